@@ -1,0 +1,171 @@
+"""Translation loss plus distillation of a domain classifier into the gates (Klimaszewski et al. 2023, §2.2.2)."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from fairseq.criterions import register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import (
+    LabelSmoothedCrossEntropyCriterion,
+    LabelSmoothedCrossEntropyCriterionConfig,
+)
+from fairseq.dataclass import ChoiceEnum
+from fairseq.logging import metrics
+from torch import Tensor
+
+from fairseq_ext.errors import InputError
+
+SIDES = ("encoder", "decoder")
+
+
+@dataclass
+class KDGateCriterionConfig(LabelSmoothedCrossEntropyCriterionConfig):
+    gate_loss_weight: float = field(
+        default=0.5, metadata={"help": "alpha: weight of the gate loss beside the translation loss"}
+    )
+    gate_loss_temperature: float = field(
+        default=0.1, metadata={"help": "tau: temperature of teacher and gates in the gate loss"}
+    )
+    gate_target: ChoiceEnum(["probs", "log-probs", "domain"]) = field(  # type: ignore[valid-type]
+        default="probs",
+        metadata={
+            "help": "what the gates learn: softmax(p/tau) of the teacher's probabilities p (probs, the paper's "
+            "released code), softmax(log p/tau) (log-probs, the textbook form), or the true domain alone "
+            "(domain: cross-entropy with hard labels, the paper's ablation)"
+        },
+    )
+    gate_encoder_term: ChoiceEnum(["sentence", "token"]) = field(  # type: ignore[valid-type]
+        default="sentence",
+        metadata={
+            "help": "an encoder gate counts once a sentence (the paper's form) or once a target token (token: "
+            "as much as a decoder gate)"
+        },
+    )
+
+
+@register_criterion("label_smoothed_cross_entropy_with_kd_gate", dataclass=KDGateCriterionConfig)
+class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCriterion):
+    """``L = L_CE + α · τ² · Σ_layers KL(P_teacher ‖ softmax(g / τ))`` (Eq. 4-5).
+
+    An encoder layer contributes one term per sentence, a decoder layer one per target token that is no
+    padding; all are summed, as L_CE is, and fairseq divides both by the same sample size.
+
+    The sample carries ``teacher_probs`` (B×D) or, for hard labels, ``domain_ids`` (B,); the model returns
+    ``gate_logits`` as ``transformer_gated_adapter`` does.
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        sentence_avg: bool,
+        label_smoothing: float,
+        gate_loss_weight: float,
+        gate_loss_temperature: float,
+        gate_target: str,
+        gate_encoder_term: str,
+        ignore_prefix_size: int = 0,
+        report_accuracy: bool = False,
+    ):
+        super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
+        if gate_loss_temperature <= 0:
+            raise InputError(f"--gate-loss-temperature must be positive, not {gate_loss_temperature}")
+        self.gate_loss_weight = gate_loss_weight
+        self.tau = gate_loss_temperature
+        self.gate_target = str(gate_target)
+        self.gate_encoder_term = str(gate_encoder_term)
+
+    def forward(self, model: Any, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
+        net_output = model(**sample["net_input"])
+        loss, nll_loss = self.compute_loss(model, net_output, sample, reduce=reduce)
+        gate_loss, gate_log = self.gate_loss(self.gate_logits(net_output), sample)
+        if reduce:
+            loss = loss + self.gate_loss_weight * gate_loss
+        sample_size = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
+        logging_output = {
+            "loss": loss.data,
+            "nll_loss": nll_loss.data,
+            "gate_loss": gate_loss.data,
+            "ntokens": sample["ntokens"],
+            "nsentences": len(sample["target"]),
+            "sample_size": sample_size,
+            **gate_log,
+        }
+        if self.report_accuracy:
+            n_correct, total = self.compute_accuracy(model, net_output, sample)
+            logging_output |= {"n_correct": n_correct.data, "total": total.data}
+        return loss, sample_size, logging_output
+
+    def gate_logits(self, net_output: tuple) -> dict[str, Tensor]:
+        """The gates' logits, stacked by side: encoder L×B×D, decoder L×B×T×D.
+
+        Raises:
+            InputError: if the model has no gates.
+        """
+        gates = net_output[1].get("gate_logits", {})
+        if not any(gates.get(side) for side in SIDES):
+            raise InputError(
+                "this criterion trains gates and the model has none: use --arch transformer_gated_adapter, "
+                "or --criterion label_smoothed_cross_entropy"
+            )
+        return {side: torch.stack(gates[side]) for side in SIDES if gates[side]}
+
+    def target(self, sample: dict, num_domains: int) -> Tensor:
+        """P_τ, what the gates shall match: B×D, rows sum to one."""
+        if self.gate_target == "domain":
+            if sample.get("domain_ids") is None:
+                raise InputError("--gate-target domain needs the domains of --task multi_domain_translation")
+            return F.one_hot(sample["domain_ids"], num_domains).float()
+        probs = sample.get("teacher_probs")
+        if probs is None:
+            raise InputError("the gates have no teacher: give --teacher-dir, as data-prep/train_teacher.py writes it")
+        scores = probs.float().log() if self.gate_target == "log-probs" else probs.float()
+        return (scores / self.tau).softmax(-1)
+
+    def gate_loss(self, gate_logits: dict[str, Tensor], sample: dict) -> tuple[Tensor, dict[str, Any]]:
+        """The gate loss, summed over layers and terms, with its log.
+
+        Shape:
+            gate_logits: encoder L×B×D, decoder L×B×T×D; loss: scalar
+        """
+        target = self.target(sample, next(iter(gate_logits.values())).size(-1))
+        is_token = sample["target"].ne(self.padding_idx)  # B×T
+        loss, log = target.new_zeros(()), {}
+        for side, logits in gate_logits.items():
+            terms_of_row = is_token if side == "decoder" else is_token.new_ones(len(is_token))
+            # B×D, or B×1×D to serve all target positions.
+            goal = target.unsqueeze(1) if side == "decoder" else target
+            log_probs = (logits / self.tau).log_softmax(-1)
+            divergence = self.tau**2 * F.kl_div(log_probs, goal.expand_as(log_probs), reduction="none").sum(-1)
+            divergence = divergence * terms_of_row  # L×B or L×B×T
+            weighted = divergence
+            if side == "encoder" and self.gate_encoder_term == "token":
+                weighted = divergence * is_token.sum(1)
+            loss = loss + weighted.sum()
+            hits = logits.argmax(-1).eq(goal.argmax(-1)) & terms_of_row
+            log[f"gate_terms_{side}"] = terms_of_row.sum()
+            for layer in range(len(logits)):
+                log[f"gate_loss_{side}_{layer}"] = divergence[layer].detach().sum()
+                log[f"gate_hits_{side}_{layer}"] = hits[layer].sum()
+        return loss, log
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: list[dict]) -> None:
+        """Aggregate over batches and workers; gate losses are per term and in bits, like fairseq's others."""
+        super().reduce_metrics(logging_outputs)
+
+        def total(key: str) -> float:
+            return float(sum(log.get(key, 0) for log in logging_outputs))
+
+        sample_size = total("sample_size")
+        if sample_size > 0:
+            metrics.log_scalar("gate_loss", total("gate_loss") / sample_size / math.log(2), sample_size, round=4)
+        for side in SIDES:
+            terms = total(f"gate_terms_{side}")
+            layers = sum(key.startswith(f"gate_loss_{side}_") for key in logging_outputs[0]) if terms else 0
+            for layer in range(layers):
+                bits = total(f"gate_loss_{side}_{layer}") / terms / math.log(2)
+                hits = 100 * total(f"gate_hits_{side}_{layer}") / terms
+                metrics.log_scalar(f"gate_loss_{side}_{layer}", bits, terms, round=4)
+                metrics.log_scalar(f"gate_accuracy_{side}_{layer}", hits, terms, round=2)

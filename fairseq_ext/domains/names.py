@@ -1,0 +1,52 @@
+"""Domain names: the ordered list that gives every domain its number.
+
+The list is one file, ``domains.txt``, one name a line, sorted. Adapters, gates, teacher
+probabilities and domain tags all follow its order, so it is read here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from fairseq_ext.errors import InputError
+
+DOMAINS_FILE = "domains.txt"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+def check_domain_names(names: Iterable[str], where: str) -> list[str]:
+    """Return the names as a list, or raise if one is ill-formed, repeated or out of order.
+
+    Raises:
+        InputError: naming ``where`` and the offending name.
+    """
+    names = list(names)
+    if not names:
+        raise InputError(f"{where}: no domain is listed; give at least one name")
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"{where}: {name!r} is no domain name; use letters, digits, '-' and '_' only"
+            )
+    # A fixed order keeps row d of every stacked tensor meaning the same domain on every machine.
+    if names != sorted(set(names)):
+        raise InputError(f"{where}: domain names must be sorted and differ; write {sorted(set(names))}")
+    return names
+
+
+def read_domain_names(path: Path) -> list[str]:
+    """Read ``domains.txt`` (one name a line).
+
+    Raises:
+        InputError: if the file is missing or its names are not usable.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: not found; a data directory lists its domains in {DOMAINS_FILE}, one a line")
+    return check_domain_names(path.read_text(encoding="utf-8").split(), str(path))
+
+
+def domain_tag(name: str) -> str:
+    """The dictionary symbol that stands for a domain, e.g. ``<domain:LAW>``."""
+    return f"<domain:{name}>"

@@ -1,0 +1,226 @@
+"""What both adapter models for translation share: a frozen Transformer with a bank behind every layer."""
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model_architecture
+from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase, TransformerEncoderBase
+from fairseq.models.transformer.transformer_legacy import TransformerModel, base_architecture
+from torch import Tensor, nn
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
+from fairseq_ext.modules.routers import RoutingBatch
+from fairseq_ext.training.checkpoints import add_fresh_adapters
+from fairseq_ext.training.freezing import freeze_base, train_adapters_only
+
+
+@dataclass
+class AdapterConfig(FairseqDataclass):
+    """Options of every adapter model, beside fairseq's own of the Transformer."""
+
+    bottleneck_dim: int = field(
+        default=0, metadata={"help": "inner width of an adapter; 0 for half the model's width (default: 0)"}
+    )
+    adapter_init_scale: float = field(
+        default=0.01,
+        metadata={
+            "help": "standard deviation of the down projections at the start, truncated at two of them; "
+            "the up projections start at zero, so that the model starts as its base (default: 0.01)"
+        },
+    )
+    frozen_mode: ChoiceEnum(["eval", "train"]) = field(  # type: ignore[valid-type]
+        default="eval",
+        metadata={"help": "mode of the frozen base in training: eval has no dropout, train has (default: eval)"},
+    )
+
+    @classmethod
+    def from_args(cls, args: Namespace) -> "AdapterConfig":
+        """Read the options from fairseq's namespace; what is absent takes its default."""
+        return cls(**{f.name: getattr(args, f.name, f.default) for f in fields(cls) if not f.name.startswith("_")})
+
+
+class AdapterEncoder(TransformerEncoderBase):
+    """A Transformer encoder whose layers have adapters; notes the domains for the decoder."""
+
+    def forward(  # type: ignore[override]
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None, domain_ids: Tensor | None = None,
+        forced: tuple[Tensor, float] | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """
+        Shape:
+            src_tokens: B×S; domain_ids: B; ``gate_logits`` of the result: L tensors of B×D
+        """
+        batch = RoutingBatch(padding_mask=src_tokens.eq(self.padding_idx), domain_ids=domain_ids)
+        if forced is not None:
+            batch.forced_weights, batch.forcing = forced
+        with routing(self.layers, batch):
+            out = super().forward(src_tokens, src_lengths, **kwargs)
+        out["forced"] = forced
+        out["domain_ids"] = [] if domain_ids is None else [domain_ids]
+        out["gate_logits"] = [logits.squeeze(0) for logits in batch.gate_logits]
+        return out
+
+    def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
+        out = super().reorder_encoder_out(encoder_out, new_order)
+        for name in ("domain_ids", "gate_logits"):
+            out[name] = [value.index_select(0, new_order) for value in encoder_out[name]]
+        return out
+
+
+class AdapterDecoder(TransformerDecoderBase):
+    """A Transformer decoder whose layers have adapters; the domains come with the encoder's output."""
+
+    def extract_features(  # type: ignore[override]
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, Any] | None = None,
+        incremental_state: dict | None = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """
+        Shape:
+            prev_output_tokens: B×T; ``gate_logits`` of the extras: encoder L × (B×D), decoder L × (B×T×D)
+        """
+        # Cached decoding computes the last position only.
+        tokens = prev_output_tokens if incremental_state is None else prev_output_tokens[:, -1:]
+        domain_ids, encoder_gates = [], []
+        if encoder_out is not None:
+            domain_ids, encoder_gates = encoder_out["domain_ids"], encoder_out["gate_logits"]
+        batch = RoutingBatch(
+            padding_mask=tokens.eq(self.padding_idx),
+            domain_ids=domain_ids[0] if domain_ids else None,
+            incremental_state=incremental_state,
+        )
+        if encoder_out is not None and encoder_out.get("forced") is not None:
+            batch.forced_weights, batch.forcing = encoder_out["forced"]
+        with routing(self.layers, batch):
+            x, extra = super().extract_features(prev_output_tokens, encoder_out, incremental_state, **kwargs)
+        decoder_gates = [logits.transpose(0, 1) for logits in batch.gate_logits]
+        extra["gate_logits"] = {"encoder": encoder_gates, "decoder": decoder_gates}
+        return x, extra
+
+
+class AdapterTransformerModel(TransformerModel):
+    """A frozen Transformer with a bank of domain adapters behind every layer.
+
+    Sub-classes choose the router. State-dict keys of the base stay as they are, so that any plain
+    ``transformer`` checkpoint of the same size can be the start (``--finetune-from-model``).
+    """
+
+    config_class = AdapterConfig
+    needs_domains: bool  # whether forward must be told the domain of every sentence
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        super().add_args(parser)
+        # No argparse defaults: they would hide what an architecture preset sets.
+        gen_parser_from_dataclass(parser, cls.config_class(), delete_default=True)
+
+    @classmethod
+    def build_encoder(cls, args: Any, src_dict: Any, embed_tokens: nn.Embedding) -> AdapterEncoder:
+        return AdapterEncoder(TransformerConfig.from_namespace(args), src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(cls, args: Any, tgt_dict: Any, embed_tokens: nn.Embedding) -> AdapterDecoder:
+        return AdapterDecoder(TransformerConfig.from_namespace(args), tgt_dict, embed_tokens)
+
+    @classmethod
+    def build_model(cls, args: Namespace, task: Any) -> "AdapterTransformerModel":
+        if getattr(args, "checkpoint_activations", False):
+            # Layers are recomputed when their batch is gone, and hand the criterion gates without gradients.
+            raise InputError("--checkpoint-activations cannot be used with adapters; leave it out")
+        args.adapter_names = adapter_names(args, task)
+        model = super().build_model(args, task)
+        model.add_adapters(cls.config_class.from_args(args), len(args.adapter_names))
+        return model
+
+    @property
+    def adapter_names(self) -> list[str]:
+        """The adapters, in the order of every D-sized dimension."""
+        return self.args.adapter_names
+
+    def add_adapters(self, config: AdapterConfig, num_adapters: int) -> None:
+        """Attach an adapter to every layer and freeze the rest."""
+        for stack, causal in ((self.encoder, False), (self.decoder, True)):
+            embed_dim = stack.embed_tokens.embedding_dim if not causal else stack.embed_dim
+            routers = self.build_routers(config, embed_dim, num_adapters, len(stack.layers), causal)
+            for layer, router in zip(stack.layers, routers, strict=True):
+                bottleneck_dim = config.bottleneck_dim or embed_dim // 2
+                bank = AdapterBank(embed_dim, bottleneck_dim, num_adapters, config.adapter_init_scale)
+                PostLayerAdapter(bank, router).attach(layer)
+        self.frozen_mode = str(config.frozen_mode)
+        freeze_base(self)
+
+    def build_routers(
+        self, config: AdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
+    ) -> list[nn.Module]:
+        """One router a layer of one side, encoder or (``causal``) decoder."""
+        raise NotImplementedError
+
+    def forward(  # type: ignore[override]
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None,
+        prev_output_tokens: Tensor,
+        domain_ids: Tensor | None = None,
+        teacher_probs: Tensor | None = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """fairseq's forward, with the domain of every sentence.
+
+        Shape:
+            src_tokens: B×S; prev_output_tokens: B×T; domain_ids: B; logits: B×T×V
+        """
+        encoder_out = self.encoder(src_tokens, src_lengths, domain_ids=domain_ids, forced=self.forced(domain_ids, teacher_probs))
+        return self.decoder(prev_output_tokens, encoder_out=encoder_out, **kwargs)
+
+    def forced(self, domain_ids: Tensor | None, teacher_probs: Tensor | None) -> tuple[Tensor, float] | None:
+        return None
+
+    def train(self, mode: bool = True) -> "AdapterTransformerModel":
+        super().train(mode)
+        if mode and getattr(self, "frozen_mode", "train") == "eval":
+            train_adapters_only(self)
+            self.training = True
+        return self
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
+        super().upgrade_state_dict_named(state_dict, name)
+        add_fresh_adapters(self, state_dict)
+
+
+def adapter_names(args: Namespace, task: Any) -> list[str]:
+    """The adapters' names: the checkpoint's where there is one, else the task's domains.
+
+    Raises:
+        InputError: if there are none, or if checkpoint and data disagree.
+    """
+    saved = getattr(args, "adapter_names", None)
+    domains = getattr(task, "domains", None)
+    if saved is None and domains is None:
+        raise InputError("adapters are named after the domains of --task multi_domain_translation; use that task")
+    if saved is not None and domains is not None and list(saved) != list(domains):
+        raise InputError(
+            f"the checkpoint's adapters are {list(saved)}, the data's domains {list(domains)}: use its own data"
+        )
+    return list(saved or domains)
+
+
+@register_model_architecture("transformer", "transformer_small")
+def small_architecture(args: Namespace) -> None:
+    """A size for two CPU cores: 3+2 pre-norm layers, width 192, all embeddings tied."""
+    args.encoder_embed_dim = getattr(args, "encoder_embed_dim", 192)
+    args.encoder_ffn_embed_dim = getattr(args, "encoder_ffn_embed_dim", 768)
+    args.encoder_layers = getattr(args, "encoder_layers", 3)
+    args.encoder_attention_heads = getattr(args, "encoder_attention_heads", 4)
+    args.encoder_normalize_before = getattr(args, "encoder_normalize_before", True)
+    args.decoder_layers = getattr(args, "decoder_layers", 2)
+    args.decoder_attention_heads = getattr(args, "decoder_attention_heads", 4)
+    args.decoder_normalize_before = getattr(args, "decoder_normalize_before", True)
+    args.share_all_embeddings = getattr(args, "share_all_embeddings", True)
+    base_architecture(args)

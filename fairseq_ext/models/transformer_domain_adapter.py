@@ -1,0 +1,39 @@
+"""AD: plain domain adapters (Bapna & Firat 2019). The sentence's domain chooses the adapter."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from fairseq.models import register_model, register_model_architecture
+from fairseq.models.transformer.transformer_legacy import base_architecture, tiny_architecture
+from torch import nn
+
+from fairseq_ext.models.adapter_transformer import (
+    AdapterConfig,
+    AdapterTransformerModel,
+    small_architecture,
+)
+from fairseq_ext.modules.routers import DomainRouter
+
+
+@register_model("transformer_domain_adapter")
+class TransformerDomainAdapterModel(AdapterTransformerModel):
+    """Every sentence passes the adapters of its own domain; ``domain_ids`` (B,) is required."""
+
+    needs_domains = True
+
+    def build_routers(
+        self, config: AdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
+    ) -> list[nn.Module]:
+        return [DomainRouter() for _ in range(num_layers)]
+
+
+@register_model_architecture("transformer_domain_adapter", "transformer_domain_adapter")
+def transformer_domain_adapter(args: Namespace) -> None:
+    """The paper's size: Transformer base, 6+6 layers, 512/2048/8."""
+    base_architecture(args)
+
+
+# On top of --arch transformer_small and fairseq's transformer_tiny.
+register_model_architecture("transformer_domain_adapter", "transformer_domain_adapter_small")(small_architecture)
+register_model_architecture("transformer_domain_adapter", "transformer_domain_adapter_tiny")(tiny_architecture)

@@ -1,0 +1,104 @@
+"""The bank: all adapters of one layer, stored stacked and computed as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class AdapterBank(nn.Module):
+    """D bottleneck adapters computed as one: ``x + Σ_d w_d · up_d(relu(down_d(norm_d(x))))``.
+
+    The adapter is that of Bapna & Firat (2019, §3); the mixture is Klimaszewski et al. (2023, Eq. 1-2)
+    with Σ_d w_d = 1, so that the residual is just x. One normalisation serves all adapters: the gains
+    and offsets of their layer norms fold into ``down``, and the mixture becomes one H→D·b projection, a
+    ReLU, one scaling of each b-wide block by its weight, and one D·b→H projection.
+
+    A fresh bank computes ``x`` exactly: ``up`` starts at zero and ``down`` near zero, a truncated normal
+    as in Houlsby et al. (2019, §3.6). Never are both zero, or nothing would ever learn.
+
+    Args:
+        embed_dim: H, width of the hidden states.
+        bottleneck_dim: b, inner width, at least 1.
+        num_adapters: D, at least 1.
+        init_scale: standard deviation of ``down``, truncated at two of them; above 0.
+
+    Shape:
+        x: T×B×H; weights: broadcastable to T×B×A, rows sum to 1, where A = D or ``len(active)``;
+        result: T×B×H
+
+    Raises:
+        ValueError: if a size or ``init_scale`` is not positive.
+    """
+
+    def __init__(self, embed_dim: int, bottleneck_dim: int, num_adapters: int, init_scale: float = 1e-2):
+        super().__init__()
+        if min(embed_dim, bottleneck_dim, num_adapters) < 1:
+            raise ValueError(
+                "embed_dim, bottleneck_dim and num_adapters must be at least 1, "
+                f"not {embed_dim}, {bottleneck_dim}, {num_adapters}"
+            )
+        if init_scale <= 0:
+            raise ValueError(f"init_scale must be positive, not {init_scale}: at 0 no adapter would ever learn")
+        self.embed_dim, self.bottleneck_dim, self.num_adapters = embed_dim, bottleneck_dim, num_adapters
+        self.norm_weight = nn.Parameter(torch.ones(num_adapters, embed_dim))
+        self.norm_bias = nn.Parameter(torch.zeros(num_adapters, embed_dim))
+        self.down_weight = nn.Parameter(torch.empty(num_adapters, bottleneck_dim, embed_dim))
+        self.down_bias = nn.Parameter(torch.zeros(num_adapters, bottleneck_dim))
+        # D×b×H, transposed against nn.Linear: the D·b→H projection of the whole bank is then a view.
+        self.up_weight = nn.Parameter(torch.zeros(num_adapters, bottleneck_dim, embed_dim))
+        self.up_bias = nn.Parameter(torch.zeros(num_adapters, embed_dim))
+        nn.init.trunc_normal_(self.down_weight, std=init_scale, a=-2 * init_scale, b=2 * init_scale)
+        self._frozen_down: tuple[Tensor, Tensor] | None = None
+
+    def forward(self, x: Tensor, weights: Tensor | None, active: Sequence[int] | None = None) -> Tensor:
+        """Mix the adapters.
+
+        Args:
+            x: T×B×H.
+            weights: the routing weights, or None for a single active adapter, whose weight is 1.
+            active: the adapters to compute, in the order of ``weights``' last dimension; None for all.
+        """
+        down_weight, down_bias = self._down()
+        up_weight, up_bias = self.up_weight, self.up_bias
+        if active is not None:
+            chosen = list(active) if len(active) != 1 else slice(active[0], active[0] + 1)  # a view
+            down_weight, down_bias = down_weight[chosen], down_bias[chosen]
+            up_weight, up_bias = up_weight[chosen], up_bias[chosen]
+        normed = F.layer_norm(x, (self.embed_dim,))
+        hidden = F.relu(F.linear(normed, down_weight.flatten(0, 1), down_bias.flatten()))  # T×B×A·b
+        if weights is None:
+            mixed_bias = up_bias[0]
+        else:
+            weights = weights.to(x.dtype)
+            mixed_bias = weights @ up_bias
+            blocks = hidden.unflatten(-1, down_bias.shape)  # T×B×A×b
+            hidden = (blocks * weights.unsqueeze(-1)).flatten(-2)
+        # One product that also adds the residual: (T·B)×A·b by A·b×H onto (T·B)×H.
+        residual = (x + mixed_bias).flatten(0, -2)
+        return torch.addmm(residual, hidden.flatten(0, -2), up_weight.flatten(0, 1)).view_as(x)
+
+    def _down(self) -> tuple[Tensor, Tensor]:
+        """The down projections with the layer norms folded in: D×b×H and D×b."""
+        if self._frozen_down is not None:
+            return self._frozen_down
+        # down(x̂·γ + β) = (down·γ)·x̂ + down·β
+        weight = self.down_weight * self.norm_weight.unsqueeze(1)
+        bias = self.down_bias + torch.einsum("dbh,dh->db", self.down_weight, self.norm_bias)
+        return weight, bias
+
+    def make_generation_fast_(self, **_: object) -> None:
+        """fairseq's hook before decoding: fold the layer norms once instead of at every step."""
+        with torch.no_grad():
+            self._frozen_down = self._down()
+
+    def train(self, mode: bool = True) -> AdapterBank:
+        if mode:
+            self._frozen_down = None
+        return super().train(mode)
+
+    def extra_repr(self) -> str:
+        return f"adapters={self.num_adapters}, embed_dim={self.embed_dim}, bottleneck_dim={self.bottleneck_dim}"

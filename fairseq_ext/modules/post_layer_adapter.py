@@ -1,0 +1,66 @@
+"""Adapters at the end of a Transformer layer, without touching the layer's code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.routers import RoutingBatch
+
+
+class PostLayerAdapter(nn.Module):
+    """A bank and its router, hooked behind the feed-forward residual of a fairseq Transformer layer.
+
+    Pre-norm layers end with that residual, so the layer's output is adapted. Post-norm layers normalise
+    once more: there the input of ``final_layer_norm`` is adapted. Hooks leave the layer's parameters and
+    their names alone, and serve encoder and decoder layers alike. (They are bound methods, so that a deep
+    copy of the model adapts with its own adapters, not with the original's.)
+
+    Args:
+        bank: the adapters.
+        router: a module called as ``router(x, bank, batch)``.
+    """
+
+    def __init__(self, bank: AdapterBank, router: nn.Module):
+        super().__init__()
+        self.bank = bank
+        self.router = router
+        self.batch: RoutingBatch | None = None
+
+    def attach(self, layer: nn.Module) -> None:
+        """Become ``layer.adapter`` and adapt what the layer computes from now on."""
+        layer.adapter = self
+        if layer.normalize_before:
+            layer.register_forward_hook(self._after_layer)
+        else:
+            layer.final_layer_norm.register_forward_pre_hook(self._before_norm)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """T×B×H → T×B×H, under the routing of the current batch."""
+        if self.batch is None:
+            raise RuntimeError("an adapted layer ran outside `routing`: its router knows no batch")
+        return self.router(x, self.bank, self.batch)
+
+    def _after_layer(self, _layer: nn.Module, _args: tuple, output: Any) -> Any:
+        # Encoder layers return x, or x with the FFN's output; decoder layers x, attention, state.
+        return (self(output[0]), *output[1:]) if isinstance(output, tuple) else self(output)
+
+    def _before_norm(self, _norm: nn.Module, args: tuple) -> tuple:
+        return (self(args[0]),)
+
+
+@contextmanager
+def routing(layers: Iterable[nn.Module], batch: RoutingBatch) -> Iterator[RoutingBatch]:
+    """Let the adapters of these layers route the given batch until the block ends."""
+    adapters = [layer.adapter for layer in layers]
+    for adapter in adapters:
+        adapter.batch = batch
+    try:
+        yield batch
+    finally:
+        for adapter in adapters:
+            adapter.batch = None

@@ -1,0 +1,49 @@
+"""Calling fairseq's command lines with the options of an experiment file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.errors import InputError
+
+USER_DIR = Path(__file__).resolve().parents[1]
+
+
+def as_arguments(options: Mapping[str, Any]) -> list[str]:
+    """Options as a command line: ``{"lr": 0.1, "fp16": True}`` becomes ``--lr 0.1 --fp16``.
+
+    False and None leave an option out; a list gives it several values.
+    """
+    arguments: list[str] = []
+    for key, value in options.items():
+        if value is None or value is False:
+            continue
+        arguments.append("--" + key.replace("_", "-"))
+        if value is not True:
+            arguments += [str(item) for item in value] if isinstance(value, list) else [str(value)]
+    return arguments
+
+
+def run_fairseq(tool: str, arguments: Sequence[str], output: Path | None = None) -> None:
+    """Run ``fairseq-TOOL`` with this package as its user directory; messages go to stderr.
+
+    Args:
+        tool: ``train``, ``generate``, ….
+        arguments: its command line.
+        output: file for what the tool prints on stdout; None for none.
+
+    Raises:
+        InputError: if it fails; its own messages came before.
+    """
+    command = [sys.executable, "-m", f"fairseq_cli.{tool}", *arguments, "--user-dir", str(USER_DIR)]
+    # Warnings of fairseq's own dependencies about each other tell a user nothing.
+    environment = os.environ | {"PYTHONWARNINGS": "ignore"}
+    with open(output or os.devnull, "w", encoding="utf-8") as stdout:
+        status = subprocess.run(command, stdout=stdout, env=environment, check=False).returncode
+    if status != 0:
+        raise InputError(f"fairseq-{tool} ended with status {status}; the reason is above")

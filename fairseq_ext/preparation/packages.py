@@ -1,0 +1,88 @@
+"""Fetching pinned Python packages as archives, without installing them or running their code."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq_ext.errors import InputError
+
+# One platform for everybody: the text in a wheel is the same for all, and so is then its checksum.
+_PLATFORM = (
+    *("--platform", "manylinux_2_28_x86_64"),
+    *("--platform", "manylinux2014_x86_64"),
+    *("--platform", "any"),
+    *("--python-version", "3.11"),
+    *("--implementation", "cp"),
+)
+_PINNED = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.+!_-]+)")
+
+
+def is_requirement(entry: str) -> bool:
+    """Whether an entry names a pinned package (``name==version``) rather than a path."""
+    return _PINNED.fullmatch(entry) is not None
+
+
+def fetch_packages(requirements: Sequence[str], folder: Path) -> dict[str, Path]:
+    """Return every pinned package's wheel, fetching into ``folder`` those it does not hold.
+
+    Only wheels are taken: asking pip for a source archive's metadata runs the package's build script.
+
+    Raises:
+        InputError: naming the package that cannot be fetched.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    wheels = {}
+    for number, requirement in enumerate(requirements, start=1):
+        if (wheel := find_wheel(requirement, folder)) is None:
+            print(f"fetching {requirement} ({number} of {len(requirements)})", file=sys.stderr, flush=True)
+            wheel = _fetch(requirement, folder)
+        wheels[requirement] = wheel
+    return wheels
+
+
+def find_wheel(requirement: str, folder: Path) -> Path | None:
+    """Return the wheel of a pinned package in a folder, if it is there."""
+    match = _PINNED.fullmatch(requirement)
+    if match is None:
+        raise InputError(f"{requirement!r}: is neither a path nor a pinned package (name==version)")
+    name, version = _normal_name(match["name"]), match["version"].lower()
+    for wheel in sorted(folder.glob("*.whl")):
+        wheel_name, wheel_version, *_ = wheel.name.split("-")
+        if _normal_name(wheel_name) == name and wheel_version.lower() == version:
+            return wheel
+    return None
+
+
+def _fetch(requirement: str, folder: Path) -> Path:
+    """Download into a temporary folder and move the complete file, so that a kill leaves no torn one."""
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as temporary:
+        options = ["--quiet", "--no-deps", "--only-binary=:all:", *_PLATFORM, "--dest", temporary]
+        command = [sys.executable, "-m", "pip", "download", *options, requirement]
+        environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+        result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        wheels = list(Path(temporary).glob("*.whl"))
+        if result.returncode != 0 or len(wheels) != 1:
+            raise InputError(
+                f"{requirement}: cannot be fetched ({_last_error(result.stderr)}); check the network and the "
+                "version, or fetch the package yourself and give the archive's path"
+            )
+        target = folder / wheels[0].name
+        shutil.move(wheels[0], target)
+    return target
+
+
+def _last_error(messages: str) -> str:
+    """The last of pip's complaints, preferring those it calls errors."""
+    lines = [line for line in messages.splitlines() if line.strip()] or ["pip gave no reason"]
+    return ([line for line in lines if line.startswith("ERROR")] or lines)[-1].removeprefix("ERROR: ")
+
+
+def _normal_name(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

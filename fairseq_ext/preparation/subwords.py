@@ -1,0 +1,143 @@
+"""Joint subwords: one unigram SentencePiece model for both languages and all domains.
+
+Every domain's tag is a symbol of its own. The model numbers its special symbols like fairseq, so a
+piece's number in the model is its number in the dictionary.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+
+from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag, read_domain_names
+from fairseq_ext.errors import InputError
+from fairseq_ext.preparation.config import Subwords
+from fairseq_ext.preparation.corpora import read_lines, write_lines
+from fairseq_ext.preparation.split import SPLITS
+
+MODEL_FILE = "sentencepiece.model"
+DICT_FILE = "dict.txt"
+# fairseq's order: <s> <pad> </s> <unk>. With <pad> reserved here, text cannot yield it as a piece.
+_SPECIAL_IDS: dict[str, Any] = {"bos_id": 0, "pad_id": 1, "eos_id": 2, "unk_id": 3}
+_NUM_SPECIAL = len(_SPECIAL_IDS)
+# The threads' partial sums are floating-point numbers: another number of threads, another model.
+_NUM_THREADS = 4
+_MAX_LINE_BYTES = 1 << 15
+_LIMIT = re.compile(r"value <= (\d+)")
+_REQUIRED = re.compile(r"required_chars\. \d+ vs (\d+)")
+
+
+def train_subwords(
+    folder: Path, splits: Path, langs: tuple[str, str], *, options: Subwords, seed: int
+) -> None:
+    """Train on all training text, and write ``sentencepiece.model`` and fairseq's ``dict.txt``.
+
+    Args:
+        folder: where to write.
+        splits: folder made by :func:`~fairseq_ext.preparation.split.write_splits`.
+        langs: source and target language.
+        options: size of the vocabulary (four specials and the domain tags included) and the share of the
+            characters that get a symbol; the others become ``<unk>``.
+        seed: of SentencePiece's generator, which this kind of training hardly uses.
+
+    Raises:
+        InputError: if the vocabulary is too large or too small for the text.
+    """
+    domains = read_domain_names(splits / DOMAINS_FILE)
+    files = [splits / name / f"train.{lang}" for name in domains for lang in langs]
+    # Sorted, since floating-point sums, hence the model, follow the order of the lines.
+    lines = sorted(line for file in files for line in read_lines(file))
+    model = _train(lines, [domain_tag(name) for name in domains], options, seed)
+    (folder / MODEL_FILE).write_bytes(model)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    write_lines(folder / DICT_FILE, (f"{piece} 1" for piece in dictionary_pieces(processor)))
+
+
+def dictionary_pieces(processor: sentencepiece.SentencePieceProcessor) -> list[str]:
+    """The model's pieces in order, without the specials, which fairseq adds itself."""
+    return [processor.id_to_piece(index) for index in range(_NUM_SPECIAL, processor.get_piece_size())]
+
+
+def load_subwords(path: Path) -> sentencepiece.SentencePieceProcessor:
+    """Load a SentencePiece model.
+
+    Raises:
+        InputError: if the file is missing or no model.
+    """
+    try:
+        return sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{path}: cannot be loaded as a SentencePiece model ({error})") from None
+
+
+def encode_splits(folder: Path, splits: Path, subwords: Path, langs: tuple[str, str]) -> None:
+    """Write every set as space-separated pieces to ``DOMAIN/SPLIT.LANG``, and ``domains.txt``.
+
+    Raises:
+        InputError: if a sentence holds a domain tag, naming file and line.
+    """
+    processor = load_subwords(subwords / MODEL_FILE)
+    domains = read_domain_names(splits / DOMAINS_FILE)
+    tags = [domain_tag(name) for name in domains]
+    for name in domains:
+        for role in SPLITS:
+            for lang in langs:
+                file = splits / name / f"{role}.{lang}"
+                lines = read_lines(file)
+                refuse_tags(lines, tags, file)
+                write_lines(folder / name / file.name, encode_lines(processor, lines))
+    write_lines(folder / DOMAINS_FILE, domains)
+
+
+def encode_lines(processor: sentencepiece.SentencePieceProcessor, lines: Sequence[str]) -> list[str]:
+    """Split each line into pieces joined by single spaces."""
+    return [" ".join(pieces) for pieces in processor.encode(list(lines), out_type=str)]
+
+
+def refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> None:
+    """Raise if text holds a domain tag: it would be read as the symbol that only the program sets.
+
+    Raises:
+        InputError: naming the file and the line.
+    """
+    for number, line in enumerate(lines, start=1):
+        for tag in tags:
+            if tag in line:
+                raise InputError(
+                    f"{where}, line {number}: holds {tag}, a reserved symbol; remove it from the corpus"
+                )
+
+
+def _train(lines: Sequence[str], tags: Sequence[str], options: Subwords, seed: int) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.set_random_generator_seed(seed)
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            model_type="unigram",
+            vocab_size=options.vocab_size,
+            character_coverage=options.character_coverage,
+            user_defined_symbols=list(tags),
+            num_threads=_NUM_THREADS,
+            max_sentence_length=_MAX_LINE_BYTES,
+            minloglevel=2,
+            **_SPECIAL_IDS,
+        )
+    except RuntimeError as error:
+        raise InputError(_explain(str(error), options.vocab_size)) from None
+    return model.getvalue()
+
+
+def _explain(message: str, vocab_size: int) -> str:
+    where = f"subwords.vocab_size: {vocab_size}"
+    if limit := _LIMIT.search(message):
+        return f"{where} is too large for this text; give at most {limit.group(1)}"
+    if required := _REQUIRED.search(message):
+        return f"{where} is too small for this text; give at least {required.group(1)}"
+    return f"subwords: SentencePiece cannot train on this text ({' '.join(message.split())})"

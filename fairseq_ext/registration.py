@@ -1,0 +1,6 @@
+"""What fairseq has to know of this package: its models, criterions and tasks, and how to trust files."""
+
+from fairseq_ext import criterions, models, tasks  # noqa: F401
+from fairseq_ext.training.checkpoints import load_checkpoints_safely
+
+load_checkpoints_safely()

@@ -1,0 +1,335 @@
+"""Translation between two languages, of text from several known domains."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary, LanguagePairDataset
+from fairseq.dataclass import ChoiceEnum
+from fairseq.logging import metrics
+from fairseq.logging.meters import MetersDict
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_langpair_dataset
+from torch import Tensor
+
+from fairseq_ext.data.multi_domain_dataset import DomainCorpus, MultiDomainDataset, upsampling_repetitions
+from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag, read_domain_names
+from fairseq_ext.errors import InputError
+from fairseq_ext.evaluation.gate_report import GateReport
+from fairseq_ext.teacher.labels import read_teacher_probs
+from fairseq_ext.training.checkpoints import check_fit
+
+_TAGGED_LINE = re.compile(r"\s*<domain:([^<>\s]+)>\s*(.*)", re.DOTALL)
+
+
+@dataclass
+class MultiDomainTranslationConfig(TranslationConfig):
+    teacher_dir: str = field(
+        default="",
+        metadata={
+            "help": "directory of the domain classifier's probabilities, DOMAIN/SPLIT.npy, as "
+            "data-prep/train_teacher.py writes it (default: none)"
+        },
+    )
+    upsampling: ChoiceEnum(["none", "max", "temperature"]) = field(  # type: ignore[valid-type]
+        default="max",
+        metadata={"help": "domains in an epoch: as large as they are, all as the largest, or by temperature"},
+    )
+    upsampling_temperature: float = field(
+        default=5.0, metadata={"help": "T of --upsampling temperature: shares are proportional to size^(1/T)"}
+    )
+    domain_tags: bool = field(
+        default=False, metadata={"help": "TAG: open every source sentence with its domain's tag (default: no tags)"}
+    )
+    domain_source: ChoiceEnum(["oracle", "classifier", "none"]) = field(  # type: ignore[valid-type]
+        default="oracle",
+        metadata={
+            "help": "where validation and test sentences have their domain from: their sub-directory, the "
+            "classifier's labels in --teacher-dir, or nowhere; training uses the sub-directory"
+        },
+    )
+    domain: str = field(
+        default="", metadata={"help": "translate everything as this domain (default: see --domain-source)"}
+    )
+    print_gates: bool = field(
+        default=False,
+        metadata={"help": "print a line G-ID with each sentence's gate weights, averaged over all layers"},
+    )
+    gates_output: str = field(
+        default="", metadata={"help": "write each sentence's gate weights by layer to this JSONL file (default: none)"}
+    )
+
+
+@register_task("multi_domain_translation", dataclass=MultiDomainTranslationConfig)
+class MultiDomainTranslationTask(TranslationTask):
+    """fairseq's translation task over a data directory with one sub-directory per domain.
+
+    ::
+
+        data-bin/domains.txt                      the domains, sorted
+        data-bin/dict.SRC.txt, dict.TGT.txt       with a tag <domain:NAME> for each domain
+        data-bin/DOMAIN/SPLIT.SRC-TGT.{SRC,TGT}.{bin,idx}
+        teacher/DOMAIN/SPLIT.npy                  --teacher-dir, N×D
+
+    A split named ``test`` is that of all domains in their order, ``test:DOMAIN`` that of one.
+
+    Raises:
+        InputError: where directory, dictionary, domains, tags or labels do not fit together.
+    """
+
+    cfg: MultiDomainTranslationConfig
+
+    def __init__(
+        self, cfg: MultiDomainTranslationConfig, src_dict: Dictionary, tgt_dict: Dictionary, domains: list[str]
+    ):
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.domains = domains
+        self.tags = [domain_tag(name) for name in domains]
+        self.model_takes_domains = False
+        self.model_needs_domains = False
+        self.gate_report = GateReport(domains, cfg.print_gates, cfg.gates_output)
+        if cfg.domain and cfg.domain not in domains:
+            raise InputError(f"--domain {cfg.domain}: unknown; {cfg.data}/{DOMAINS_FILE} has {', '.join(domains)}")
+        if cfg.domain_tags:
+            self._require_tags()
+
+    @classmethod
+    def setup_task(cls, cfg: MultiDomainTranslationConfig, **_: Any) -> "MultiDomainTranslationTask":
+        data = Path(cfg.data)
+        domains = read_domain_names(data / DOMAINS_FILE)
+        check_directories(data, domains)
+        if cfg.source_lang is None or cfg.target_lang is None:
+            cfg.source_lang, cfg.target_lang = infer_languages(data / domains[0])
+        dictionaries = []
+        for language in (cfg.source_lang, cfg.target_lang):
+            path = data / f"dict.{language}.txt"
+            if not path.is_file():
+                raise InputError(f"{path}: not found; binarise the data with data-prep/prepare.py")
+            dictionaries.append(cls.load_dictionary(str(path)))
+        return cls(cfg, *dictionaries, domains)
+
+    def _require_tags(self) -> None:
+        for tag in self.tags:
+            if self.src_dict.index(tag) == self.src_dict.unk():
+                raise InputError(
+                    f"{self.cfg.data}/dict.{self.cfg.source_lang}.txt: lacks the tag {tag}; "
+                    "prepare the data with this domain list"
+                )
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        model = super().build_model(cfg, from_checkpoint)
+        model.register_load_state_dict_pre_hook(check_fit)
+        self.model_takes_domains = hasattr(model, "needs_domains")
+        self.model_needs_domains = getattr(model, "needs_domains", False)
+        return model
+
+    # Data
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **_: Any) -> None:
+        """Load ``SPLIT`` of all domains, or ``SPLIT:DOMAIN``."""
+        name, _, only = split.partition(":")
+        if only and only not in self.domains:
+            raise InputError(f"split {split}: unknown domain {only}; there are {', '.join(self.domains)}")
+        is_train = split == self.cfg.train_subset
+        corpora = [self._load_corpus(name, domain, is_train) for domain in ([only] if only else self.domains)]
+        repetitions = None
+        if is_train:
+            sizes = [len(corpus.pairs) for corpus in corpora]
+            repetitions = upsampling_repetitions(sizes, str(self.cfg.upsampling), self.cfg.upsampling_temperature)
+        self.datasets[split] = MultiDomainDataset(
+            corpora,
+            repetitions,
+            tags=[self.src_dict.index(tag) for tag in self.tags] if self.cfg.domain_tags else None,
+            domains_to_model=self.model_takes_domains,
+            single_domain_batches=not is_train,
+        )
+
+    def _load_corpus(self, split: str, domain: str, is_train: bool) -> DomainCorpus:
+        pairs = self._load_pairs(split, domain)
+        domain_id = self.domains.index(domain)
+        probs = None
+        if self.cfg.teacher_dir:
+            probs = read_teacher_probs(Path(self.cfg.teacher_dir), domain, split, self.domains, len(pairs))
+        return DomainCorpus(pairs, domain_id, self._routed_ids(domain_id, probs, is_train), probs)
+
+    def _load_pairs(self, split: str, domain: str) -> LanguagePairDataset:
+        directory = Path(self.cfg.data) / domain
+        source, target = self.cfg.source_lang, self.cfg.target_lang
+        if any(path.stat().st_size == 0 for path in directory.glob(f"{split}.{source}-{target}.*.bin")):
+            raise InputError(f"{directory}: split {split} is empty; a domain needs at least one sentence pair")
+        try:
+            return load_langpair_dataset(
+                str(directory), split, source, self.src_dict, target, self.tgt_dict,
+                combine=False,
+                dataset_impl=self.cfg.dataset_impl,
+                upsample_primary=1,
+                left_pad_source=self.cfg.left_pad_source,
+                left_pad_target=self.cfg.left_pad_target,
+                max_source_positions=self.cfg.max_source_positions,
+                max_target_positions=self.cfg.max_target_positions,
+                truncate_source=self.cfg.truncate_source,
+                pad_to_multiple=self.cfg.required_seq_len_multiple,
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise InputError(
+                f"{directory}/{split}.{source}-{target}.{source}.idx: not found; "
+                f"binarise this split, or take domain {domain} out of {DOMAINS_FILE}"
+            ) from None
+        except AssertionError:
+            raise InputError(f"{directory}: the two sides of split {split} differ in length; binarise it anew") from None
+
+    def _routed_ids(self, domain_id: int, probs: np.ndarray | None, is_train: bool) -> np.ndarray | int | None:
+        """By which domain(s) a corpus is translated: see --domain and --domain-source."""
+        if is_train:
+            return domain_id
+        if self.cfg.domain:
+            return self.domains.index(self.cfg.domain)
+        source = str(self.cfg.domain_source)
+        if source == "classifier":
+            if probs is None:
+                raise InputError("--domain-source classifier needs the classifier's labels: give --teacher-dir")
+            return probs.argmax(axis=1)
+        if source == "none" and self.model_needs_domains:
+            raise InputError("plain adapters need a domain: use --domain-source oracle or classifier, or --domain NAME")
+        return domain_id if source == "oracle" else None
+
+    # Training and validation
+
+    def valid_step(self, sample: dict, model: Any, criterion: Any) -> tuple[Any, Any, dict]:
+        """Validate a batch, all of one domain, and log it under that domain too."""
+        loss, sample_size, log = super().valid_step(sample, model, criterion)
+        domain_id = int(sample["domain_ids"][0])
+        # Every worker logs every key, or fairseq could not sum them.
+        for d, name in enumerate(self.domains):
+            log |= {f"{name}/{key}": value if d == domain_id else 0 * value for key, value in log.items() if "/" not in key}
+        return loss, sample_size, log
+
+    def reduce_metrics(self, logging_outputs: list[dict], criterion: Any) -> None:
+        """Overall metrics; in validation also loss and BLEU of each domain, and their plain averages."""
+        overall = [{key: value for key, value in log.items() if "/" not in key} for log in logging_outputs]
+        super().reduce_metrics(overall, criterion)
+        for name in self.domains:
+            prefix = f"{name}/"
+            logs = [{k.removeprefix(prefix): v for k, v in log.items() if prefix in k} for log in logging_outputs]
+            if any(log.get("ntokens", 0) for log in logs):
+                with metrics.aggregate(new_root=True) as own:
+                    super().reduce_metrics(logs, criterion)
+                log_under_name(own, name)
+                for measure in own.keys() & {"loss", "bleu"}:
+                    metrics.log_derived(f"{measure}_avg", partial(average_over, self.domains, measure))
+
+    # Inference
+
+    def get_interactive_tokens_and_lengths(self, lines: Iterable[str], encode_fn: Any) -> tuple[list, list]:
+        """Encode typed lines; a tag ``<domain:NAME>`` in front of a line chooses its domain.
+
+        Raises:
+            InputError: if a tag names an unknown domain.
+        """
+        tagged = [self._split_tag(line) for line in lines]
+        tokens, lengths = super().get_interactive_tokens_and_lengths([text for _, text in tagged], encode_fn)
+        for i, (domain, _) in enumerate(tagged):
+            if domain is not None:
+                tokens[i] = torch.cat([tokens[i].new_tensor([self._tag_index(domain)]), tokens[i]])
+        return tokens, [len(line) for line in tokens]
+
+    def _split_tag(self, line: str) -> tuple[str | None, str]:
+        """The domain typed in front of a line, or else --domain, or None; and the rest of the line."""
+        match = _TAGGED_LINE.fullmatch(line)
+        if match is None:
+            return self.cfg.domain or None, line
+        if match[1] not in self.domains:
+            raise InputError(f"{line.strip()!r}: unknown domain {match[1]}; there are {', '.join(self.domains)}")
+        return match[1], match[2]
+
+    def _tag_index(self, domain: str) -> int:
+        self._require_tags()
+        return self.src_dict.index(domain_tag(domain))
+
+    def build_dataset_for_inference(self, src_tokens: list, src_lengths: list, constraints: Any = None) -> Any:
+        self.gate_report.expect(src_tokens)
+        return super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
+
+    def inference_step(
+        self, generator: Any, models: list, sample: dict, prefix_tokens: Tensor | None = None, constraints: Any = None
+    ) -> list:
+        if "domain_ids" not in sample:  # typed lines carry their domain as a tag
+            typed_tokens = sample["net_input"]["src_tokens"]
+            sample = dict(sample, typed_tokens=typed_tokens, net_input=self._read_tags(sample["net_input"]))
+        hypotheses = super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        if self.gate_report.is_wanted:
+            self.gate_report.add(models, sample, hypotheses, self.tgt_dict)
+        return hypotheses
+
+    def _read_tags(self, net_input: dict) -> dict:
+        """Turn tags in front of typed lines into ``domain_ids``, where tags are not part of the text.
+
+        A tag is replaced by padding, which is the same as taking it away.
+        """
+        if self.cfg.domain_tags:
+            return net_input
+        tokens = net_input["src_tokens"]
+        first = tokens.ne(self.src_dict.pad()).int().argmax(1)
+        rows = torch.arange(len(tokens), device=tokens.device)
+        tags = tokens.new_tensor([self.src_dict.index(tag) for tag in self.tags])
+        is_tag = tokens[rows, first].unsqueeze(1).eq(tags) & tags.ne(self.src_dict.unk())  # B×D
+        tagged = is_tag.any(1)
+        tokens = tokens.clone()
+        tokens[rows[tagged], first[tagged]] = self.src_dict.pad()
+        net_input = dict(net_input, src_tokens=tokens, src_lengths=net_input["src_lengths"] - tagged.long())
+        if self.model_needs_domains:
+            if not tagged.all():
+                raise InputError("plain adapters need a domain: give --domain NAME, or type <domain:NAME> before a line")
+            net_input["domain_ids"] = is_tag.int().argmax(1)
+        return net_input
+
+
+def check_directories(data: Path, domains: list[str]) -> None:
+    """Check that the sub-directories with data are the listed domains.
+
+    Raises:
+        InputError: naming a domain without a directory, or a directory that is not listed.
+    """
+    present = {path.parent.name for path in data.glob("*/*.idx")}
+    for name in domains:
+        if name not in present:
+            raise InputError(f"{data / name}: no binarised data; {data / DOMAINS_FILE} lists this domain")
+    for name in sorted(present - set(domains)):
+        raise InputError(f"{data / name}: not listed in {data / DOMAINS_FILE}; add the domain or remove its data")
+
+
+def infer_languages(directory: Path) -> tuple[str, str]:
+    """The language pair of a domain's files, from a name like ``train.en-de.en.idx``.
+
+    Raises:
+        InputError: if no file is named so.
+    """
+    for path in sorted(directory.glob("*.idx")):
+        match = re.fullmatch(r"[^.]+\.([^.-]+)-([^.-]+)\.[^.]+\.idx", path.name)
+        if match:
+            return match[1], match[2]
+    raise InputError(f"{directory}: no file like train.en-de.en.idx; give --source-lang and --target-lang")
+
+
+def log_under_name(own: MetersDict, name: str) -> None:
+    """Log loss and BLEU of one domain as ``loss_NAME`` and ``bleu_NAME``."""
+    for key, meter in own.items():
+        if key == "loss" or key.startswith("_bleu"):
+            metrics.log_scalar(f"{key}_{name}", meter.val, meter.count, round=3)
+        elif key == "bleu":
+            # fairseq computes BLEU from the counts under their plain names.
+            counts = [k for k in own if k.startswith("_bleu")]
+            metrics.log_derived(
+                f"bleu_{name}", lambda meters, of=meter.fn: of({k: meters[f"{k}_{name}"] for k in counts})
+            )
+
+
+def average_over(domains: list[str], measure: str, meters: MetersDict) -> float:
+    """The plain average of a measure over the domains that were validated."""
+    values = [meters.get_smoothed_value(key) for name in domains if (key := f"{measure}_{name}") in meters]
+    return round(sum(values) / len(values), 3)

@@ -1,0 +1,78 @@
+"""How good a domain classifier is: confusion matrix, accuracy, precision, recall and F1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def confusion_matrix(labels: np.ndarray, predictions: np.ndarray, num_domains: int) -> np.ndarray:
+    """Count sentences by true domain (rows) and predicted domain (columns), D×D."""
+    matrix = np.zeros((num_domains, num_domains), dtype=np.int64)
+    np.add.at(matrix, (labels, predictions), 1)
+    return matrix
+
+
+def summarise(matrix: np.ndarray, domains: Sequence[str]) -> dict[str, Any]:
+    """Turn a confusion matrix into what ``teacher.json`` records.
+
+    ``micro_f1`` is the papers' measure; with one label a sentence it is the accuracy.
+    """
+    hits = np.diag(matrix).astype(float)
+    precision = _ratio(hits, matrix.sum(axis=0))
+    recall = _ratio(hits, matrix.sum(axis=1))
+    f1 = _ratio(2 * precision * recall, precision + recall)
+    per_domain = {
+        name: {
+            "sentences": int(matrix[row].sum()),
+            "precision": round(float(precision[row]), 4),
+            "recall": round(float(recall[row]), 4),
+            "f1": round(float(f1[row]), 4),
+        }
+        for row, name in enumerate(domains)
+    }
+    accuracy = round(float(hits.sum() / max(matrix.sum(), 1)), 4)
+    return {"micro_f1": accuracy, "per_domain": per_domain, "confusion": matrix.tolist()}
+
+
+def format_report(metrics: Mapping[str, Any]) -> str:
+    """A table of F1 by domain (rows) and set (columns), with the micro average last."""
+    names = list(next(iter(metrics.values()))["per_domain"])
+    lines = [f"{'F1':<16}" + "".join(f"{split:>10}" for split in metrics)]
+    for name in names:
+        cells = (f"{each['per_domain'][name]['f1']:>10.4f}" for each in metrics.values())
+        lines.append(f"{name:<16}" + "".join(cells))
+    averages = (f"{each['micro_f1']:>10.4f}" for each in metrics.values())
+    lines.append(f"{'micro average':<16}" + "".join(averages))
+    return "\n".join(lines)
+
+
+def plot_confusion(matrices: Mapping[str, np.ndarray], domains: Sequence[str], path: Path) -> None:
+    """Draw confusion matrices side by side: colour is the share of the true domain, text the count."""
+    from matplotlib.figure import Figure
+
+    side = 1.6 + 0.55 * len(domains)
+    figure = Figure(figsize=(side * len(matrices), side), layout="constrained")
+    axes = figure.subplots(1, len(matrices), squeeze=False, sharey=True)[0]
+    for axis, (title, matrix) in zip(axes, matrices.items(), strict=True):
+        shares = _ratio(matrix.astype(float), matrix.sum(axis=1, keepdims=True))
+        axis.imshow(shares, vmin=0, vmax=1, cmap="Blues")
+        for (row, column), count in np.ndenumerate(matrix):
+            colour = "white" if shares[row, column] > 0.5 else "black"
+            axis.text(column, row, str(count), ha="center", va="center", color=colour, fontsize=8)
+        axis.set_xticks(range(len(domains)), domains, rotation=45, ha="right")
+        axis.set_yticks(range(len(domains)), domains)
+        axis.set_xlabel("predicted domain")
+        axis.set_title(title)
+    axes[0].set_ylabel("true domain")
+    # Without the drawing program's version, equal matrices give equal files.
+    figure.savefig(path, dpi=150, metadata={"Software": None})
+
+
+def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    """Divide, with 0 / 0 = 0."""
+    zeros = np.zeros_like(numerator, dtype=float)
+    return np.divide(numerator, denominator, out=zeros, where=denominator != 0)

@@ -1,0 +1,150 @@
+"""Domain classifier by fine-tuning a pre-trained encoder (Klimaszewski et al. 2023 §3.2: RoBERTa-large)."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.preparation.config import TransformersTeacher
+from fairseq_ext.teacher.torchaudio_guard import hide_broken_torchaudio
+
+hide_broken_torchaudio()
+
+import transformers  # noqa: E402
+
+_SETTINGS = "classifier.json"
+_DEVICES = ("auto", "cpu", "cuda")
+
+
+class TransformersClassifier:
+    """See :class:`~fairseq_ext.teacher.classifier.Classifier`.
+
+    Args:
+        options: model to start from (a folder or a name on the model hub) and how to train it.
+        seed: of the new head, the order of the batches and dropout.
+
+    Raises:
+        InputError: if the device is unknown or absent.
+    """
+
+    def __init__(self, options: TransformersTeacher, seed: int) -> None:
+        self.options = options
+        self.seed = seed
+        self.device = _choose_device(options.device)
+        self.model: Any = None
+        self.tokenizer: Any = None
+
+    def fit(self, texts: Sequence[str], labels: np.ndarray, num_domains: int) -> None:
+        """Fine-tune from the pre-trained weights; half precision where the device has it.
+
+        Raises:
+            InputError: if the pre-trained model cannot be loaded.
+        """
+        # Before loading: the new classification head is drawn then.
+        transformers.set_seed(self.seed)
+        self._load_pretrained(self.options.model, num_labels=num_domains)
+        rows = self.tokenizer(list(texts), truncation=True, max_length=self.options.max_length)
+        examples = [
+            {"input_ids": ids, "attention_mask": mask, "labels": int(label)}
+            for ids, mask, label in zip(rows["input_ids"], rows["attention_mask"], labels, strict=True)
+        ]
+        with tempfile.TemporaryDirectory() as scratch:
+            trainer = transformers.Trainer(
+                model=self.model,
+                args=self._training_arguments(scratch),
+                train_dataset=examples,
+                data_collator=transformers.DataCollatorWithPadding(self.tokenizer),
+            )
+            trainer.train()
+
+    @torch.inference_mode()
+    def predict(self, texts: Sequence[str]) -> np.ndarray:
+        """Return P(domain | text), N×D, float32."""
+        self.model.to(self.device).eval()
+        # Sentences of one length together: little padding. The rows go back to their places.
+        order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+        probs = np.empty((len(texts), self.model.config.num_labels), dtype=np.float32)
+        size = self.options.batch_size
+        for start in tqdm(range(0, len(order), size), desc="classify", unit="batch", disable=None):
+            rows = order[start : start + size]
+            batch = self.tokenizer(
+                [texts[row] for row in rows],
+                truncation=True,
+                max_length=self.options.max_length,
+                padding=True,
+                return_tensors="pt",
+            )
+            logits = self.model(**batch.to(self.device)).logits
+            probs[rows] = torch.softmax(logits.float(), dim=-1).cpu().numpy()
+        return probs
+
+    def save(self, folder: Path) -> None:
+        """Write model (safetensors), tokenizer and the settings that prediction needs."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        settings = {"batch_size": self.options.batch_size, "max_length": self.options.max_length}
+        (folder / _SETTINGS).write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> TransformersClassifier:
+        """Load what :meth:`save` wrote.
+
+        Raises:
+            InputError: if files are missing or broken.
+        """
+        try:
+            settings = json.loads((folder / _SETTINGS).read_text(encoding="utf-8"))
+            options = TransformersTeacher(model=str(folder), **settings)
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(f"{folder}: holds no usable classifier ({error})") from None
+        classifier = cls(options, seed=0)
+        classifier._load_pretrained(options.model)
+        return classifier
+
+    def _load_pretrained(self, name: str, **head: int) -> None:
+        try:
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+            self.model = transformers.AutoModelForSequenceClassification.from_pretrained(
+                name, use_safetensors=True, **head
+            )
+        except (OSError, ValueError) as error:
+            reason = (str(error).strip().splitlines() or ["no reason given"])[0]
+            raise InputError(
+                f"teacher.model: {name!r} cannot be loaded ({reason}); give a folder with config.json, "
+                "model.safetensors and a tokenizer, or a model's name on the hub"
+            ) from None
+
+    def _training_arguments(self, scratch: str) -> transformers.TrainingArguments:
+        on_gpu = self.device == "cuda"
+        has_bf16 = on_gpu and torch.cuda.is_bf16_supported()
+        return transformers.TrainingArguments(
+            output_dir=scratch,
+            num_train_epochs=self.options.epochs,
+            per_device_train_batch_size=self.options.batch_size,
+            learning_rate=self.options.learning_rate,
+            warmup_steps=0.1,
+            seed=self.seed,
+            data_seed=self.seed,
+            bf16=has_bf16,
+            fp16=on_gpu and not has_bf16,
+            use_cpu=not on_gpu,
+            save_strategy="no",
+            report_to="none",
+        )
+
+
+def _choose_device(name: str) -> str:
+    if name not in _DEVICES:
+        raise InputError(f"teacher.device: {name!r} is unknown; choose one of {', '.join(_DEVICES)}")
+    has_gpu = torch.cuda.is_available()
+    if name == "cuda" and not has_gpu:
+        raise InputError("teacher.device: this machine has no CUDA device; choose cpu or auto")
+    return ("cuda" if has_gpu else "cpu") if name == "auto" else name

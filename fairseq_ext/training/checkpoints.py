@@ -1,0 +1,128 @@
+"""Checkpoints: read safely, checked before use, and how a base checkpoint becomes an adapted one."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import pickle
+import zipfile
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from torch import Tensor, nn
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.training.freezing import is_adapter_key
+
+# All that a fairseq checkpoint may hold beyond tensors and plain containers: legacy models keep their
+# options in a Namespace.
+ALLOWED_TYPES = [argparse.Namespace]
+
+
+def load_checkpoints_safely() -> None:
+    """Let ``torch.load`` with ``weights_only`` accept fairseq's checkpoints, and explain what it refuses.
+
+    torch >= 2.6 unpickles only types on an allow-list. We add the one that fairseq needs, and turn what
+    is refused, truncated or foreign into one line that names the file.
+    """
+    torch.serialization.add_safe_globals(ALLOWED_TYPES)
+    if not hasattr(checkpoint_utils.load_checkpoint_to_cpu, "__wrapped__"):
+        checkpoint_utils.load_checkpoint_to_cpu = _explaining(checkpoint_utils.load_checkpoint_to_cpu)
+
+
+def _explaining(load: Callable[..., dict]) -> Callable[..., dict]:
+    @functools.wraps(load)
+    def load_or_explain(path: str, *args: Any, **kwargs: Any) -> dict:
+        require_weights_only()
+        try:
+            state = load(path, *args, **kwargs)
+        except FileNotFoundError:
+            raise InputError(f"{path}: no such checkpoint; give the path of a .pt file") from None
+        except pickle.UnpicklingError as error:
+            raise InputError(
+                f"{path}: refused, because it holds more than weights and options ({_reason(error)}); "
+                "use a checkpoint that fairseq wrote"
+            ) from None
+        except (EOFError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError,
+                zipfile.BadZipFile, UnicodeDecodeError) as error:
+            raise InputError(
+                f"{path}: not a readable checkpoint ({_reason(error)}); it is truncated or of another kind"
+            ) from None
+        if not isinstance(state, dict) or "model" not in state:
+            raise InputError(f"{path}: no fairseq checkpoint: it has no 'model' entry")
+        return state
+
+    return load_or_explain
+
+
+def require_weights_only() -> None:
+    """Refuse to go on where the environment switches torch's protection off.
+
+    Raises:
+        InputError: if ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is set to a true value.
+    """
+    if os.environ.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "0").lower() in {"1", "y", "yes", "true"}:
+        raise InputError("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD would run code hidden in checkpoints; unset it")
+
+
+def _reason(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if "global" in line.lower()), lines[0] if lines else type(error).__name__)
+
+
+def add_fresh_adapters(model: nn.Module, state_dict: dict[str, Tensor]) -> None:
+    """Complete the state dict of a plain base model with this model's own, fresh adapters, in place.
+
+    Only a checkpoint without any adapter is a base model. One that has some but not all of the adapters
+    is damaged or of another shape, and filling its gaps would hide that.
+
+    Raises:
+        InputError: listing the adapter entries that are missing.
+    """
+    own = {name: value for name, value in model.state_dict().items() if is_adapter_key(name)}
+    present = {name for name in state_dict if is_adapter_key(name)}
+    if not present:
+        state_dict.update(own)
+        return
+    missing = sorted(own.keys() - present)
+    if missing:
+        raise InputError(
+            f"the checkpoint has adapters but lacks {len(missing)} entries of this model's: {_some(missing)}; "
+            "use the options it was trained with, or start from a base checkpoint without adapters"
+        )
+
+
+def check_fit(
+    model: nn.Module, state_dict: dict[str, Tensor], prefix: str, _metadata: dict, strict: bool, *_: Any
+) -> None:
+    """A load-state-dict pre-hook: refuse, in one line, a checkpoint that is not of this model.
+
+    Raises:
+        InputError: naming entries that are missing, unknown or of another shape.
+    """
+    if prefix or not strict:
+        return
+    own = model.state_dict()
+    problems = []
+    if "encoder.embed_tokens.weight" in own.keys() & state_dict.keys():
+        rows, own_rows = (len(s["encoder.embed_tokens.weight"]) for s in (state_dict, own))
+        if rows != own_rows:
+            problems.append(f"it knows {rows} source symbols, the data's dictionary {own_rows}: wrong dictionary")
+    misshapen = [n for n in sorted(own.keys() & state_dict.keys()) if own[n].shape != state_dict[n].shape]
+    for what, names in [
+        ("missing", sorted(own.keys() - state_dict.keys())),
+        ("unknown", sorted(state_dict.keys() - own.keys())),
+        ("of another shape", misshapen),
+    ]:
+        if names:
+            problems.append(f"{len(names)} entries {what}: {_some(names)}")
+    if problems:
+        raise InputError(f"the checkpoint does not fit this model: {'; '.join(problems)}")
+
+
+def _some(names: Iterable[str], limit: int = 3) -> str:
+    names = list(names)
+    return ", ".join(names[:limit]) + (", …" if len(names) > limit else "")

@@ -1,0 +1,25 @@
+"""Which parameters train: the adapters and their routers, nothing of the base model."""
+
+from __future__ import annotations
+
+from torch import nn
+
+# Everything an adapted layer adds lives below its attribute of this name.
+ADAPTER = "adapter"
+
+
+def is_adapter_key(name: str) -> bool:
+    """Whether a parameter or state-dict name belongs to an adapter or its router."""
+    return ADAPTER in name.split(".")
+
+
+def freeze_base(model: nn.Module) -> None:
+    """Stop gradients to everything but adapters and routers."""
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(is_adapter_key(name))
+
+
+def train_adapters_only(model: nn.Module) -> None:
+    """Put the base in evaluation mode (no dropout) and the adapters and routers in training mode."""
+    for name, module in model.named_modules():
+        module.training = is_adapter_key(name)

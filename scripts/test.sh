@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Check and test everything this machine can: style, types, unit tests, then the slow tests.
+# Usage: scripts/test.sh [pytest options]
+set -euo pipefail
+source "$(dirname "$0")/env.sh"
+install dev requirements-dev.txt
+cd "$root"
+"$python" -m ruff check .
+"$python" -m ruff format --check .
+"$python" -m mypy
+exec "$python" -m pytest "$@"

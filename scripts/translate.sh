@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# Translate the test sets of an experiment.
+# Usage: scripts/translate.sh CONFIG [OUTPUT] [fairseq-generate options]; --help lists the options.
+set -euo pipefail
+source "$(dirname "$0")/env.sh"
+exec "$python" -m fairseq_ext.pipeline.translation "$@"

@@ -1,0 +1,160 @@
+"""The gate loss against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.logging import metrics
+
+from fairseq_ext.criterions.label_smoothed_cross_entropy_with_kd_gate import (
+    LabelSmoothedCrossEntropyWithKDGateCriterion as KDGate,
+)
+from fairseq_ext.errors import InputError
+from tests import toy
+
+PAD = 1
+
+
+@pytest.fixture
+def task(data: Path, teacher: Path) -> Any:
+    return toy.make_task(data, "--teacher-dir", str(teacher))[0]
+
+
+def criterion(task: Any, tau: float = 1.0, target: str = "probs", term: str = "sentence", alpha: float = 0.5) -> KDGate:
+    return KDGate(task, False, 0.1, alpha, tau, target, term)
+
+
+# Two sentences of three domains, the first with two target tokens, the second with one and a pad.
+SAMPLE = {
+    "target": torch.tensor([[5, 2], [2, PAD]]),
+    "teacher_probs": torch.tensor([[0.6, 0.4, 0.0], [0.0, 0.0, 1.0]]),
+    "domain_ids": torch.tensor([1, 2]),
+    "ntokens": 3,
+}
+
+
+def test_registered(task: Any) -> None:
+    assert CRITERION_REGISTRY["label_smoothed_cross_entropy_with_kd_gate"] is KDGate
+
+
+def test_targets_with_the_papers_temperature(task: Any) -> None:
+    soft = criterion(task, 0.1).target(SAMPLE, 3)[0]
+    sharp = criterion(task, 0.1, "log-probs").target(SAMPLE, 3)[0]
+    # e^6 : e^4 : e^0, and 0.6^10 : 0.4^10 : 0
+    total = math.exp(6) + math.exp(4) + 1
+    torch.testing.assert_close(soft, torch.tensor([math.exp(6) / total, math.exp(4) / total, 1 / total]))
+    ratio = (0.6 / 0.4) ** 10
+    torch.testing.assert_close(sharp, torch.tensor([ratio / (1 + ratio), 1 / (1 + ratio), 0.0]))
+    assert criterion(task, target="domain").target(SAMPLE, 3).tolist() == [[0, 1, 0], [0, 0, 1]]
+
+
+def test_divergence_of_even_gates_by_hand(task: Any) -> None:
+    """Even gates against p: KL = log 3 − H(p), times τ², with τ = 2 sharpening nothing in log-probs of p^(1/2)."""
+    gates = {"encoder": torch.zeros(1, 2, 3), "decoder": torch.zeros(1, 2, 2, 3)}
+    loss, log = criterion(task, 1.0, "log-probs").gate_loss(gates, SAMPLE)
+    first = math.log(3) + 0.6 * math.log(0.6) + 0.4 * math.log(0.4)
+    second = math.log(3)
+    assert log["gate_loss_encoder_0"].item() == pytest.approx(first + second, rel=1e-6)
+    assert log["gate_loss_decoder_0"].item() == pytest.approx(2 * first + second, rel=1e-6)
+    assert loss.item() == pytest.approx(3 * first + 2 * second, rel=1e-6)
+
+
+def test_temperature_scales_gates_teacher_and_loss(task: Any) -> None:
+    logits = torch.tensor([[[1.0, -0.5, 0.2], [0.0, 0.3, 0.1]]])
+    loss, _ = criterion(task, 0.5).gate_loss({"encoder": logits}, SAMPLE)
+    goal, gate = (SAMPLE["teacher_probs"] / 0.5).softmax(-1), (logits[0] / 0.5).softmax(-1)
+    assert loss.item() == pytest.approx(0.25 * (goal * (goal / gate).log()).sum().item(), rel=1e-5)
+
+
+def test_encoder_term_per_token_weighs_each_sentence_by_its_length(task: Any) -> None:
+    gates = {"encoder": torch.zeros(1, 2, 3)}
+    loss, log = criterion(task, 1.0, "log-probs", "token").gate_loss(gates, SAMPLE)
+    first = math.log(3) + 0.6 * math.log(0.6) + 0.4 * math.log(0.4)
+    assert loss.item() == pytest.approx(2 * first + math.log(3), rel=1e-6)
+    assert log["gate_loss_encoder_0"].item() == pytest.approx(first + math.log(3), rel=1e-6)  # logged per sentence
+
+
+def test_a_perfect_gate_costs_nothing(task: Any) -> None:
+    gates = {"encoder": SAMPLE["teacher_probs"].unsqueeze(0)}
+    loss, log = criterion(task, 0.1).gate_loss(gates, SAMPLE)
+    assert loss.item() == pytest.approx(0, abs=1e-8)
+    assert log["gate_hits_encoder_0"].item() == 2
+
+
+def test_hard_labels_are_cross_entropy(task: Any) -> None:
+    logits = torch.randn(1, 2, 3)
+    loss, _ = criterion(task, 1.0, "domain").gate_loss({"encoder": logits}, SAMPLE)
+    expected = torch.nn.functional.cross_entropy(logits[0], SAMPLE["domain_ids"], reduction="sum")
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+def test_layers_add_up_and_sides_may_differ_in_depth(task: Any) -> None:
+    gates = {"encoder": torch.zeros(3, 2, 3), "decoder": torch.zeros(2, 2, 2, 3)}
+    loss, log = criterion(task).gate_loss(gates, SAMPLE)
+    assert {key for key in log if key.startswith("gate_loss")} == {
+        "gate_loss_encoder_0", "gate_loss_encoder_1", "gate_loss_encoder_2",
+        "gate_loss_decoder_0", "gate_loss_decoder_1",
+    }  # fmt: skip
+    assert loss.item() == pytest.approx(sum(v.item() for k, v in log.items() if k.startswith("gate_loss")), rel=1e-6)
+
+
+def test_padding_changes_nothing(task: Any) -> None:
+    gates = torch.randn(2, 2, 2, 3)
+    loss, log = criterion(task).gate_loss({"decoder": gates}, SAMPLE)
+    padded = SAMPLE | {"target": torch.nn.functional.pad(SAMPLE["target"], (0, 16), value=PAD)}
+    wide = torch.nn.functional.pad(gates, (0, 0, 0, 16), value=9.0)
+    loss_padded, log_padded = criterion(task).gate_loss({"decoder": wide}, padded)
+    torch.testing.assert_close(loss_padded, loss)
+    assert {k: v.item() for k, v in log_padded.items()} == pytest.approx({k: v.item() for k, v in log.items()})
+
+
+def test_total_is_translation_plus_alpha_times_gates(task: Any, data: Path, teacher: Path) -> None:
+    own_task, args = toy.make_task(data, "--teacher-dir", str(teacher))
+    model = toy.make_model(own_task, args)
+    toy.randomise_adapters(model)
+    batch = toy.first_batch(own_task)
+    losses = [criterion(own_task, alpha=a)(model, batch)[0].item() for a in (0.0, 1.0, 3.0)]
+    gate = criterion(own_task)(model, batch)[2]["gate_loss"].item()
+    assert losses[1] - losses[0] == pytest.approx(gate, rel=1e-4)
+    assert losses[2] - losses[0] == pytest.approx(3 * gate, rel=1e-4)
+
+
+def test_logs_of_workers_sum_to_the_log_of_all(task: Any, data: Path, teacher: Path) -> None:
+    own_task, args = toy.make_task(data, "--teacher-dir", str(teacher))
+    model = toy.make_model(own_task, args)
+    toy.randomise_adapters(model)
+    own_task.load_dataset("test")
+    dataset = own_task.datasets["test"]
+    parts = [dataset.collater([dataset[i] for i in rows]) for rows in (range(5), range(5, 12))]
+    whole = dataset.collater([dataset[i] for i in range(12)])
+    loss = criterion(own_task)
+    logs = [loss(model, part)[2] for part in parts]
+    summed = {key: sum(log[key] for log in logs) for key in logs[0]}
+    one = loss(model, whole)[2]
+    assert {k: float(v) for k, v in summed.items()} == pytest.approx({k: float(v) for k, v in one.items()}, rel=1e-4)
+    with metrics.aggregate(new_root=True) as reduced:
+        KDGate.reduce_metrics(logs)
+    shown = reduced.get_smoothed_values()
+    assert 0 <= shown["gate_accuracy_decoder_1"] <= 100
+    assert shown["gate_loss_encoder_0"] == pytest.approx(
+        float(one["gate_loss_encoder_0"]) / 12 / math.log(2), abs=1e-4
+    )
+
+
+def test_a_model_without_gates_is_told(data: Path, teacher: Path) -> None:
+    own_task, args = toy.make_task(data, "--teacher-dir", str(teacher), arch="transformer_domain_adapter_tiny")
+    model = toy.make_model(own_task, args)
+    with pytest.raises(InputError, match="transformer_gated_adapter"):
+        criterion(own_task)(model, toy.first_batch(own_task))
+
+
+def test_a_missing_teacher_is_told(data: Path) -> None:
+    own_task, args = toy.make_task(data)
+    model = toy.make_model(own_task, args)
+    with pytest.raises(InputError, match="--teacher-dir"):
+        criterion(own_task)(model, toy.first_batch(own_task))

@@ -1,0 +1,121 @@
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_ext.data.multi_domain_dataset import MultiDomainDataset, upsampling_repetitions
+from tests import toy
+
+
+def load(data: Path, split: str, *extra: str, arch: str = "transformer_domain_adapter_tiny") -> MultiDomainDataset:
+    task, args = toy.make_task(data, *extra, arch=arch)
+    toy.make_model(task, args)
+    task.load_dataset(split)
+    return task.datasets[split]
+
+
+def visits(dataset: MultiDomainDataset) -> Counter:
+    return Counter(dataset.domain_of(np.arange(len(dataset))).tolist())
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("none", [24, 12, 6]), ("max", [24, 24, 24]), ("temperature", [24, 17, 12])]
+)
+def test_upsampling_fills_an_epoch(data: Path, mode: str, expected: list[int]) -> None:
+    dataset = load(data, "train", "--upsampling", mode, "--upsampling-temperature", "2")
+    assert [visits(dataset)[d] for d in range(3)] == expected
+
+
+def test_repetitions_limits() -> None:
+    sizes = [1000, 100, 10]
+    assert upsampling_repetitions(sizes, "temperature", 1) == pytest.approx(upsampling_repetitions(sizes, "none"))
+    assert upsampling_repetitions(sizes, "temperature", 1e9) == pytest.approx(upsampling_repetitions(sizes, "max"))
+
+
+def test_every_sentence_is_visited_before_any_a_second_time_more(data: Path) -> None:
+    dataset = load(data, "train", "--upsampling", "temperature", "--upsampling-temperature", "2")
+    counts = Counter(dataset.rows.tolist())
+    per_domain = [{counts[row] for row in range(a, b)} for a, b in ((0, 24), (24, 36), (36, 42))]
+    assert per_domain == [{1}, {1, 2}, {2}]
+
+
+def test_epochs_differ_and_repeat_themselves(data: Path) -> None:
+    dataset = load(data, "train", "--upsampling", "temperature", "--upsampling-temperature", "2")
+    first, order = dataset.rows.copy(), dataset.ordered_indices()
+    dataset.set_epoch(2)
+    assert not np.array_equal(dataset.rows, first)
+    dataset.set_epoch(1)
+    assert np.array_equal(dataset.rows, first)
+    assert np.array_equal(dataset.ordered_indices(), order)
+
+
+def test_rows_keep_their_domains_when_the_batch_is_sorted(data: Path, teacher: Path) -> None:
+    dataset = load(data, "train", "--teacher-dir", str(teacher))
+    order = np.random.default_rng(0).permutation(len(dataset))[:30]
+    batch = dataset.collater([dataset[i] for i in order])
+    assert batch["id"].tolist() != order.tolist()  # fairseq did sort
+    for row, index in enumerate(batch["id"].tolist()):
+        corpus, position = dataset.locate(index)
+        source = batch["net_input"]["src_tokens"][row]
+        assert source[source != 1].tolist() == corpus.pairs[position]["source"].tolist()
+        assert batch["domain_ids"][row] == corpus.domain_id == batch["net_input"]["domain_ids"][row]
+        np.testing.assert_array_equal(batch["teacher_probs"][row].numpy(), corpus.teacher_probs[position])
+
+
+def test_test_split_is_the_concatenation_in_domain_order(data: Path) -> None:
+    dataset = load(data, "test")
+    assert dataset.domain_of(np.arange(12)).tolist() == [0] * 4 + [1] * 4 + [2] * 4
+
+
+def test_evaluation_batches_keep_to_one_domain(data: Path) -> None:
+    dataset = load(data, "valid")
+    batches = dataset.batch_by_size(dataset.ordered_indices(), max_sentences=3)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(15))
+    assert all(len(set(dataset.domain_of(np.array(batch)))) == 1 for batch in batches)
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_no_sentence_is_left_out_of_the_last_batch(data: Path, split: str) -> None:
+    dataset = load(data, split)
+    batches = dataset.batch_by_size(dataset.ordered_indices(), max_tokens=100, required_batch_size_multiple=8)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(dataset)))
+
+
+def test_tags_open_the_source_and_count_as_length(data: Path) -> None:
+    plain = load(data, "test", arch="transformer_tiny")
+    tagged = load(data, "test", "--domain-tags", arch="transformer_tiny")
+    dictionary = toy.make_dictionary()
+    for index in (0, 5, 11):
+        tag = dictionary.index(f"<domain:{toy.DOMAINS[index // 4]}>")
+        assert tagged[index]["source"].tolist() == [tag] + plain[index]["source"].tolist()
+        assert tagged.size(index)[0] == plain.size(index)[0] + 1 == len(tagged[index]["source"])
+
+
+def test_classifier_routing_follows_the_labels(data: Path, teacher: Path) -> None:
+    dataset = load(data, "test", "--teacher-dir", str(teacher), "--domain-source", "classifier")
+    for index in range(12):
+        corpus, row = dataset.locate(index)
+        assert dataset[index]["routed_id"] == corpus.teacher_probs[row].argmax()
+
+
+def test_training_is_routed_by_the_true_domain(data: Path, teacher: Path) -> None:
+    dataset = load(data, "train", "--teacher-dir", str(teacher), "--domain-source", "classifier")
+    assert all(dataset[i]["routed_id"] == dataset[i]["domain_id"] for i in range(len(dataset)))
+
+
+def test_too_long_pairs_are_filtered_by_either_side(data: Path) -> None:
+    dataset = load(data, "test")
+    kept, dropped = dataset.filter_indices_by_size(np.arange(12), (6, 1000))
+    assert dropped
+    assert all(dataset.size(i)[0] <= 6 for i in kept)
+    assert all(dataset.size(i)[0] > 6 for i in dropped)
+
+
+def test_plain_models_are_not_told_domains(data: Path) -> None:
+    dataset: Any = load(data, "test", arch="transformer_tiny")
+    batch = dataset.collater([dataset[i] for i in range(3)])
+    assert "domain_ids" not in batch["net_input"]
+    assert torch.equal(batch["domain_ids"], torch.zeros(3, dtype=torch.long))

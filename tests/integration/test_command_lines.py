@@ -1,0 +1,231 @@
+"""fairseq's own command lines with the user directory, as a user types them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests import toy
+
+pytestmark = pytest.mark.slow
+
+TINY = ["--optimizer", "adam", "--lr", "0.01", "--max-tokens", "200", "--max-epoch", "2", "--cpu",
+        "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", "0"]  # fmt: skip
+GATED = ["--arch", "transformer_gated_adapter_tiny", "--criterion", "label_smoothed_cross_entropy_with_kd_gate",
+         "--label-smoothing", "0.1"]  # fmt: skip
+PLAIN = ["--arch", "transformer_domain_adapter_tiny", "--criterion", "label_smoothed_cross_entropy"]
+
+
+def run(tool: str, *arguments: str, cwd: Path, stdin: str = "", user_dir: str = toy.USER_DIR) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", f"fairseq_cli.{tool}", *arguments, "--user-dir", user_dir]
+    return subprocess.run(
+        command, cwd=cwd, input=stdin, capture_output=True, text=True, timeout=300, check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
+    )  # fmt: skip
+
+
+def run_well(tool: str, *arguments: str, cwd: Path, **kwargs: str) -> str:
+    done = run(tool, *arguments, cwd=cwd, **kwargs)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def trained(data: Path, teacher: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MIX, and AD and GAD started from it."""
+    root = tmp_path_factory.mktemp("trained")
+    task = [str(data), "--task", "multi_domain_translation", *TINY]
+    run_well("train", *task, "--arch", "transformer_tiny", "--share-all-embeddings", "--save-dir", "mix", cwd=root)
+    start = ["--finetune-from-model", "mix/checkpoint_best.pt", "--share-all-embeddings"]
+    run_well("train", *task, *PLAIN, *start, "--save-dir", "ad", cwd=root)
+    run_well("train", *task, *GATED, *start, "--teacher-dir", str(teacher), "--save-dir", "gad", cwd=root)
+    return root
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    from fairseq import checkpoint_utils
+
+    return checkpoint_utils.load_checkpoint_to_cpu(str(path))["model"]
+
+
+@pytest.mark.parametrize("system", ["ad", "gad"])
+def test_training_left_the_base_as_it_was(trained: Path, system: str) -> None:
+    base, adapted = weights(trained / "mix/checkpoint_best.pt"), weights(trained / f"{system}/checkpoint_last.pt")
+    assert all(torch.equal(adapted[name], value) for name, value in base.items())
+    assert all(".adapter." in name for name in adapted.keys() - base.keys())
+
+
+def test_gate_losses_are_logged_by_layer(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
+    printed = run_well(
+        "validate", str(data), "--task", "multi_domain_translation", "--teacher-dir", str(teacher),
+        "--path", str(trained / "gad/checkpoint_best.pt"), "--valid-subset", "test", "--batch-size", "4", "--cpu",
+        "--criterion", "label_smoothed_cross_entropy_with_kd_gate", cwd=tmp_path,
+    )  # fmt: skip
+    for side in ("encoder", "decoder"):
+        for layer in (0, 1):
+            assert f"gate_loss_{side}_{layer} " in printed
+            assert f"gate_accuracy_{side}_{layer} " in printed
+    for name in toy.DOMAINS:
+        assert f"loss_{name} " in printed
+    assert "loss_avg " in printed
+
+
+@pytest.mark.parametrize("system", ["mix", "ad", "gad"])
+def test_generate_translates_all_domains_or_one(data: Path, trained: Path, tmp_path: Path, system: str) -> None:
+    common = [str(data), "--task", "multi_domain_translation", "--path", str(trained / system / "checkpoint_best.pt"),
+              "--batch-size", "5", "--beam", "2", "--max-len-b", "10", "--cpu"]  # fmt: skip
+    everything = run_well("generate", *common, "--gen-subset", "test", cwd=tmp_path)
+    one = run_well("generate", *common, "--gen-subset", "test:med", cwd=tmp_path)
+    lines = dict(re.findall(r"^H-(\d+)\t(.*)$", everything, re.MULTILINE))
+    assert sorted(map(int, lines)) == list(range(12))
+    assert dict(re.findall(r"^H-(\d+)\t(.*)$", one, re.MULTILINE)).keys() == {"0", "1", "2", "3"}
+    # The second domain's sentences are numbers 4 to 7 of all.
+    scores = [float(lines[str(4 + i)].split("\t")[0]) for i in range(4)]
+    alone = [float(line.split("\t")[0]) for _, line in sorted(re.findall(r"^H-(\d+)\t(.*)$", one, re.MULTILINE))]
+    assert alone == pytest.approx(scores, abs=1e-4)
+
+
+def test_generate_uses_the_right_domain(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
+    common = [str(data), "--task", "multi_domain_translation", "--path", str(trained / "ad/checkpoint_best.pt"),
+              "--batch-size", "5", "--beam", "1", "--max-len-b", "10", "--cpu"]  # fmt: skip
+
+    def scores(*extra: str) -> list[str]:
+        return re.findall(r"^H-\d+\t(\S+)", run_well("generate", *common, *extra, cwd=tmp_path), re.MULTILINE)
+
+    oracle = scores("--gen-subset", "test:law")
+    assert scores("--gen-subset", "test:law", "--domain", "law") == oracle
+    assert scores("--gen-subset", "test:law", "--domain", "sub") != oracle
+    assert len(scores("--gen-subset", "test", "--domain-source", "classifier", "--teacher-dir", str(teacher))) == 12
+
+
+def test_interactive_needs_no_domain_for_gates_and_prints_them(data: Path, trained: Path, tmp_path: Path) -> None:
+    printed = run_well(
+        "interactive", str(data), "--task", "multi_domain_translation", "--cpu", "--print-gates",
+        "--path", str(trained / "gad/checkpoint_best.pt"), "--buffer-size", "2", "--max-len-b", "10",
+        cwd=tmp_path, stdin="w1 w2\nw3\nw4 w5 w6\n",
+    )  # fmt: skip
+    for kind in "SHDPG":
+        assert sorted(re.findall(rf"^{kind}-(\d+)\t", printed, re.MULTILINE)) == ["0", "1", "2"], kind
+    weights = re.search(r"^G-0\tlaw=(\S+) med=(\S+) sub=(\S+)$", printed, re.MULTILINE)
+    assert weights is not None
+    assert sum(map(float, weights.groups())) == pytest.approx(1, abs=2e-3)
+
+
+def test_interactive_takes_the_domain_from_a_tag_or_an_option(data: Path, trained: Path, tmp_path: Path) -> None:
+    common = [str(data), "--task", "multi_domain_translation", "--cpu", "--max-len-b", "10",
+              "--path", str(trained / "ad/checkpoint_best.pt")]  # fmt: skip
+    typed = run_well("interactive", *common, cwd=tmp_path, stdin="<domain:law> w1 w2\n")
+    option = run_well("interactive", *common, "--domain", "law", cwd=tmp_path, stdin="w1 w2\n")
+    assert re.findall(r"^P-.*", typed, re.MULTILINE) == re.findall(r"^P-.*", option, re.MULTILINE) != []
+    none = run("interactive", *common, cwd=tmp_path, stdin="w1 w2\n")
+    assert none.returncode == 1
+    assert none.stderr.strip().splitlines()[-1].startswith("plain adapters need a domain")
+    assert "Traceback" not in none.stderr
+
+
+def test_user_dir_may_be_relative(data: Path, trained: Path) -> None:
+    repository = Path(toy.USER_DIR).parent
+    printed = run_well(
+        "interactive", str(data), "--task", "multi_domain_translation", "--cpu", "--max-len-b", "5",
+        "--path", str(trained / "gad/checkpoint_best.pt"), cwd=repository, stdin="w1\n", user_dir="fairseq_ext",
+    )  # fmt: skip
+    assert "H-0" in printed
+
+
+def test_help_explains_our_options(data: Path, tmp_path: Path) -> None:
+    printed = run_well(
+        "train", "--task", "multi_domain_translation", *GATED, "--help", cwd=tmp_path,
+    )  # fmt: skip
+    for option in (
+        "--bottleneck-dim", "--adapter-init-scale", "--frozen-mode", "--gate-temperature", "--share-gates",
+        "--gate-loss-weight", "--gate-loss-temperature", "--gate-target", "--gate-encoder-term",
+        "--teacher-dir", "--upsampling", "--domain-tags", "--domain-source", "--domain", "--print-gates",
+    ):  # fmt: skip
+        assert option in printed
+
+
+def test_stopped_training_goes_on_to_the_same_weights(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
+    common = [str(data), "--task", "multi_domain_translation", *TINY, *GATED, "--teacher-dir", str(teacher),
+              "--finetune-from-model", str(trained / "mix/checkpoint_best.pt"), "--share-all-embeddings"]  # fmt: skip
+    run_well("train", *common, "--max-epoch", "1", "--save-dir", "resumed", cwd=tmp_path)
+    run_well("train", *common, "--save-dir", "resumed", cwd=tmp_path)
+    whole, resumed = weights(trained / "gad/checkpoint_last.pt"), weights(tmp_path / "resumed/checkpoint_last.pt")
+    assert all(torch.equal(resumed[name], value) for name, value in whole.items())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "not a readable checkpoint"), (b"not a checkpoint at all", "refused|not a readable checkpoint")],
+)
+def test_a_broken_checkpoint_is_one_line(data: Path, tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "model.pt"
+    path.write_bytes(content)
+    done = run("interactive", str(data), "--task", "multi_domain_translation", "--path", str(path), "--cpu", cwd=tmp_path)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(str(path))
+    assert re.search(message, last)
+    assert "Traceback" not in done.stderr
+
+
+def test_two_processes_train_as_one(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
+    """Two workers on the CPU start with the losses of one and end with equal parameters."""
+    for name, kind in (("gad", [*GATED, "--teacher-dir", str(teacher)]), ("ad", PLAIN)):
+        common = [
+            str(data), "--task", "multi_domain_translation", *TINY, *kind, "--share-all-embeddings", "--log-interval",
+            "1", "--finetune-from-model", str(trained / "mix/checkpoint_best.pt"), "--batch-size", "6",
+        ]  # fmt: skip
+        one = run_well("train", *common, "--update-freq", "2", "--save-dir", f"{name}-one", cwd=tmp_path)
+        logs = two_processes([*common, "--no-save"], tmp_path, name)
+        losses = [first_losses(text) for text in (one, logs[0])]
+        assert losses[1] == pytest.approx(losses[0], abs=2e-3)
+        digests = [re.findall(r"parameters \w+ (\w{64})", log) for log in logs]
+        assert digests[0] == digests[1] != []
+
+
+def first_losses(log: str, count: int = 3) -> list[float]:
+    return [float(value) for value in re.findall(r"train_inner \| .*?[ |]loss=([\d.]+)", log)][:count]
+
+
+WORKER = """
+import hashlib, sys, fairseq_cli.train as train
+from fairseq.trainer import Trainer
+end = Trainer.end_epoch if hasattr(Trainer, "end_epoch") else None
+def finish(self):
+    digest = hashlib.sha256()
+    for name, value in sorted(self.model.state_dict().items()):
+        digest.update(name.encode() + value.numpy().tobytes())
+    print(f"parameters {self.data_parallel_rank} {digest.hexdigest()}", flush=True)
+begin = Trainer.get_valid_iterator
+def get_valid_iterator(self, *args, **kwargs):
+    finish(self)
+    return begin(self, *args, **kwargs)
+Trainer.get_valid_iterator = get_valid_iterator
+train.cli_main()
+"""
+
+
+def two_processes(arguments: list[str], cwd: Path, name: str) -> list[str]:
+    """Train on two workers of this machine; returns what each printed."""
+    port = 20000 + os.getpid() % 20000 + len(name)
+    workers = []
+    for rank in (0, 1):
+        # fmt: off
+        command = [sys.executable, "-c", WORKER, *arguments, "--user-dir", toy.USER_DIR, "--save-dir", f"{name}-{rank}",
+                   "--distributed-world-size", "2", "--distributed-rank", str(rank), "--distributed-no-spawn",
+                   "--distributed-init-method", f"tcp://127.0.0.1:{port}", "--distributed-backend", "gloo",
+                   "--ddp-backend", "legacy_ddp"]
+        # fmt: on
+        workers.append(subprocess.Popen(
+            command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
+        ))  # fmt: skip
+    logs = [worker.communicate(timeout=300)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], logs[0][-3000:] + logs[1][-3000:]
+    return logs

@@ -1,0 +1,222 @@
+"""What every adapter model promises, checked on all of them."""
+
+from __future__ import annotations
+
+import copy
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.data import data_utils
+from fairseq.models import ARCH_MODEL_REGISTRY
+from torch import Tensor
+
+from fairseq_ext.errors import InputError
+from tests import toy
+
+ARCHS = ["transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"]
+NORMS = {"post-norm": [], "pre-norm": ["--encoder-normalize-before", "--decoder-normalize-before"]}
+BANK = {"norm_weight", "norm_bias", "down_weight", "down_bias", "up_weight", "up_bias"}
+EXTRA = {
+    "transformer_domain_adapter_tiny": {f"bank.{name}" for name in BANK},
+    "transformer_gated_adapter_tiny": {f"bank.{name}" for name in BANK} | {"router.weight"},
+}
+
+
+@pytest.fixture(params=[(arch, norm) for arch in ARCHS for norm in NORMS], ids="-".join)
+def setting(request: pytest.FixtureRequest, data: Path) -> tuple[Any, Namespace]:
+    arch, norm = request.param
+    return toy.make_task(data, *NORMS[norm], arch=arch)
+
+
+@pytest.fixture
+def base(setting: tuple[Any, Namespace]) -> Any:
+    """The plain Transformer of the same size."""
+    task, args = setting
+    plain = Namespace(**{k: v for k, v in vars(args).items() if k != "adapter_names"})
+    return ARCH_MODEL_REGISTRY["transformer_tiny"].build_model(plain, task).eval()
+
+
+@pytest.fixture
+def model(setting: tuple[Any, Namespace]) -> Any:
+    """An adapter model in evaluation mode whose adapters have been somewhere."""
+    task, args = setting
+    model = toy.make_model(task, args)
+    toy.randomise_adapters(model)
+    return model
+
+
+def batch_of(task: Any) -> dict:
+    task.load_dataset("test")
+    return toy.first_batch(task, "test", max_sentences=12)
+
+
+def log_probs(model: Any, net_input: dict) -> Tensor:
+    with torch.no_grad():
+        return model.get_normalized_probs(model(**net_input), log_probs=True)
+
+
+def rows_of(net_input: dict, rows: list[int]) -> dict:
+    return {name: value[rows] for name, value in net_input.items()}
+
+
+def expected_extra(arch: str) -> set[str]:
+    return {f"{side}.layers.{n}.adapter.{k}" for side in ("encoder", "decoder") for n in (0, 1) for k in EXTRA[arch]}
+
+
+def test_adds_exactly_these_keys(setting: tuple, base: Any, model: Any) -> None:
+    base_keys, keys = base.state_dict().keys(), model.state_dict().keys()
+    assert base_keys <= keys
+    assert keys - base_keys == expected_extra(setting[1].arch)
+
+
+def test_starts_as_its_base_exactly(setting: tuple, base: Any) -> None:
+    task, args = setting
+    model = toy.make_model(task, args, seed=2)
+    model.load_state_dict(copy.deepcopy(base.state_dict()), strict=True)
+    batch = batch_of(task)
+    plain = {k: v for k, v in batch["net_input"].items() if k != "domain_ids"}
+    assert torch.equal(base(**plain)[0], model(**batch["net_input"])[0])
+
+
+def test_trains_exactly_the_adapters(setting: tuple) -> None:
+    task, args = setting
+    model = toy.make_model(task, args, train=True)
+    assert {n for n, p in model.named_parameters() if p.requires_grad} == expected_extra(args.arch)
+    before = copy.deepcopy(model.state_dict())
+    criterion = gate_criterion(task, args)
+    optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    batch = batch_of(task)
+    for _ in range(3):
+        optimiser.zero_grad()
+        criterion(model, batch)[0].backward()
+        optimiser.step()
+    moved = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
+    assert moved == expected_extra(args.arch)
+
+
+def gate_criterion(task: Any, args: Namespace) -> Any:
+    from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+
+    from fairseq_ext.criterions.label_smoothed_cross_entropy_with_kd_gate import (
+        LabelSmoothedCrossEntropyWithKDGateCriterion,
+    )
+
+    if "gated" in args.arch:
+        return LabelSmoothedCrossEntropyWithKDGateCriterion(task, False, 0.1, 0.5, 1.0, "domain", "token")
+    return LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
+
+
+def test_frozen_base_has_no_dropout_and_that_is_an_option(setting: tuple) -> None:
+    task, args = setting
+    quiet = toy.make_model(task, args, train=True)
+    batch = batch_of(task)["net_input"]
+    assert torch.equal(quiet(**batch)[0], quiet(**batch)[0])
+    noisy = toy.make_model(task, Namespace(**vars(args) | {"frozen_mode": "train"}), train=True)
+    assert not torch.equal(noisy(**batch)[0], noisy(**batch)[0])
+    assert quiet.training
+    assert quiet.encoder.layers[0].adapter.bank.training
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_generated_scores_equal_forced_ones(setting: tuple, model: Any, beam: int) -> None:
+    task, _ = setting
+    batch = batch_of(task)
+    generator = task.build_generator([model], Namespace(beam=beam, max_len_b=12))
+    hypotheses = [row[0] for row in task.inference_step(generator, [model], batch)]
+    dictionary = task.target_dictionary
+    forced_input = data_utils.collate_tokens(
+        [h["tokens"] for h in hypotheses], dictionary.pad(), dictionary.eos(), move_eos_to_beginning=True
+    )
+    forced = log_probs(model, batch["net_input"] | {"prev_output_tokens": forced_input})
+    for row, hypothesis in enumerate(hypotheses):
+        tokens = hypothesis["tokens"]
+        scores = forced[row, : len(tokens)].gather(1, tokens.unsqueeze(1)).squeeze(1)
+        torch.testing.assert_close(scores, hypothesis["positional_scores"], atol=1e-4, rtol=0)
+
+
+def test_padding_does_not_matter(setting: tuple, model: Any) -> None:
+    task, _ = setting
+    batch = batch_of(task)["net_input"]
+    wider = dict(batch)
+    pad = task.source_dictionary.pad()
+    wider["src_tokens"] = torch.nn.functional.pad(batch["src_tokens"], (3, 0), value=pad)
+    wider["prev_output_tokens"] = torch.nn.functional.pad(batch["prev_output_tokens"], (0, 5), value=pad)
+    length = batch["prev_output_tokens"].size(1)
+    is_token = batch["prev_output_tokens"].ne(pad)
+    torch.testing.assert_close(log_probs(model, wider)[:, :length][is_token], log_probs(model, batch)[is_token])
+
+
+def test_permuting_the_batch_permutes_the_output(setting: tuple, model: Any) -> None:
+    batch = batch_of(setting[0])["net_input"]
+    order = torch.randperm(len(batch["src_tokens"]), generator=torch.Generator().manual_seed(0)).tolist()
+    torch.testing.assert_close(log_probs(model, rows_of(batch, order)), log_probs(model, batch)[order])
+
+
+def test_a_mixed_batch_equals_its_rows_one_at_a_time(setting: tuple, model: Any) -> None:
+    batch = batch_of(setting[0])["net_input"]
+    assert len(batch["domain_ids"].unique()) == 3
+    together = log_probs(model, batch)
+    for row in range(len(together)):
+        torch.testing.assert_close(log_probs(model, rows_of(batch, [row])), together[[row]])
+
+
+def test_saved_and_loaded_gives_the_same(setting: tuple, model: Any, tmp_path: Path) -> None:
+    task, args = setting
+    torch.save(model.state_dict(), tmp_path / "model.pt")
+    other = toy.make_model(task, args, seed=9)
+    other.load_state_dict(torch.load(tmp_path / "model.pt", weights_only=True), strict=True)
+    batch = batch_of(task)["net_input"]
+    assert torch.equal(other(**batch)[0], model(**batch)[0])
+
+
+def test_missing_adapters_are_named_not_filled(setting: tuple, model: Any) -> None:
+    task, args = setting
+    damaged = copy.deepcopy(model.state_dict())
+    del damaged["decoder.layers.1.adapter.bank.up_weight"]
+    with pytest.raises(InputError, match=r"lacks 1 entries .*decoder\.layers\.1\.adapter\.bank\.up_weight"):
+        toy.make_model(task, args).load_state_dict(damaged, strict=True)
+
+
+def test_a_deep_copy_has_adapters_of_its_own(setting: tuple, model: Any) -> None:
+    batch = batch_of(setting[0])["net_input"]
+    twin = copy.deepcopy(model)
+    before = twin(**batch)[0]
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    assert torch.equal(twin(**batch)[0], before)
+
+
+def test_checkpoint_of_other_domains_is_refused(setting: tuple) -> None:
+    task, args = setting
+    with pytest.raises(InputError, match=r"adapters are \['a', 'b'\]"):
+        task.build_model(Namespace(**vars(args) | {"adapter_names": ["a", "b"]}))
+
+
+def test_wrong_dictionary_is_one_line(setting: tuple, model: Any) -> None:
+    task, args = setting
+    other = copy.deepcopy(model.state_dict())
+    for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.output_projection.weight"):
+        other[name] = torch.cat([other[name], other[name]])
+    with pytest.raises(InputError, match="wrong dictionary"):
+        toy.make_model(task, args).load_state_dict(other, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("arch", "adapters", "gates"),
+    [("transformer_domain_adapter", 19_003_392, 0), ("transformer_gated_adapter", 19_003_392, 36_864)],
+)
+def test_parameters_at_paper_size(tmp_path: Path, arch: str, adapters: int, gates: int) -> None:
+    domains = ["IT", "LAW", "MED", "REL", "SUB", "TALK"]
+    data = toy.make_data(tmp_path, domains, (2,) * 6)
+    task, args = toy.make_task(data, "--share-all-embeddings", arch=arch)
+    model = task.build_model(args)
+    counts = {name: p.numel() for name, p in model.named_parameters()}
+    assert sum(n for name, n in counts.items() if ".adapter.bank." in name) == adapters
+    assert sum(n for name, n in counts.items() if ".adapter.router." in name) == gates
+    embeddings = model.encoder.embed_tokens.weight.numel()
+    base = sum(n for name, n in counts.items() if ".adapter." not in name) - embeddings + 32_000 * 512
+    assert base == 60_522_496

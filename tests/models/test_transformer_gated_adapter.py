@@ -1,0 +1,55 @@
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.models.transformer_domain_adapter import TransformerDomainAdapterModel
+from fairseq_ext.models.transformer_gated_adapter import TransformerGatedAdapterModel
+from tests import toy
+
+
+def test_registry_has_our_classes(data: Path) -> None:
+    toy.make_task(data)
+    for suffix in ("", "_small", "_tiny"):
+        assert ARCH_MODEL_REGISTRY[f"transformer_gated_adapter{suffix}"] is TransformerGatedAdapterModel
+        assert ARCH_MODEL_REGISTRY[f"transformer_domain_adapter{suffix}"] is TransformerDomainAdapterModel
+    assert MODEL_REGISTRY["transformer_gated_adapter"] is TransformerGatedAdapterModel
+
+
+def test_shared_gates_are_one_weight_a_side(data: Path) -> None:
+    task, args = toy.make_task(data, "--share-gates")
+    model = toy.make_model(task, args)
+    gates = {id(p) for name, p in model.named_parameters(remove_duplicate=False) if ".router." in name}
+    assert len(gates) == 2
+    toy.randomise_adapters(model)
+    batch = toy.first_batch(task)["net_input"]
+    _, extra = model(**batch)
+    first, second = extra["gate_logits"]["decoder"]
+    assert not torch.allclose(first, second)  # each layer still averages its own hidden states
+
+
+def test_gate_weights_of_a_sentence_sum_to_one(data: Path) -> None:
+    task, args = toy.make_task(data)
+    model = toy.make_model(task, args)
+    toy.randomise_adapters(model)
+    net_input = toy.first_batch(task)["net_input"]
+    weights = model.gate_weights(net_input, net_input["prev_output_tokens"])
+    for side in ("encoder", "decoder"):
+        assert weights[side].shape == (len(net_input["src_tokens"]), 2, 3)
+        torch.testing.assert_close(weights[side].sum(-1), torch.ones(weights[side].shape[:2]))
+
+
+def test_needs_no_domain(data: Path) -> None:
+    task, args = toy.make_task(data, "--domain-source", "none")
+    model = toy.make_model(task, args)
+    batch = toy.first_batch(task)
+    assert "domain_ids" not in batch["net_input"]
+    assert model(**batch["net_input"])[0].isfinite().all()
+
+
+def test_recomputed_activations_are_refused(data: Path) -> None:
+    task, args = toy.make_task(data, "--checkpoint-activations")
+    with pytest.raises(InputError, match="--checkpoint-activations"):
+        task.build_model(args)

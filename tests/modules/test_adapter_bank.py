@@ -1,0 +1,106 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fairseq_ext.modules.adapter_bank import AdapterBank
+
+H, B_DIM, D = 12, 5, 3
+
+
+@pytest.fixture
+def bank() -> AdapterBank:
+    torch.manual_seed(0)
+    bank = AdapterBank(H, B_DIM, D)
+    for parameter in bank.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return bank
+
+
+def one_adapter(bank: AdapterBank, x: Tensor, d: int) -> Tensor:
+    """The adapter as the papers write it: up(relu(down(norm(x))))."""
+    normed = F.layer_norm(x, (H,), bank.norm_weight[d], bank.norm_bias[d])
+    hidden = F.relu(normed @ bank.down_weight[d].t() + bank.down_bias[d])
+    return hidden @ bank.up_weight[d] + bank.up_bias[d]
+
+
+def test_equals_the_sum_of_single_adapters(bank: AdapterBank) -> None:
+    x, weights = torch.randn(7, 4, H), torch.rand(7, 4, D).softmax(-1)
+    expected = x + sum(weights[..., d, None] * one_adapter(bank, x, d) for d in range(D))
+    torch.testing.assert_close(bank(x, weights), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_sentence_weights_broadcast_over_time(bank: AdapterBank) -> None:
+    x, weights = torch.randn(7, 4, H), torch.rand(1, 4, D).softmax(-1)
+    torch.testing.assert_close(bank(x, weights), bank(x, weights.expand(7, 4, D)))
+
+
+def test_active_subset_equals_zero_weights_elsewhere(bank: AdapterBank) -> None:
+    x = torch.randn(7, 4, H)
+    weights = torch.tensor([0.3, 0.0, 0.7]).expand(7, 4, D)
+    torch.testing.assert_close(bank(x, weights[..., [0, 2]], active=[0, 2]), bank(x, weights))
+
+
+def test_a_saturated_weight_is_that_adapter_alone(bank: AdapterBank) -> None:
+    x = torch.randn(7, 4, H)
+    one_hot = F.one_hot(torch.tensor(1), D).float().expand(1, 4, D)
+    torch.testing.assert_close(bank(x, one_hot), bank(x, None, active=[1]))
+
+
+def test_equal_adapters_do_not_care_about_weights(bank: AdapterBank) -> None:
+    with torch.no_grad():
+        for parameter in bank.parameters():
+            parameter.copy_(parameter[:1].expand_as(parameter))
+    x = torch.randn(7, 4, H)
+    torch.testing.assert_close(bank(x, torch.rand(7, 4, D).softmax(-1)), bank(x, None, active=[0]))
+
+
+def test_a_fresh_bank_is_the_identity_and_learns() -> None:
+    bank = AdapterBank(H, B_DIM, D)
+    x = torch.randn(7, 4, H)
+    out = bank(x, torch.full((1, 1, D), 1 / D))
+    assert torch.equal(out, x)
+    out.square().sum().backward()
+    assert bank.up_weight.grad is not None
+    assert bank.up_weight.grad.abs().sum() > 0
+
+
+def test_initial_scale_is_a_truncated_normal() -> None:
+    bank = AdapterBank(64, 64, D, init_scale=0.3)
+    assert bank.down_weight.abs().max() <= 0.6
+    # A normal cut at two standard deviations has 0.88 of its deviation left.
+    assert bank.down_weight.std().item() == pytest.approx(0.88 * 0.3, rel=0.05)
+
+
+def test_folded_for_decoding_gives_the_same(bank: AdapterBank) -> None:
+    x, weights = torch.randn(7, 4, H), torch.rand(7, 4, D).softmax(-1)
+    before = bank.eval()(x, weights)
+    bank.make_generation_fast_()
+    assert torch.equal(bank(x, weights), before)
+    with torch.no_grad():
+        bank.norm_weight.mul_(2)
+    assert not torch.equal(bank.train()(x, weights), before)  # training never uses what was folded
+
+
+def test_only_active_adapters_get_gradients(bank: AdapterBank) -> None:
+    bank(torch.randn(7, 4, H), None, active=[1]).sum().backward()
+    for name, parameter in bank.named_parameters():
+        assert parameter.grad is not None
+        touched = parameter.grad.flatten(1).abs().sum(1) > 0
+        assert touched.tolist() == [False, True, False], name
+
+
+def test_parameters_at_paper_size() -> None:
+    bank = AdapterBank(512, 256, 6)
+    assert sum(p.numel() for p in bank.parameters()) == 6 * 263_936
+
+
+@pytest.mark.parametrize("sizes", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
+def test_rejects_empty_sizes(sizes: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        AdapterBank(*sizes)
+
+
+def test_rejects_a_scale_with_which_nothing_learns() -> None:
+    with pytest.raises(ValueError, match="init_scale"):
+        AdapterBank(4, 4, 2, init_scale=0.0)

@@ -1,0 +1,64 @@
+import pytest
+import torch
+from torch import nn
+
+from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.routers import DomainRouter, GateRouter, RoutingBatch
+
+H, D = 8, 3
+
+
+@pytest.fixture
+def bank() -> AdapterBank:
+    torch.manual_seed(1)
+    bank = AdapterBank(H, 4, D)
+    for parameter in bank.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return bank
+
+
+def test_each_row_goes_through_the_adapter_of_its_domain(bank: AdapterBank) -> None:
+    x, ids = torch.randn(5, 4, H), torch.tensor([2, 0, 2, 1])
+    out = DomainRouter()(x, bank, RoutingBatch(domain_ids=ids))
+    for row, domain in enumerate(ids.tolist()):
+        torch.testing.assert_close(out[:, [row]], bank(x[:, [row]], None, active=[domain]))
+
+
+def test_domain_routing_needs_domains(bank: AdapterBank) -> None:
+    with pytest.raises(ValueError, match="domain_ids"):
+        DomainRouter()(torch.randn(5, 4, H), bank, RoutingBatch())
+
+
+def test_gate_is_softmax_of_projected_mean(bank: AdapterBank) -> None:
+    gate = GateRouter(H, D, temperature=0.5, causal=False)
+    nn.init.normal_(gate.weight)
+    x, batch = torch.randn(5, 4, H), RoutingBatch()
+    out = gate(x, bank, batch)
+    logits = x.mean(0) @ gate.weight.t()
+    torch.testing.assert_close(batch.gate_logits[0][0], logits)
+    torch.testing.assert_close(out, bank(x, (logits / 0.5).softmax(-1)))
+
+
+def test_causal_gate_never_looks_ahead(bank: AdapterBank) -> None:
+    gate = GateRouter(H, D, temperature=1.0, causal=True)
+    nn.init.normal_(gate.weight)
+    x = torch.randn(5, 4, H)
+    changed = x.clone()
+    changed[3:] += 1
+    before, after = (gate(v, bank, RoutingBatch()) for v in (x, changed))
+    assert torch.equal(before[:3], after[:3])
+    assert not torch.equal(before[3:], after[3:])
+
+
+def test_a_saturated_gate_is_one_adapter(bank: AdapterBank) -> None:
+    gate = GateRouter(H, D, temperature=1e-4, causal=False)
+    nn.init.normal_(gate.weight)
+    x, batch = torch.randn(5, 1, H), RoutingBatch()
+    out = gate(x, bank, batch)
+    chosen = int(batch.gate_logits[0].argmax())
+    torch.testing.assert_close(out, bank(x, None, active=[chosen]))
+
+
+def test_a_temperature_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="temperature"):
+        GateRouter(H, D, temperature=0.0, causal=False)

@@ -1,0 +1,148 @@
+"""Gettext import: which entries count, where catalogues are found."""
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import polib
+import pytest
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.preparation.corpora import Pair
+from fairseq_ext.preparation.gettext_catalogues import find_catalogues, import_pairs
+
+HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n\n'
+CATALOGUE = (
+    HEADER
+    + """
+#, fuzzy
+msgid "Fuzzy"
+msgstr "Unsicher"
+
+msgid "%d file"
+msgid_plural "%d files"
+msgstr[0] "%d Datei"
+msgstr[1] "%d Dateien"
+
+msgid "Untranslated"
+msgstr ""
+
+#. Default: "The \\"main\\" page"
+msgid "label_main_page"
+msgstr "Die \\"Haupt\\"seite"
+
+msgid "label_without_text"
+msgstr "Etwas"
+
+msgctxt "menu"
+msgid "&Open"
+msgstr "Ö&ffnen"
+
+msgid "Open"
+msgstr "Öffnen"
+
+msgid ""
+"A long "
+"message<br>here"
+msgstr "Eine lange\\nNachricht hier"
+
+msgid "%s: {0}"
+msgstr "%s: {0}"
+
+msgid "Name"
+msgstr "Name"
+
+msgid "This was never translated by anybody"
+msgstr "This was never translated by anybody"
+
+#~ msgid "Obsolete"
+#~ msgstr "Veraltet"
+"""
+)
+PAIRS = [
+    Pair('The "main" page', 'Die "Haupt"seite'),
+    Pair("Open", "Öffnen"),
+    Pair("A long message here", "Eine lange Nachricht hier"),
+    Pair("Name", "Name"),
+]
+
+
+def write(path: Path, text: str = CATALOGUE) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_only_finished_translations_count(tmp_path: Path) -> None:
+    pairs, dropped = import_pairs([write(tmp_path / "x.po")], "de")
+    assert pairs == PAIRS
+    assert dropped == {
+        "fuzzy": 1,
+        "plural": 1,
+        "untranslated": 2,
+        "key without text": 1,
+        "repeated": 1,
+        "no letters": 1,
+        "obsolete": 1,
+    }
+
+
+def test_compiled_catalogue_is_read(tmp_path: Path) -> None:
+    polib.pofile(CATALOGUE).save_as_mofile(str(tmp_path / "x.mo"))
+    pairs, dropped = import_pairs([tmp_path / "x.mo"], "de")
+    # A compiled catalogue has no comments, so keys stay keys; and msgfmt leaves out fuzzy entries.
+    assert sorted(pairs) == sorted(PAIRS[1:])
+    assert dropped["key without text"] == 2
+    assert dropped["fuzzy"] == 0
+
+
+def test_other_encoding_is_honoured(tmp_path: Path) -> None:
+    text = CATALOGUE.replace("utf-8", "iso-8859-1")
+    (tmp_path / "x.po").write_bytes(text.encode("iso-8859-1"))
+    assert import_pairs([tmp_path / "x.po"], "de")[0] == PAIRS
+
+
+def test_catalogues_are_found_alike_in_folder_zip_and_tar(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    names = ["app/locale/de/LC_MESSAGES/b.po", "app/locale/de/LC_MESSAGES/a.po", "mod/locale/de.po"]
+    others = ["app/locale/de_AT/LC_MESSAGES/a.po", "mod/locale/fr.po", "mod/locale/made.po"]
+    for name in names + others:
+        write(tree / name)
+    with (
+        zipfile.ZipFile(tmp_path / "p.whl", "w") as archive,
+        tarfile.open(tmp_path / "p.tar.gz", "w:gz") as tar,
+    ):
+        for name in others + names:
+            archive.write(tree / name, name)
+            tar.add(tree / name, name)
+    for path in (tree, tmp_path / "p.whl", tmp_path / "p.tar.gz"):
+        assert [each.name for each in find_catalogues(path, "de")] == [
+            f"{path}/{name}" for name in sorted(names)
+        ]
+
+
+def test_source_is_preferred_to_its_compiled_form(tmp_path: Path) -> None:
+    folder = tmp_path / "de" / "LC_MESSAGES"
+    for name in ("both", "source"):
+        write(folder / f"{name}.po")
+    for name in ("both", "compiled"):
+        polib.pofile(CATALOGUE).save_as_mofile(str(folder / f"{name}.mo"))
+    names = [Path(each.name).name for each in find_catalogues(tmp_path, "de")]
+    assert names == ["both.po", "compiled.mo", "source.po"]
+
+
+def test_unusable_inputs_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere: not found"):
+        find_catalogues(tmp_path / "nowhere", "de")
+    write(tmp_path / "de.po")
+    with pytest.raises(InputError, match=r"holds no gettext catalogue of 'pl'"):
+        find_catalogues(tmp_path, "pl")
+    (tmp_path / "x.rar").write_bytes(b"Rar!")
+    with pytest.raises(InputError, match=r"x\.rar: is no catalogue"):
+        find_catalogues(tmp_path / "x.rar", "de")
+    with pytest.raises(InputError, match=r"bad\.po: cannot be read as a gettext catalogue"):
+        import_pairs([write(tmp_path / "bad.po", HEADER + 'msgid "a"\nmsgid "b"\nnonsense')], "de")
+    (tmp_path / "bad.mo").write_bytes(io.BytesIO(b"not a catalogue").getvalue())
+    with pytest.raises(InputError, match=r"bad\.mo: cannot be read"):
+        import_pairs([tmp_path / "bad.mo"], "de")

@@ -1,0 +1,68 @@
+"""Fetching packages, with pip replaced by a stand-in: no test needs the network."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.preparation import packages
+from fairseq_ext.preparation.packages import fetch_packages, find_wheel, is_requirement
+
+
+class Pip:
+    """Puts a wheel where pip is told to, or fails as pip does."""
+
+    def __init__(self, error: str = "") -> None:
+        self.commands: list[list[str]] = []
+        self.error = error
+
+    def __call__(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        self.commands.append(command)
+        name, version = command[-1].split("==")
+        if not self.error:
+            folder = Path(command[command.index("--dest") + 1])
+            (folder / f"{name.replace('.', '_').lower()}-{version}-py3-none-any.whl").write_bytes(b"wheel")
+        return subprocess.CompletedProcess(command, int(bool(self.error)), "", self.error)
+
+
+def test_wheel_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pip = Pip()
+    monkeypatch.setattr(packages.subprocess, "run", pip)
+    for _ in range(2):
+        wheels = fetch_packages(["Plone.app==7.0"], tmp_path)
+        assert wheels == {"Plone.app==7.0": tmp_path / "plone_app-7.0-py3-none-any.whl"}
+    assert len(pip.commands) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["plone_app-7.0-py3-none-any.whl"]
+
+
+def test_no_package_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pip = Pip()
+    monkeypatch.setattr(packages.subprocess, "run", pip)
+    fetch_packages(["a==1"], tmp_path)
+    assert {"--only-binary=:all:", "--no-deps", "download"} <= set(pip.commands[0])
+
+
+def test_failure_is_one_line_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = "WARNING: retrying\nERROR: first\nERROR: No matching distribution found for a==1\n"
+    monkeypatch.setattr(packages.subprocess, "run", Pip(error))
+    with pytest.raises(InputError, match=r"a==1: cannot be fetched \(No matching distribution") as caught:
+        fetch_packages(["a==1"], tmp_path)
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_the_pinned_version_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a-1.0-py3-none-any.whl").write_bytes(b"")
+    (tmp_path / "a_b-1.0-py3-none-any.whl").write_bytes(b"")
+    assert find_wheel("A==1.0", tmp_path) == tmp_path / "a-1.0-py3-none-any.whl"
+    assert find_wheel("a.b==1.0", tmp_path) == tmp_path / "a_b-1.0-py3-none-any.whl"
+    assert find_wheel("a==1.1", tmp_path) is None
+
+
+def test_requirements_are_told_from_paths() -> None:
+    assert is_requirement("trytond==8.2.1")
+    assert not any(
+        map(is_requirement, ("trytond", "trytond>=8", "packages/a==1", "./a.whl", "--index-url==x"))
+    )

@@ -1,0 +1,104 @@
+"""Subwords: fairseq's numbering, domain tags as symbols, the same model every time."""
+
+from pathlib import Path
+
+import pytest
+import sentencepiece
+from fairseq.data import Dictionary
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.preparation.config import Split, Subwords
+from fairseq_ext.preparation.split import write_splits
+from fairseq_ext.preparation.subwords import (
+    DICT_FILE,
+    MODEL_FILE,
+    encode_lines,
+    encode_splits,
+    load_subwords,
+    train_subwords,
+)
+from tests.small_corpus import NOUNS, read_tree, write_corpora
+
+LANGS = ("en", "de")
+TAGS = ("<domain:bank>", "<domain:garden>")
+
+
+@pytest.fixture(scope="module")
+def splits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    write_corpora(folder)
+    files = {name: (folder / f"{name}.en", folder / f"{name}.de") for name in NOUNS}
+    write_splits(folder / "splits", files, LANGS, options=Split(valid=10, test=10), seed=1)
+    return folder / "splits"
+
+
+@pytest.fixture(scope="module")
+def subwords(splits: Path) -> Path:
+    folder = splits.parent / "subwords"
+    folder.mkdir()
+    train_subwords(folder, splits, LANGS, options=Subwords(vocab_size=70), seed=1)
+    return folder
+
+
+def test_numbers_are_those_of_fairseq(subwords: Path) -> None:
+    processor, dictionary = load_subwords(subwords / MODEL_FILE), Dictionary.load(str(subwords / DICT_FILE))
+    assert len(dictionary) == processor.get_piece_size() == 70
+    assert [dictionary[index] for index in range(70)] == [processor.id_to_piece(index) for index in range(70)]
+
+
+def test_tags_are_single_symbols(subwords: Path) -> None:
+    processor, dictionary = load_subwords(subwords / MODEL_FILE), Dictionary.load(str(subwords / DICT_FILE))
+    for tag in TAGS:
+        assert dictionary.index(tag) != dictionary.unk()
+        assert tag in processor.encode(f"{tag} show the tree", out_type=str)
+
+
+def test_text_does_not_yield_special_symbols(subwords: Path) -> None:
+    processor = load_subwords(subwords / MODEL_FILE)
+    [line] = encode_lines(processor, ["<pad> </s> <s> <unk>"])
+    assert not {"<pad>", "</s>", "<s>"} & set(line.split())
+
+
+def test_encoding_keeps_lines_and_text(splits: Path, subwords: Path, tmp_path: Path) -> None:
+    encode_splits(tmp_path, splits, subwords, LANGS)
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(subwords / MODEL_FILE))
+    for domain in NOUNS:
+        for name in ("train.en", "train.de", "test.de"):
+            encoded = (tmp_path / domain / name).read_text().splitlines()
+            decoded = [processor.decode_pieces(line.split(" ")) for line in encoded]
+            assert decoded == (splits / domain / name).read_text().splitlines()
+
+
+def test_same_text_gives_the_same_model(splits: Path, subwords: Path, tmp_path: Path) -> None:
+    train_subwords(tmp_path, splits, LANGS, options=Subwords(vocab_size=70), seed=1)
+    assert read_tree(tmp_path) == read_tree(subwords)
+
+
+def test_impossible_size_names_the_possible_one(splits: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"vocab_size: 9000 is too large for this text; give at most \d+"):
+        train_subwords(tmp_path, splits, LANGS, options=Subwords(vocab_size=9000), seed=1)
+    with pytest.raises(
+        InputError, match=r"vocab_size: 20 is too small for this text; give at least \d+"
+    ) as caught:
+        train_subwords(tmp_path, splits, LANGS, options=Subwords(vocab_size=20), seed=1)
+    least = int(str(caught.value).split()[-1])
+    train_subwords(tmp_path, splits, LANGS, options=Subwords(vocab_size=least + 1), seed=1)
+
+
+def test_raw_tag_in_text_is_refused(splits: Path, subwords: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "splits"
+    for name, data in read_tree(splits).items():
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_bytes(data)
+    lines = (copy / "bank" / "train.de").read_text().splitlines()
+    lines[6] += " <domain:garden>"
+    (copy / "bank" / "train.de").write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError, match=r"bank/train\.de, line 7: holds <domain:garden>, a reserved symbol"):
+        encode_splits(tmp_path / "encoded", copy, subwords, LANGS)
+
+
+def test_broken_model_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.model").write_bytes(b"nonsense")
+    for path in (tmp_path / "x.model", tmp_path / "missing.model"):
+        with pytest.raises(InputError, match=f"{path.name}: cannot be loaded as a SentencePiece model"):
+            load_subwords(path)

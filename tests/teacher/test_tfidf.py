@@ -1,0 +1,53 @@
+"""The TF-IDF classifier learns, and survives being saved."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.preparation.config import TfidfTeacher
+from fairseq_ext.teacher.classifier import load_classifier
+from fairseq_ext.teacher.tfidf import TfidfClassifier
+
+TOPICS = ["the account has credit", "a tree in the garden", "the court and the law"]
+NEW = ["Credit Account", "trees", "court", "völlig unbekannt", ""]
+
+
+def train(num_domains: int) -> TfidfClassifier:
+    texts = [f"{TOPICS[n % num_domains]} {n}" for n in range(30)]
+    classifier = TfidfClassifier(TfidfTeacher())
+    classifier.fit(texts, np.arange(30) % num_domains, num_domains)
+    return classifier
+
+
+@pytest.mark.parametrize("num_domains", [2, 3])
+def test_it_learns_and_gives_distributions(num_domains: int) -> None:
+    probs = train(num_domains).predict(NEW)
+    assert probs.dtype == np.float32
+    assert probs.shape == (5, num_domains)
+    np.testing.assert_allclose(probs.sum(axis=1), 1, atol=1e-6)
+    assert probs.argmax(axis=1)[:num_domains].tolist() == list(range(num_domains))
+
+
+@pytest.mark.parametrize("num_domains", [2, 3])
+def test_loaded_classifier_predicts_the_same_numbers(tmp_path: Path, num_domains: int) -> None:
+    classifier = train(num_domains)
+    classifier.save(tmp_path)
+    np.testing.assert_array_equal(load_classifier(tmp_path, "tfidf").predict(NEW), classifier.predict(NEW))
+
+
+def test_saved_files_hold_no_code(tmp_path: Path) -> None:
+    train(3).save(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tfidf.json", "tfidf.npz"]
+    with np.load(tmp_path / "tfidf.npz", allow_pickle=False) as arrays:
+        assert {arrays[name].dtype.kind for name in arrays.files} == {"f"}
+
+
+def test_unusable_files_and_text_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no usable TF-IDF classifier"):
+        load_classifier(tmp_path, "tfidf")
+    with pytest.raises(InputError, match="unknown kind of teacher 'oracle'"):
+        load_classifier(tmp_path, "oracle")
+    with pytest.raises(InputError, match=r"teacher\.min_count: no n-gram is left"):
+        TfidfClassifier(TfidfTeacher(min_count=50)).fit(["a b", "c d"], np.array([0, 1]), 2)

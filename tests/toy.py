@@ -1,0 +1,117 @@
+"""A toy world for tests: a few words, a few domains, binarised as the task expects it."""
+
+from __future__ import annotations
+
+import random
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq import options, tasks, utils
+from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
+from fairseq.data import Dictionary
+
+USER_DIR = str(Path(__file__).resolve().parents[1] / "fairseq_ext")
+DOMAINS = ["law", "med", "sub"]
+WORDS = [f"w{i}" for i in range(20)]
+
+
+def make_dictionary(domains: list[str] = DOMAINS) -> Dictionary:
+    dictionary = Dictionary()
+    for symbol in WORDS + [f"<domain:{name}>" for name in domains]:
+        dictionary.add_symbol(symbol)
+    return dictionary
+
+
+def random_pairs(count: int, rng: random.Random) -> list[tuple[str, str]]:
+    """Pairs of which the target is the source turned round."""
+    sources = [" ".join(rng.choices(WORDS, k=rng.randint(1, 8))) for _ in range(count)]
+    return [(source, " ".join(reversed(source.split()))) for source in sources]
+
+
+def write_split(directory: Path, split: str, pairs: list[tuple[str, str]], dictionary: Dictionary) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for language, side in (("en", 0), ("pl", 1)):
+        text = directory / f"{split}.{language}"
+        text.write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
+        FileBinarizer.multiprocess_dataset(
+            str(text),
+            "mmap",
+            VocabularyDatasetBinarizer(dictionary, append_eos=True),
+            str(directory / f"{split}.en-pl.{language}"),
+            vocab_size=len(dictionary),
+            num_workers=1,
+        )
+        text.unlink()
+
+
+def make_data(root: Path, domains: list[str] = DOMAINS, sizes: tuple[int, ...] = (24, 12, 6)) -> Path:
+    """A data directory with splits train, valid and test; returns it."""
+    data = root / "data-bin"
+    dictionary = make_dictionary(domains)
+    rng = random.Random(7)
+    for name, size in zip(domains, sizes, strict=True):
+        for split, count in (("train", size), ("valid", 5), ("test", 4)):
+            write_split(data / name, split, random_pairs(count, rng), dictionary)
+    for language in ("en", "pl"):
+        dictionary.save(str(data / f"dict.{language}.txt"))
+    (data / "domains.txt").write_text("".join(f"{name}\n" for name in domains), encoding="utf-8")
+    return data
+
+
+def make_teacher(root: Path, domains: list[str] = DOMAINS, sizes: tuple[int, ...] = (24, 12, 6)) -> Path:
+    """Teacher labels for that data: mostly the true domain."""
+    from fairseq_ext.teacher.labels import label_path, write_probs, write_teacher_record
+
+    teacher = root / "teacher"
+    rng = np.random.default_rng(3)
+    write_teacher_record(teacher, domains, "toy", {})
+    for d, (name, size) in enumerate(zip(domains, sizes, strict=True)):
+        for split, count in (("train", size), ("valid", 5), ("test", 4)):
+            logits = rng.normal(size=(count, len(domains)))
+            logits[:, d] += 3
+            probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+            write_probs(label_path(teacher, name, split), probs)
+    return teacher
+
+
+def train_args(data: Path, *extra: str, arch: str = "transformer_gated_adapter_tiny") -> Namespace:
+    parser = options.get_training_parser()
+    # fmt: off
+    return options.parse_args_and_arch(parser, [
+        str(data), "--user-dir", USER_DIR, "--task", "multi_domain_translation", "--arch", arch, "--cpu",
+        "--optimizer", "adam", "--lr", "0.01", "--max-tokens", "200", *extra,
+    ])
+    # fmt: on
+
+
+def make_task(data: Path, *extra: str, **kwargs: Any) -> tuple[Any, Namespace]:
+    """The task as the command line would set it up, and the parsed arguments."""
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    utils.import_user_module(Namespace(user_dir=USER_DIR))
+    args = train_args(data, *extra, **kwargs)
+    return tasks.setup_task(convert_namespace_to_omegaconf(args).task), args
+
+
+def make_model(task: Any, args: Namespace, seed: int = 1, train: bool = False) -> Any:
+    torch.manual_seed(seed)
+    return task.build_model(args).train(train)
+
+
+def randomise_adapters(model: Any, seed: int = 5) -> None:
+    """Give adapters and gates values far from the near-identity start, so that they matter."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if ".adapter." in name:
+                parameter.normal_(std=0.5)
+
+
+def first_batch(task: Any, split: str = "valid", max_sentences: int = 8) -> dict:
+    if split not in task.datasets:
+        task.load_dataset(split)
+    dataset = task.datasets[split]
+    return dataset.collater([dataset[i] for i in range(min(max_sentences, len(dataset)))])
