@@ -24,9 +24,7 @@ def write_corpora(folder: Path) -> Path:
             for noun in nouns
         ]
         for side, lang in enumerate(("en", "de")):
-            (folder / f"{domain}.{lang}").write_text(
-                "".join(pair[side] + "\n" for pair in pairs), encoding="utf-8"
-            )
+            (folder / f"{domain}.{lang}").write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
     return folder
 
 
@@ -47,6 +45,4 @@ def write_config(path: Path, folder: Path, /, **changes: Any) -> Path:
 
 def read_tree(folder: Path) -> dict[str, bytes]:
     """All files below a folder by relative name."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

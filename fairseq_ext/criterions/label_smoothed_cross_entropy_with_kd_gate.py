@@ -23,24 +23,26 @@ SIDES = ("encoder", "decoder")
 @dataclass
 class KDGateCriterionConfig(LabelSmoothedCrossEntropyCriterionConfig):
     gate_loss_weight: float = field(
-        default=0.5, metadata={"help": "alpha: weight of the gate loss beside the translation loss"}
+        default=0.5,
+        metadata={"help": "alpha: weight of the gate loss beside the translation loss (default: 0.5, the paper's)"},
     )
     gate_loss_temperature: float = field(
-        default=0.1, metadata={"help": "tau: temperature of teacher and gates in the gate loss"}
+        default=0.1,
+        metadata={"help": "tau: temperature of teacher and gates in the gate loss (default: 0.1, the paper's)"},
     )
     gate_target: ChoiceEnum(["probs", "log-probs", "domain"]) = field(  # type: ignore[valid-type]
         default="probs",
         metadata={
             "help": "what the gates learn: softmax(p/tau) of the teacher's probabilities p (probs, the paper's "
             "released code), softmax(log p/tau) (log-probs, the textbook form), or the true domain alone "
-            "(domain: cross-entropy with hard labels, the paper's ablation)"
+            "(domain: cross-entropy with hard labels, the paper's ablation) (default: probs)"
         },
     )
     gate_encoder_term: ChoiceEnum(["sentence", "token"]) = field(  # type: ignore[valid-type]
         default="sentence",
         metadata={
             "help": "an encoder gate counts once a sentence (the paper's form) or once a target token (token: "
-            "as much as a decoder gate)"
+            "as much as a decoder gate) (default: sentence)"
         },
     )
 

@@ -145,7 +145,11 @@ def scoring_step(config: ExperimentConfig) -> Step:
     """The step that scores all translations of an experiment that have been made."""
     names = [name for name in outputs_of(config) if translation_dir(config, name).is_dir()]
     splits, teacher = config.work_dir / "splits", config.work_dir / "teacher"
-    inputs = [splits, *([teacher] if teacher.exists() else []), *(translation_dir(config, name) for name in names)]
+    inputs = [
+        splits,
+        *([teacher] if teacher.exists() else []),
+        *(translation_dir(config, name) for name in names),
+    ]
 
     def build(folder: Path) -> None:
         tests = TestSets.of(config)

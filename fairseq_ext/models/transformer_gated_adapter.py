@@ -4,9 +4,9 @@ from argparse import Namespace
 from dataclasses import dataclass, field
 
 import torch
+from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer.transformer_legacy import base_architecture, tiny_architecture
-from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
 from fairseq_ext.models.adapter_transformer import (
@@ -30,7 +30,9 @@ class GatedAdapterConfig(AdapterConfig):
         metadata={"help": "one gate for all encoder layers and one for all decoder layers (default: one a layer)"},
     )
     gate_forcing: ChoiceEnum(["none", "domain", "teacher"]) = field(  # type: ignore[valid-type]
-        default="none", metadata={"help": "what the routing weights are blended with in training (default: none)"})
+        default="none",
+        metadata={"help": "what the routing weights are blended with in training (default: none)"},
+    )
     gate_forcing_updates: int = field(default=0, metadata={"help": "updates until blend gone; 0 never"})
     gate_detach: bool = field(default=False, metadata={"help": "no gate gradient below"})
 
@@ -50,7 +52,8 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
     ) -> list[nn.Module]:
         assert isinstance(config, GatedAdapterConfig)
         gates = [
-            GateRouter(embed_dim, num_adapters, config.gate_temperature, causal, config.gate_detach) for _ in range(num_layers)
+            GateRouter(embed_dim, num_adapters, config.gate_temperature, causal, config.gate_detach)
+            for _ in range(num_layers)
         ]
         if config.share_gates:
             # One weight, but a router a layer: each keeps the running mean of its own layer.
@@ -67,7 +70,11 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         kind = str(getattr(self.args, "gate_forcing", "none"))
         if not self.training or kind == "none":
             return None
-        weights = teacher_probs if kind == "teacher" else torch.nn.functional.one_hot(domain_ids, len(self.adapter_names)).float()
+        weights = (
+            teacher_probs
+            if kind == "teacher"
+            else torch.nn.functional.one_hot(domain_ids, len(self.adapter_names)).float()
+        )
         return weights, self.forcing
 
     @torch.no_grad()

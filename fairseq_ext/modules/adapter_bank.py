@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -63,7 +64,8 @@ class AdapterBank(nn.Module):
             active: the adapters to compute, in the order of ``weights``' last dimension; None for all.
         """
         down_weight, down_bias = self._down()
-        up_weight, up_bias = self.up_weight, self.up_bias
+        up_weight: Tensor = self.up_weight
+        up_bias: Tensor = self.up_bias
         if active is not None:
             chosen = list(active) if len(active) != 1 else slice(active[0], active[0] + 1)  # a view
             down_weight, down_bias = down_weight[chosen], down_bias[chosen]
@@ -75,11 +77,12 @@ class AdapterBank(nn.Module):
         else:
             weights = weights.to(x.dtype)
             mixed_bias = weights @ up_bias
-            blocks = hidden.unflatten(-1, down_bias.shape)  # T×B×A×b
-            hidden = (blocks * weights.unsqueeze(-1)).flatten(-2)
-        # One product that also adds the residual: (T·B)×A·b by A·b×H onto (T·B)×H.
-        residual = (x + mixed_bias).flatten(0, -2)
-        return torch.addmm(residual, hidden.flatten(0, -2), up_weight.flatten(0, 1)).view_as(x)
+            weights = weights.expand(*x.shape[:-1], -1).flatten(0, -2)  # T·B×A
+        residual = (x + mixed_bias).flatten(0, -2)  # T·B×H
+        hidden, up_weight = hidden.flatten(0, -2), up_weight.flatten(0, 1)
+        if weights is None:
+            return torch.addmm(residual, hidden, up_weight).view_as(x)
+        return _AddWeightedUp.apply(residual, hidden, weights, up_weight).view_as(x)
 
     def _down(self) -> tuple[Tensor, Tensor]:
         """The down projections with the layer norms folded in: D×b×H and D×b."""
@@ -102,3 +105,32 @@ class AdapterBank(nn.Module):
 
     def extra_repr(self) -> str:
         return f"adapters={self.num_adapters}, embed_dim={self.embed_dim}, bottleneck_dim={self.bottleneck_dim}"
+
+
+class _AddWeightedUp(torch.autograd.Function):
+    """``residual + scaled @ up``, where ``scaled`` is ``hidden`` with every b-wide block times its weight.
+
+    The backward pass scales ``hidden`` again instead of having it kept: in training a bank then remembers
+    D·b numbers a token, not twice as many.
+
+    Shape:
+        residual: N×H; hidden: N×A·b; weights: N×A; up: A·b×H; result: N×H
+    """
+
+    @staticmethod
+    def forward(ctx: Any, residual: Tensor, hidden: Tensor, weights: Tensor, up: Tensor) -> Tensor:
+        ctx.save_for_backward(hidden, weights, up)
+        return torch.addmm(residual, _scale_blocks(hidden, weights), up)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # type: ignore[override]
+        hidden, weights, up = (saved.to(grad.dtype) for saved in ctx.saved_tensors)  # they differ under amp
+        grad_scaled = grad @ up.t()
+        grad_weights = (grad_scaled * hidden).unflatten(-1, (weights.size(-1), -1)).sum(-1)
+        grad_up = _scale_blocks(hidden, weights).t() @ grad
+        return grad, _scale_blocks(grad_scaled, weights), grad_weights, grad_up
+
+
+def _scale_blocks(x: Tensor, weights: Tensor) -> Tensor:
+    """N×A·b and N×A → N×A·b."""
+    return (x.unflatten(-1, (weights.size(-1), -1)) * weights.unsqueeze(-1)).flatten(-2)

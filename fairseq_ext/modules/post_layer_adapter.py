@@ -31,7 +31,7 @@ class PostLayerAdapter(nn.Module):
         self.router = router
         self.batch: RoutingBatch | None = None
 
-    def attach(self, layer: nn.Module) -> None:
+    def attach(self, layer: Any) -> None:
         """Become ``layer.adapter`` and adapt what the layer computes from now on."""
         layer.adapter = self
         if layer.normalize_before:
@@ -54,7 +54,7 @@ class PostLayerAdapter(nn.Module):
 
 
 @contextmanager
-def routing(layers: Iterable[nn.Module], batch: RoutingBatch) -> Iterator[RoutingBatch]:
+def routing(layers: Iterable[Any], batch: RoutingBatch) -> Iterator[RoutingBatch]:
     """Let the adapters of these layers route the given batch until the block ends."""
     adapters = [layer.adapter for layer in layers]
     for adapter in adapters:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor, nn
 
 
-class RunningMean(FairseqIncrementalState, nn.Module):
+class RunningMean(nn.Module):
     """Mean over positions 1…t that are no padding, for every t (Klimaszewski et al. 2023, Eq. 3).
 
     In training this is one cumulative sum; in incremental decoding a sum and a count per sentence live in
@@ -17,9 +16,12 @@ class RunningMean(FairseqIncrementalState, nn.Module):
         x: T×B×D; padding_mask: B×T (True = pad) or None; result: T×B×D in float32
     """
 
-    def forward(
-        self, x: Tensor, padding_mask: Tensor | None = None, incremental_state: dict | None = None
-    ) -> Tensor:
+    def __init__(self) -> None:
+        super().__init__()
+        # Every module needs a place of its own in fairseq's one dictionary of states.
+        self.state_key = f"{uuid.uuid4()}.running_mean"
+
+    def forward(self, x: Tensor, padding_mask: Tensor | None = None, incremental_state: dict | None = None) -> Tensor:
         x = x.float()  # sums over hundreds of positions need more than half precision
         count = x.new_ones(x.shape[:2] + (1,))
         if padding_mask is not None:
@@ -33,19 +35,17 @@ class RunningMean(FairseqIncrementalState, nn.Module):
 
     def _continue(self, total: Tensor, count: Tensor, incremental_state: dict) -> tuple[Tensor, Tensor]:
         """Add what earlier steps summed, and store the new sums (each 1×B×…)."""
-        saved = self.get_incremental_state(incremental_state, "mean")
+        saved = incremental_state.get(self.state_key)
         if saved is not None:
             total, count = total + saved["total"], count + saved["count"]
-        state = {"total": total[-1:], "count": count[-1:]}
-        self.set_incremental_state(incremental_state, "mean", state)
+        incremental_state[self.state_key] = {"total": total[-1:], "count": count[-1:]}
         return total, count
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
         """Follow the beam: row i of the state becomes row ``new_order[i]``."""
-        saved = self.get_incremental_state(incremental_state, "mean")
+        saved = incremental_state.get(self.state_key)
         if saved is not None:
-            reordered = {name: value.index_select(1, new_order) for name, value in saved.items()}
-            self.set_incremental_state(incremental_state, "mean", reordered)
+            incremental_state[self.state_key] = {k: value.index_select(1, new_order) for k, value in saved.items()}
 
 
 def sequence_mean(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:

@@ -29,13 +29,14 @@ def as_arguments(options: Mapping[str, Any]) -> list[str]:
     return arguments
 
 
-def run_fairseq(tool: str, arguments: Sequence[str], output: Path | None = None) -> None:
+def run_fairseq(tool: str, arguments: Sequence[str], output: Path | None = None, typed: str = "") -> None:
     """Run ``fairseq-TOOL`` with this package as its user directory; messages go to stderr.
 
     Args:
         tool: ``train``, ``generate``, ….
         arguments: its command line.
         output: file for what the tool prints on stdout; None for none.
+        typed: its standard input.
 
     Raises:
         InputError: if it fails; its own messages came before.
@@ -44,6 +45,6 @@ def run_fairseq(tool: str, arguments: Sequence[str], output: Path | None = None)
     # Warnings of fairseq's own dependencies about each other tell a user nothing.
     environment = os.environ | {"PYTHONWARNINGS": "ignore"}
     with open(output or os.devnull, "w", encoding="utf-8") as stdout:
-        status = subprocess.run(command, stdout=stdout, env=environment, check=False).returncode
+        status = subprocess.run(command, input=typed, stdout=stdout, env=environment, text=True, check=False).returncode
     if status != 0:
         raise InputError(f"fairseq-{tool} ended with status {status}; the reason is above")

@@ -94,9 +94,7 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False) -> None:
         print_plan(steps)
         return
     for step in steps:
-        run_step(
-            step.output, inputs=step.inputs, options=step.options, build=step.build, resumable=step.resumable
-        )
+        run_step(step.output, inputs=step.inputs, options=step.options, build=step.build, resumable=step.resumable)
 
 
 def print_plan(steps: Sequence[Step]) -> None:

@@ -51,9 +51,7 @@ def systems_of(config: ExperimentConfig) -> dict[str, System]:
         options = {**(config.train.get("common") or {}), **(entry or {})}
         start, uses_teacher = options.pop("from", None), bool(options.pop("uses_teacher", False))
         if start is not None and start not in entries:
-            raise InputError(
-                f"{where}: systems: {name}: from: no system {start!r}; there are {', '.join(entries)}"
-            )
+            raise InputError(f"{where}: systems: {name}: from: no system {start!r}; there are {', '.join(entries)}")
         systems[name] = System(name, start, uses_teacher, options)
     return systems
 
@@ -66,9 +64,7 @@ def system_of(config: ExperimentConfig, name: str) -> System:
     """
     systems = systems_of(config)
     if name not in systems:
-        raise InputError(
-            f"{config.path}: train: systems: no {name!r}; there are {', '.join(systems) or 'none'}"
-        )
+        raise InputError(f"{config.path}: train: systems: no {name!r}; there are {', '.join(systems) or 'none'}")
     return systems[name]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,53 @@ def outputs_of(config: ExperimentConfig) -> dict[str, dict[str, Any]]:
         InputError: naming a key that is not allowed or missing.
     """
     where = f"{config.path}: translate"
-    unknown = config.translate.keys() - {"common", "outputs"}
+    unknown = config.translate.keys() - {"common", "outputs", "examples"}
     if unknown:
-        raise InputError(f"{where}: unknown key {min(unknown)!r}; allowed are common, outputs")
+        raise InputError(f"{where}: unknown key {min(unknown)!r}; allowed are common, examples, outputs")
     outputs = config.translate.get("outputs") or {}
     for name, entry in outputs.items():
         if not isinstance(entry, Mapping) or "system" not in entry:
             raise InputError(f"{where}: outputs: {name}: the key 'system' is missing")
     return {name: {**(config.translate.get("common") or {}), **entry} for name, entry in outputs.items()}
+
+
+@dataclass(frozen=True)
+class Output:
+    """One way to translate: a system and how it is used.
+
+    Attributes:
+        checkpoint: the system's best.
+        reports_gates: whether the gates' weights are wanted.
+        inputs: directories and files that the translations depend on, ``data-bin`` first.
+        arguments: for fairseq-generate and fairseq-interactive alike.
+    """
+
+    checkpoint: Path
+    reports_gates: bool
+    inputs: list[Path]
+    arguments: list[str]
+
+
+def output_of(config: ExperimentConfig, name: str) -> Output:
+    """What ``translate: outputs`` says of one output.
+
+    Raises:
+        InputError: if there is no such output or system.
+    """
+    outputs = outputs_of(config)
+    if name not in outputs:
+        raise InputError(f"{config.path}: translate: outputs: no {name!r}; there are {', '.join(outputs)}")
+    options = dict(outputs[name])
+    checkpoint = best_checkpoint(config, system_of(config, options.pop("system")).name)
+    reports_gates = bool(options.pop("gates", False))
+    data = config.work_dir / "data-bin"
+    inputs = [data, checkpoint]
+    arguments = ["--task", "multi_domain_translation", "--path", str(checkpoint)]
+    arguments += ["--bpe", "sentencepiece", "--sentencepiece-model", str(data / "sentencepiece.model")]
+    if options.get("domain-source") == "classifier":
+        inputs.append(config.work_dir / "teacher")
+        arguments += ["--teacher-dir", str(inputs[-1])]
+    return Output(checkpoint, reports_gates, inputs, arguments + as_arguments(options))
 
 
 def translation_dir(config: ExperimentConfig, name: str) -> Path:
@@ -51,33 +91,21 @@ def translation_step(config: ExperimentConfig, name: str, extra: Sequence[str] =
     Raises:
         InputError: if there is no such output or system.
     """
-    outputs = outputs_of(config)
-    if name not in outputs:
-        raise InputError(f"{config.path}: translate: outputs: no {name!r}; there are {', '.join(outputs)}")
-    options = outputs[name]
-    system = system_of(config, options.pop("system"))
-    reports_gates = bool(options.pop("gates", False))
+    output = output_of(config, name)
     data, splits = config.work_dir / "data-bin", config.work_dir / "splits"
-    inputs = [data, splits, best_checkpoint(config, system.name)]
-    arguments = ["--task", "multi_domain_translation", "--path", str(inputs[-1]), "--gen-subset", "test"]
-    arguments += ["--bpe", "sentencepiece", "--sentencepiece-model", str(data / "sentencepiece.model")]
-    if options.get("domain-source") == "classifier":
-        inputs.append(config.work_dir / "teacher")
-        arguments += ["--teacher-dir", str(inputs[-1])]
-    arguments += [*as_arguments(options), *extra]
 
     def build(folder: Path) -> None:
-        gates = ["--gates-output", str(folder / GATES_FILE)] if reports_gates else []
+        gates = ["--gates-output", str(folder / GATES_FILE)] if output.reports_gates else []
         printed = folder / "generate.txt"
-        run_fairseq("generate", [str(data), *arguments, *gates], output=printed)
+        run_fairseq("generate", [str(data), "--gen-subset", "test", *output.arguments, *gates, *extra], output=printed)
         lengths = {
             domain: len(read_lines(splits / domain / f"test.{config.source_lang}"))
             for domain in read_domain_names(data / DOMAINS_FILE)
         }
         write_hypotheses(folder, printed, lengths, config.target_lang)
 
-    described = {"options": outputs[name], "gates": reports_gates, "extra": list(extra), "name": system.name}
-    return Step(translation_dir(config, name), inputs=inputs, options=described, build=build)
+    options = {**outputs_of(config)[name], "extra": list(extra)}
+    return Step(translation_dir(config, name), inputs=[*output.inputs, splits], options=options, build=build)
 
 
 def write_hypotheses(folder: Path, printed: Path, lengths: Mapping[str, int], lang: str) -> None:

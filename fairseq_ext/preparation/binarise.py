@@ -14,9 +14,7 @@ from fairseq_ext.preparation.split import SPLITS
 from fairseq_ext.preparation.subwords import DICT_FILE, MODEL_FILE
 
 
-def binarise(
-    folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str], *, workers: int = 1
-) -> None:
+def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str], *, workers: int = 1) -> None:
     """Write ``DOMAIN/SPLIT.SRC-TGT.LANG.{bin,idx}``, the dictionaries, the subword model and the domains.
 
     fairseq's own binariser runs in this process. The share of unknown pieces goes to stderr.

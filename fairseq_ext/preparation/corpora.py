@@ -25,9 +25,7 @@ def find_domains(folder: Path, source_lang: str, target_lang: str) -> list[str]:
         InputError: if the folder holds no such pair of files or one side of a pair is missing.
     """
     if not folder.is_dir():
-        raise InputError(
-            f"{folder}: not found; give a folder with DOMAIN.{source_lang}, DOMAIN.{target_lang}"
-        )
+        raise InputError(f"{folder}: not found; give a folder with DOMAIN.{source_lang}, DOMAIN.{target_lang}")
     sides = {lang: {path.stem for path in folder.glob(f"*.{lang}")} for lang in (source_lang, target_lang)}
     for one, other in ((source_lang, target_lang), (target_lang, source_lang)):
         for name in sorted(sides[one] - sides[other]):

@@ -13,8 +13,7 @@ from fairseq_ext.preparation.corpora import collapse
 # Only tags HTML knows: <file> in a command's synopsis is text.
 _BREAKING_TAGS = "blockquote|br|dd|div|dl|dt|h[1-6]|hr|li|ol|option|p|pre|table|tbody|td|th|thead|tr|ul"
 _INLINE_TAGS = (
-    "a|abbr|b|big|button|cite|code|em|font|i|img|input|kbd|label|mark|q|s|samp|small|span|strong|sub|sup|"
-    "tt|u|var"
+    "a|abbr|b|big|button|cite|code|em|font|i|img|input|kbd|label|mark|q|s|samp|small|span|strong|sub|sup|tt|u|var"
 )
 _BREAKING = re.compile(rf"</?(?:{_BREAKING_TAGS})(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _INLINE = re.compile(rf"</?(?:{_INLINE_TAGS})(?:\s[^<>]*)?/?>|<!--.*?-->", re.IGNORECASE | re.DOTALL)

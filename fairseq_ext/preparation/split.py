@@ -65,8 +65,7 @@ def split_corpora(corpora: Mapping[str, Sequence[Pair]], options: Split, seed: i
     """
     roles: dict[str, str] = {}
     short = {
-        name: [pair for pair in corpora[name] if _num_words(pair) <= options.max_words]
-        for name in sorted(corpora)
+        name: [pair for pair in corpora[name] if _num_words(pair) <= options.max_words] for name in sorted(corpora)
     }
     grouped = {name: _group(pairs) for name, pairs in short.items()}
     chosen = {name: _choose(name, groups, roles, options, seed) for name, groups in grouped.items()}

@@ -32,9 +32,7 @@ _LIMIT = re.compile(r"value <= (\d+)")
 _REQUIRED = re.compile(r"required_chars\. \d+ vs (\d+)")
 
 
-def train_subwords(
-    folder: Path, splits: Path, langs: tuple[str, str], *, options: Subwords, seed: int
-) -> None:
+def train_subwords(folder: Path, splits: Path, langs: tuple[str, str], *, options: Subwords, seed: int) -> None:
     """Train on all training text, and write ``sentencepiece.model`` and fairseq's ``dict.txt``.
 
     Args:
@@ -108,9 +106,7 @@ def refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> None:
     for number, line in enumerate(lines, start=1):
         for tag in tags:
             if tag in line:
-                raise InputError(
-                    f"{where}, line {number}: holds {tag}, a reserved symbol; remove it from the corpus"
-                )
+                raise InputError(f"{where}, line {number}: holds {tag}, a reserved symbol; remove it from the corpus")
 
 
 def _train(lines: Sequence[str], tags: Sequence[str], options: Subwords, seed: int) -> bytes:

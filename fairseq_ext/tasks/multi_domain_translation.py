@@ -12,14 +12,15 @@ import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
-from fairseq.logging.meters import MetersDict
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_langpair_dataset
 from torch import Tensor
 
+from fairseq_ext.data.data_directory import check_directories, infer_languages
 from fairseq_ext.data.multi_domain_dataset import DomainCorpus, MultiDomainDataset, upsampling_repetitions
 from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag, read_domain_names
 from fairseq_ext.errors import InputError
+from fairseq_ext.evaluation.domain_metrics import average_over, log_under_name
 from fairseq_ext.evaluation.gate_report import GateReport
 from fairseq_ext.teacher.labels import read_teacher_probs
 from fairseq_ext.training.checkpoints import check_fit
@@ -38,30 +39,39 @@ class MultiDomainTranslationConfig(TranslationConfig):
     )
     upsampling: ChoiceEnum(["none", "max", "temperature"]) = field(  # type: ignore[valid-type]
         default="max",
-        metadata={"help": "domains in an epoch: as large as they are, all as the largest, or by temperature"},
+        metadata={
+            "help": "domains in an epoch: as large as they are (none), all as the largest (max), or by temperature "
+            "(default: max, the paper's)"
+        },
     )
     upsampling_temperature: float = field(
-        default=5.0, metadata={"help": "T of --upsampling temperature: shares are proportional to size^(1/T)"}
+        default=5.0,
+        metadata={"help": "T of --upsampling temperature: shares are proportional to size^(1/T) (default: 5)"},
     )
     domain_tags: bool = field(
-        default=False, metadata={"help": "TAG: open every source sentence with its domain's tag (default: no tags)"}
+        default=False,
+        metadata={"help": "TAG: open every source sentence with its domain's tag (default: no tags)"},
     )
     domain_source: ChoiceEnum(["oracle", "classifier", "none"]) = field(  # type: ignore[valid-type]
         default="oracle",
         metadata={
             "help": "where validation and test sentences have their domain from: their sub-directory, the "
-            "classifier's labels in --teacher-dir, or nowhere; training uses the sub-directory"
+            "classifier's labels in --teacher-dir, or nowhere; training uses the sub-directory (default: oracle)"
         },
     )
     domain: str = field(
-        default="", metadata={"help": "translate everything as this domain (default: see --domain-source)"}
+        default="",
+        metadata={"help": "translate everything as this domain (default: none, see --domain-source)"},
     )
     print_gates: bool = field(
         default=False,
-        metadata={"help": "print a line G-ID with each sentence's gate weights, averaged over all layers"},
+        metadata={
+            "help": "print a line G-ID with each sentence's gate weights, averaged over all layers (default: no)"
+        },
     )
     gates_output: str = field(
-        default="", metadata={"help": "write each sentence's gate weights by layer to this JSONL file (default: none)"}
+        default="",
+        metadata={"help": "write each sentence's gate weights by layer to this JSONL file (default: none)"},
     )
 
 
@@ -85,7 +95,11 @@ class MultiDomainTranslationTask(TranslationTask):
     cfg: MultiDomainTranslationConfig
 
     def __init__(
-        self, cfg: MultiDomainTranslationConfig, src_dict: Dictionary, tgt_dict: Dictionary, domains: list[str]
+        self,
+        cfg: MultiDomainTranslationConfig,
+        src_dict: Dictionary,
+        tgt_dict: Dictionary,
+        domains: list[str],
     ):
         super().__init__(cfg, src_dict, tgt_dict)
         self.domains = domains
@@ -181,7 +195,9 @@ class MultiDomainTranslationTask(TranslationTask):
                 f"binarise this split, or take domain {domain} out of {DOMAINS_FILE}"
             ) from None
         except AssertionError:
-            raise InputError(f"{directory}: the two sides of split {split} differ in length; binarise it anew") from None
+            raise InputError(
+                f"{directory}: the two sides of split {split} differ in length; binarise it anew"
+            ) from None
 
     def _routed_ids(self, domain_id: int, probs: np.ndarray | None, is_train: bool) -> np.ndarray | int | None:
         """By which domain(s) a corpus is translated: see --domain and --domain-source."""
@@ -206,7 +222,9 @@ class MultiDomainTranslationTask(TranslationTask):
         domain_id = int(sample["domain_ids"][0])
         # Every worker logs every key, or fairseq could not sum them.
         for d, name in enumerate(self.domains):
-            log |= {f"{name}/{key}": value if d == domain_id else 0 * value for key, value in log.items() if "/" not in key}
+            log |= {
+                f"{name}/{key}": value if d == domain_id else 0 * value for key, value in log.items() if "/" not in key
+            }
         return loss, sample_size, log
 
     def reduce_metrics(self, logging_outputs: list[dict], criterion: Any) -> None:
@@ -256,7 +274,12 @@ class MultiDomainTranslationTask(TranslationTask):
         return super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
 
     def inference_step(
-        self, generator: Any, models: list, sample: dict, prefix_tokens: Tensor | None = None, constraints: Any = None
+        self,
+        generator: Any,
+        models: list,
+        sample: dict,
+        prefix_tokens: Tensor | None = None,
+        constraints: Any = None,
     ) -> list:
         if "domain_ids" not in sample:  # typed lines carry their domain as a tag
             typed_tokens = sample["net_input"]["src_tokens"]
@@ -284,52 +307,8 @@ class MultiDomainTranslationTask(TranslationTask):
         net_input = dict(net_input, src_tokens=tokens, src_lengths=net_input["src_lengths"] - tagged.long())
         if self.model_needs_domains:
             if not tagged.all():
-                raise InputError("plain adapters need a domain: give --domain NAME, or type <domain:NAME> before a line")
+                raise InputError(
+                    "plain adapters need a domain: give --domain NAME, or type <domain:NAME> before a line"
+                )
             net_input["domain_ids"] = is_tag.int().argmax(1)
         return net_input
-
-
-def check_directories(data: Path, domains: list[str]) -> None:
-    """Check that the sub-directories with data are the listed domains.
-
-    Raises:
-        InputError: naming a domain without a directory, or a directory that is not listed.
-    """
-    present = {path.parent.name for path in data.glob("*/*.idx")}
-    for name in domains:
-        if name not in present:
-            raise InputError(f"{data / name}: no binarised data; {data / DOMAINS_FILE} lists this domain")
-    for name in sorted(present - set(domains)):
-        raise InputError(f"{data / name}: not listed in {data / DOMAINS_FILE}; add the domain or remove its data")
-
-
-def infer_languages(directory: Path) -> tuple[str, str]:
-    """The language pair of a domain's files, from a name like ``train.en-de.en.idx``.
-
-    Raises:
-        InputError: if no file is named so.
-    """
-    for path in sorted(directory.glob("*.idx")):
-        match = re.fullmatch(r"[^.]+\.([^.-]+)-([^.-]+)\.[^.]+\.idx", path.name)
-        if match:
-            return match[1], match[2]
-    raise InputError(f"{directory}: no file like train.en-de.en.idx; give --source-lang and --target-lang")
-
-
-def log_under_name(own: MetersDict, name: str) -> None:
-    """Log loss and BLEU of one domain as ``loss_NAME`` and ``bleu_NAME``."""
-    for key, meter in own.items():
-        if key == "loss" or key.startswith("_bleu"):
-            metrics.log_scalar(f"{key}_{name}", meter.val, meter.count, round=3)
-        elif key == "bleu":
-            # fairseq computes BLEU from the counts under their plain names.
-            counts = [k for k in own if k.startswith("_bleu")]
-            metrics.log_derived(
-                f"bleu_{name}", lambda meters, of=meter.fn: of({k: meters[f"{k}_{name}"] for k in counts})
-            )
-
-
-def average_over(domains: list[str], measure: str, meters: MetersDict) -> float:
-    """The plain average of a measure over the domains that were validated."""
-    values = [meters.get_smoothed_value(key) for name in domains if (key := f"{measure}_{name}") in meters]
-    return round(sum(values) / len(values), 3)

@@ -26,9 +26,7 @@ def label_path(teacher_dir: Path, domain: str, split: str) -> Path:
     return teacher_dir / domain / f"{split}.npy"
 
 
-def write_teacher_record(
-    teacher_dir: Path, domains: Sequence[str], backend: str, metrics: Mapping[str, Any]
-) -> None:
+def write_teacher_record(teacher_dir: Path, domains: Sequence[str], backend: str, metrics: Mapping[str, Any]) -> None:
     """Write ``teacher.json``: the domains in column order, the kind of classifier and its quality."""
     record = {"domains": list(domains), "backend": backend, "metrics": metrics}
     with atomic_write(teacher_dir / TEACHER_FILE) as temporary:
@@ -59,9 +57,7 @@ def write_probs(path: Path, probs: np.ndarray) -> None:
         np.save(temporary, probs.astype(np.float32), allow_pickle=False)
 
 
-def read_teacher_probs(
-    teacher_dir: Path, domain: str, split: str, domains: Sequence[str], num_rows: int
-) -> np.ndarray:
+def read_teacher_probs(teacher_dir: Path, domain: str, split: str, domains: Sequence[str], num_rows: int) -> np.ndarray:
     """Return the labels of a set, memory-mapped and checked.
 
     Args:
@@ -123,6 +119,4 @@ def _check_rows(probs: np.ndarray, path: Path) -> None:
         return
     row = int(np.argmin(is_distribution))
     values = np.array2string(np.asarray(probs[row]), precision=4, separator=", ", threshold=12)
-    raise InputError(
-        f"{path}, row {row + 1}: {values} is no distribution (not negative, sum 1); label the set again"
-    )
+    raise InputError(f"{path}, row {row + 1}: {values} is no distribution (not negative, sum 1); label the set again")

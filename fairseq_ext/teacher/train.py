@@ -145,9 +145,7 @@ def _check_folds(folds: np.ndarray, labels: np.ndarray, domains: Sequence[str], 
         counts = np.bincount(labels[folds != fold], minlength=len(domains))
         if not np.any(folds == fold) or not counts.all():
             missing = domains[int(np.argmin(counts))]
-            raise InputError(
-                f"{missing}: too few sentences for {num_folds} folds; lower teacher.folds or add text"
-            )
+            raise InputError(f"{missing}: too few sentences for {num_folds} folds; lower teacher.folds or add text")
 
 
 def _cached(path: Path, compute: Callable[[], np.ndarray]) -> np.ndarray:
@@ -164,9 +162,7 @@ def _write_metrics(
     backend: str,
 ) -> None:
     predictions = {split: probs[split].argmax(axis=1) for split in SPLITS}
-    matrices = {
-        split: confusion_matrix(sets[split].labels, predictions[split], len(domains)) for split in SPLITS
-    }
+    matrices = {split: confusion_matrix(sets[split].labels, predictions[split], len(domains)) for split in SPLITS}
     metrics = {split: summarise(matrix, domains) for split, matrix in matrices.items()}
     titles = {"train (out of fold)": matrices["train"], "test": matrices["test"]}
     plot_confusion(titles, domains, folder / CONFUSION_FILE)

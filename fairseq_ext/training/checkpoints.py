@@ -19,7 +19,7 @@ from fairseq_ext.training.freezing import is_adapter_key
 
 # All that a fairseq checkpoint may hold beyond tensors and plain containers: legacy models keep their
 # options in a Namespace.
-ALLOWED_TYPES = [argparse.Namespace]
+ALLOWED_TYPES: list = [argparse.Namespace]
 
 
 def load_checkpoints_safely() -> None:
@@ -46,8 +46,17 @@ def _explaining(load: Callable[..., dict]) -> Callable[..., dict]:
                 f"{path}: refused, because it holds more than weights and options ({_reason(error)}); "
                 "use a checkpoint that fairseq wrote"
             ) from None
-        except (EOFError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError,
-                zipfile.BadZipFile, UnicodeDecodeError) as error:
+        except (
+            EOFError,
+            RuntimeError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            IndexError,
+            zipfile.BadZipFile,
+            UnicodeDecodeError,
+        ) as error:
             raise InputError(
                 f"{path}: not a readable checkpoint ({_reason(error)}); it is truncated or of another kind"
             ) from None

@@ -141,9 +141,7 @@ def test_logs_of_workers_sum_to_the_log_of_all(task: Any, data: Path, teacher: P
         KDGate.reduce_metrics(logs)
     shown = reduced.get_smoothed_values()
     assert 0 <= shown["gate_accuracy_decoder_1"] <= 100
-    assert shown["gate_loss_encoder_0"] == pytest.approx(
-        float(one["gate_loss_encoder_0"]) / 12 / math.log(2), abs=1e-4
-    )
+    assert shown["gate_loss_encoder_0"] == pytest.approx(float(one["gate_loss_encoder_0"]) / 12 / math.log(2), abs=1e-4)
 
 
 def test_a_model_without_gates_is_told(data: Path, teacher: Path) -> None:

@@ -22,7 +22,9 @@ GATED = ["--arch", "transformer_gated_adapter_tiny", "--criterion", "label_smoot
 PLAIN = ["--arch", "transformer_domain_adapter_tiny", "--criterion", "label_smoothed_cross_entropy"]
 
 
-def run(tool: str, *arguments: str, cwd: Path, stdin: str = "", user_dir: str = toy.USER_DIR) -> subprocess.CompletedProcess:
+def run(
+    tool: str, *arguments: str, cwd: Path, stdin: str = "", user_dir: str = toy.USER_DIR
+) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", f"fairseq_cli.{tool}", *arguments, "--user-dir", user_dir]
     return subprocess.run(
         command, cwd=cwd, input=stdin, capture_output=True, text=True, timeout=300, check=False,
@@ -56,7 +58,10 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("system", ["ad", "gad"])
 def test_training_left_the_base_as_it_was(trained: Path, system: str) -> None:
-    base, adapted = weights(trained / "mix/checkpoint_best.pt"), weights(trained / f"{system}/checkpoint_last.pt")
+    base, adapted = (
+        weights(trained / "mix/checkpoint_best.pt"),
+        weights(trained / f"{system}/checkpoint_last.pt"),
+    )
     assert all(torch.equal(adapted[name], value) for name, value in base.items())
     assert all(".adapter." in name for name in adapted.keys() - base.keys())
 
@@ -138,24 +143,15 @@ def test_user_dir_may_be_relative(data: Path, trained: Path) -> None:
     assert "H-0" in printed
 
 
-def test_help_explains_our_options(data: Path, tmp_path: Path) -> None:
-    printed = run_well(
-        "train", "--task", "multi_domain_translation", *GATED, "--help", cwd=tmp_path,
-    )  # fmt: skip
-    for option in (
-        "--bottleneck-dim", "--adapter-init-scale", "--frozen-mode", "--gate-temperature", "--share-gates",
-        "--gate-loss-weight", "--gate-loss-temperature", "--gate-target", "--gate-encoder-term",
-        "--teacher-dir", "--upsampling", "--domain-tags", "--domain-source", "--domain", "--print-gates",
-    ):  # fmt: skip
-        assert option in printed
-
-
 def test_stopped_training_goes_on_to_the_same_weights(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
     common = [str(data), "--task", "multi_domain_translation", *TINY, *GATED, "--teacher-dir", str(teacher),
               "--finetune-from-model", str(trained / "mix/checkpoint_best.pt"), "--share-all-embeddings"]  # fmt: skip
     run_well("train", *common, "--max-epoch", "1", "--save-dir", "resumed", cwd=tmp_path)
     run_well("train", *common, "--save-dir", "resumed", cwd=tmp_path)
-    whole, resumed = weights(trained / "gad/checkpoint_last.pt"), weights(tmp_path / "resumed/checkpoint_last.pt")
+    whole, resumed = (
+        weights(trained / "gad/checkpoint_last.pt"),
+        weights(tmp_path / "resumed/checkpoint_last.pt"),
+    )
     assert all(torch.equal(resumed[name], value) for name, value in whole.items())
 
 
@@ -166,7 +162,16 @@ def test_stopped_training_goes_on_to_the_same_weights(data: Path, teacher: Path,
 def test_a_broken_checkpoint_is_one_line(data: Path, tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "model.pt"
     path.write_bytes(content)
-    done = run("interactive", str(data), "--task", "multi_domain_translation", "--path", str(path), "--cpu", cwd=tmp_path)
+    done = run(
+        "interactive",
+        str(data),
+        "--task",
+        "multi_domain_translation",
+        "--path",
+        str(path),
+        "--cpu",
+        cwd=tmp_path,
+    )
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith(str(path))
@@ -222,10 +227,16 @@ def two_processes(arguments: list[str], cwd: Path, name: str) -> list[str]:
                    "--distributed-init-method", f"tcp://127.0.0.1:{port}", "--distributed-backend", "gloo",
                    "--ddp-backend", "legacy_ddp"]
         # fmt: on
-        workers.append(subprocess.Popen(
-            command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
-        ))  # fmt: skip
+        workers.append(
+            subprocess.Popen(
+                command,
+                cwd=cwd,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
+            )
+        )  # fmt: skip
     logs = [worker.communicate(timeout=300)[0] for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], logs[0][-3000:] + logs[1][-3000:]
     return logs

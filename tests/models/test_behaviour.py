@@ -199,7 +199,11 @@ def test_checkpoint_of_other_domains_is_refused(setting: tuple) -> None:
 def test_wrong_dictionary_is_one_line(setting: tuple, model: Any) -> None:
     task, args = setting
     other = copy.deepcopy(model.state_dict())
-    for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.output_projection.weight"):
+    for name in (
+        "encoder.embed_tokens.weight",
+        "decoder.embed_tokens.weight",
+        "decoder.output_projection.weight",
+    ):
         other[name] = torch.cat([other[name], other[name]])
     with pytest.raises(InputError, match="wrong dictionary"):
         toy.make_model(task, args).load_state_dict(other, strict=True)

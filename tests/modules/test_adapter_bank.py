@@ -90,6 +90,14 @@ def test_only_active_adapters_get_gradients(bank: AdapterBank) -> None:
         assert touched.tolist() == [False, True, False], name
 
 
+def test_gradients_are_those_of_the_formula(bank: AdapterBank) -> None:
+    bank = bank.double()
+    x = torch.randn(2, 3, H, dtype=torch.float64, requires_grad=True)
+    for shape in ((2, 3, D), (1, 3, D)):
+        weights = torch.rand(shape, dtype=torch.float64).softmax(-1).requires_grad_()
+        assert torch.autograd.gradcheck(lambda *args: bank(args[0], args[1]), (x, weights, *bank.parameters()))
+
+
 def test_parameters_at_paper_size() -> None:
     bank = AdapterBank(512, 256, 6)
     assert sum(p.numel() for p in bank.parameters()) == 6 * 263_936

@@ -25,9 +25,7 @@ def test_byte_order_mark_is_no_text(tmp_path: Path) -> None:
     assert read_lines(paths[0]) == ["one"]
 
 
-def test_pairs_with_an_empty_side_are_dropped_and_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pairs_with_an_empty_side_are_dropped_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = write(tmp_path, b"one\n\nthree\n", b"eins\nzwei\n  \n")
     assert read_parallel(*paths) == [Pair("one", "eins")]
     assert "d.en: 2 of 3 pairs have an empty side" in capsys.readouterr().err

@@ -117,9 +117,7 @@ def test_catalogues_are_found_alike_in_folder_zip_and_tar(tmp_path: Path) -> Non
             archive.write(tree / name, name)
             tar.add(tree / name, name)
     for path in (tree, tmp_path / "p.whl", tmp_path / "p.tar.gz"):
-        assert [each.name for each in find_catalogues(path, "de")] == [
-            f"{path}/{name}" for name in sorted(names)
-        ]
+        assert [each.name for each in find_catalogues(path, "de")] == [f"{path}/{name}" for name in sorted(names)]
 
 
 def test_source_is_preferred_to_its_compiled_form(tmp_path: Path) -> None:

@@ -63,6 +63,4 @@ def test_only_the_pinned_version_is_found(tmp_path: Path) -> None:
 
 def test_requirements_are_told_from_paths() -> None:
     assert is_requirement("trytond==8.2.1")
-    assert not any(
-        map(is_requirement, ("trytond", "trytond>=8", "packages/a==1", "./a.whl", "--index-url==x"))
-    )
+    assert not any(map(is_requirement, ("trytond", "trytond>=8", "packages/a==1", "./a.whl", "--index-url==x")))

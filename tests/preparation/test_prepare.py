@@ -33,9 +33,7 @@ def test_data_directory_is_complete(prepared: Path) -> None:
     expected = {"domains.txt", "dict.en.txt", "dict.de.txt", "sentencepiece.model", "step.json"}
     for domain in NOUNS:
         for split in ("train", "valid", "test"):
-            expected |= {
-                f"{domain}/{split}.en-de.{lang}.{kind}" for lang in ("en", "de") for kind in ("bin", "idx")
-            }
+            expected |= {f"{domain}/{split}.en-de.{lang}.{kind}" for lang in ("en", "de") for kind in ("bin", "idx")}
     assert files == expected
 
 
@@ -64,9 +62,7 @@ def test_command_line_gives_the_same_bytes(prepared: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("step", ["splits", "subwords", "encoded", "data-bin"])
 def test_killed_run_continues_to_the_same_bytes(prepared: Path, tmp_path: Path, step: str) -> None:
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
-    with subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(config)], stderr=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen([sys.executable, str(SCRIPT), str(config)], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if line == f"{step}: started\n":
@@ -78,9 +74,7 @@ def test_killed_run_continues_to_the_same_bytes(prepared: Path, tmp_path: Path, 
     assert not list((tmp_path / "work").glob("*.partial"))
 
 
-def test_changed_option_rebuilds_what_depends_on_it(
-    prepared: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_changed_option_rebuilds_what_depends_on_it(prepared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = prepared.parent
     config = write_config(folder / "c.yaml", folder / "corpora", subwords={"vocab_size": 71})
     prepare.main([str(config), "--dry-run"])

@@ -46,9 +46,7 @@ def test_nothing_held_out_is_known_in_any_domain(seed: int) -> None:
     assert not train & valid
     assert not train & test
     assert not valid & test
-    assert train | valid | test == {
-        normalise_source(p.source) for pairs in make_corpora().values() for p in pairs
-    }
+    assert train | valid | test == {normalise_source(p.source) for pairs in make_corpora().values() for p in pairs}
     for split in splits.values():
         assert len({normalise_source(pair.source) for pair in split.valid}) == len(split.valid) == 20
         assert len({normalise_source(pair.source) for pair in split.test}) == len(split.test) == 30

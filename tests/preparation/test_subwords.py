@@ -77,9 +77,7 @@ def test_same_text_gives_the_same_model(splits: Path, subwords: Path, tmp_path: 
 def test_impossible_size_names_the_possible_one(splits: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"vocab_size: 9000 is too large for this text; give at most \d+"):
         train_subwords(tmp_path, splits, LANGS, options=Subwords(vocab_size=9000), seed=1)
-    with pytest.raises(
-        InputError, match=r"vocab_size: 20 is too small for this text; give at least \d+"
-    ) as caught:
+    with pytest.raises(InputError, match=r"vocab_size: 20 is too small for this text; give at least \d+") as caught:
         train_subwords(tmp_path, splits, LANGS, options=Subwords(vocab_size=20), seed=1)
     least = int(str(caught.value).split()[-1])
     train_subwords(tmp_path, splits, LANGS, options=Subwords(vocab_size=least + 1), seed=1)

@@ -48,9 +48,7 @@ def test_number_of_rows_must_fit(teacher: Path, num_rows: int, message: str) -> 
         read_teacher_probs(teacher, "bank", "train", DOMAINS, num_rows)
 
 
-@pytest.mark.parametrize(
-    "row", [[0.5, 0.6, -0.1], [np.nan, 0.5, 0.5], [0.5, 0.5, 0.1], [np.inf, 0, 0], [0, 0, 0]]
-)
+@pytest.mark.parametrize("row", [[0.5, 0.6, -0.1], [np.nan, 0.5, 0.5], [0.5, 0.5, 0.1], [np.inf, 0, 0], [0, 0, 0]])
 def test_first_bad_row_is_named(teacher: Path, probs: np.ndarray, row: list[float]) -> None:
     probs[[4, 6]] = row
     write_probs(label_path(teacher, "bank", "train"), probs)

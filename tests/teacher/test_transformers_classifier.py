@@ -25,13 +25,9 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("encoder")
     words = ["[PAD]", "[UNK]", "credit", "account", "tree", "garden"]
-    tokenizer = Tokenizer(
-        models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]")
-    )
+    tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]").save_pretrained(
-        folder
-    )
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]").save_pretrained(folder)
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=len(words),
@@ -73,9 +69,7 @@ def test_it_learns_repeats_and_survives_saving(encoder: Path, tmp_path: Path) ->
 def test_unusable_models_and_devices_are_named(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     options = TransformersTeacher(model=str(tmp_path), device="cpu")
-    with pytest.raises(
-        InputError, match=r"teacher\.model: .* cannot be loaded .*give a folder with config\.json"
-    ):
+    with pytest.raises(InputError, match=r"teacher\.model: .* cannot be loaded .*give a folder with config\.json"):
         make_classifier(options, 1).fit(TEXTS, LABELS, 2)
     with pytest.raises(InputError, match="unknown; choose one of auto, cpu, cuda"):
         make_classifier(TransformersTeacher(model="x", device="tpu"), 1)

@@ -1,0 +1,86 @@
+"""A few typed sentences through ``fairseq-interactive``, with what the gates thought of them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.pipeline.fairseq_cli import run_fairseq
+from fairseq_ext.pipeline.steps import Step, run_steps
+from fairseq_ext.pipeline.translation import output_of, read_hypotheses
+from fairseq_ext.preparation.config import ExperimentConfig, load_config
+from fairseq_ext.preparation.corpora import read_lines
+
+TEXT_FILE = "examples.txt"
+
+
+def examples_step(config: ExperimentConfig) -> Step:
+    """The step that translates ``translate: examples``: for each output, its lines.
+
+    Raises:
+        InputError: if the section is not a list of lines by output.
+    """
+    examples = config.translate.get("examples") or {}
+    for name, lines in examples.items():
+        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+            raise InputError(f"{config.path}: translate: examples: {name}: expected a list of lines")
+    outputs = {name: output_of(config, name) for name in examples}
+
+    def build(folder: Path) -> None:
+        blocks = []
+        for name, output in outputs.items():
+            printed, typed = folder / f"{name}.txt", "".join(f"{line}\n" for line in examples[name])
+            gates = ["--print-gates"] if output.reports_gates else []
+            arguments = [
+                str(output.inputs[0]),
+                *output.arguments,
+                *gates,
+                "--buffer-size",
+                str(len(examples[name])),
+            ]
+            run_fairseq("interactive", arguments, output=printed, typed=typed)
+            blocks.append(f"{name}\n" + format_examples(examples[name], read_lines(printed)))
+        (folder / TEXT_FILE).write_text("\n".join(blocks), encoding="utf-8")
+
+    inputs = sorted({path for output in outputs.values() for path in output.inputs})
+    options = {
+        "examples": examples,
+        "arguments": {name: output.arguments for name, output in outputs.items()},
+    }
+    return Step(config.work_dir / "examples", inputs=inputs, options=options, build=build)
+
+
+def format_examples(sources: Sequence[str], printed: Iterable[str]) -> str:
+    """Source, translation and the largest gate weights of every line, from what fairseq-interactive printed."""
+    printed = list(printed)
+    hypotheses = read_hypotheses(printed)
+    gates = {int(number): text for number, text in re.findall(r"^G-(\d+)\t(.*)$", "\n".join(printed), re.MULTILINE)}
+    width = max(map(len, sources))
+    lines = []
+    for number, source in enumerate(sources):
+        line = f"  {source:<{width}}  →  {hypotheses[number]}"
+        if number in gates:
+            weights = [part.split("=") for part in gates[number].split()]
+            largest = sorted(weights, key=lambda pair: -float(pair[1]))[:3]
+            line += "\n" + " " * (width + 7) + " ".join(f"{name} {float(w):.2f}" for name, w in largest)
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line of ``scripts/examples.sh``."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/examples.sh",
+        description="Translate the lines under translate: examples through fairseq-interactive and print them.",
+    )
+    parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
+    step = examples_step(load_config(parser.parse_args(arguments).config))
+    run_steps([step])
+    print((step.output / TEXT_FILE).read_text(encoding="utf-8"), end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.training.freezing import is_adapter_key
+from tests import toy
+
+
+@pytest.fixture(autouse=True)
+def _registered(data: Path) -> None:
+    toy.make_task(data)
+
+
+class Hostile:
+    """Runs a command when it is unpickled."""
+
+    def __init__(self, witness: Path):
+        self.witness = witness
+
+    def __reduce__(self) -> tuple:
+        return os.mkdir, (str(self.witness),)
+
+
+def load(path: Path) -> dict:
+    return checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def good(path: Path) -> dict:
+    state = {"model": {"w": torch.ones(3)}, "args": argparse.Namespace(arch="transformer"), "cfg": None,
+             "optimizer_history": [{"num_updates": 1, "best_loss": None}], "extra_state": {}}  # fmt: skip
+    torch.save(state, path)
+    return state
+
+
+def test_a_fairseq_checkpoint_with_a_namespace_loads(tmp_path: Path) -> None:
+    good(tmp_path / "model.pt")
+    assert torch.equal(load(tmp_path / "model.pt")["model"]["w"], torch.ones(3))
+
+
+def test_hidden_code_is_refused_and_not_run(tmp_path: Path) -> None:
+    witness = tmp_path / "executed"
+    torch.save({"model": {}, "payload": Hostile(witness)}, tmp_path / "hostile.pt")
+    with pytest.raises(InputError, match=r"hostile\.pt: refused, because it holds more than weights"):
+        load(tmp_path / "hostile.pt")
+    (tmp_path / "raw.pt").write_bytes(pickle.dumps(Hostile(witness)))
+    with pytest.raises(InputError, match=r"raw\.pt"):
+        load(tmp_path / "raw.pt")
+    assert not witness.exists()
+
+
+def test_protection_switched_off_by_the_environment_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good(tmp_path / "model.pt")
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    with pytest.raises(InputError, match="TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"):
+        load(tmp_path / "model.pt")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.99])
+def test_truncated_at_any_place_is_one_line(tmp_path: Path, share: float) -> None:
+    good(tmp_path / "model.pt")
+    whole = (tmp_path / "model.pt").read_bytes()
+    (tmp_path / "cut.pt").write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(InputError, match=r"cut\.pt: not a readable checkpoint") as caught:
+        load(tmp_path / "cut.pt")
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_or_foreign_files_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such checkpoint"):
+        load(tmp_path / "none.pt")
+    torch.save({"weights": torch.ones(1)}, tmp_path / "foreign.pt")
+    with pytest.raises(InputError, match=r"foreign\.pt: "):
+        load(tmp_path / "foreign.pt")
+    (tmp_path / "text.pt").write_text("hello, I am no checkpoint\n")
+    with pytest.raises(InputError, match=r"text\.pt: "):
+        load(tmp_path / "text.pt")
+
+
+def test_adapter_keys_are_those_below_an_adapter() -> None:
+    assert is_adapter_key("encoder.layers.0.adapter.bank.up_weight")
+    assert not is_adapter_key("encoder.adapters.weight")
+    assert not is_adapter_key("encoder.layers.0.fc1.weight")
