@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fairseq.incremental_decoding_utils import FairseqIncrementalState
+import uuid
+
 from torch import Tensor, nn
 
 
