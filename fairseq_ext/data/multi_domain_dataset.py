@@ -139,8 +139,6 @@ class MultiDomainDataset(FairseqDataset):
             batch["net_input"]["domain_ids"] = torch.tensor([row["routed_id"] for row in rows])
         if all("teacher_probs" in row for row in rows):
             batch["teacher_probs"] = torch.stack([row["teacher_probs"] for row in rows])
-            if self.domains_to_model and self.repetitions is not None:
-                batch["net_input"]["teacher_probs"] = batch["teacher_probs"]
         return batch
 
     def num_tokens(self, index: int) -> int:

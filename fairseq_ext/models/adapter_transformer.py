@@ -34,8 +34,11 @@ class AdapterConfig(FairseqDataclass):
         },
     )
     frozen_mode: ChoiceEnum(["eval", "train"]) = field(  # type: ignore[valid-type]
-        default="eval",
-        metadata={"help": "mode of the frozen base in training: eval has no dropout, train has (default: eval)"},
+        default="train",
+        metadata={
+            "help": "mode of the frozen base while the adapters train: train has its dropout, eval has not "
+            "(default: train, which gave the better validation loss)"
+        },
     )
 
     @classmethod
@@ -52,7 +55,6 @@ class AdapterEncoder(TransformerEncoderBase):
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
         domain_ids: Tensor | None = None,
-        forced: tuple[Tensor, float] | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
         """
@@ -60,11 +62,8 @@ class AdapterEncoder(TransformerEncoderBase):
             src_tokens: B×S; domain_ids: B; ``gate_logits`` of the result: L tensors of B×D
         """
         batch = RoutingBatch(padding_mask=src_tokens.eq(self.padding_idx), domain_ids=domain_ids)
-        if forced is not None:
-            batch.forced_weights, batch.forcing = forced
         with routing(self.layers, batch):
             out = super().forward(src_tokens, src_lengths, **kwargs)
-        out["forced"] = forced
         out["domain_ids"] = [] if domain_ids is None else [domain_ids]
         out["gate_logits"] = [logits.squeeze(0) for logits in batch.gate_logits]
         return out
@@ -100,8 +99,6 @@ class AdapterDecoder(TransformerDecoderBase):
             domain_ids=domain_ids[0] if domain_ids else None,
             incremental_state=incremental_state,
         )
-        if encoder_out is not None and encoder_out.get("forced") is not None:
-            batch.forced_weights, batch.forcing = encoder_out["forced"]
         with routing(self.layers, batch):
             x, extra = super().extract_features(prev_output_tokens, encoder_out, incremental_state, **kwargs)
         decoder_gates = [logits.transpose(0, 1) for logits in batch.gate_logits]
@@ -178,7 +175,6 @@ class AdapterTransformerModel(TransformerModel):
         src_lengths: Tensor | None,
         prev_output_tokens: Tensor,
         domain_ids: Tensor | None = None,
-        teacher_probs: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
         """fairseq's forward, with the domain of every sentence.
@@ -186,13 +182,8 @@ class AdapterTransformerModel(TransformerModel):
         Shape:
             src_tokens: B×S; prev_output_tokens: B×T; domain_ids: B; logits: B×T×V
         """
-        encoder_out = self.encoder(
-            src_tokens, src_lengths, domain_ids=domain_ids, forced=self.forced(domain_ids, teacher_probs)
-        )
+        encoder_out = self.encoder(src_tokens, src_lengths, domain_ids=domain_ids)
         return self.decoder(prev_output_tokens, encoder_out=encoder_out, **kwargs)
-
-    def forced(self, domain_ids: Tensor | None, teacher_probs: Tensor | None) -> tuple[Tensor, float] | None:
-        return None
 
     def train(self, mode: bool = True) -> "AdapterTransformerModel":
         super().train(mode)

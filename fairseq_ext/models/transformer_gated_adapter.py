@@ -4,7 +4,6 @@ from argparse import Namespace
 from dataclasses import dataclass, field
 
 import torch
-from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer.transformer_legacy import base_architecture, tiny_architecture
 from torch import Tensor, nn
@@ -29,12 +28,6 @@ class GatedAdapterConfig(AdapterConfig):
         default=False,
         metadata={"help": "one gate for all encoder layers and one for all decoder layers (default: one a layer)"},
     )
-    gate_forcing: ChoiceEnum(["none", "domain", "teacher"]) = field(  # type: ignore[valid-type]
-        default="none",
-        metadata={"help": "what the routing weights are blended with in training (default: none)"},
-    )
-    gate_forcing_updates: int = field(default=0, metadata={"help": "updates until blend gone; 0 never"})
-    gate_detach: bool = field(default=False, metadata={"help": "no gate gradient below"})
 
 
 @register_model("transformer_gated_adapter")
@@ -51,31 +44,12 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         self, config: AdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
     ) -> list[nn.Module]:
         assert isinstance(config, GatedAdapterConfig)
-        gates = [
-            GateRouter(embed_dim, num_adapters, config.gate_temperature, causal, config.gate_detach)
-            for _ in range(num_layers)
-        ]
+        gates = [GateRouter(embed_dim, num_adapters, config.gate_temperature, causal) for _ in range(num_layers)]
         if config.share_gates:
             # One weight, but a router a layer: each keeps the running mean of its own layer.
             for gate in gates[1:]:
                 gate.weight = gates[0].weight
         return list(gates)
-
-    def set_num_updates(self, num_updates: int) -> None:
-        super().set_num_updates(num_updates)
-        n = getattr(self.args, "gate_forcing_updates", 0)
-        self.forcing = 1.0 if n == 0 else max(0.0, 1 - num_updates / n)
-
-    def forced(self, domain_ids, teacher_probs):
-        kind = str(getattr(self.args, "gate_forcing", "none"))
-        if not self.training or kind == "none":
-            return None
-        weights = (
-            teacher_probs
-            if kind == "teacher"
-            else torch.nn.functional.one_hot(domain_ids, len(self.adapter_names)).float()
-        )
-        return weights, self.forcing
 
     @torch.no_grad()
     def gate_weights(self, net_input: dict, prev_output_tokens: Tensor) -> dict[str, Tensor]:

@@ -25,16 +25,12 @@ class RoutingBatch:
         padding_mask: B×T, True = pad; None for no padding.
         domain_ids: B, the sentences' domains, where known.
         incremental_state: fairseq's, in cached decoding.
-        forced_weights: B×D, the weights that gates are blended with while they learn; None for no blend.
-        forcing: share of ``forced_weights`` in the blend, 0 to 1.
         gate_logits: filled by gate routers, one tensor a layer, before any temperature.
     """
 
     padding_mask: Tensor | None = None
     domain_ids: Tensor | None = None
     incremental_state: dict | None = None
-    forced_weights: Tensor | None = None
-    forcing: float = 0.0
     gate_logits: list[Tensor] = field(default_factory=list)
 
     @cached_property
@@ -83,9 +79,8 @@ class GateRouter(nn.Module):
         ValueError: if ``temperature`` is not positive.
     """
 
-    def __init__(self, embed_dim: int, num_adapters: int, temperature: float, causal: bool, detached: bool = False):
+    def __init__(self, embed_dim: int, num_adapters: int, temperature: float, causal: bool):
         super().__init__()
-        self.detached = detached
         if temperature <= 0:
             raise ValueError(f"the gate temperature must be positive, not {temperature}")
         self.temperature = temperature
@@ -97,7 +92,7 @@ class GateRouter(nn.Module):
         Shape:
             x: T×B×H; result: T×B×D for a causal router, else 1×B×D, float32
         """
-        scores = F.linear(x.detach() if self.detached else x, self.weight)
+        scores = F.linear(x, self.weight)
         if self.running_mean is None:
             return sequence_mean(scores, batch.padding_mask)
         return self.running_mean(scores, batch.padding_mask, batch.incremental_state)
@@ -105,7 +100,4 @@ class GateRouter(nn.Module):
     def forward(self, x: Tensor, bank: AdapterBank, batch: RoutingBatch) -> Tensor:
         logits = self.gate_logits(x, batch)
         batch.gate_logits.append(logits)
-        weights = (logits / self.temperature).softmax(-1)
-        if batch.forced_weights is not None and batch.forcing > 0:
-            weights = torch.lerp(weights, batch.forced_weights.to(weights), batch.forcing)
-        return bank(x, weights)
+        return bank(x, (logits / self.temperature).softmax(-1))

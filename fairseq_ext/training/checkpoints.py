@@ -83,25 +83,28 @@ def _reason(error: BaseException) -> str:
 
 
 def add_fresh_adapters(model: nn.Module, state_dict: dict[str, Tensor]) -> None:
-    """Complete the state dict of a plain base model with this model's own, fresh adapters, in place.
+    """Complete the state dict of a base model with this model's own, fresh adapters, in place.
 
-    Only a checkpoint without any adapter is a base model. One that has some but not all of the adapters
-    is damaged or of another shape, and filling its gaps would hide that.
+    Only a checkpoint without any adapter is a base model, and only one without any gate has plain
+    adapters to put gates on. One that has some but not all of either is damaged or of another shape, and
+    filling its gaps would hide that.
 
     Raises:
-        InputError: listing the adapter entries that are missing.
+        InputError: listing the entries that are missing.
     """
     own = {name: value for name, value in model.state_dict().items() if is_adapter_key(name)}
-    present = {name for name in state_dict if is_adapter_key(name)}
-    if not present:
-        state_dict.update(own)
-        return
-    missing = sorted(own.keys() - present)
-    if missing:
-        raise InputError(
-            f"the checkpoint has adapters but lacks {len(missing)} entries of this model's: {_some(missing)}; "
-            "use the options it was trained with, or start from a base checkpoint without adapters"
-        )
+    for part in ("bank", "router"):
+        expected = {name: value for name, value in own.items() if f".{part}." in name}
+        present = {name for name in state_dict if is_adapter_key(name) and f".{part}." in name}
+        if not present:
+            state_dict.update(expected)
+            continue
+        missing = sorted(expected.keys() - present)
+        if missing:
+            raise InputError(
+                f"the checkpoint has adapters but lacks {len(missing)} entries of this model's: {_some(missing)}; "
+                "use the options it was trained with, or start from a base checkpoint without adapters"
+            )
 
 
 def check_fit(

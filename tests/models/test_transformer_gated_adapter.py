@@ -49,6 +49,27 @@ def test_needs_no_domain(data: Path) -> None:
     assert model(**batch["net_input"])[0].isfinite().all()
 
 
+def test_gates_can_start_on_trained_plain_adapters(data: Path) -> None:
+    plain_task, plain_args = toy.make_task(data, arch="transformer_domain_adapter_tiny")
+    plain = toy.make_model(plain_task, plain_args)
+    toy.randomise_adapters(plain)
+    task, args = toy.make_task(data)
+    model = toy.make_model(task, args, seed=2)
+    model.load_state_dict(dict(plain.state_dict()), strict=True)
+    bank = "decoder.layers.1.adapter.bank.up_weight"
+    assert torch.equal(model.state_dict()[bank], plain.state_dict()[bank])
+    assert torch.equal(model.encoder.layers[0].adapter.router.weight, torch.zeros(3, 64))
+
+
+def test_a_gate_missing_among_others_is_named(data: Path) -> None:
+    task, args = toy.make_task(data)
+    model = toy.make_model(task, args)
+    damaged = dict(model.state_dict())
+    del damaged["encoder.layers.1.adapter.router.weight"]
+    with pytest.raises(InputError, match=r"lacks 1 entries .*encoder\.layers\.1\.adapter\.router\.weight"):
+        model.load_state_dict(damaged, strict=True)
+
+
 def test_recomputed_activations_are_refused(data: Path) -> None:
     task, args = toy.make_task(data, "--checkpoint-activations")
     with pytest.raises(InputError, match="--checkpoint-activations"):
