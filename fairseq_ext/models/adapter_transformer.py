@@ -62,7 +62,7 @@ class AdapterEncoder(TransformerEncoderBase):
             src_tokens: B×S; domain_ids: B; ``gate_logits`` of the result: L tensors of B×D
         """
         batch = RoutingBatch(padding_mask=src_tokens.eq(self.padding_idx), domain_ids=domain_ids)
-        with routing(self.layers, batch):
+        with routing(self.layers.children(), batch):
             out = super().forward(src_tokens, src_lengths, **kwargs)
         out["domain_ids"] = [] if domain_ids is None else [domain_ids]
         out["gate_logits"] = [logits.squeeze(0) for logits in batch.gate_logits]
@@ -99,7 +99,7 @@ class AdapterDecoder(TransformerDecoderBase):
             domain_ids=domain_ids[0] if domain_ids else None,
             incremental_state=incremental_state,
         )
-        with routing(self.layers, batch):
+        with routing(self.layers.children(), batch):
             x, extra = super().extract_features(prev_output_tokens, encoder_out, incremental_state, **kwargs)
         decoder_gates = [logits.transpose(0, 1) for logits in batch.gate_logits]
         extra["gate_logits"] = {"encoder": encoder_gates, "decoder": decoder_gates}
@@ -156,7 +156,7 @@ class AdapterTransformerModel(TransformerModel):
         for stack, causal in ((self.encoder, False), (self.decoder, True)):
             embed_dim = stack.embed_tokens.embedding_dim if not causal else stack.embed_dim
             routers = self.build_routers(config, embed_dim, num_adapters, len(stack.layers), causal)
-            for layer, router in zip(stack.layers, routers, strict=True):
+            for layer, router in zip(stack.layers.children(), routers, strict=True):
                 bottleneck_dim = config.bottleneck_dim or embed_dim // 2
                 bank = AdapterBank(embed_dim, bottleneck_dim, num_adapters, config.adapter_init_scale)
                 PostLayerAdapter(bank, router).attach(layer)
