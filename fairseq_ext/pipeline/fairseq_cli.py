@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,16 @@ def run_fairseq(tool: str, arguments: Sequence[str], output: Path | None = None,
     command = [sys.executable, "-m", f"fairseq_cli.{tool}", *arguments, "--user-dir", str(USER_DIR)]
     # Warnings of fairseq's own dependencies about each other tell a user nothing.
     environment = os.environ | {"PYTHONWARNINGS": "ignore"}
-    with open(output or os.devnull, "w", encoding="utf-8") as stdout:
-        status = subprocess.run(command, input=typed, stdout=stdout, env=environment, text=True, check=False).returncode
+    with _stdout_for(output) as stdout:
+        status = subprocess.run(
+            command, input=typed, stdout=stdout, env=environment, text=True, check=False, close_fds=False
+        ).returncode  # open descriptors: the step's lock
     if status != 0:
         raise InputError(f"fairseq-{tool} ended with status {status}; the reason is above")
+
+
+def _stdout_for(output: Path | None) -> AbstractContextManager[Any]:
+    """Where stdout goes: to the file; else, being fairseq's log, to stderr, or nowhere beside a progress bar."""
+    if output is not None:
+        return output.open("w", encoding="utf-8")
+    return open(os.devnull, "w") if sys.stderr.isatty() else nullcontext(sys.stderr)

@@ -93,8 +93,12 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False) -> None:
     if dry_run:
         print_plan(steps)
         return
-    for step in steps:
-        run_step(step.output, inputs=step.inputs, options=step.options, build=step.build, resumable=step.resumable)
+    try:
+        for step in steps:
+            run_step(step.output, inputs=step.inputs, options=step.options, build=step.build, resumable=step.resumable)
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        raise SystemExit(130) from None
 
 
 def print_plan(steps: Sequence[Step]) -> None:
@@ -217,6 +221,8 @@ def _lock(output: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(f"{output}: another process is building it; wait until it has ended") from None
+        # A training that outlives its killed parent keeps the lock, and the directory to itself.
+        os.set_inheritable(file.fileno(), True)
         yield
 
 
