@@ -155,6 +155,36 @@ def test_stopped_training_goes_on_to_the_same_weights(data: Path, teacher: Path,
     assert all(torch.equal(resumed[name], value) for name, value in whole.items())
 
 
+HYDRA = """
+common: {{user_dir: {user_dir}, cpu: true, log_format: simple}}
+task: {{_name: multi_domain_translation, data: {data}, teacher_dir: {teacher}, upsampling: none}}
+model: {{_name: transformer_gated_adapter_tiny, gate_temperature: 0.5, share_all_embeddings: true}}
+criterion: {{_name: label_smoothed_cross_entropy_with_kd_gate, gate_target: log-probs}}
+optimizer: {{_name: adam, adam_betas: "(0.9,0.98)"}}
+lr_scheduler: {{_name: fixed}}
+dataset: {{max_tokens: 200, num_workers: 0}}
+optimization: {{max_epoch: 1, lr: [0.01]}}
+checkpoint: {{save_dir: hydra, no_epoch_checkpoints: true}}
+"""
+
+
+def test_hydra_trains_from_yaml(data: Path, teacher: Path, tmp_path: Path) -> None:
+    text = HYDRA.format(user_dir=toy.USER_DIR, data=data, teacher=teacher)
+    (tmp_path / "gad.yaml").write_text(text, encoding="utf-8")
+    save_dir = f"checkpoint.save_dir={tmp_path}/hydra"
+    command = [sys.executable, "-m", "fairseq_cli.hydra_train", "--config-dir", str(tmp_path), "--config-name", "gad"]
+    subprocess.run([*command, save_dir], cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    from fairseq import checkpoint_utils
+
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "hydra/checkpoint_best.pt"))
+    assert state["cfg"]["model"]["gate_temperature"] == 0.5
+    printed = run_well(
+        "generate", str(data), "--task", "multi_domain_translation", "--cpu", "--max-len-b", "5",
+        "--path", str(tmp_path / "hydra/checkpoint_best.pt"), cwd=tmp_path,
+    )  # fmt: skip
+    assert len(re.findall(r"^H-", printed, re.MULTILINE)) == 12
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [(b"", "not a readable checkpoint"), (b"not a checkpoint at all", "refused|not a readable checkpoint")],
