@@ -233,7 +233,10 @@ class MultiDomainTranslationTask(TranslationTask):
         super().reduce_metrics(overall, criterion)
         for name in self.domains:
             prefix = f"{name}/"
-            logs = [{k.removeprefix(prefix): v for k, v in log.items() if prefix in k} for log in logging_outputs]
+            logs = [
+                {key.removeprefix(prefix): value for key, value in log.items() if key.startswith(prefix)}
+                for log in logging_outputs
+            ]
             if any(log.get("ntokens", 0) for log in logs):
                 with metrics.aggregate(new_root=True) as own:
                     super().reduce_metrics(logs, criterion)

@@ -75,6 +75,18 @@ def test_validation_logs_every_domain_and_the_average(data: Path) -> None:
     assert values["bleu_avg"] == pytest.approx(sum(values[f"bleu_{name}"] for name in toy.DOMAINS) / 3, abs=1e-2)
 
 
+def test_a_domain_whose_name_ends_with_anothers_is_logged_apart(tmp_path: Path) -> None:
+    task, _ = toy.make_task(toy.make_data(tmp_path, ["in-law", "law"], (2, 2)))
+    counts = {"loss": 0.0, "nll_loss": 0.0, "ntokens": 0, "nsentences": 0, "sample_size": 0}
+    own = {"loss": 8.0, "nll_loss": 8.0, "ntokens": 2, "nsentences": 1, "sample_size": 2}
+    log = own | {f"in-law/{k}": v for k, v in own.items()} | {f"law/{k}": v for k, v in counts.items()}
+    with metrics.aggregate(new_root=True) as shown:
+        task.reduce_metrics([log], LabelSmoothedCrossEntropyCriterion(task, False, 0.1))
+    values = shown.get_smoothed_values()
+    assert values["loss_in-law"] == pytest.approx(4 / np.log(2), abs=1e-3)
+    assert "loss_law" not in values
+
+
 # Where the domain of a sentence comes from
 
 
