@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import collections
 import functools
 import os
 import pickle
@@ -12,21 +13,30 @@ from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.distributed.utils import _TensorPlaceholder
+from omegaconf import DictConfig, ListConfig
+from omegaconf.base import ContainerMetadata, Metadata
+from omegaconf.nodes import AnyNode
 from torch import Tensor, nn
 
 from fairseq_ext.errors import InputError
 from fairseq_ext.training.freezing import is_adapter_key
 
 # All that a fairseq checkpoint may hold beyond tensors and plain containers: legacy models keep their
-# options in a Namespace.
-ALLOWED_TYPES: list = [argparse.Namespace]
+# options in a Namespace, and workers send each other checkpoints with the configuration as omegaconf's
+# containers and a placeholder for each tensor.
+ALLOWED_TYPES: list = [
+    argparse.Namespace,
+    DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, Any,
+    _TensorPlaceholder, collections.defaultdict, dict, list, int,
+]  # fmt: skip
 
 
 def load_checkpoints_safely() -> None:
     """Let ``torch.load`` with ``weights_only`` accept fairseq's checkpoints, and explain what it refuses.
 
-    torch >= 2.6 unpickles only types on an allow-list. We add the one that fairseq needs, and turn what
-    is refused, truncated or foreign into one line that names the file.
+    torch >= 2.6 unpickles only types on an allow-list. We add those that fairseq needs, and turn what is
+    refused, truncated or foreign into one line that names the file.
     """
     torch.serialization.add_safe_globals(ALLOWED_TYPES)
     if not hasattr(checkpoint_utils.load_checkpoint_to_cpu, "__wrapped__"):

@@ -16,7 +16,7 @@ def test_quickstart_has_seven_domains_and_every_key() -> None:
     config = load_config(CONFIGS / "quickstart.yaml")
     assert config.corpora.catalogues is not None
     assert len(config.corpora.catalogues) == 7
-    assert config.teacher == TfidfTeacher()
+    assert config.teacher == TfidfTeacher(folds=4)
     raw = yaml.safe_load((CONFIGS / "quickstart.yaml").read_text())
     assert set(raw["teacher"]) == set(TfidfTeacher.__dataclass_fields__)
 

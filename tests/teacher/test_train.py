@@ -133,7 +133,7 @@ def test_interrupted_training_keeps_its_folds(
 
     with monkeypatch.context() as patch:
         patch.setattr(train, "_label_fold", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(SystemExit, match="130"):
             prepare.run_steps(train.teacher_steps(config))
     assert memory.fits == 2
     prepare.run_steps(train.teacher_steps(config))
