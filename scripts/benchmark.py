@@ -110,9 +110,7 @@ def training_step(name: str, tokens: int, options: Namespace) -> dict[str, float
 
 
 def benchmark_training(options: Namespace) -> None:
-    print(
-        f"\nOne training step and the peak memory of its process, {options.train_sentences} sentences, {options.threads} thread(s)"
-    )
+    print(f"\nOne training step and its process's peak memory, {options.train_sentences} sentences")
     for tokens in options.train_tokens:
         for name in ARCHS:
             command = [sys.executable, __file__, *sys.argv[1:], "--one-step", name, str(tokens)]
