@@ -11,9 +11,11 @@ import zipfile
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import torch
 from fairseq import checkpoint_utils
 from fairseq.distributed.utils import _TensorPlaceholder
+from numpy._core.multiarray import _reconstruct, scalar
 from omegaconf import DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
@@ -22,11 +24,14 @@ from torch import Tensor, nn
 from fairseq_ext.errors import InputError
 from fairseq_ext.training.freezing import is_adapter_key
 
-# All that a fairseq checkpoint may hold beyond tensors and plain containers: legacy models keep their
-# options in a Namespace, and workers send each other checkpoints with the configuration as omegaconf's
-# containers and a placeholder for each tensor.
+# All that a fairseq checkpoint may hold beyond tensors and plain containers. None of these runs code.
 ALLOWED_TYPES: list = [
-    argparse.Namespace,
+    argparse.Namespace,  # the options of legacy models
+    # --eval-bleu keeps its counts as arrays; numpy 1 wrote them under another name.
+    _reconstruct, (_reconstruct, "numpy.core.multiarray._reconstruct"),
+    scalar, (scalar, "numpy.core.multiarray.scalar"),
+    np.ndarray, np.dtype, np.dtypes.Int64DType, np.dtypes.Float64DType,
+    # Workers send each other checkpoints with the configuration and a placeholder for each tensor.
     DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, Any,
     _TensorPlaceholder, collections.defaultdict, dict, list, int,
 ]  # fmt: skip

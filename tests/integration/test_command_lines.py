@@ -43,7 +43,9 @@ def trained(data: Path, teacher: Path, tmp_path_factory: pytest.TempPathFactory)
     """MIX, and AD and GAD started from it."""
     root = tmp_path_factory.mktemp("trained")
     task = [str(data), "--task", "multi_domain_translation", *TINY]
-    run_well("train", *task, "--arch", "transformer_tiny", "--share-all-embeddings", "--save-dir", "mix", cwd=root)
+    bleu = ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 5}']  # leaves arrays in the checkpoint
+    mix = ["--arch", "transformer_tiny", "--share-all-embeddings", "--save-dir", "mix"]
+    run_well("train", *task, *mix, *bleu, cwd=root)
     start = ["--finetune-from-model", "mix/checkpoint_best.pt", "--share-all-embeddings"]
     run_well("train", *task, *PLAIN, *start, "--save-dir", "ad", cwd=root)
     run_well("train", *task, *GATED, *start, "--teacher-dir", str(teacher), "--save-dir", "gad", cwd=root)
@@ -132,6 +134,17 @@ def test_interactive_takes_the_domain_from_a_tag_or_an_option(data: Path, traine
     assert none.returncode == 1
     assert none.stderr.strip().splitlines()[-1].startswith("plain adapters need a domain")
     assert "Traceback" not in none.stderr
+
+
+def test_tags_are_an_option_of_the_task(data: Path, teacher: Path, tmp_path: Path) -> None:
+    task = [str(data), "--task", "multi_domain_translation", "--domain-tags"]
+    run_well("train", *task, *TINY, "--arch", "transformer_tiny", "--save-dir", "tag", cwd=tmp_path)
+    use = [*task, "--cpu", "--max-len-b", "5", "--path", "tag/checkpoint_best.pt"]
+    typed = run_well("interactive", *use, "--domain", "med", cwd=tmp_path, stdin="<domain:law> w1 w2\nw3\n")
+    assert re.findall(r"^S-\d+\t(.*)", typed, re.MULTILINE) == ["<domain:law> w1 w2", "<domain:med> w3"]
+    source = ["--domain-source", "classifier", "--teacher-dir", str(teacher)]
+    printed = run_well("generate", *use, *source, cwd=tmp_path)
+    assert len(re.findall(r"^S-\d+\t<domain:\w+> ", printed, re.MULTILINE)) == 12
 
 
 def test_user_dir_may_be_relative(data: Path, trained: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
@@ -43,6 +44,15 @@ def good(path: Path) -> dict:
 def test_a_fairseq_checkpoint_with_a_namespace_loads(tmp_path: Path) -> None:
     good(tmp_path / "model.pt")
     assert torch.equal(load(tmp_path / "model.pt")["model"]["w"], torch.ones(3))
+
+
+def test_counts_that_eval_bleu_leaves_load(tmp_path: Path) -> None:
+    state = good(tmp_path / "model.pt")
+    counts = {"counts": np.array([1, 2]), "mean": np.float64(0.5), "number": np.int64(3)}
+    torch.save(state | {"extra_state": counts}, tmp_path / "model.pt")
+    loaded = load(tmp_path / "model.pt")["extra_state"]
+    assert loaded["counts"].tolist() == [1, 2]
+    assert (loaded["mean"], loaded["number"]) == (0.5, 3)
 
 
 def test_hidden_code_is_refused_and_not_run(tmp_path: Path) -> None:
