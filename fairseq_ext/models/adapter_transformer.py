@@ -146,11 +146,6 @@ class AdapterTransformerModel(TransformerModel):
         model.add_adapters(cls.config_class.from_args(args), len(args.adapter_names))
         return model
 
-    @property
-    def adapter_names(self) -> list[str]:
-        """The adapters, in the order of every D-sized dimension."""
-        return self.args.adapter_names
-
     def add_adapters(self, config: AdapterConfig, num_adapters: int) -> None:
         """Attach an adapter to every layer and freeze the rest."""
         for stack, causal in ((self.encoder, False), (self.decoder, True)):

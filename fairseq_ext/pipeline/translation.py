@@ -41,13 +41,11 @@ class Output:
     """One way to translate: a system and how it is used.
 
     Attributes:
-        checkpoint: the system's best.
         reports_gates: whether the gates' weights are wanted.
         inputs: directories and files that the translations depend on, ``data-bin`` first.
         arguments: for fairseq-generate and fairseq-interactive alike.
     """
 
-    checkpoint: Path
     reports_gates: bool
     inputs: list[Path]
     arguments: list[str]
@@ -72,7 +70,7 @@ def output_of(config: ExperimentConfig, name: str) -> Output:
     if options.get("domain-source") == "classifier":
         inputs.append(config.work_dir / "teacher")
         arguments += ["--teacher-dir", str(inputs[-1])]
-    return Output(checkpoint, reports_gates, inputs, arguments + as_arguments(options))
+    return Output(reports_gates, inputs, arguments + as_arguments(options))
 
 
 def translation_dir(config: ExperimentConfig, name: str) -> Path:
