@@ -25,7 +25,7 @@ def examples_step(config: ExperimentConfig) -> Step:
     """
     examples = config.translate.get("examples") or {}
     for name, lines in examples.items():
-        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        if not isinstance(lines, list) or not lines or not all(isinstance(line, str) for line in lines):
             raise InputError(f"{config.path}: translate: examples: {name}: expected a list of lines")
     outputs = {name: output_of(config, name) for name in examples}
 

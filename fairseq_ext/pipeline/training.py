@@ -12,7 +12,7 @@ from typing import Any
 from fairseq_ext.errors import InputError
 from fairseq_ext.pipeline.fairseq_cli import as_arguments, run_fairseq
 from fairseq_ext.pipeline.steps import Step, run_steps
-from fairseq_ext.preparation.config import ExperimentConfig, load_config
+from fairseq_ext.preparation.config import ExperimentConfig, load_config, named_entries
 
 BEST_CHECKPOINT = "checkpoint_best.pt"
 LOG_FILE = "train.log"
@@ -42,13 +42,9 @@ def systems_of(config: ExperimentConfig) -> dict[str, System]:
         InputError: naming a key or system that is not there.
     """
     where = f"{config.path}: train"
-    unknown = config.train.keys() - {"common", "systems"}
-    if unknown:
-        raise InputError(f"{where}: unknown key {min(unknown)!r}; allowed are common, systems")
-    entries = config.train.get("systems") or {}
+    entries = named_entries(config.train, "systems", where)
     systems = {}
-    for name, entry in entries.items():
-        options = {**(config.train.get("common") or {}), **(entry or {})}
+    for name, options in entries.items():
         start, uses_teacher = options.pop("from", None), bool(options.pop("uses_teacher", False))
         if start is not None and start not in entries:
             raise InputError(f"{where}: systems: {name}: from: no system {start!r}; there are {', '.join(entries)}")

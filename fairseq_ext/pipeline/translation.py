@@ -13,7 +13,7 @@ from fairseq_ext.errors import InputError
 from fairseq_ext.pipeline.fairseq_cli import as_arguments, run_fairseq
 from fairseq_ext.pipeline.steps import Step, run_steps
 from fairseq_ext.pipeline.training import best_checkpoint, system_of
-from fairseq_ext.preparation.config import ExperimentConfig, load_config
+from fairseq_ext.preparation.config import ExperimentConfig, load_config, named_entries
 from fairseq_ext.preparation.corpora import read_lines
 
 GATES_FILE = "gates.jsonl"
@@ -26,14 +26,11 @@ def outputs_of(config: ExperimentConfig) -> dict[str, dict[str, Any]]:
         InputError: naming a key that is not allowed or missing.
     """
     where = f"{config.path}: translate"
-    unknown = config.translate.keys() - {"common", "outputs", "examples"}
-    if unknown:
-        raise InputError(f"{where}: unknown key {min(unknown)!r}; allowed are common, examples, outputs")
-    outputs = config.translate.get("outputs") or {}
-    for name, entry in outputs.items():
-        if not isinstance(entry, Mapping) or "system" not in entry:
+    outputs = named_entries(config.translate, "outputs", where, others=["examples"])
+    for name, options in outputs.items():
+        if "system" not in options:
             raise InputError(f"{where}: outputs: {name}: the key 'system' is missing")
-    return {name: {**(config.translate.get("common") or {}), **entry} for name, entry in outputs.items()}
+    return outputs
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,27 @@ def load_config(path: Path) -> ExperimentConfig:
     config = _section(ExperimentConfig, raw, str(path), given={**sections, "path": path})
     _check(config)
     return config
+
+
+def named_entries(section: Mapping[str, Any], key: str, where: str, others: Sequence[str] = ()) -> dict[str, dict]:
+    """The entries under ``key`` of a section, each on top of the options under ``common``.
+
+    Args:
+        section: ``train`` or ``translate``.
+        key: where its named entries are.
+        where: the file and section, for messages.
+        others: keys that are allowed besides and left alone.
+
+    Raises:
+        InputError: naming a key that is not allowed, or a value that is no mapping.
+    """
+    allowed = sorted({"common", key, *others})
+    for name in section:
+        if name not in allowed:
+            raise InputError(f"{where}: unknown key {name!r}; allowed are {', '.join(allowed)}")
+    common = _mapping(section.get("common") or {}, f"{where}: common")
+    entries = _mapping(section.get(key) or {}, f"{where}: {key}")
+    return {name: {**common, **_mapping(entry or {}, f"{where}: {key}: {name}")} for name, entry in entries.items()}
 
 
 def _check(config: ExperimentConfig) -> None:

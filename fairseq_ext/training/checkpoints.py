@@ -108,18 +108,17 @@ def add_fresh_adapters(model: nn.Module, state_dict: dict[str, Tensor]) -> None:
         InputError: listing the entries that are missing.
     """
     own = {name: value for name, value in model.state_dict().items() if is_adapter_key(name)}
-    for part in ("bank", "router"):
-        expected = {name: value for name, value in own.items() if f".{part}." in name}
-        present = {name for name in state_dict if is_adapter_key(name) and f".{part}." in name}
-        if not present:
-            state_dict.update(expected)
-            continue
-        missing = sorted(expected.keys() - present)
-        if missing:
-            raise InputError(
-                f"the checkpoint has adapters but lacks {len(missing)} entries of this model's: {_some(missing)}; "
-                "use the options it was trained with, or start from a base checkpoint without adapters"
-            )
+    present = {name for name in state_dict if is_adapter_key(name)}
+    if not present:
+        state_dict.update(own)
+    elif not any(".router." in name for name in present):
+        state_dict.update({name: value for name, value in own.items() if ".router." in name})
+    missing = sorted(own.keys() - state_dict.keys())
+    if missing:
+        raise InputError(
+            f"the checkpoint has adapters but lacks {len(missing)} entries of this model's: {_some(missing)}; "
+            "use the options it was trained with, or start from a base checkpoint without adapters"
+        )
 
 
 def check_fit(

@@ -70,6 +70,14 @@ def test_a_gate_missing_among_others_is_named(data: Path) -> None:
         model.load_state_dict(damaged, strict=True)
 
 
+def test_gates_without_any_adapter_are_damaged_not_a_base(data: Path) -> None:
+    task, args = toy.make_task(data)
+    model = toy.make_model(task, args)
+    damaged = {name: value for name, value in model.state_dict().items() if ".bank." not in name}
+    with pytest.raises(InputError, match=r"lacks 24 entries .*\.adapter\.bank\."):
+        model.load_state_dict(damaged, strict=True)
+
+
 def test_recomputed_activations_are_refused(data: Path) -> None:
     task, args = toy.make_task(data, "--checkpoint-activations")
     with pytest.raises(InputError, match="--checkpoint-activations"):

@@ -57,6 +57,7 @@ def test_a_system_comes_after_the_one_it_starts_from(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (("systems:", "sistems:"), "unknown key 'sistems'"),
+        (("common: {{lr: 0.1, fp16: true, dropout: 0.2}}", "common: 3"), "train: common: expected keys and values"),
         (("from: mix", "from: max"), "gad: from: no system 'max'; there are mix, gad"),
     ],
 )
