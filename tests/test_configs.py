@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from fairseq import options
 
+from fairseq_ext.experiment.config import load_config
 from fairseq_ext.pipeline.fairseq_cli import as_arguments
 from fairseq_ext.pipeline.training import systems_of
 from fairseq_ext.pipeline.translation import output_of, outputs_of
-from fairseq_ext.preparation.config import load_config
 from tests import toy
 
 CONFIGS = sorted((Path(__file__).resolve().parents[1] / "configs").glob("*.yaml"))

@@ -14,11 +14,11 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.experiment.config import ExperimentConfig, load_config
 from fairseq_ext.pipeline.steps import Step, run_steps
 from fairseq_ext.pipeline.translation import outputs_of, translation_dir
-from fairseq_ext.preparation.config import ExperimentConfig, load_config
-from fairseq_ext.preparation.corpora import read_lines
 from fairseq_ext.teacher.labels import load_probs
 
 SCORES_FILE = "scores.json"

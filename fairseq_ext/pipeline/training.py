@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.errors import InputError
+from fairseq_ext.experiment.config import ExperimentConfig, load_config, named_entries
 from fairseq_ext.pipeline.fairseq_cli import as_arguments, run_fairseq
 from fairseq_ext.pipeline.steps import Step, run_steps
-from fairseq_ext.preparation.config import ExperimentConfig, load_config, named_entries
 
 BEST_CHECKPOINT = "checkpoint_best.pt"
 LOG_FILE = "train.log"

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.errors import InputError
+from fairseq_ext.experiment.config import ExperimentConfig, load_config, named_entries
 from fairseq_ext.pipeline.fairseq_cli import as_arguments, run_fairseq
 from fairseq_ext.pipeline.steps import Step, run_steps
 from fairseq_ext.pipeline.training import best_checkpoint, system_of
-from fairseq_ext.preparation.config import ExperimentConfig, load_config, named_entries
-from fairseq_ext.preparation.corpora import read_lines
 
 GATES_FILE = "gates.jsonl"
 

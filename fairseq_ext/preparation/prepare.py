@@ -1,33 +1,47 @@
-"""From corpora to fairseq's data directory, as steps: corpora, splits, subwords, encoded, data-bin."""
+"""From corpora to fairseq's data directory, as steps: corpora, clean, splits, subwords, encoded, data-bin."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from fairseq_ext.corpora.entries import check_entries, entry_paths, fetch_entries, folder_entries
+from fairseq_ext.corpora.import_corpora import import_domain
+from fairseq_ext.corpora.raw_text import ON_BAD_UTF8
+from fairseq_ext.errors import InputError
+from fairseq_ext.experiment.config import ExperimentConfig, load_config
+from fairseq_ext.filtering.cascade import check_filters
+from fairseq_ext.filtering.clean import Cleaning, clean_corpora
+from fairseq_ext.filtering.dictionary import Dictionary
+from fairseq_ext.filtering.learn import DICTIONARY_FILE, learn_from_corpora
 from fairseq_ext.pipeline.steps import Step, run_steps
+from fairseq_ext.pipeline.tasks import Engine, run_tasks, task_output
 from fairseq_ext.preparation.binarise import binarise
-from fairseq_ext.preparation.config import ExperimentConfig, load_config
-from fairseq_ext.preparation.corpora import find_domains
-from fairseq_ext.preparation.import_gettext import check_entries, import_catalogues
 from fairseq_ext.preparation.split import write_splits
 from fairseq_ext.preparation.subwords import encode_splits, train_subwords
 
+_THIS_MACHINE = Engine()
 
-def preparation_steps(config: ExperimentConfig, workers: int = 1) -> list[Step]:
+
+def preparation_steps(config: ExperimentConfig, engine: Engine = _THIS_MACHINE) -> list[Step]:
     """The steps of an experiment's data preparation, in order; all write below ``config.work_dir``."""
-    return [*corpus_steps(config), *subword_steps(config), _binarise_step(config, workers)]
+    return [*corpus_steps(config, engine), *subword_steps(config), _binarise_step(config, engine)]
 
 
-def corpus_steps(config: ExperimentConfig) -> list[Step]:
-    """The steps that end with ``splits``; corpora in a folder of the user's need no step of their own."""
-    if config.corpora.catalogues is None:
-        folder = Path(config.corpora.folder or "")
-        return [_split_step(config, folder, find_domains(folder, *_langs(config)))]
-    corpora = config.work_dir / "corpora"
-    return [_import_step(config, corpora), _split_step(config, corpora, sorted(config.corpora.catalogues))]
+def corpus_steps(config: ExperimentConfig, engine: Engine = _THIS_MACHINE) -> list[Step]:
+    """The steps that end with ``splits``."""
+    domains = _domains(config)
+    learn = [_dictionary_step(config, sorted(domains))] if _learns_dictionary(config.clean) else []
+    return [
+        _import_step(config, domains, engine),
+        *learn,
+        _clean_step(config, sorted(domains), engine),
+        _split_step(config, sorted(domains)),
+    ]
 
 
 def subword_steps(config: ExperimentConfig) -> list[Step]:
@@ -52,35 +66,134 @@ def subword_steps(config: ExperimentConfig) -> list[Step]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``data-prep/prepare.py``."""
     parser = argparse.ArgumentParser(
-        description="Prepare an experiment's data: corpora, held-out sets, subwords, numbers for fairseq. "
+        description="Prepare an experiment's data: import, filter, hold out, subwords, numbers for fairseq. "
         "Finished steps are not run again.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
     parser.add_argument("--dry-run", action="store_true", help="only print which steps would run")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes for binarising")
+    parser.add_argument("--to", metavar="STEP", help="stop after this step, for instance clean (default: the last)")
+    parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes; 0 takes one a core")
+    parser.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="run on a Dask cluster instead: its scheduler's address or scheduler file (see docs/cluster.md)",
+    )
+    parser.add_argument(
+        "--on-bad-utf8",
+        choices=ON_BAD_UTF8,
+        help="what becomes of a pair whose bytes are no UTF-8 (default: corpora.on_bad_utf8 of the file)",
+    )
     options = parser.parse_args(arguments)
-    run_steps(preparation_steps(load_config(options.config), options.workers), dry_run=options.dry_run)
+    config = load_config(options.config)
+    if options.on_bad_utf8:
+        config = dataclasses.replace(
+            config, corpora=dataclasses.replace(config.corpora, on_bad_utf8=options.on_bad_utf8)
+        )
+    steps = preparation_steps(config, Engine(options.workers, options.scheduler))
+    run_steps(_up_to(steps, options.to), dry_run=options.dry_run)
 
 
-def _import_step(config: ExperimentConfig, folder: Path) -> Step:
-    langs, catalogues = _langs(config), config.corpora.catalogues or {}
-    downloads = config.work_dir / "downloads"
+def _up_to(steps: list[Step], last: str | None) -> list[Step]:
+    names = [step.output.name for step in steps]
+    if last is not None and last not in names:
+        raise InputError(f"--to: {last!r} is no step; choose one of {', '.join(names)}")
+    return steps[: names.index(last) + 1] if last else steps
+
+
+def _domains(config: ExperimentConfig) -> dict[str, list[str]]:
+    if config.corpora.domains is not None:
+        return config.corpora.domains
+    return folder_entries(Path(config.corpora.folder or ""), _langs(config))
+
+
+@dataclass(frozen=True)
+class _ImportDomain:
+    """The task that imports one domain."""
+
+    domains: Mapping[str, Sequence[str]]
+    langs: tuple[str, str]
+    on_bad_utf8: str
+    downloads: Path
+
+    def __call__(self, index: int, output: Path) -> None:
+        name = sorted(self.domains)[index]
+        import_domain(
+            output, name, self.domains[name], self.langs, on_bad_utf8=self.on_bad_utf8, downloads=self.downloads
+        )
+
+
+def _import_step(config: ExperimentConfig, domains: Mapping[str, Sequence[str]], engine: Engine) -> Step:
+    langs = _langs(config)
+    task = _ImportDomain(domains, langs, config.corpora.on_bad_utf8, config.work_dir / "downloads")
+    # Reading is cheap and paths are relative to here, so no cluster is asked.
+    here = Engine(engine.workers)
+
+    def build(folder: Path) -> None:
+        check_filters(config.clean.filters, langs)
+        entries = [entry for name in sorted(domains) for entry in domains[name]]
+        fetch_entries(entries, langs, task.downloads)
+        tasks = folder / "domains"
+        run_tasks(task, tasks, len(domains), here, "import")
+        for index in range(len(domains)):
+            for path in sorted(task_output(tasks, index).iterdir()):
+                path.rename(folder / path.name)
+            task_output(tasks, index).rmdir()
+        tasks.rmdir()
+
+    names = {
+        name: [Path(entry).name if entry_paths(entry, langs) else entry for entry in entries]
+        for name, entries in domains.items()
+    }
     return Step(
-        folder,
-        # A pinned package cannot change, so its name stands for it and nothing is fetched to compare.
-        inputs=check_entries(catalogues),
-        options={"catalogues": catalogues, "langs": langs},
-        build=lambda output: import_catalogues(output, catalogues, langs, downloads),
+        config.work_dir / "corpora",
+        # What is fetched is pinned and cannot change, so its name stands for it; local files count by content.
+        inputs=check_entries(domains, langs),
+        options={"domains": names, "langs": langs, "on_bad_utf8": config.corpora.on_bad_utf8},
+        build=build,
+        resumable=True,
     )
 
 
-def _split_step(config: ExperimentConfig, folder: Path, domains: Sequence[str]) -> Step:
-    langs = _langs(config)
+def _learns_dictionary(clean: Cleaning) -> bool:
+    dictionary = clean.filters.get("dictionary")
+    return isinstance(dictionary, Dictionary) and dictionary.word_list is None
+
+
+def _dictionary_step(config: ExperimentConfig, domains: Sequence[str]) -> Step:
+    langs, clean = _langs(config), config.clean
+    corpora = config.work_dir / "corpora"
+    return Step(
+        config.work_dir / "dictionary",
+        inputs=_texts(corpora, domains, langs),
+        options={"domains": domains, "langs": langs, **dataclasses.asdict(clean)},
+        build=lambda folder: learn_from_corpora(folder, corpora, domains, langs, clean),
+    )
+
+
+def _clean_step(config: ExperimentConfig, domains: Sequence[str], engine: Engine) -> Step:
+    langs, clean = _langs(config), config.clean
+    corpora = config.work_dir / "corpora"
+    word_list = None
+    if dictionary := clean.filters.get("dictionary"):
+        assert isinstance(dictionary, Dictionary)
+        learned = config.work_dir / "dictionary" / DICTIONARY_FILE
+        word_list = Path(dictionary.word_list) if dictionary.word_list else learned
+    return Step(
+        config.work_dir / "clean",
+        inputs=[*_texts(corpora, domains, langs), *([word_list] if word_list else [])],
+        options={"domains": domains, "langs": langs, **dataclasses.asdict(clean)},
+        build=lambda folder: clean_corpora(folder, corpora, domains, langs, clean, engine, word_list),
+        resumable=True,
+    )
+
+
+def _split_step(config: ExperimentConfig, domains: Sequence[str]) -> Step:
+    langs, folder = _langs(config), config.work_dir / "clean"
     files = {name: (folder / f"{name}.{langs[0]}", folder / f"{name}.{langs[1]}") for name in domains}
     return Step(
         config.work_dir / "splits",
-        inputs=[path for paths in files.values() for path in paths],
+        inputs=_texts(folder, domains, langs),
         options={
             **dataclasses.asdict(config.split),
             "seed": config.seed,
@@ -91,7 +204,7 @@ def _split_step(config: ExperimentConfig, folder: Path, domains: Sequence[str]) 
     )
 
 
-def _binarise_step(config: ExperimentConfig, workers: int) -> Step:
+def _binarise_step(config: ExperimentConfig, engine: Engine) -> Step:
     langs = _langs(config)
     encoded, subwords = config.work_dir / "encoded", config.work_dir / "subwords"
     return Step(
@@ -99,8 +212,12 @@ def _binarise_step(config: ExperimentConfig, workers: int) -> Step:
         inputs=[encoded, subwords],
         # The number of workers is no option of the step: it changes nothing in the result.
         options={"langs": langs},
-        build=lambda folder: binarise(folder, encoded, subwords, langs, workers=workers),
+        build=lambda folder: binarise(folder, encoded, subwords, langs, workers=engine.workers or os.cpu_count() or 1),
     )
+
+
+def _texts(folder: Path, domains: Sequence[str], langs: tuple[str, str]) -> list[Path]:
+    return [folder / f"{name}.{lang}" for name in domains for lang in langs]
 
 
 def _langs(config: ExperimentConfig) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Held-out sets that nothing in training can give away.
+"""Held-out sets that nothing in training can give away, drawn in memory that does not grow with the corpora.
 
 The unit is the *normalised source*: a sentence in compatibility form, case folded, digits
 equalled. One that is held out in any domain is absent from the training text of all domains, since
@@ -11,29 +11,42 @@ import hashlib
 import re
 import sys
 import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from tqdm import tqdm
+
+from fairseq_ext.corpora.text_files import Pair, collapse, stream_parallel, write_lines, write_parallel
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.errors import InputError
-from fairseq_ext.preparation.config import Split
-from fairseq_ext.preparation.corpora import Pair, collapse, read_parallel, write_lines
+from fairseq_ext.experiment.config import Split
 
 SPLITS = ("train", "valid", "test")
 HELD_OUT = ("valid", "test")
-_DIGITS = re.compile(r"\d+")
+# Not \d+, whose first character the regex engine looks for more slowly.
+_DIGITS = re.compile(r"\d\d*")
 
 
 @dataclass
-class DomainSplit:
-    """One domain's three sets; ``too_long`` and ``shared`` count the pairs in none of them."""
+class _Domain:
+    """What becomes of a domain's pairs.
 
-    train: list[Pair]
-    valid: list[Pair]
-    test: list[Pair]
-    too_long: int = 0
-    shared: int = 0
+    Args:
+        held_out: the normalised sources of ``valid`` and ``test``, in order.
+        drawn: one pair for each of them, known when all pairs have been read.
+        counts: pairs for ``train``; ``too long`` for any set; ``held out``, in this or another domain.
+    """
+
+    held_out: Mapping[str, Sequence[str]]
+    drawn: dict[str, Pair] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def num_shared(self) -> int:
+        """Pairs in no set because their source is held out, here with another translation or in another domain."""
+        return self.counts["held out"] - len(self.drawn)
 
 
 def normalise_source(text: str) -> str:
@@ -48,40 +61,6 @@ def stable_hash(seed: int, *texts: str) -> int:
     return int.from_bytes(digest, "big")
 
 
-def split_corpora(corpora: Mapping[str, Sequence[Pair]], options: Split, seed: int) -> dict[str, DomainSplit]:
-    """Split all domains at once.
-
-    Which sources are held out follows from their seeded hashes, so it depends neither on the order
-    of the lines nor on how often a source occurs. A source of several domains has one hash, so it
-    tends to be held out in all of them: the test sets then hold it with each product's translation.
-
-    Args:
-        corpora: pairs by domain.
-        options: number of held-out pairs, all with different sources, and the longest sentence kept.
-        seed: draws other sets.
-
-    Raises:
-        InputError: naming the first domain with too few different sources.
-    """
-    roles: dict[str, str] = {}
-    short = {
-        name: [pair for pair in corpora[name] if _num_words(pair) <= options.max_words] for name in sorted(corpora)
-    }
-    grouped = {name: _group(pairs) for name, pairs in short.items()}
-    chosen = {name: _choose(name, groups, roles, options, seed) for name, groups in grouped.items()}
-    splits = {}
-    for name, keys in chosen.items():
-        # In the corpus's own order.
-        train = [pair for pair in short[name] if _key(pair) not in roles]
-        if not train:
-            raise InputError(f"{name}: nothing is left to train on; lower split.valid and split.test")
-        valid, test = ([_draw(grouped[name][key], seed) for key in keys[role]] for role in HELD_OUT)
-        too_long = len(corpora[name]) - len(short[name])
-        shared = len(short[name]) - len(train) - len(valid) - len(test)
-        splits[name] = DomainSplit(train, valid, test, too_long, shared)
-    return splits
-
-
 def write_splits(
     folder: Path,
     corpora: Mapping[str, tuple[Path, Path]],
@@ -90,24 +69,41 @@ def write_splits(
     options: Split,
     seed: int,
 ) -> None:
-    """Read the corpora, split them and write ``DOMAIN/{train,valid,test}.LANG`` and ``domains.txt``.
+    """Split the corpora, write ``DOMAIN/{train,valid,test}.LANG`` and ``domains.txt``, and check what was written.
+
+    Which sources are held out follows from their seeded hashes, so it depends neither on the order
+    of the lines nor on how often a source occurs. A source of several domains has one hash, so it
+    tends to be held out in all of them: the test sets then hold it with each product's translation.
+
+    The corpora are read twice, first for what is held out. Only held-out sources are kept in memory.
 
     Args:
         folder: where to write.
         corpora: the two files of every domain.
         langs: source and target language, the files' suffixes.
-        options: see :func:`split_corpora`.
-        seed: likewise.
+        options: number of held-out pairs, all with different sources, and the longest sentence kept.
+        seed: draws other sets.
+
+    Raises:
+        InputError: naming the first domain with too few different sources; also if a corpus cannot be read,
+            see :func:`~fairseq_ext.corpora.text_files.read_parallel`.
     """
-    texts = {name: read_parallel(*paths) for name, paths in corpora.items()}
-    splits = split_corpora(texts, options, seed)
-    write_lines(folder / DOMAINS_FILE, sorted(splits))
-    for name, split in sorted(splits.items()):
-        for role in SPLITS:
-            pairs = getattr(split, role)
-            for side, lang in enumerate(langs):
-                write_lines(folder / name / f"{role}.{lang}", (pair[side] for pair in pairs))
-    _report(splits)
+    roles: dict[str, str] = {}
+    domains = {}
+    for name, paths in sorted(corpora.items()):
+        pairs = _progress(stream_parallel(*paths), f"hold out {name}")
+        keys = (_key(pair) for pair in pairs if _num_words(pair) <= options.max_words)
+        domains[name] = _Domain(_choose(name, keys, roles, options, seed))
+    write_lines(folder / DOMAINS_FILE, domains)
+    for name, domain in domains.items():
+        pairs = _progress(stream_parallel(*corpora[name], quiet=True), f"split {name}")
+        train = _training_pairs(pairs, domain, roles, options, seed)
+        write_parallel(*_files(folder / name, "train", langs), train)
+        if not domain.counts["train"]:
+            raise InputError(f"{name}: nothing is left to train on; lower split.valid and split.test")
+        for role, chosen in domain.held_out.items():
+            write_parallel(*_files(folder / name, role, langs), [domain.drawn[key] for key in chosen])
+    _report(domains, options)
     check_splits(folder, langs, options)
 
 
@@ -118,43 +114,72 @@ def check_splits(folder: Path, langs: tuple[str, str], options: Split) -> None:
         RuntimeError: if sizes are wrong or a normalised source is in two sets. This is never the
             user's fault.
     """
-    sizes = {"valid": options.valid, "test": options.test}
-    keys: dict[str, set[str]] = {role: set() for role in SPLITS}
-    for name in read_domain_names(folder / DOMAINS_FILE):
-        for role in SPLITS:
-            pairs = read_parallel(*(folder / name / f"{role}.{lang}" for lang in langs))
-            own = {_key(pair) for pair in pairs}
-            keys[role] |= own
-            if role in sizes and not len(own) == len(pairs) == sizes[role]:
-                raise RuntimeError(f"{folder / name}: {len(own)} sources in {role}, not {sizes[role]}")
+    names = read_domain_names(folder / DOMAINS_FILE)
+    held_out: dict[str, set[str]] = {role: set() for role in HELD_OUT}
+    for name in names:
+        for role, size in _sizes(options).items():
+            keys = [_key(pair) for pair in stream_parallel(*_files(folder / name, role, langs))]
+            held_out[role].update(keys)
+            if not len(set(keys)) == len(keys) == size:
+                raise RuntimeError(f"{folder / name}: {len(set(keys))} sources in {role}, not {size}")
+    trained: set[str] = set()
+    for name in names:
+        pairs = _progress(stream_parallel(*_files(folder / name, "train", langs)), f"check {name}")
+        known = (_key(pair) for pair in pairs)
+        trained.update(key for key in known if key in held_out["valid"] or key in held_out["test"])
+    keys_of = {"train": trained, **held_out}
     for one, other in (("train", "valid"), ("train", "test"), ("valid", "test")):
-        if common := keys[one] & keys[other]:
+        if common := keys_of[one] & keys_of[other]:
             raise RuntimeError(f"{folder}: {min(common)!r} is in both {one} and {other}")
 
 
-def _group(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
-    groups: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        groups.setdefault(_key(pair), []).append(pair)
-    return groups
-
-
-def _choose(
-    name: str, groups: Mapping[str, list[Pair]], roles: dict[str, str], options: Split, seed: int
-) -> dict[str, list[str]]:
+def _choose(name: str, keys: Iterable[str], roles: dict[str, str], options: Split, seed: int) -> dict[str, list[str]]:
     """Pick a domain's held-out keys; ``roles``, shared by all domains, keeps each key in one role."""
-    ordered = sorted(groups, key=lambda key: (stable_hash(seed, key), key))
+    sizes = _sizes(options)
+    # At most len(roles) keys are not free, so what can be chosen is among these; if they are fewer, they are all.
+    ordered = _smallest(keys, sum(sizes.values()) + len(roles), seed)
     chosen: dict[str, list[str]] = {}
-    for role, size in (("valid", options.valid), ("test", options.test)):
+    for role, size in sizes.items():
         free = [key for key in ordered if roles.get(key, role) == role]
         if len(free) < size:
             raise InputError(
-                f"{name}: {len(groups)} different sources are too few for {options.valid} + {options.test} "
+                f"{name}: {len(ordered)} different sources are too few for {options.valid} + {options.test} "
                 "held-out pairs and training; lower split.valid and split.test or add text"
             )
         chosen[role] = free[:size]
         roles.update(dict.fromkeys(chosen[role], role))
     return chosen
+
+
+def _smallest(keys: Iterable[str], size: int, seed: int) -> list[str]:
+    """The ``size`` different keys of smallest hash, in order; at most twice as many are kept at any time."""
+    kept: set[tuple[int, str]] = set()
+    largest: tuple[int, str] | None = None
+    for key in keys:
+        ranked = (stable_hash(seed, key), key)
+        if largest is None or ranked < largest:
+            kept.add(ranked)
+            if len(kept) > 2 * size:
+                kept = set(sorted(kept)[:size])
+                largest = max(kept)
+    return [key for _, key in sorted(kept)[:size]]
+
+
+def _training_pairs(
+    pairs: Iterable[Pair], domain: _Domain, roles: Mapping[str, str], options: Split, seed: int
+) -> Iterator[Pair]:
+    """Yield the pairs for training in the corpus's own order; draw and count the others on the way."""
+    own = {key for keys in domain.held_out.values() for key in keys}
+    for pair in pairs:
+        if _num_words(pair) > options.max_words:
+            domain.counts["too long"] += 1
+        elif (key := _key(pair)) not in roles:
+            domain.counts["train"] += 1
+            yield pair
+        else:
+            domain.counts["held out"] += 1
+            if key in own:
+                domain.drawn[key] = _draw((domain.drawn.get(key, pair), pair), seed)
 
 
 def _draw(pairs: Sequence[Pair], seed: int) -> Pair:
@@ -167,15 +192,28 @@ def _key(pair: Pair) -> str:
 
 
 def _num_words(pair: Pair) -> int:
-    return max(len(text.split()) for text in pair)
+    # Single spaces separate the words of a pair.
+    return max(pair.source.count(" "), pair.target.count(" ")) + 1
 
 
-def _report(splits: Mapping[str, DomainSplit]) -> None:
+def _sizes(options: Split) -> dict[str, int]:
+    return {"valid": options.valid, "test": options.test}
+
+
+def _files(folder: Path, role: str, langs: tuple[str, str]) -> tuple[Path, Path]:
+    return folder / f"{role}.{langs[0]}", folder / f"{role}.{langs[1]}"
+
+
+def _progress(pairs: Iterator[Pair], label: str) -> Iterable[Pair]:
+    return tqdm(pairs, desc=label, unit=" pairs", unit_scale=True, leave=False, disable=None)
+
+
+def _report(domains: Mapping[str, _Domain], options: Split) -> None:
     header = f"{'domain':<16}{'train':>10}{'valid':>8}{'test':>8}{'too long':>10}{'held out elsewhere':>20}"
     rows = [
-        f"{name:<16}{len(split.train):>10}{len(split.valid):>8}{len(split.test):>8}"
-        f"{split.too_long:>10}{split.shared:>20}"
-        for name, split in sorted(splits.items())
+        f"{name:<16}{domain.counts['train']:>10}{options.valid:>8}{options.test:>8}"
+        f"{domain.counts['too long']:>10}{domain.num_shared:>20}"
+        for name, domain in domains.items()
     ]
-    total = sum(len(split.train) for split in splits.values())
+    total = sum(domain.counts["train"] for domain in domains.values())
     print("\n".join([header, *rows, f"{'sum':<16}{total:>10}"]), file=sys.stderr)

@@ -6,19 +6,23 @@ piece's number in the model is its number in the dictionary.
 
 from __future__ import annotations
 
+import heapq
 import io
 import re
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
+from tqdm import tqdm
 
+from fairseq_ext.corpora.text_files import stream_lines, stream_parallel, write_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag, read_domain_names
 from fairseq_ext.errors import InputError
-from fairseq_ext.preparation.config import Subwords
-from fairseq_ext.preparation.corpora import read_lines, write_lines
-from fairseq_ext.preparation.split import SPLITS
+from fairseq_ext.experiment.config import Subwords
+from fairseq_ext.preparation.split import SPLITS, stable_hash
 
 MODEL_FILE = "sentencepiece.model"
 DICT_FILE = "dict.txt"
@@ -28,28 +32,28 @@ _NUM_SPECIAL = len(_SPECIAL_IDS)
 # The threads' partial sums are floating-point numbers: another number of threads, another model.
 _NUM_THREADS = 4
 _MAX_LINE_BYTES = 1 << 15
+_BLOCK_LINES = 20_000
 _LIMIT = re.compile(r"value <= (\d+)")
 _REQUIRED = re.compile(r"required_chars\. \d+ vs (\d+)")
 
 
 def train_subwords(folder: Path, splits: Path, langs: tuple[str, str], *, options: Subwords, seed: int) -> None:
-    """Train on all training text, and write ``sentencepiece.model`` and fairseq's ``dict.txt``.
+    """Train on the training text, and write ``sentencepiece.model`` and fairseq's ``dict.txt``.
 
     Args:
         folder: where to write.
         splits: folder made by :func:`~fairseq_ext.preparation.split.write_splits`.
         langs: source and target language.
-        options: size of the vocabulary (four specials and the domain tags included) and the share of the
-            characters that get a symbol; the others become ``<unk>``.
-        seed: of SentencePiece's generator, which this kind of training hardly uses.
+        options: size of the vocabulary (four specials and the domain tags included), the share of the
+            characters that get a symbol (the others become ``<unk>``), and the number of lines of both
+            languages beyond which a sample of so many is trained on.
+        seed: of the sample and of SentencePiece's generator, which this kind of training hardly uses.
 
     Raises:
         InputError: if the vocabulary is too large or too small for the text.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
-    files = [splits / name / f"train.{lang}" for name in domains for lang in langs]
-    # Sorted, since floating-point sums, hence the model, follow the order of the lines.
-    lines = sorted(line for file in files for line in read_lines(file))
+    lines = _training_lines(splits, domains, langs, options, seed)
     model = _train(lines, [domain_tag(name) for name in domains], options, seed)
     (folder / MODEL_FILE).write_bytes(model)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -82,31 +86,50 @@ def encode_splits(folder: Path, splits: Path, subwords: Path, langs: tuple[str, 
     processor = load_subwords(subwords / MODEL_FILE)
     domains = read_domain_names(splits / DOMAINS_FILE)
     tags = [domain_tag(name) for name in domains]
-    for name in domains:
-        for role in SPLITS:
-            for lang in langs:
-                file = splits / name / f"{role}.{lang}"
-                lines = read_lines(file)
-                refuse_tags(lines, tags, file)
-                write_lines(folder / name / file.name, encode_lines(processor, lines))
+    files = [Path(name) / f"{role}.{lang}" for name in domains for role in SPLITS for lang in langs]
+    for file in tqdm(files, desc="encode", unit="file", disable=None):
+        lines = refuse_tags(stream_lines(splits / file), tags, splits / file)
+        write_lines(folder / file, encode_lines(processor, lines))
     write_lines(folder / DOMAINS_FILE, domains)
 
 
-def encode_lines(processor: sentencepiece.SentencePieceProcessor, lines: Sequence[str]) -> list[str]:
-    """Split each line into pieces joined by single spaces."""
-    return [" ".join(pieces) for pieces in processor.encode(list(lines), out_type=str)]
+def encode_lines(processor: sentencepiece.SentencePieceProcessor, lines: Iterable[str]) -> Iterator[str]:
+    """Yield each line as pieces joined by single spaces; only a block of lines is in memory."""
+    lines = iter(lines)
+    while block := list(islice(lines, _BLOCK_LINES)):
+        yield from (" ".join(pieces) for pieces in processor.encode(block, out_type=str))
 
 
-def refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> None:
-    """Raise if text holds a domain tag: it would be read as the symbol that only the program sets.
+def refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> Iterator[str]:
+    """Pass the lines on; one with a domain tag in it would be read as the symbol that only the program sets.
 
     Raises:
-        InputError: naming the file and the line.
+        InputError: naming the file and the line that holds a tag.
     """
     for number, line in enumerate(lines, start=1):
         for tag in tags:
             if tag in line:
                 raise InputError(f"{where}, line {number}: holds {tag}, a reserved symbol; remove it from the corpus")
+        yield line
+
+
+def _training_lines(
+    splits: Path, domains: Sequence[str], langs: tuple[str, str], options: Subwords, seed: int
+) -> list[str]:
+    """All lines of the training sets or, if they are too many, those of the pairs of smallest hash.
+
+    Hashes depend on no order, and whole pairs keep the share of each language. Sorted, since
+    floating-point sums, hence the model, follow the order of the lines.
+    """
+    files = [[splits / name / f"train.{lang}" for lang in langs] for name in domains]
+    num_lines = sum(1 for file in chain.from_iterable(files) for _ in stream_lines(file))
+    if num_lines <= options.max_sentences:
+        return sorted(line for file in chain.from_iterable(files) for line in stream_lines(file))
+    pairs = chain.from_iterable(stream_parallel(*sides) for sides in files)
+    ranked = ((stable_hash(seed, *pair), pair) for pair in pairs)
+    lines = sorted(line for _, pair in heapq.nsmallest(options.max_sentences // 2, ranked) for line in pair)
+    print(f"subwords: {len(lines)} of {num_lines} lines are trained on (subwords.max_sentences)", file=sys.stderr)
+    return lines
 
 
 def _train(lines: Sequence[str], tags: Sequence[str], options: Subwords, seed: int) -> bytes:

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from fairseq_ext.errors import InputError
-from fairseq_ext.preparation.config import Teacher, TfidfTeacher, TransformersTeacher
+from fairseq_ext.experiment.config import Teacher, TfidfTeacher, TransformersTeacher
 
 
 class Classifier(Protocol):

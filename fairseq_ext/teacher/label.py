@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_ext.preparation.corpora import collapse, read_lines
+from fairseq_ext.corpora.text_files import collapse, read_lines
 from fairseq_ext.teacher.classifier import load_classifier
 from fairseq_ext.teacher.labels import read_teacher_record, write_probs
 from fairseq_ext.teacher.train import MODEL_FOLDER

@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from fairseq_ext.errors import InputError
-from fairseq_ext.preparation.config import TfidfTeacher
+from fairseq_ext.experiment.config import TfidfTeacher
 
 _ARRAYS = "tfidf.npz"
 _NGRAMS = "tfidf.json"

@@ -13,7 +13,7 @@ import torch
 from tqdm import tqdm
 
 from fairseq_ext.errors import InputError
-from fairseq_ext.preparation.config import TransformersTeacher
+from fairseq_ext.experiment.config import TransformersTeacher
 from fairseq_ext.teacher.torchaudio_guard import hide_broken_torchaudio
 
 hide_broken_torchaudio()

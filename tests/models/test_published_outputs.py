@@ -17,7 +17,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from fairseq_ext.models.transformer_gated_adapter import TransformerGatedAdapterModel
-from tests.corpora import corpus
+from tests.real_corpora import corpus
 
 NAMES = ["LAW", "IT", "SUB", "TALKS", "MED", "REL"]
 # Theirs: one module per adapter; ours: one stacked parameter per kind. Ours keeps "up" as b×H.

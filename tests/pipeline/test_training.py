@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from fairseq_ext.errors import InputError
+from fairseq_ext.experiment.config import load_config
 from fairseq_ext.pipeline.fairseq_cli import as_arguments
 from fairseq_ext.pipeline.training import systems_of, training_steps
-from fairseq_ext.preparation.config import load_config
 
 CONFIG = """
 work_dir: {root}

@@ -1,14 +1,16 @@
 """Subwords: fairseq's numbering, domain tags as symbols, the same model every time."""
 
+import random
 from pathlib import Path
 
 import pytest
 import sentencepiece
 from fairseq.data import Dictionary
 
+from fairseq_ext.corpora.text_files import Pair, read_parallel, write_lines, write_parallel
 from fairseq_ext.errors import InputError
-from fairseq_ext.preparation.config import Split, Subwords
-from fairseq_ext.preparation.split import write_splits
+from fairseq_ext.experiment.config import Split, Subwords
+from fairseq_ext.preparation.split import stable_hash, write_splits
 from fairseq_ext.preparation.subwords import (
     DICT_FILE,
     MODEL_FILE,
@@ -69,9 +71,56 @@ def test_encoding_keeps_lines_and_text(splits: Path, subwords: Path, tmp_path: P
             assert decoded == (splits / domain / name).read_text().splitlines()
 
 
+def test_blocks_of_lines_change_nothing(
+    splits: Path, subwords: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode_splits(tmp_path / "whole", splits, subwords, LANGS)
+    monkeypatch.setattr("fairseq_ext.preparation.subwords._BLOCK_LINES", 7)
+    encode_splits(tmp_path / "blocks", splits, subwords, LANGS)
+    assert read_tree(tmp_path / "blocks") == read_tree(tmp_path / "whole")
+
+
 def test_same_text_gives_the_same_model(splits: Path, subwords: Path, tmp_path: Path) -> None:
     train_subwords(tmp_path, splits, LANGS, options=Subwords(vocab_size=70), seed=1)
     assert read_tree(tmp_path) == read_tree(subwords)
+
+
+def read_training_pairs(splits: Path) -> list[tuple[str, Pair]]:
+    return [
+        (name, pair) for name in NOUNS for pair in read_parallel(*(splits / name / f"train.{lang}" for lang in LANGS))
+    ]
+
+
+def write_training_pairs(splits: Path, pairs: list[tuple[str, Pair]]) -> Path:
+    """Write training sets only, and return their folder."""
+    for domain in NOUNS:
+        files = [splits / domain / f"train.{lang}" for lang in LANGS]
+        write_parallel(*files, [pair for name, pair in pairs if name == domain])
+    write_lines(splits / "domains.txt", sorted(NOUNS))
+    return splits
+
+
+def test_too_many_lines_are_sampled_by_hash(
+    splits: Path, subwords: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(name: str, pairs: list[tuple[str, Pair]], max_sentences: int) -> dict[str, bytes]:
+        (tmp_path / name).mkdir()
+        text = write_training_pairs(tmp_path / f"{name} splits", pairs)
+        train_subwords(tmp_path / name, text, LANGS, options=Subwords(70, max_sentences=max_sentences), seed=5)
+        return read_tree(tmp_path / name)
+
+    pairs = read_training_pairs(splits)
+    assert len(pairs) == 160
+    # Repeated pairs count as often as they occur.
+    pairs += pairs[:40]
+    chosen = sorted(pairs, key=lambda named: (stable_hash(5, *named[1]), named[1]))[:90]
+    sampled = train("sampled", pairs, 181)
+    assert "180 of 400 lines are trained on (subwords.max_sentences)" in capsys.readouterr().err
+    assert sampled == train("chosen", chosen, 180)
+    assert sampled == train("shuffled", random.Random(1).sample(pairs, len(pairs)), 181)
+    whole = train("whole", pairs, 400)
+    assert whole != sampled
+    assert whole == train("unlimited", pairs, Subwords.max_sentences)
 
 
 def test_impossible_size_names_the_possible_one(splits: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairseq_ext.errors import InputError
-from fairseq_ext.preparation.config import TfidfTeacher
+from fairseq_ext.experiment.config import TfidfTeacher
 from fairseq_ext.teacher.classifier import load_classifier
 from fairseq_ext.teacher.tfidf import TfidfClassifier
 

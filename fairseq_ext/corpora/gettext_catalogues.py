@@ -16,19 +16,23 @@ from typing import NamedTuple
 
 import polib
 
-from fairseq_ext.errors import InputError
-from fairseq_ext.preparation.corpora import Pair
-from fairseq_ext.preparation.message_text import (
+from fairseq_ext.corpora.compressed import DAMAGE, damage
+from fairseq_ext.corpora.message_text import (
     clean_message,
     has_letters,
     is_message_key,
     strip_accelerators,
 )
+from fairseq_ext.corpora.text_files import Pair
+from fairseq_ext.errors import InputError
 
 _SUFFIXES = (".po", ".mo")
+_ZIP_SUFFIXES = (".whl", ".zip")
 _CHARSET = re.compile(rb"charset=([\w-]+)", re.IGNORECASE)
 # Zope catalogues use keys as message ids and give the English text in an extracted comment.
 _DEFAULT_TEXT = re.compile(r'Default:\s*"(.*)"', re.DOTALL)
+# polib would end lines at these.
+_SEPARATORS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 # Short messages may well be the same in both languages ("Name"); long ones were left untranslated.
 _MAX_SAME_WORDS = 3
 
@@ -40,32 +44,28 @@ class Catalogue(NamedTuple):
     data: bytes
 
 
-def import_pairs(paths: Iterable[Path], target_lang: str) -> tuple[list[Pair], Counter[str]]:
-    """Collect the distinct pairs of all catalogues of a language, in a fixed order.
+def read_catalogues(path: Path, target_lang: str, dropped: Counter[str], seen: set[Pair]) -> Iterator[Pair]:
+    """Yield the distinct pairs of all catalogues of a language in a file, directory or archive, in a fixed order.
 
     Args:
-        paths: catalogues, directories or package archives, read in this order.
+        path: a catalogue, a directory or a package's archive.
         target_lang: language code as in the catalogues' paths, e.g. ``de`` or ``pt_BR``.
-
-    Returns:
-        The pairs, and how many entries were left out for which reason.
+        dropped: counts the entries left out, by reason.
+        seen: pairs that are not repeated; those yielded are added.
 
     Raises:
-        InputError: if a path holds no catalogue of the language, or one cannot be parsed.
+        InputError: if the path holds no catalogue of the language, or one cannot be parsed.
     """
-    pairs: dict[Pair, None] = {}
-    dropped: Counter[str] = Counter()
-    for path in paths:
-        for catalogue in find_catalogues(path, target_lang):
-            for entry in _parse(catalogue):
-                result = pair_of_entry(entry)
-                if isinstance(result, str):
-                    dropped[result] += 1
-                elif result in pairs:
-                    dropped["repeated"] += 1
-                else:
-                    pairs[result] = None
-    return list(pairs), dropped
+    for catalogue in find_catalogues(path, target_lang):
+        for entry in _parse(catalogue):
+            result = pair_of_entry(entry)
+            if isinstance(result, str):
+                dropped[result] += 1
+            elif result in seen:
+                dropped["repeated"] += 1
+            else:
+                seen.add(result)
+                yield result
 
 
 def find_catalogues(path: Path, target_lang: str) -> list[Catalogue]:
@@ -81,7 +81,10 @@ def find_catalogues(path: Path, target_lang: str) -> list[Catalogue]:
         return [Catalogue(str(path), path.read_bytes())]
     code = re.escape(target_lang)
     wanted = re.compile(rf"(?:.*/)?(?:{code}/LC_MESSAGES/[^/]+|{code})\.(?:po|mo)")
-    found = {name: data for name, data in _members(path, wanted)}
+    try:
+        found = dict(_members(path, wanted))
+    except DAMAGE as error:
+        raise damage(str(path), error) from None
     names = sorted(name for name in found if name.endswith(".po") or f"{name[:-3]}.po" not in found)
     if not names:
         raise InputError(
@@ -125,7 +128,7 @@ def _parse(catalogue: Catalogue) -> Iterable[polib.POEntry | polib.MOEntry]:
             return polib.mofile(catalogue.data)
         charset = _CHARSET.search(catalogue.data)
         encoding = charset.group(1).decode("ascii") if charset else "utf-8"
-        return polib.pofile(catalogue.data.decode(encoding))
+        return polib.pofile(_SEPARATORS.sub(" ", catalogue.data.decode(encoding)))
     except (OSError, ValueError, LookupError) as error:
         raise InputError(f"{catalogue.name}: cannot be read as a gettext catalogue ({error})") from None
 
@@ -139,7 +142,7 @@ def _members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]
                 yield name, file.read_bytes()
     elif not path.is_file():
         raise InputError(f"{path}: not found; give a catalogue, a directory, a wheel, a zip or a tar archive")
-    elif zipfile.is_zipfile(path):
+    elif path.suffix in _ZIP_SUFFIXES or zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
                 if wanted.fullmatch(name):

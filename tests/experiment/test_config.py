@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fairseq_ext.errors import InputError
-from fairseq_ext.preparation.config import TfidfTeacher, TransformersTeacher, load_config
+from fairseq_ext.experiment.config import TfidfTeacher, TransformersTeacher, load_config
 from tests.small_corpus import write_config
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -14,8 +14,8 @@ CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 
 def test_quickstart_has_seven_domains_and_every_key() -> None:
     config = load_config(CONFIGS / "quickstart.yaml")
-    assert config.corpora.catalogues is not None
-    assert len(config.corpora.catalogues) == 7
+    assert config.corpora.domains is not None
+    assert len(config.corpora.domains) == 7
     assert config.teacher == TfidfTeacher(folds=4)
     raw = yaml.safe_load((CONFIGS / "quickstart.yaml").read_text())
     assert set(raw["teacher"]) == set(TfidfTeacher.__dataclass_fields__)
@@ -39,7 +39,7 @@ def test_number_without_a_dot_is_a_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sede": 1}, r"c\.yaml: unknown key 'sede'; allowed are corpora, seed,"),
+        ({"sede": 1}, r"c\.yaml: unknown key 'sede'; allowed are clean, corpora, seed,"),
         ({"path": "x"}, r"unknown key 'path'"),
         ({"split": {"vaild": 3}}, r"c\.yaml: split: unknown key 'vaild'; allowed are max_words, test, valid"),
         ({"split": {"valid": "many"}}, r"split: valid: expected a whole number, got 'many'"),
@@ -48,9 +48,9 @@ def test_number_without_a_dot_is_a_number(tmp_path: Path) -> None:
         ({"split": [3]}, r"split: expected keys and values"),
         ({"target_lang": False}, r"target_lang: expected text \(in quotes\), got False"),
         ({"target_lang": "en"}, r"target_lang: 'en' is also the source_lang"),
-        ({"corpora": {}}, r"corpora: give either folder or catalogues"),
-        ({"corpora": {"catalogues": {"a b": ["x"]}}}, r"'a b' is no domain name"),
-        ({"corpora": {"catalogues": {"a": []}}}, r"corpora: catalogues: a: expected a list"),
+        ({"corpora": {}}, r"corpora: give either folder or domains"),
+        ({"corpora": {"domains": {"a b": ["x"]}}}, r"'a b' is no domain name"),
+        ({"corpora": {"domains": {"a": []}}}, r"corpora: domains: a: expected a list"),
         ({"teacher": {"backend": "oracle"}}, r"teacher: backend: 'oracle' is unknown; choose one of tfidf"),
         ({"teacher": {"backend": "transformers"}}, r"teacher: the key 'model' is missing"),
         ({"teacher": {"epochs": 2}}, r"teacher: unknown key 'epochs'"),

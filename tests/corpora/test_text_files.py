@@ -1,11 +1,19 @@
 """Parallel text is read strictly: what cannot be right is an error that names file and line."""
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
+from fairseq_ext.corpora.text_files import (
+    Pair,
+    collapse,
+    read_lines,
+    read_parallel,
+    stream_parallel,
+    write_parallel,
+)
 from fairseq_ext.errors import InputError
-from fairseq_ext.preparation.corpora import Pair, find_domains, read_lines, read_parallel
 
 
 def write(folder: Path, source: bytes, target: bytes) -> tuple[Path, Path]:
@@ -47,13 +55,22 @@ def test_bad_text_names_file_and_line(tmp_path: Path, source: bytes, target: byt
         read_parallel(*write(tmp_path, source, target))
 
 
-def test_domains_of_a_folder(tmp_path: Path) -> None:
-    write(tmp_path, b"a\n", b"a\n")
-    assert find_domains(tmp_path, "en", "de") == ["d"]
-    (tmp_path / "law.de").write_text("Gesetz\n")
-    with pytest.raises(InputError, match=r"law\.de: its other side law\.en is missing"):
-        find_domains(tmp_path, "en", "de")
-    with pytest.raises(InputError, match=r"holds no files named DOMAIN\.fr"):
-        find_domains(tmp_path, "fr", "pl")
-    with pytest.raises(InputError, match="not found"):
-        find_domains(tmp_path / "nowhere", "en", "de")
+def test_white_space_is_collapsed_whatever_else_there_is() -> None:
+    texts = [f"a{chr(number)}b" for number in range(0x110000)]
+    texts += ["", " ", "  ", " a b ", "a  b", "\u3000a \u00adb\t"]
+    assert [collapse(text) for text in texts] == [" ".join(text.split()) for text in texts]
+
+
+def test_errors_of_streams_come_when_they_are_reached(tmp_path: Path) -> None:
+    pairs = stream_parallel(*write(tmp_path, b"a\n\nb\nc\n", b"a\nb\nb\n"))
+    assert list(islice(pairs, 2)) == [Pair("a", "a"), Pair("b", "b")]
+    with pytest.raises(InputError, match=r"d\.en, line 4: has no counterpart in .*d\.de, which ends after line 3"):
+        next(pairs)
+
+
+def test_written_pairs_are_read_again(tmp_path: Path) -> None:
+    pairs = [Pair("one\x00", "eins"), Pair("two \u0105", "zwei")]
+    files = (tmp_path / "new" / "d.en", tmp_path / "new" / "d.de")
+    write_parallel(*files, pairs)
+    assert list(stream_parallel(*files)) == pairs
+    assert files[0].read_bytes() == "one\x00\ntwo \u0105\n".encode()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import re
 
-from fairseq_ext.preparation.corpora import collapse
+from fairseq_ext.corpora.text_files import collapse
 
 # Only tags HTML knows: <file> in a command's synopsis is text.
 _BREAKING_TAGS = "blockquote|br|dd|div|dl|dt|h[1-6]|hr|li|ol|option|p|pre|table|tbody|td|th|thead|tr|ul"

@@ -3,14 +3,15 @@
 import io
 import tarfile
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import polib
 import pytest
 
+from fairseq_ext.corpora.gettext_catalogues import find_catalogues, read_catalogues
+from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.errors import InputError
-from fairseq_ext.preparation.corpora import Pair
-from fairseq_ext.preparation.gettext_catalogues import find_catalogues, import_pairs
 
 HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n\n'
 CATALOGUE = (
@@ -74,8 +75,13 @@ def write(path: Path, text: str = CATALOGUE) -> Path:
     return path
 
 
+def read(path: Path) -> tuple[list[Pair], Counter[str]]:
+    dropped: Counter[str] = Counter()
+    return list(read_catalogues(path, "de", dropped, set())), dropped
+
+
 def test_only_finished_translations_count(tmp_path: Path) -> None:
-    pairs, dropped = import_pairs([write(tmp_path / "x.po")], "de")
+    pairs, dropped = read(write(tmp_path / "x.po"))
     assert pairs == PAIRS
     assert dropped == {
         "fuzzy": 1,
@@ -90,7 +96,7 @@ def test_only_finished_translations_count(tmp_path: Path) -> None:
 
 def test_compiled_catalogue_is_read(tmp_path: Path) -> None:
     polib.pofile(CATALOGUE).save_as_mofile(str(tmp_path / "x.mo"))
-    pairs, dropped = import_pairs([tmp_path / "x.mo"], "de")
+    pairs, dropped = read(tmp_path / "x.mo")
     # A compiled catalogue has no comments, so keys stay keys; and msgfmt leaves out fuzzy entries.
     assert sorted(pairs) == sorted(PAIRS[1:])
     assert dropped["key without text"] == 2
@@ -100,7 +106,12 @@ def test_compiled_catalogue_is_read(tmp_path: Path) -> None:
 def test_other_encoding_is_honoured(tmp_path: Path) -> None:
     text = CATALOGUE.replace("utf-8", "iso-8859-1")
     (tmp_path / "x.po").write_bytes(text.encode("iso-8859-1"))
-    assert import_pairs([tmp_path / "x.po"], "de")[0] == PAIRS
+    assert read(tmp_path / "x.po")[0] == PAIRS
+
+
+def test_line_separators_inside_messages_are_white_space(tmp_path: Path) -> None:
+    text = HEADER + 'msgid "One\u2028two\x85three"\nmsgstr "Eins\x0czwei\u2029drei"\n'
+    assert read(write(tmp_path / "x.po", text))[0] == [Pair("One two three", "Eins zwei drei")]
 
 
 def test_catalogues_are_found_alike_in_folder_zip_and_tar(tmp_path: Path) -> None:
@@ -140,7 +151,31 @@ def test_unusable_inputs_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"x\.rar: is no catalogue"):
         find_catalogues(tmp_path / "x.rar", "de")
     with pytest.raises(InputError, match=r"bad\.po: cannot be read as a gettext catalogue"):
-        import_pairs([write(tmp_path / "bad.po", HEADER + 'msgid "a"\nmsgid "b"\nnonsense')], "de")
+        read(write(tmp_path / "bad.po", HEADER + 'msgid "a"\nmsgid "b"\nnonsense'))
     (tmp_path / "bad.mo").write_bytes(io.BytesIO(b"not a catalogue").getvalue())
     with pytest.raises(InputError, match=r"bad\.mo: cannot be read"):
-        import_pairs([tmp_path / "bad.mo"], "de")
+        read(tmp_path / "bad.mo")
+
+
+def test_pairs_seen_in_another_catalogue_are_not_repeated(tmp_path: Path) -> None:
+    dropped: Counter[str] = Counter()
+    path, seen = write(tmp_path / "x.po"), {PAIRS[1], PAIRS[3]}
+    assert list(read_catalogues(path, "de", dropped, seen)) == [PAIRS[0], PAIRS[2]]
+    assert dropped["repeated"] == 3
+    assert seen == set(PAIRS)
+
+
+@pytest.mark.parametrize("name", ["x.whl", "x.tar.gz"])
+def test_cut_off_archives_are_named(tmp_path: Path, name: str) -> None:
+    text = CATALOGUE + "".join(f'msgid "{number:x}"\nmsgstr "{number**9}"\n\n' for number in range(2000))
+    source = write(tmp_path / "de.po", text)
+    if name == "x.whl":
+        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.write(source, "de.po")
+    else:
+        with tarfile.open(tmp_path / name, "w:gz") as tar:
+            tar.add(source, "de.po")
+    whole = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=rf"{name}: damaged or cut off \("):
+        find_catalogues(tmp_path / name, "de")

@@ -1,0 +1,128 @@
+"""An imported corpus on disk: two plain files of canonical lines, and an index to read any block of them.
+
+A block is what a parallel worker takes: ``BLOCK_PAIRS`` pairs (the last one fewer), found by seeking.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypedDict
+
+from fairseq_ext.corpora.text_files import Pair
+from fairseq_ext.errors import InputError
+
+BLOCK_PAIRS = 20_000
+
+
+class CorpusIndex(TypedDict):
+    """What is known of an imported domain, and its file's keys.
+
+    Attributes:
+        block: pairs a block.
+        offsets: for each block, the bytes in the source and in the target file where it begins.
+        pairs: N.
+        tally: what import read, left out and mended; see :mod:`fairseq_ext.corpora.import_corpora`.
+    """
+
+    block: int
+    offsets: list[list[int]]
+    pairs: int
+    tally: dict[str, int]
+
+
+def index_path(folder: Path, name: str) -> Path:
+    """Where a domain's index lies; its two dots keep a domain ``step`` from a step's own ``step.json``."""
+    return folder / f"{name}.index.json"
+
+
+def load_index(folder: Path, name: str) -> CorpusIndex:
+    """Read a domain's index.
+
+    Raises:
+        InputError: if it is missing, or was written for blocks of another size.
+    """
+    path = index_path(folder, name)
+    try:
+        index: CorpusIndex = json.loads(path.read_text(encoding="utf-8"))
+        if index["block"] != BLOCK_PAIRS:
+            raise ValueError(f"its blocks have {index['block']} pairs")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: is no index of an imported corpus ({error}); import it again") from None
+    return index
+
+
+def num_blocks(index: CorpusIndex) -> int:
+    """How many blocks a domain has."""
+    return len(index["offsets"])
+
+
+def read_block(folder: Path, name: str, langs: tuple[str, str], number: int) -> list[Pair]:
+    """Read the pairs of one block, counted from 0.
+
+    Raises:
+        InputError: if the files are not those that the index was written for.
+    """
+    index = load_index(folder, name)
+    start = index["offsets"][number]
+    end = index["offsets"][number + 1] if number + 1 < num_blocks(index) else None
+    expected = min(BLOCK_PAIRS, index["pairs"] - number * BLOCK_PAIRS)
+    sides = []
+    for side, lang in enumerate(langs):
+        path = folder / f"{name}.{lang}"
+        with path.open("rb") as file:
+            file.seek(start[side])
+            data = file.read(end[side] - start[side] if end else -1)
+        sides.append(data.decode("utf-8").removesuffix("\n").split("\n"))
+        if len(sides[side]) != expected:
+            raise InputError(f"{path}: was changed after its import; import it again")
+    return [Pair(*pair) for pair in zip(*sides, strict=True)]
+
+
+class CorpusWriter:
+    """Writes a domain's two files pair by pair, and its index at the end.
+
+    Args:
+        folder: where to write.
+        name: the domain.
+        langs: source and target language, which end the files' names.
+    """
+
+    def __init__(self, folder: Path, name: str, langs: tuple[str, str]) -> None:
+        self._index_path = index_path(folder, name)
+        self._paths = [folder / f"{name}.{lang}" for lang in langs]
+        self._offsets: list[list[int]] = []
+        self._stack = ExitStack()
+        self.pairs = 0
+
+    def __enter__(self) -> Self:
+        self._source, self._target = (self._stack.enter_context(path.open("wb")) for path in self._paths)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def write(self, pairs: Iterable[Pair]) -> int:
+        """Append pairs, and return how many of them have text on both sides."""
+        write_source, write_target = self._source.write, self._target.write
+        with_text = 0
+        for source, target in pairs:
+            if self.pairs % BLOCK_PAIRS == 0:
+                self._offsets.append([self._source.tell(), self._target.tell()])
+            write_source(f"{source}\n".encode())
+            write_target(f"{target}\n".encode())
+            with_text += bool(source and target)
+            self.pairs += 1
+        return with_text
+
+    def write_index(self, tally: Mapping[str, int]) -> CorpusIndex:
+        """Write the index with what import counted, and return it."""
+        counts = {key: count for key, count in sorted(tally.items()) if count}
+        index = CorpusIndex(block=BLOCK_PAIRS, offsets=self._offsets, pairs=self.pairs, tally=counts)
+        self._index_path.write_text(json.dumps(index) + "\n", encoding="utf-8")
+        return index

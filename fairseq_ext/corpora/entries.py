@@ -1,0 +1,195 @@
+"""The forms in which a corpus is given, and reading each of them as a stream of pairs."""
+
+from __future__ import annotations
+
+import tarfile
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum, auto
+from pathlib import Path
+
+from fairseq_ext.corpora.compressed import SUFFIXES
+from fairseq_ext.corpora.gettext_catalogues import read_catalogues
+from fairseq_ext.corpora.opus import check_opus, fetch_opus, is_opus
+from fairseq_ext.corpora.packages import fetch_packages, is_requirement
+from fairseq_ext.corpora.parallel_files import moses_stems, read_moses_zip, read_parallel_files
+from fairseq_ext.corpora.raw_text import canonical
+from fairseq_ext.corpora.text_files import Pair
+from fairseq_ext.corpora.tmx import read_tmx
+from fairseq_ext.corpora.tsv import read_tsv
+from fairseq_ext.domains.names import check_domain_names
+from fairseq_ext.errors import InputError
+
+FORMS = (
+    "two files as NAME.{lang}, a .tsv or .tmx (these also .gz, .zst, .xz), a Moses .zip, opus:CORPUS/VERSION, or "
+    "gettext catalogues: .po, .mo, a directory, wheel, zip or tar archive, or a pinned package (name==version)"
+)
+_LANG = "{lang}"
+
+
+class Form(Enum):
+    """What an entry is."""
+
+    PARALLEL_FILES = auto()
+    OPUS = auto()
+    PACKAGE = auto()
+    CATALOGUES = auto()
+    MOSES_ZIP = auto()
+    TSV = auto()
+    TMX = auto()
+
+
+def read_entry(
+    entry: str,
+    langs: tuple[str, str],
+    policy: str,
+    tally: Counter[str],
+    downloads: Path,
+    seen: set[Pair] | None = None,
+) -> Iterator[Pair]:
+    """Yield an entry's pairs, canonical and in order; a pair may have an empty side.
+
+    Args:
+        entry: see ``FORMS``.
+        langs: source and target language, as the entry names them.
+        policy: what to do with text that is not UTF-8, one of
+            :data:`~fairseq_ext.corpora.raw_text.ON_BAD_UTF8`. XML and catalogues must be right in any case.
+        tally: counts what was read (``lines``), left out and mended.
+        downloads: where packages and OPUS's zips are, or are fetched to.
+        seen: pairs of catalogues read before, which are not repeated.
+
+    Raises:
+        InputError: if the entry is of no known form, cannot be had, or cannot be read.
+    """
+    path = fetch_entries([entry], langs, downloads).get(entry, Path(entry))
+    match entry_form(entry, langs):
+        case Form.PARALLEL_FILES:
+            source, target = entry_paths(entry, langs)
+            return read_parallel_files((source, target), policy, tally)
+        case Form.MOSES_ZIP | Form.OPUS:
+            return read_moses_zip(path, langs, policy, tally)
+        case Form.TSV:
+            return read_tsv(path, policy, tally)
+        case Form.TMX:
+            return read_tmx(path, langs, tally)
+        case Form.CATALOGUES | Form.PACKAGE:
+            return _read_catalogues(path, langs[1], tally, set() if seen is None else seen)
+
+
+def entry_form(entry: str, langs: tuple[str, str]) -> Form:
+    """Tell an entry's form, by its name if that says it, else by what is in the file.
+
+    Raises:
+        InputError: if it is none.
+    """
+    if _LANG in entry:
+        return Form.PARALLEL_FILES
+    if is_opus(entry):
+        check_opus(entry)
+        return Form.OPUS
+    if is_requirement(entry):
+        return Form.PACKAGE
+    path = Path(entry)
+    if not path.exists():
+        raise InputError(f"{entry!r}: not found; give {FORMS}")
+    inner = path.with_suffix("") if path.suffix in SUFFIXES else path
+    if inner.suffix in (".tsv", ".tmx"):
+        return Form.TSV if inner.suffix == ".tsv" else Form.TMX
+    if path.is_dir() or path.suffix in (".po", ".mo", ".whl"):
+        return Form.CATALOGUES
+    if path.suffix == ".zip" or zipfile.is_zipfile(path):
+        return Form.MOSES_ZIP if moses_stems(path, langs) else Form.CATALOGUES
+    if tarfile.is_tarfile(path):
+        return Form.CATALOGUES
+    raise InputError(f"{entry!r}: is of no form known here; give {FORMS}")
+
+
+def entry_paths(entry: str, langs: tuple[str, str]) -> list[Path]:
+    """The files and directories that an entry stands for; none if it has to be fetched."""
+    if _LANG in entry:
+        return [Path(entry.replace(_LANG, lang)) for lang in langs]
+    return [] if is_opus(entry) or is_requirement(entry) else [Path(entry)]
+
+
+def check_entries(domains: Mapping[str, Sequence[str]], langs: tuple[str, str]) -> list[Path]:
+    """Return the paths that the entries stand for, in order of the domains, after a look at every entry.
+
+    Raises:
+        InputError: naming the first entry that does not exist or is of no known form.
+    """
+    paths = []
+    for name in sorted(domains):
+        for entry in domains[name]:
+            try:
+                entry_form(entry, langs)
+            except InputError as error:
+                raise InputError(f"{name}: {error}") from None
+            for path in entry_paths(entry, langs):
+                if not path.exists():
+                    raise InputError(f"{name}: {path}: not found; {entry!r} needs it")
+                paths.append(path)
+    return paths
+
+
+def fetch_entries(entries: Sequence[str], langs: tuple[str, str], downloads: Path) -> dict[str, Path]:
+    """Return the files of those entries that stand for a download, after fetching what is not there yet.
+
+    Raises:
+        InputError: naming the entry that cannot be fetched.
+    """
+    packages = [entry for entry in entries if is_requirement(entry)]
+    return {
+        **(fetch_packages(packages, downloads) if packages else {}),
+        **fetch_opus([entry for entry in entries if is_opus(entry)], langs, downloads),
+    }
+
+
+def folder_entries(folder: Path, langs: tuple[str, str]) -> dict[str, list[str]]:
+    """Return the domains of a folder of ``DOMAIN.LANG`` files, compressed or not, each with its entry.
+
+    Raises:
+        InputError: if the folder holds no such pair of files, one side of a pair is missing, or it is not clear
+            which files belong together.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: not found; give a folder with DOMAIN.{langs[0]}, DOMAIN.{langs[1]}")
+    sides = [_side_files(folder, lang) for lang in langs]
+    for this in (0, 1):
+        for name in sorted(sides[this].keys() - sides[1 - this].keys()):
+            file = f"{name}.{langs[this]}{sides[this][name]}"
+            raise InputError(f"{folder / file}: its other side {name}.{langs[1 - this]} is missing")
+    if not sides[0]:
+        raise InputError(f"{folder}: holds no files named DOMAIN.{langs[0]} and DOMAIN.{langs[1]}")
+    entries = {}
+    for name in check_domain_names(sorted(sides[0]), str(folder)):
+        suffixes = [side[name] for side in sides]
+        if suffixes[0] != suffixes[1]:
+            files = " and ".join(f"{name}.{lang}{suffix}" for lang, suffix in zip(langs, suffixes, strict=True))
+            raise InputError(f"{folder}: {files} are not compressed alike; give both sides the same suffix")
+        entries[name] = [str(folder / f"{name}.{_LANG}{suffixes[0]}")]
+    return entries
+
+
+def _side_files(folder: Path, lang: str) -> dict[str, str]:
+    """By domain, the suffix that tells how its file of a language is compressed."""
+    suffixes: dict[str, str] = {}
+    for suffix in ("", *SUFFIXES):
+        for path in folder.glob(f"*.{lang}{suffix}"):
+            name = path.name.removesuffix(f".{lang}{suffix}")
+            if name.startswith("."):
+                continue
+            if name in suffixes:
+                raise InputError(f"{path}: there is also {name}.{lang}{suffixes[name]}; remove one of them")
+            suffixes[name] = suffix
+    return suffixes
+
+
+def _read_catalogues(path: Path, lang: str, tally: Counter[str], seen: set[Pair]) -> Iterator[Pair]:
+    dropped: Counter[str] = Counter()
+    for pair in read_catalogues(path, lang, dropped, seen):
+        tally["lines"] += 1
+        yield Pair(canonical(pair.source, tally), canonical(pair.target, tally))
+    for reason, count in dropped.items():
+        tally[f"messages_{reason.replace(' ', '_')}"] += count
+        tally["lines"] += count

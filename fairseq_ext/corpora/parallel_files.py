@@ -1,0 +1,85 @@
+"""Pairs from two files whose lines translate each other (Moses style), loose or in a zip as OPUS gives them."""
+
+from __future__ import annotations
+
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+from fairseq_ext.corpora.compressed import DAMAGE, damage, read_chunks
+from fairseq_ext.corpora.raw_text import canonical_lines, stream_canonical_lines
+from fairseq_ext.corpora.text_files import Pair
+from fairseq_ext.errors import InputError
+
+_END = "\n"  # No line can be one.
+
+
+def read_parallel_files(paths: tuple[Path, Path], policy: str, tally: Counter[str]) -> Iterator[Pair]:
+    """Yield the pairs of two files, compressed or not; those with an empty side too.
+
+    Raises:
+        InputError: as :func:`~fairseq_ext.corpora.raw_text.stream_canonical_lines`; also if the files differ in length.
+    """
+    source, target = (stream_canonical_lines(path, policy, tally) for path in paths)
+    return _pairs(source, target, (str(paths[0]), str(paths[1])), tally)
+
+
+def read_moses_zip(path: Path, langs: tuple[str, str], policy: str, tally: Counter[str]) -> Iterator[Pair]:
+    """Yield the pairs of a zip that holds ``NAME.SRC`` and ``NAME.TGT``, unpacked as they are read.
+
+    Raises:
+        InputError: as :func:`read_parallel_files`; also if the zip is damaged or holds no such files.
+    """
+    stems = moses_stems(path, langs)
+    if not stems:
+        raise InputError(f"{path}: holds no files NAME.{langs[0]} and NAME.{langs[1]}; choose another zip or language")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for stem in stems:
+                members = (f"{stem}.{langs[0]}", f"{stem}.{langs[1]}")
+                with archive.open(members[0]) as source, archive.open(members[1]) as target:
+                    names = (f"{path}/{members[0]}", f"{path}/{members[1]}")
+                    lines = [
+                        canonical_lines(read_chunks(file, name), name, policy, tally)
+                        for file, name in zip((source, target), names, strict=True)
+                    ]
+                    yield from _pairs(lines[0], lines[1], names, tally)
+    except DAMAGE as error:
+        raise damage(str(path), error) from None
+
+
+def moses_stems(path: Path, langs: tuple[str, str]) -> list[str]:
+    """The names, sorted and without the language, of files that a zip holds in both languages.
+
+    Raises:
+        InputError: if it is no zip or a damaged one.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except DAMAGE as error:
+        raise damage(str(path), error) from None
+    sides = [{name.removesuffix(f".{lang}") for name in names if name.endswith(f".{lang}")} for lang in langs]
+    return sorted(sides[0] & sides[1])
+
+
+def _pairs(
+    source: Iterator[str | None], target: Iterator[str | None], names: tuple[str, str], tally: Counter[str]
+) -> Iterator[Pair]:
+    number = 0
+    for number, (one, other) in enumerate(zip_longest(source, target, fillvalue=_END), start=1):
+        if one is _END or other is _END:
+            short, long = names if one is _END else names[::-1]
+            raise InputError(
+                f"{long}, line {number}: has no counterpart in {short}, which ends after line {number - 1}; "
+                "line N of one file must translate line N of the other"
+            )
+        if one is None or other is None:
+            tally["bad_utf8_dropped"] += 1
+        else:
+            yield Pair(one, other)
+    if not number:
+        raise InputError(f"{names[0]}: is empty")
+    tally["lines"] += number

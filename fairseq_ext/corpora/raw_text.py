@@ -1,0 +1,136 @@
+r"""Lines of text as corpora really hold it, read as a stream and made canonical.
+
+A canonical line has neither white space other than single spaces inside nor control characters. Lines
+end at ``\n`` and nowhere else (see :func:`fairseq_ext.corpora.text_files.read_lines` for why), and
+whatever is mended is counted in a ``tally``:
+
+* ``bad_utf8_dropped``: pairs left out because a side is not UTF-8, ``bad_utf8_replaced``: lines repaired;
+* ``byte_order_marks``: files that began with one;
+* ``control_characters``: texts in which there were some; each is now a space;
+* ``line_separators``: texts with U+2028, U+2029, NEL, a lone CR, VT, FF or FS to RS inside, now spaces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from fairseq_ext.corpora.compressed import open_binary, read_chunks
+from fairseq_ext.errors import InputError
+
+# What to do with text that is not UTF-8: stop, leave out its pair, or put U+FFFD for each bad byte.
+ON_BAD_UTF8 = ("fail", "drop", "replace")
+MAX_LINE_BYTES = 16 << 20
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NO_TEXT = {
+    b"\x1f\x8b": "compressed by gzip; end its name in .gz",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd; end its name in .zst",
+    b"\xfd7zXZ\0": "compressed by xz; end its name in .xz",
+    b"PK\x03\x04": "a zip archive; end its name in .zip",
+    b"\xff\xfe": "UTF-16; convert it to UTF-8",
+    b"\xfe\xff": "UTF-16; convert it to UTF-8",
+}
+# Unicode's category Cc without its white space.
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
+_SEPARATOR = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\r(?!\\Z)")
+
+
+def stream_canonical_lines(path: Path, policy: str, tally: Counter[str]) -> Iterator[str | None]:
+    """Yield a file's lines, canonical; None stands for a line that policy "drop" leaves out.
+
+    Args:
+        path: UTF-8, compressed if its suffix says so.
+        policy: one of ``ON_BAD_UTF8``.
+        tally: counts what was mended.
+
+    Raises:
+        InputError: if the file cannot be read to its end, a line is longer than 16 MiB, or, under policy
+            "fail", not UTF-8; naming the line.
+    """
+    with open_binary(path, "rb") as file:
+        yield from canonical_lines(read_chunks(file, str(path)), str(path), policy, tally)
+
+
+def canonical_lines(chunks: Iterable[bytes], name: str, policy: str, tally: Counter[str]) -> Iterator[str | None]:
+    """Yield the lines of a file read in chunks, as :func:`stream_canonical_lines` does."""
+    for line in decode_lines(chunks, name, policy, tally):
+        yield None if line is None else canonical(line, tally)
+
+
+def decode_lines(chunks: Iterable[bytes], name: str, policy: str, tally: Counter[str]) -> Iterator[str | None]:
+    """Yield the lines of a file read in chunks as they are, white space and all."""
+    number = 1
+    for block in _whole_lines(chunks, name):
+        if number == 1:
+            block = _without_byte_order_mark(block, name, tally)
+        try:
+            lines: list[str | None] = [*block.decode("utf-8").split("\n")]
+        except UnicodeDecodeError:
+            raw_lines = block.split(b"\n")
+            lines = [_decode(line, f"{name}, line {at}", policy, tally) for at, line in enumerate(raw_lines, number)]
+        yield from lines
+        number += len(lines)
+
+
+def canonical(text: str, tally: Counter[str]) -> str:
+    """Collapse white space and put spaces for control characters."""
+    # Nearly all text passes here; no printable character but the space is white space or a control.
+    if text.isprintable() and "  " not in text and text[:1] != " " and text[-1:] != " ":
+        return text
+    if _SEPARATOR.search(text):
+        tally["line_separators"] += 1
+    if _CONTROL.search(text):
+        tally["control_characters"] += 1
+        text = _CONTROL.sub(" ", text)
+    return " ".join(text.split())
+
+
+def _whole_lines(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
+    """Yield one or more whole lines at a time, without the last one's line feed."""
+    pending: list[bytes] = []
+    pending_bytes, lines = 0, 0
+    for chunk in chunks:
+        end = chunk.find(b"\n")
+        if pending_bytes + (end if end >= 0 else len(chunk)) > MAX_LINE_BYTES:
+            raise InputError(
+                f"{name}, line {lines + 1}: is longer than {MAX_LINE_BYTES >> 20} MiB; is this a text of one "
+                "sentence a line?"
+            )
+        if end >= 0:
+            end = chunk.rfind(b"\n")
+            block = b"".join([*pending, chunk[:end]])
+            lines += block.count(b"\n") + 1
+            yield block
+            chunk = chunk[end + 1 :]
+            pending, pending_bytes = [], 0
+        pending.append(chunk)
+        pending_bytes += len(chunk)
+    if pending_bytes:
+        yield b"".join(pending)
+
+
+def _without_byte_order_mark(block: bytes, name: str, tally: Counter[str]) -> bytes:
+    for start, what in _NO_TEXT.items():
+        if block.startswith(start):
+            raise InputError(f"{name}: is {what}")
+    if block.startswith(_BYTE_ORDER_MARK):
+        tally["byte_order_marks"] += 1
+    return block.removeprefix(_BYTE_ORDER_MARK)
+
+
+def _decode(line: bytes, where: str, policy: str, tally: Counter[str]) -> str | None:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if policy == "drop":
+            return None
+        if policy == "replace":
+            tally["bad_utf8_replaced"] += 1
+            return line.decode("utf-8", errors="replace")
+        raise InputError(
+            f"{where}: byte {error.start + 1} is not UTF-8; convert the file to UTF-8, or set on_bad_utf8 to "
+            "'drop' (the pair) or 'replace' (the bytes)"
+        ) from None

@@ -1,0 +1,119 @@
+"""Reading parallel text: two UTF-8 files, line by line translations of each other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+from fairseq_ext.errors import InputError
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation, white space collapsed to single spaces."""
+
+    source: str
+    target: str
+
+
+def read_lines(path: Path) -> list[str]:
+    r"""Read a UTF-8 file's lines, which end at ``\n`` and nowhere else.
+
+    Python's text mode also ends lines at a lone carriage return, and ``splitlines`` at U+2028 and six
+    more; real corpora hold these inside sentences, and the two sides would slip against each other.
+
+    Raises:
+        InputError: if the file is missing or empty, or has a line that is not UTF-8 (naming it).
+    """
+    return list(stream_lines(path))
+
+
+def read_parallel(source_path: Path, target_path: Path) -> list[Pair]:
+    """Read the two sides of a corpus; pairs with an empty side are dropped and counted on stderr.
+
+    Raises:
+        InputError: as :func:`read_lines`; also if the files differ in length or no pair is left.
+    """
+    return list(stream_parallel(source_path, target_path))
+
+
+def collapse(text: str) -> str:
+    """Collapse white space, Unicode's line separators included, to single spaces."""
+    # No white space but the space itself is printable, and most text is in order already.
+    if text.isprintable() and "  " not in text:
+        return text.strip(" ")
+    return " ".join(text.split())
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines as UTF-8, each ended by a line feed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(line + "\n" for line in lines)
+
+
+def stream_lines(path: Path) -> Iterator[str]:
+    """Yield what :func:`read_lines` returns, in the memory of a line; its errors come when they are reached."""
+    if not path.is_file():
+        raise InputError(f"{path}: not found")
+    is_blank = True
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            is_blank = is_blank and not line.strip()
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            yield _decode(line.removesuffix(b"\n"), path, number)
+    if is_blank:
+        raise InputError(f"{path}: is empty")
+
+
+def stream_parallel(source_path: Path, target_path: Path, *, quiet: bool = False) -> Iterator[Pair]:
+    """Yield what :func:`read_parallel` returns, in the memory of a pair; its errors come when they are reached.
+
+    Args:
+        source_path: one side.
+        target_path: the other.
+        quiet: do not count the dropped pairs on stderr; for reading a corpus once more.
+    """
+    num_pairs = num_kept = 0
+    for source, target in zip_longest(stream_lines(source_path), stream_lines(target_path)):
+        if source is None or target is None:
+            short, long = (source_path, target_path) if source is None else (target_path, source_path)
+            raise InputError(
+                f"{long}, line {num_pairs + 1}: has no counterpart in {short}, which ends after line {num_pairs}; "
+                "line N of one file must translate line N of the other"
+            )
+        num_pairs += 1
+        pair = Pair(collapse(source), collapse(target))
+        if pair.source and pair.target:
+            num_kept += 1
+            yield pair
+    if num_kept < num_pairs and not quiet:
+        dropped = num_pairs - num_kept
+        print(f"{source_path}: {dropped} of {num_pairs} pairs have an empty side, dropped", file=sys.stderr)
+    if not num_kept:
+        raise InputError(f"{source_path}, line 1: in no line both sides have text")
+
+
+def write_parallel(source_path: Path, target_path: Path, pairs: Iterable[Pair]) -> None:
+    """Write pairs to two files as :func:`write_lines` does, in the memory of a pair."""
+    for path in (source_path, target_path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        source_path.open("w", encoding="utf-8", newline="\n") as sources,
+        target_path.open("w", encoding="utf-8", newline="\n") as targets,
+    ):
+        for source, target in pairs:
+            sources.write(source + "\n")
+            targets.write(target + "\n")
+
+
+def _decode(line: bytes, path: Path, number: int) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}, line {number}: byte {error.start + 1} is not UTF-8; convert the file to UTF-8"
+        ) from None

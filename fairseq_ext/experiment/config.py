@@ -1,0 +1,215 @@
+"""The experiment file: one YAML from corpora to trained models.
+
+Every key is checked here, once, before anything runs. The sections ``train`` and ``translate``
+belong to the training commands and are handed on unread.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.corpora.raw_text import ON_BAD_UTF8
+from fairseq_ext.domains.names import check_domain_names
+from fairseq_ext.errors import InputError
+from fairseq_ext.experiment.yaml_sections import as_mapping, load_yaml, read_section
+from fairseq_ext.filtering.cascade import FILTERS
+from fairseq_ext.filtering.clean import Cleaning
+from fairseq_ext.filtering.deduplicate import DEDUPLICATE
+from fairseq_ext.filtering.filters import Empty
+from fairseq_ext.filtering.normalise import Normalise
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """Where the text comes from: a folder of ``DOMAIN.LANG`` files *or* sources by domain.
+
+    See :mod:`fairseq_ext.corpora.import_corpora` for the forms of a source. ``on_bad_utf8`` says what becomes of
+    a pair with bytes that are no UTF-8: ``fail``, ``drop`` (the pair) or ``replace`` (by U+FFFD).
+    """
+
+    folder: str | None = None
+    domains: dict[str, list[str]] | None = None
+    on_bad_utf8: str = "fail"
+
+
+@dataclass(frozen=True)
+class Split:
+    """Sizes of the held-out sets (pairs per domain) and the longest sentence kept (words)."""
+
+    valid: int = 1000
+    test: int = 1000
+    max_words: int = 250
+
+
+@dataclass(frozen=True)
+class Subwords:
+    """The joint SentencePiece model; ``vocab_size`` counts every symbol, domain tags included.
+
+    Of more than ``max_sentences`` lines, both languages together, a sample is trained on, since SentencePiece keeps
+    all lines: 200,000 lines of 68 bytes took 0.34 GB, so two million should take some 3.5 GB.
+    """
+
+    vocab_size: int = 32000
+    character_coverage: float = 1.0
+    max_sentences: int = 2_000_000
+
+
+@dataclass(frozen=True)
+class TfidfTeacher:
+    """Options of the TF-IDF classifier; see :mod:`fairseq_ext.teacher.tfidf`."""
+
+    backend: str = "tfidf"
+    folds: int = 5
+    word_ngrams: int = 2
+    char_ngrams: int = 5
+    min_count: int = 2
+    inverse_regularisation: float = 10.0
+
+
+@dataclass(frozen=True)
+class TransformersTeacher:
+    """Options of the fine-tuned classifier; see :mod:`fairseq_ext.teacher.transformers_classifier`."""
+
+    model: str
+    backend: str = "transformers"
+    folds: int = 5
+    epochs: float = 3.0
+    batch_size: int = 32
+    learning_rate: float = 2e-5
+    max_length: int = 128
+    device: str = "auto"
+
+
+Teacher = TfidfTeacher | TransformersTeacher
+_MINIMUM = {"folds": 2, "char_ngrams": 2}
+_TEACHERS: dict[str, type] = {"tfidf": TfidfTeacher, "transformers": TransformersTeacher}
+
+
+@dataclass(frozen=True)
+class ExperimentConfig:
+    """A whole experiment file; ``path`` is where it was read from."""
+
+    path: Path = field(metadata={"in_file": False})
+    work_dir: Path
+    source_lang: str
+    target_lang: str
+    corpora: Corpora
+    seed: int = 1
+    clean: Cleaning = Cleaning({"empty": Empty()})
+    split: Split = Split()
+    subwords: Subwords = Subwords()
+    teacher: Teacher = TfidfTeacher()
+    train: dict[str, Any] = field(default_factory=dict)
+    translate: dict[str, Any] = field(default_factory=dict)
+
+
+def load_config(path: Path) -> ExperimentConfig:
+    """Read and check an experiment file.
+
+    Raises:
+        InputError: naming the file and key, and what is allowed there.
+    """
+    raw = dict(load_yaml(path))
+    readers: dict[str, Callable[[Any, str], Any]] = {
+        "corpora": lambda value, where: read_section(Corpora, value, where),
+        "clean": _clean,
+        "split": lambda value, where: read_section(Split, value, where),
+        "subwords": lambda value, where: read_section(Subwords, value, where),
+        "teacher": _teacher,
+        "train": as_mapping,
+        "translate": as_mapping,
+    }
+    sections = {key: read(raw.pop(key), f"{path}: {key}") for key, read in readers.items() if key in raw}
+    config = read_section(ExperimentConfig, raw, str(path), given={**sections, "path": path})
+    _check(config)
+    return config
+
+
+def named_entries(section: Mapping[str, Any], key: str, where: str, others: Sequence[str] = ()) -> dict[str, dict]:
+    """The entries under ``key`` of a section, each on top of the options under ``common``.
+
+    Args:
+        section: ``train`` or ``translate``.
+        key: where its named entries are.
+        where: the file and section, for messages.
+        others: keys that are allowed besides and left alone.
+
+    Raises:
+        InputError: naming a key that is not allowed, or a value that is no mapping.
+    """
+    allowed = sorted({"common", key, *others})
+    for name in section:
+        if name not in allowed:
+            raise InputError(f"{where}: unknown key {name!r}; allowed are {', '.join(allowed)}")
+    common = as_mapping(section.get("common") or {}, f"{where}: common")
+    entries = as_mapping(section.get(key) or {}, f"{where}: {key}")
+    return {name: {**common, **as_mapping(entry or {}, f"{where}: {key}: {name}")} for name, entry in entries.items()}
+
+
+def _check(config: ExperimentConfig) -> None:
+    """Check what types alone cannot say."""
+    where = str(config.path)
+    corpora = config.corpora
+    if (corpora.folder is None) == (corpora.domains is None):
+        raise InputError(f"{where}: corpora: give either folder or domains")
+    if corpora.domains is not None:
+        check_domain_names(sorted(corpora.domains), f"{where}: corpora: domains")
+    _check_choice(corpora.on_bad_utf8, ON_BAD_UTF8, f"{where}: corpora: on_bad_utf8")
+    if config.source_lang == config.target_lang:
+        raise InputError(f"{where}: target_lang: {config.target_lang!r} is also the source_lang; change one")
+    for name in ("split", "subwords", "teacher"):
+        _check_numbers(dataclasses.asdict(getattr(config, name)), f"{where}: {name}")
+    if config.subwords.character_coverage > 1:
+        raise InputError(f"{where}: subwords: character_coverage: is a share; give at most 1")
+
+
+def _check_numbers(values: Mapping[str, Any], where: str) -> None:
+    """All numbers are counts, sizes or rates, so none makes sense at zero; two have a higher minimum."""
+    for key, value in values.items():
+        if isinstance(value, int | float) and (value <= 0 or value < _MINIMUM.get(key, 0)):
+            raise InputError(f"{where}: {key}: {value} is too small; give {_MINIMUM.get(key, 'more than 0')}")
+
+
+def _clean(value: Any, where: str) -> Cleaning:
+    entries = dict(as_mapping(value, where))
+    given = as_mapping(entries.pop("filters", None) or {}, f"{where}: filters")
+    normalise = entries.pop("normalise", None)
+    for name in given:
+        _check_choice(name, tuple(FILTERS), f"{where}: filters")
+    # Pairs without text on a side are no pairs, whatever else is kept.
+    chosen = {"empty": None, **given}
+    filters = {
+        name: _options(kind, chosen[name], f"{where}: filters: {name}")
+        for name, kind in FILTERS.items()
+        if name in chosen
+    }
+    if normalise is not None:
+        normalise = _options(Normalise, normalise, f"{where}: normalise")
+    clean: Cleaning = read_section(Cleaning, entries, where, given={"filters": filters, "normalise": normalise})
+    if clean.deduplicate is not None:
+        _check_choice(clean.deduplicate, DEDUPLICATE, f"{where}: deduplicate")
+    return clean
+
+
+def _options(kind: type, value: Any, where: str) -> Any:
+    """Read a section whose class checks its own values; an empty one means its defaults."""
+    try:
+        return read_section(kind, {} if value is None else value, where)
+    except InputError as error:
+        raise error if str(error).startswith(where) else InputError(f"{where}: {error}") from None
+
+
+def _check_choice(value: str, allowed: Sequence[str], where: str) -> None:
+    if value not in allowed:
+        raise InputError(f"{where}: {value!r} is unknown; choose one of {', '.join(allowed)}")
+
+
+def _teacher(value: Any, where: str) -> Teacher:
+    backend = as_mapping(value, where).get("backend", "tfidf")
+    if backend not in _TEACHERS:
+        raise InputError(f"{where}: backend: {backend!r} is unknown; choose one of {', '.join(_TEACHERS)}")
+    return read_section(_TEACHERS[backend], value, where)

@@ -1,0 +1,116 @@
+"""The filter that compares what a translation keeps: numbers, addresses and markup."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from fairseq_ext.corpora.text_files import Pair
+from fairseq_ext.filtering.batch import Batch, Reasons
+from fairseq_ext.filtering.limits import check_limit
+from fairseq_ext.filtering.markup import MAYBE, addresses, elements, placeholders, strip_placeholders
+from fairseq_ext.filtering.writing_systems import base_language
+
+# 1,000,000 or 1.000.000 or 1 000 000 or 1'000'000
+_THOUSANDS = re.compile(r"(?<!\d)\d{1,3}(?:([., '’])\d{3}(?:\1\d{3})*+)(?!\d)")
+_DIGITS = re.compile(r"\d+")
+_NO_ASCII_DIGIT = re.compile(r"(?![0-9])\d")
+_NO_DIGITS = re.compile(r"\D")
+_POSITION = re.compile(r"\d+\$")
+_MAX_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Drops pairs that disagree on numbers, addresses or markup.
+
+    Numbers are compared as digits, without separators of thousands and decimals, in any order and however
+    often they occur. A number that only one side has counts against the pair if the other side, too, has one
+    of its own, or if it has three digits or more and does not end in 00: others may well be written out
+    (*18th century*, *sto procent*).
+
+    Attributes:
+        numbers: compare numbers.
+        min_share: least share of numbers that both sides have, among these and those that count against
+            the pair. Half of them leaves room for *6:30 p.m.* and *18:30*.
+        written_out: forgive numbers that may be written out on the other side.
+        urls: compare web and mail addresses, as sets; a language's code in them does not matter.
+        markup: compare HTML and XML tags (their names, and how often they occur) and placeholders
+            (``%s``, ``%(name)s``, ``{0}``, ``${name}``; as sets).
+    """
+
+    numbers: bool = True
+    min_share: float = 0.5
+    written_out: bool = True
+    urls: bool = True
+    markup: bool = True
+
+    def __post_init__(self) -> None:
+        check_limit("min_share", self.min_share, 0, 1)
+
+    def reasons(self, batch: Batch) -> Reasons:
+        """See :data:`~fairseq_ext.filtering.batch.Reasons`."""
+        langs = {base_language(lang) for lang in batch.langs}
+        maybe = MAYBE.search
+        return [self._reason(pair, langs) if maybe(pair[0]) or maybe(pair[1]) else None for pair in batch.pairs]
+
+    def _reason(self, pair: Pair, langs: Collection[str]) -> str | None:
+        # Most have the same digits in the same order, and nothing more to find out.
+        if self.numbers and _DIGITS.findall(pair.source) != _DIGITS.findall(pair.target):
+            source, target = (numbers(text) for text in pair)
+            if self._share(source, target) < self.min_share:
+                return _describe("numbers", source - target, target - source)
+        if self.urls:
+            source, target = (addresses(text, langs) for text in pair)
+            if source != target:
+                return _describe("addresses", source - target, target - source)
+        if self.markup:
+            tags = [elements(text) for text in pair]
+            if tags[0] != tags[1]:
+                return _describe("tags", tags[0] - tags[1], tags[1] - tags[0])
+            slots = [placeholders(text) for text in pair]
+            if set(slots[0]) != set(slots[1]) and not _are_reordered(*slots):
+                return _describe("placeholders", slots[0] - slots[1], slots[1] - slots[0])
+        return None
+
+    def _share(self, source: set[str], target: set[str]) -> float:
+        """Share of numbers found on both sides among those that should be."""
+        found = len(source & target)
+        lost = (source - target, target - source)
+        if self.written_out:
+            certain = (sum(map(_is_never_written_out, side)) for side in lost)
+            against = max(min(map(len, lost)), *certain)
+        else:
+            against = max(map(len, lost))
+        return found / (found + against) if against else 1.0
+
+
+def numbers(text: str) -> set[str]:
+    """The numbers of a text: runs of digits, joined over separators of thousands, without leading zeros.
+
+    Those in placeholders (``%1$s``) are none.
+    """
+    text = strip_placeholders(text)
+    if not text.isascii():
+        text = _NO_ASCII_DIGIT.sub(lambda match: str(unicodedata.decimal(match[0])), text)
+    text = _THOUSANDS.sub(lambda match: _NO_DIGITS.sub("", match[0]), text)
+    return {number.lstrip("0") or "0" for number in _DIGITS.findall(text)}
+
+
+def _is_never_written_out(number: str) -> bool:
+    return len(number) > 2 and not number.endswith("00")
+
+
+def _are_reordered(source: Counter[str], target: Counter[str]) -> bool:
+    """Whether they are the same but for positions, which one side may need and the other not: ``%s``, ``%2$s``."""
+    one, other = (sorted(_POSITION.sub("", slot) for slot in slots.elements()) for slots in (source, target))
+    return one == other
+
+
+def _describe(what: str, source: Collection[str], target: Collection[str]) -> str:
+    """What only the source and only the target has."""
+    sides = {"source": sorted(source)[:_MAX_NAMED], "target": sorted(target)[:_MAX_NAMED]}
+    return f"{what} " + ", ".join(f"only in the {side}: {' '.join(found)}" for side, found in sides.items() if found)

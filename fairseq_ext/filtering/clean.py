@@ -1,0 +1,303 @@
+"""From imported to clean corpora: normalise, filter, drop repetitions, and account for every pair.
+
+Every block of pairs is a task of its own (:mod:`fairseq_ext.pipeline.tasks`). Putting the blocks
+together again, in the corpus's order, is all that one process does alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from fairseq_ext.corpora.blocks import BLOCK_PAIRS, load_index, num_blocks, read_block
+from fairseq_ext.corpora.compressed import open_binary
+from fairseq_ext.corpora.text_files import Pair, write_lines
+from fairseq_ext.errors import InputError
+from fairseq_ext.filtering.batch import Batch
+from fairseq_ext.filtering.cascade import Filter, Outcome, check_filters, run_cascade
+from fairseq_ext.filtering.deduplicate import find_repeats, pair_keys
+from fairseq_ext.filtering.language_id import detected_language
+from fairseq_ext.filtering.normalise import Normalise, normalise_lines
+from fairseq_ext.filtering.report import write_report
+from fairseq_ext.filtering.statistics import (
+    Statistics,
+    choose_samples,
+    empty_statistics,
+    make_report,
+    make_sample,
+    merge,
+    ratio_histogram,
+    word_histogram,
+)
+from fairseq_ext.pipeline.tasks import Engine, run_tasks, task_output
+
+REPEATED = "repeated"
+REJECTED_COLUMNS = ("line", "filter", "reason", "source", "target")
+_TASKS = "blocks"
+_KEPT, _REJECTED, _KEYS, _STATISTICS = "kept.tsv", "rejected.tsv", "keys.npy", "statistics.json"
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What is done to every pair before the split.
+
+    Attributes:
+        filters: by name, in the order of the cascade (:data:`~fairseq_ext.filtering.cascade.FILTERS`).
+        normalise: see :mod:`fairseq_ext.filtering.normalise`; without it nothing is changed.
+        deduplicate: what has to be equal for a pair to repeat an earlier one of its domain (``pair``,
+            ``source`` or ``target``); without it repetitions stay.
+        write_rejected: write every dropped pair with its line and reason to ``rejected/DOMAIN.tsv.gz``.
+    """
+
+    filters: Mapping[str, Filter] = field(metadata={"in_file": False})
+    normalise: Normalise | None = field(default=None, metadata={"in_file": False})
+    deduplicate: str | None = None
+    write_rejected: bool = False
+
+    @property
+    def cascade(self) -> list[str]:
+        """What can drop a pair, in order."""
+        return [*self.filters, *([REPEATED] if self.deduplicate else [])]
+
+
+@dataclass(frozen=True)
+class CleanBlock:
+    """The task that cleans one block; calling it returns, by filter, how many pairs it judged in how many seconds.
+
+    Args:
+        corpora: imported corpora (:mod:`fairseq_ext.corpora.import_corpora`).
+        num_blocks: by domain, in the order of the tasks.
+        langs: source and target language.
+        cleaning: what to do.
+    """
+
+    corpora: Path
+    num_blocks: Mapping[str, int]
+    langs: tuple[str, str]
+    cleaning: Cleaning
+
+    def __call__(self, index: int, output: Path) -> dict[str, tuple[int, float]]:
+        """Clean the block of this number, counted over all domains, into an empty directory."""
+        name, block = self._locate(index)
+        raw = read_block(self.corpora, name, self.langs, block)
+        start = time.perf_counter()
+        pairs = normalise_pairs(raw, self.langs, self.cleaning.normalise)
+        seconds = time.perf_counter() - start
+        batch = Batch(pairs, self.langs)
+        outcome = run_cascade(self.cleaning.filters, batch)
+        first = block * BLOCK_PAIRS + 1
+        _write_table(output / _KEPT, ((first + row, *pairs[row]) for row in outcome.kept.tolist()))
+        rejected = [(first + row, *why, pairs[row]) for row, why in sorted(outcome.rejected.items())]
+        _write_table(output / _REJECTED, ((line, name, reason, *pair) for line, name, reason, pair in rejected))
+        if self.cleaning.deduplicate:
+            np.save(output / _KEYS, pair_keys((pairs[row] for row in outcome.kept), self.cleaning.deduplicate))
+        statistics = _describe(raw, batch, outcome, rejected, self.cleaning.cascade)
+        (output / _STATISTICS).write_text(json.dumps(statistics), encoding="utf-8")
+        return {
+            "normalise": (len(raw), seconds),
+            **{name: (outcome.judged[name], outcome.seconds[name]) for name in outcome.judged},
+        }
+
+    def _locate(self, index: int) -> tuple[str, int]:
+        for name, count in self.num_blocks.items():
+            if index < count:
+                return name, index
+            index -= count
+        raise IndexError(index)
+
+
+def clean_corpora(
+    folder: Path,
+    corpora: Path,
+    domains: Sequence[str],
+    langs: tuple[str, str],
+    cleaning: Cleaning,
+    engine: Engine,
+    word_list: Path | None = None,
+) -> None:
+    """Clean all domains of a folder of imported corpora, and report on it.
+
+    Writes ``DOMAIN.LANG``, ``report.json``, ``report.html`` and, if asked for, ``rejected/DOMAIN.tsv.gz``. An
+    interrupted run is continued. Pairs a second and filter go to stderr.
+
+    Args:
+        folder: where to write.
+        corpora: made by :func:`~fairseq_ext.corpora.import_corpora.import_domain`.
+        domains: their names, sorted.
+        langs: source and target language.
+        cleaning: what to do.
+        engine: where the blocks are cleaned; makes no difference to the result.
+        word_list: what the dictionary filter reads, if there is one.
+
+    Raises:
+        InputError: if a domain has no pair left, or a task failed.
+    """
+    check_filters(cleaning.filters, langs)
+    indices = {name: load_index(corpora, name) for name in domains}
+    sizes = {name: num_blocks(index) for name, index in indices.items()}
+    task = CleanBlock(corpora.resolve(), sizes, langs, _with_word_list(cleaning, word_list))
+    timings = run_tasks(task, folder / _TASKS, sum(task.num_blocks.values()), engine, "clean")
+    _report_speed(timings)
+    statistics, first = {}, 0
+    for name, count in task.num_blocks.items():
+        blocks = [task_output(folder / _TASKS, index) for index in range(first, first + count)]
+        statistics[name] = _assemble(folder, name, langs, blocks, cleaning)
+        statistics[name]["import"] = dict(sorted(indices[name]["tally"].items()))
+        first += count
+    write_report(folder, make_report(langs, cleaning.cascade, _options(cleaning), statistics))
+    shutil.rmtree(folder / _TASKS)
+    print(f"report: {folder.with_suffix('') / 'report.html'}", file=sys.stderr)
+
+
+def normalise_pairs(raw: Sequence[Pair], langs: tuple[str, str], options: Normalise | None) -> Sequence[Pair]:
+    """Normalise both sides, if there are options to do so."""
+    if options is None:
+        return raw
+    sides = [normalise_lines([pair[side] for pair in raw], lang, options) for side, lang in enumerate(langs)]
+    return [Pair(*pair) for pair in zip(*sides, strict=True)]
+
+
+def _with_word_list(cleaning: Cleaning, word_list: Path | None) -> Cleaning:
+    """The cleaning that workers do: the absolute path of the word list is nothing that the report should name."""
+    if word_list is None:
+        return cleaning
+    dictionary = dataclasses.replace(cleaning.filters["dictionary"], word_list=str(word_list.resolve()))  # type: ignore[type-var]
+    return dataclasses.replace(cleaning, filters={**cleaning.filters, "dictionary": dictionary})
+
+
+def _options(cleaning: Cleaning) -> dict[str, dict[str, Any]]:
+    """What the report says of the options, by filter and for what is not one."""
+    others: dict[str, Any] = {}
+    if cleaning.normalise:
+        others["normalise"] = dataclasses.asdict(cleaning.normalise)
+    if cleaning.deduplicate:
+        others[REPEATED] = {"by": cleaning.deduplicate}
+    return {name: dataclasses.asdict(item) for name, item in cleaning.filters.items()} | others  # type: ignore[call-overload]
+
+
+def _describe(
+    raw: Sequence[Pair], batch: Batch, outcome: Outcome, rejected: Iterable[tuple], cascade: Sequence[str]
+) -> Statistics:
+    """The statistics of a block before repetitions are known."""
+    langs = batch.langs
+    statistics = empty_statistics(langs, cascade)
+    statistics["pairs"] = len(raw)
+    statistics["changed_by_normalisation"] = sum(one != other for one, other in zip(raw, batch.pairs, strict=True))
+    num_words = Batch(raw, langs).num_words
+    statistics["words_before"] = word_histogram(num_words, langs)
+    statistics["ratio_before"] = ratio_histogram(num_words)
+    for line, name, reason, pair in rejected:
+        statistics["rejected"][name] += 1
+        statistics["samples"][name].append(make_sample(line, reason, pair))
+        if name == "language" and (found := detected_language(reason)):
+            counts = statistics["languages"][langs[("source", "target").index(found[0])]]
+            counts[found[1]] = counts.get(found[1], 0) + 1
+    statistics["samples"] = {name: choose_samples(samples) for name, samples in statistics["samples"].items()}
+    return statistics
+
+
+def _assemble(
+    folder: Path, name: str, langs: tuple[str, str], blocks: Sequence[Path], cleaning: Cleaning
+) -> Statistics:
+    """Write a domain's corpus from its blocks, without the repetitions, and return its statistics."""
+    statistics = empty_statistics(langs, cleaning.cascade)
+    with ExitStack() as stack:
+        files = [stack.enter_context((folder / f"{name}.{lang}").open("wb")) for lang in langs]
+        rejected_file = stack.enter_context(_open_rejected(folder, name)) if cleaning.write_rejected else None
+        for block, repeats in zip(blocks, _mark_repeats(blocks, cleaning), strict=True):
+            kept, repeated = _divide(block, repeats)
+            statistics = merge(statistics, _complete(block, langs, kept, repeated))
+            for side, file in enumerate(files):
+                file.writelines(f"{row[1 + side]}\n".encode() for row in kept)
+            if rejected_file:
+                rows = [*_read_table(block / _REJECTED), *repeated]
+                rows.sort(key=lambda row: int(row[0]))
+                rejected_file.writelines(("\t".join(row) + "\n").encode() for row in rows)
+    if not statistics["kept"]:
+        raise InputError(
+            f"{name}: no pair of {statistics['pairs']} passed ({_counts(statistics)}); loosen clean.filters"
+        )
+    print(f"{name}: kept {statistics['kept']} of {statistics['pairs']} pairs ({_counts(statistics)})", file=sys.stderr)
+    return statistics
+
+
+def _mark_repeats(blocks: Sequence[Path], cleaning: Cleaning) -> Iterator[np.ndarray | None]:
+    """Of every block, which of its pairs repeat an earlier one of the domain (shape: pairs), or None."""
+    if cleaning.deduplicate is None:
+        yield from (None for _ in blocks)
+        return
+    keys = [np.load(block / _KEYS, mmap_mode="r") for block in blocks]
+    repeats = find_repeats(keys)
+    yield from np.split(repeats, np.cumsum([len(block) for block in keys])[:-1])
+
+
+def _divide(block: Path, repeats: np.ndarray | None) -> tuple[list[list[str]], list[list[str]]]:
+    """A block's rows to keep (line, source, target), and its repetitions as rejected rows."""
+    rows = _read_table(block / _KEPT)
+    if repeats is None or not repeats.any():
+        return rows, []
+    kept = [row for row, repeat in zip(rows, repeats, strict=True) if not repeat]
+    repeated = [
+        [row[0], REPEATED, "repeats an earlier pair", *row[1:]]
+        for row, repeat in zip(rows, repeats, strict=True)
+        if repeat
+    ]
+    return kept, repeated
+
+
+def _complete(block: Path, langs: tuple[str, str], kept: list[list[str]], repeated: list[list[str]]) -> Statistics:
+    """A block's statistics with what is only known when repetitions are."""
+    statistics: Statistics = json.loads((block / _STATISTICS).read_text(encoding="utf-8"))
+    num_words = Batch([Pair(*row[1:]) for row in kept], langs).num_words
+    statistics["kept"] = len(kept)
+    statistics["words_after"] = word_histogram(num_words, langs)
+    statistics["ratio_after"] = ratio_histogram(num_words)
+    if repeated:
+        statistics["rejected"][REPEATED] = len(repeated)
+        samples = [make_sample(int(line), reason, Pair(*pair)) for line, _, reason, *pair in repeated]
+        statistics["samples"][REPEATED] = choose_samples(samples)
+    return statistics
+
+
+@contextmanager
+def _open_rejected(folder: Path, name: str) -> Iterator[IO[bytes]]:
+    (folder / "rejected").mkdir(exist_ok=True)
+    with open_binary(folder / "rejected" / f"{name}.tsv.gz", "wb") as file:
+        file.write(("\t".join(REJECTED_COLUMNS) + "\n").encode())
+        yield file
+
+
+def _report_speed(timings: Sequence[Mapping[str, tuple[int, float]]]) -> None:
+    """Print how many pairs a second each filter judged on one core, in the blocks cleaned just now."""
+    if not timings:
+        return
+    print(f"{'filter':<16}{'pairs':>12}{'pairs/s and core':>20}", file=sys.stderr)
+    for name in timings[0]:
+        pairs = sum(timing[name][0] for timing in timings)
+        seconds = sum(timing[name][1] for timing in timings)
+        print(f"{name:<16}{pairs:>12}{pairs / max(seconds, 1e-9):>20.0f}", file=sys.stderr)
+
+
+def _counts(statistics: Statistics) -> str:
+    dropped = {name: count for name, count in statistics["rejected"].items() if count}
+    return ", ".join(f"{name} {count}" for name, count in dropped.items()) or "nothing dropped"
+
+
+# Text in corpora is collapsed, so neither tabs nor line feeds occur in it.
+def _write_table(path: Path, rows: Iterable[Iterable[object]]) -> None:
+    write_lines(path, ("\t".join(map(str, row)) for row in rows))
+
+
+def _read_table(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="\n") as file:
+        return [line.removesuffix("\n").split("\t") for line in file]

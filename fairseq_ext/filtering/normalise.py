@@ -1,0 +1,112 @@
+"""One spelling of characters and punctuation for all corpora.
+
+Klimaszewski et al. (2023) normalise punctuation with Moses's script; sacremoses is its port, and its
+list of substitutions is used here, in its order. What they do beyond straight quotes and dashes, and
+may surprise: brackets get a space outside (``file(s)`` becomes ``file (s)``), backticks become
+apostrophes, two apostrophes a quotation mark with spaces around, ``5 %`` becomes ``5%``, spaces before
+colon and semicolon go; in English commas and periods move inside a closing quotation mark, in German,
+Spanish and French out of it.
+
+They would also take a no-break space between digits for a decimal separator: ``1 000`` for ``1.000``,
+or ``1,000`` in German, Spanish, French and Czech. Here no number changes, because lines come with white
+space collapsed, where no-break spaces are plain ones.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sacremoses import MosesPunctNormalizer
+
+from fairseq_ext.corpora.text_files import collapse
+from fairseq_ext.errors import InputError
+from fairseq_ext.filtering.writing_systems import base_language
+
+_ALLOWED = {"unicode": ("NFC", "NFKC"), "punctuation": ("moses",)}
+
+# Where a substitution of sacremoses can change a line. A line in which none of its patterns occurs
+# passes its list unchanged, from the first to the last; so these are its patterns, less what cannot
+# occur once white space is collapsed (no-break spaces, carriage returns, several spaces) and less
+# brackets that stand as they would be put: the space that is added outside goes again with its
+# neighbour, with the end of the line, or before .!:?;, which follow a closing bracket at once.
+# Each alternative starts with a fixed character (a look-behind checks what precedes it), by which
+# Python's matcher skips all the rest of the line quickly.
+_TOUCHED = (
+    r"[`´„“”‘’‚–—…«»]",
+    r"''",
+    r"\((?: |(?<=[^ ].))",
+    r"\)(?:(?<= .)|[^ .!:?;,]| [.!:?;,])",
+    r"%(?<=\d .)",
+    r"[:;](?<= .)",
+)
+_TOUCHED_IN = {"en": (r'"[,.]',), **dict.fromkeys(("de", "es", "fr"), (r',"', r'\."\s*[^<]'))}
+
+
+@dataclass(frozen=True)
+class Normalise:
+    """What is made alike.
+
+    Attributes:
+        unicode: normal form of the characters, or null for none. ``NFC`` (the default) only composes
+            letters with their accents; ``NFKC`` also replaces ligatures, full-width letters, superscripts
+            (``x²`` becomes ``x2``) and the like.
+        punctuation: ``moses`` (the default) or null for none.
+
+    Raises:
+        InputError: if a value is none of these.
+    """
+
+    unicode: str | None = "NFC"
+    punctuation: str | None = "moses"
+
+    def __post_init__(self) -> None:
+        for key, allowed in _ALLOWED.items():
+            value = getattr(self, key)
+            if value is not None and value not in allowed:
+                raise InputError(f"{key}: {value!r} is not known; allowed are {', '.join(allowed)} and null")
+
+
+def normalise_lines(lines: Sequence[str], lang: str, options: Normalise) -> list[str]:
+    """Normalise lines of one language: the characters first, then the punctuation.
+
+    Normalising twice can, seldom, change a line again: the substitutions follow each other once, and a
+    later one may make what an earlier one looks for.
+
+    Args:
+        lines: white space collapsed, as it is in the result.
+        lang: its code; a region behind it does not matter.
+        options: what is made alike.
+    """
+    if options.unicode:
+        lines = [_compose(options.unicode, line) for line in lines]
+    if options.punctuation:
+        touched, substitutions = _moses(base_language(lang))
+        lines = [_substitute(substitutions, line) if touched.search(line) else line for line in lines]
+    return list(lines)
+
+
+def _compose(form: str, line: str) -> str:
+    composed = unicodedata.normalize(form, line)  # type: ignore[arg-type]
+    # NFKC makes a space and a combining accent of a lone accent.
+    return line if composed == line else collapse(composed)
+
+
+_Substitutions = list[tuple[re.Pattern[str], str]]
+
+
+@lru_cache
+def _moses(language: str) -> tuple[re.Pattern[str], _Substitutions]:
+    """The pattern that occurs in every line that sacremoses would change, and its substitutions."""
+    touched = "|".join((*_TOUCHED, *_TOUCHED_IN.get(language, ())))
+    substitutions = [(re.compile(old), new) for old, new in MosesPunctNormalizer(language).substitutions]
+    return re.compile(touched), substitutions
+
+
+def _substitute(substitutions: _Substitutions, line: str) -> str:
+    for pattern, replacement in substitutions:
+        line = pattern.sub(replacement, line)
+    return collapse(line)

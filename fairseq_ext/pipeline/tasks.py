@@ -1,0 +1,166 @@
+"""Many independent tasks: on the cores of this machine, or on the machines of a Dask cluster.
+
+A task builds one directory. It works under a temporary name and renames the directory when it is
+complete, so a task is recognised as done by its directory alone, whoever ran it and however the last
+run ended. Which process runs a task changes nothing in what it writes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from fairseq_ext.errors import InputError
+
+# Builds task INDEX into the empty directory OUTPUT: task(index, output).
+Task = Callable[[int, Path], Any]
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where tasks run; never changes a result.
+
+    Args:
+        workers: processes on this machine; 0 takes one a core.
+        scheduler: address (``tcp://HOST:PORT``) or scheduler file of a running Dask cluster, whose workers see
+            the same file system and have this project on their ``PYTHONPATH``; then ``workers`` is not used.
+    """
+
+    workers: int = 0
+    scheduler: str | None = None
+
+
+def task_output(folder: Path, index: int) -> Path:
+    """The directory of a finished task."""
+    return folder / f"{index:06d}"
+
+
+def run_tasks(task: Task, folder: Path, count: int, engine: Engine, label: str) -> list[Any]:
+    """Run the tasks 0 to ``count - 1`` of a job that are not done yet.
+
+    Args:
+        task: called with a task's number and an empty directory to fill; must be picklable, and the paths it
+            holds absolute, since other processes run it.
+        folder: where the results go (:func:`task_output`); made if it is missing.
+        count: number of tasks.
+        engine: where they run.
+        label: of the progress bar on stderr.
+
+    Returns:
+        What the tasks returned that ran now, in no particular order.
+
+    Raises:
+        InputError: the first that a task raised, or naming the worker's death; finished tasks stay.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = [index for index in range(count) if not task_output(folder, index).exists()]
+    results = []
+    with tqdm(total=count, initial=count - len(missing), desc=label, unit="task", disable=None) as progress:
+        for result in _run_missing(task, folder, missing, engine):
+            results.append(result)
+            progress.update()
+    return results
+
+
+def _run_missing(task: Task, folder: Path, missing: list[int], engine: Engine) -> Iterator[Any]:
+    workers = min(engine.workers or os.cpu_count() or 1, len(missing))
+    if engine.scheduler is None and workers <= 1:
+        for index in missing:
+            yield _result(_run_task(task, folder, index))
+        return
+    with _executor(engine, workers) as executor:
+        futures = [executor.submit(_run_task, task, folder.resolve(), index) for index in missing]
+        try:
+            for future in as_completed(futures):
+                yield _result(future.result())
+        except BrokenProcessPool:
+            raise InputError(
+                f"{folder.name}: a worker process died (killed, or out of memory?); nothing finished is lost: "
+                "run the same command again, with fewer --workers if memory was short"
+            ) from None
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def _run_task(task: Task, folder: Path, index: int) -> tuple[str | None, Any]:
+    """Run one task; an input error comes back as text, since some executors take SystemExit as an order."""
+    output = task_output(folder, index)
+    # A name of its own, because an orphan of a killed run may still be writing.
+    partial = folder / f".{output.name}.{socket.gethostname()}.{os.getpid()}"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        result = task(index, partial)
+        if not output.exists():
+            partial.rename(output)
+    except InputError as error:
+        return str(error), None
+    except OSError as error:
+        return f"{folder}: {error}; mend that and run the same command again", None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return None, result
+
+
+def _result(outcome: tuple[str | None, Any]) -> Any:
+    error, result = outcome
+    if error is not None:
+        raise InputError(error)
+    return result
+
+
+@contextmanager
+def _executor(engine: Engine, workers: int) -> Iterator[Executor]:
+    if engine.scheduler is not None:
+        with _dask_executor(engine.scheduler) as executor:
+            yield executor
+        return
+    # Spawned, not forked: a fork would copy the step's lock and the state of other threads.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, initializer=_end_with, initargs=(os.getpid(),)) as executor:
+        yield executor
+
+
+@contextmanager
+def _dask_executor(scheduler: str) -> Iterator[Executor]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError(
+            "--scheduler: needs the package distributed: pip install -r requirements-cluster.txt"
+        ) from None
+    try:
+        where = {"scheduler_file": scheduler} if Path(scheduler).is_file() else {"address": scheduler}
+        client = Client(**where, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--scheduler {scheduler}: no Dask scheduler answers there ({error})") from None
+    with client:
+        print(f"{scheduler}: {len(client.scheduler_info()['workers'])} workers", file=sys.stderr)
+        yield client.get_executor(pure=False)
+
+
+def _end_with(parent: int) -> None:
+    """End this worker when its parent has gone: a killed parent cannot tell it."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_POLL_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

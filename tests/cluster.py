@@ -1,0 +1,42 @@
+"""A Dask cluster of separate processes on this machine, as several machines would form."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+@contextmanager
+def dask_cluster(folder: Path, workers: int = 2) -> Iterator[Path]:
+    """Start a scheduler and workers, each in a directory of its own; yields the scheduler file."""
+    file = folder / "scheduler.json"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_DISTRIBUTED__WORKER__DAEMON": "False"}
+    ports = ["--port", "0", "--dashboard-address", ":0", "--host", "127.0.0.1"]
+    commands = [["scheduler", *ports, "--scheduler-file", str(file)]]
+    commands += [
+        ["worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny", "--dashboard-address", ":0"]
+    ] * workers
+    processes = []
+    try:
+        for number, command in enumerate(commands):
+            home = folder / f"host{number}"
+            home.mkdir()
+            with (home / "log").open("w") as log:
+                processes.append(
+                    subprocess.Popen([sys.executable, "-m", "dask", *command], cwd=home, env=environment, stderr=log)
+                )
+            while number == 0 and not file.exists():
+                time.sleep(0.05)
+        yield file
+    finally:
+        for process in reversed(processes):
+            process.kill()
+        for process in processes:
+            process.wait()

@@ -1,0 +1,59 @@
+"""Blocks: any of them can be read alone, and together they are the corpus."""
+
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.corpora import blocks
+from fairseq_ext.corpora.blocks import CorpusWriter, index_path, load_index, num_blocks, read_block
+from fairseq_ext.corpora.text_files import Pair
+from fairseq_ext.errors import InputError
+
+LANGS = ("en", "pl")
+PAIRS = [Pair("ż" * (number % 5), f"target {number}") for number in range(9)] + [Pair("", ""), Pair("a", "")]
+
+
+def write(folder: Path, pairs: list[Pair]) -> Path:
+    with CorpusWriter(folder, "law", LANGS) as writer:
+        assert writer.write(pairs[:4]) == sum(bool(source and target) for source, target in pairs[:4])
+        writer.write(pairs[4:])
+        writer.write_index({"lines": len(pairs), "byte_order_marks": 0})
+    return folder
+
+
+@pytest.mark.parametrize("block_pairs", [1, 2, 4, 10, 11, 12, 1000])
+def test_blocks_make_up_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_pairs: int) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", block_pairs)
+    write(tmp_path, PAIRS)
+    index = load_index(tmp_path, "law")
+    assert index["pairs"] == len(PAIRS)
+    assert index["tally"] == {"lines": len(PAIRS)}
+    read = [read_block(tmp_path, "law", LANGS, number) for number in range(num_blocks(index))]
+    assert [len(block) for block in read[:-1]] == [block_pairs] * (len(read) - 1)
+    assert 0 < len(read[-1]) <= block_pairs
+    assert [pair for block in read for pair in block] == PAIRS
+    assert all(isinstance(pair, Pair) for block in read for pair in block)
+
+
+def test_offsets_are_where_lines_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 2)
+    write(tmp_path, [Pair("ż", "1"), Pair("", "22"), Pair("x", ""), Pair("", "")])
+    assert load_index(tmp_path, "law")["offsets"] == [[0, 0], [4, 5]]
+    assert (tmp_path / "law.en").read_bytes() == "ż\n\nx\n\n".encode()
+    assert (tmp_path / "law.pl").read_bytes() == b"1\n22\n\n\n"
+
+
+def test_files_of_another_import_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, PAIRS)
+    with (tmp_path / "law.pl").open("ab") as file:
+        file.write(b"one more\n")
+    with pytest.raises(InputError, match=r"law\.pl: was changed after its import"):
+        read_block(tmp_path, "law", LANGS, 0)
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 5)
+    with pytest.raises(InputError, match=r"law\.index\.json: is no index .*blocks have 20000 pairs"):
+        load_index(tmp_path, "law")
+    index_path(tmp_path, "law").write_text("[]")
+    with pytest.raises(InputError, match="import it again"):
+        load_index(tmp_path, "law")
+    with pytest.raises(InputError, match=r"it\.index\.json: is no index"):
+        load_index(tmp_path, "it")

@@ -1,0 +1,175 @@
+"""Which form an entry is of, which files it stands for, and what a folder of corpora holds."""
+
+import tarfile
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import polib
+import pytest
+
+from fairseq_ext.corpora import packages
+from fairseq_ext.corpora.compressed import open_binary
+from fairseq_ext.corpora.entries import (
+    FORMS,
+    Form,
+    check_entries,
+    entry_form,
+    folder_entries,
+    read_entry,
+)
+from fairseq_ext.errors import InputError
+
+LANGS = ("en", "pl")
+TMX = '<tmx><body><tu><tuv lang="en"><seg>one</seg></tuv><tuv lang="pl"><seg>jeden</seg></tuv></tu></body></tmx>'
+PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n\nmsgid "one"\nmsgstr "jeden"\n'
+
+
+def make(folder: Path, name: str) -> str:
+    """Write a corpus of one pair in the form that the name says, and return its entry."""
+    path = folder / name
+    if "{lang}" in name:
+        for lang, text in zip(LANGS, ("one", "jeden"), strict=True):
+            side = Path(str(path).replace("{lang}", lang))
+            side.parent.mkdir(exist_ok=True)
+            with open_binary(side, "wb") as file:
+                file.write(f"{text}\n".encode())
+    elif ".tsv" in name or ".tmx" in name:
+        with open_binary(path, "wb") as file:
+            file.write(b"one\tjeden\n" if ".tsv" in name else TMX.encode())
+    elif name.endswith(".po"):
+        path.write_text(PO)
+    elif name.endswith(".mo"):
+        polib.pofile(PO).save_as_mofile(str(path))
+    elif name.endswith((".whl", "catalogues.zip")):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("app/pl/LC_MESSAGES/x.po", PO)
+    elif "zip" in name:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("X.en-pl.en", "one\n")
+            archive.writestr("X.en-pl.pl", "jeden\n")
+    elif ".tar" in name:
+        make(folder, "pl.po")
+        with tarfile.open(path, "w") as tar:
+            tar.add(folder / "pl.po", "pl.po")
+    else:
+        path.mkdir()
+        make(path, "pl.po")
+    return str(path)
+
+
+NAMES = {
+    "law.{lang}": Form.PARALLEL_FILES,
+    "{lang}/law.{lang}.gz": Form.PARALLEL_FILES,
+    "law.{lang}.zst": Form.PARALLEL_FILES,
+    "law.{lang}.xz": Form.PARALLEL_FILES,
+    "x.tsv": Form.TSV,
+    "x.tsv.zst": Form.TSV,
+    "x.tmx": Form.TMX,
+    "x.tmx.gz": Form.TMX,
+    "en-pl.txt.zip": Form.MOSES_ZIP,
+    "zipped": Form.MOSES_ZIP,
+    "catalogues.zip": Form.CATALOGUES,
+    "x-1.0.whl": Form.CATALOGUES,
+    "x.po": Form.CATALOGUES,
+    "x.mo": Form.CATALOGUES,
+    "x.tar": Form.CATALOGUES,
+    "folder": Form.CATALOGUES,
+}
+
+
+@pytest.mark.parametrize(("name", "form"), NAMES.items())
+def test_every_form_is_told_and_read(tmp_path: Path, name: str, form: Form) -> None:
+    entry, tally = make(tmp_path, name), Counter[str]()
+    assert entry_form(entry, LANGS) == form
+    assert list(read_entry(entry, LANGS, "fail", tally, tmp_path / "downloads")) == [("one", "jeden")]
+    assert tally["lines"] == 1
+    assert not (tmp_path / "downloads").exists()
+
+
+def test_packages_are_read_from_their_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages.subprocess, "run", None)  # Nothing needs fetching.
+    make(tmp_path, "app-1.0-py3-none-any.whl")
+    assert entry_form("app==1.0", LANGS) == Form.PACKAGE
+    assert list(read_entry("app==1.0", LANGS, "fail", Counter(), tmp_path)) == [("one", "jeden")]
+
+
+def test_catalogues_are_counted_by_reason(tmp_path: Path) -> None:
+    text = PO + '\nmsgid "a\x92b"\nmsgstr "x"\n\n#, fuzzy\nmsgid "two"\nmsgstr "dwa"\n\nmsgid "a_key"\nmsgstr "x"\n'
+    (tmp_path / "x.po").write_text(text, encoding="utf-8")
+    tally: Counter[str] = Counter()
+    pairs = list(read_entry(str(tmp_path / "x.po"), LANGS, "fail", tally, tmp_path, {("one", "jeden")}))
+    assert pairs == [("a b", "x")]
+    assert tally == {
+        "lines": 4,
+        "control_characters": 1,
+        "messages_repeated": 1,
+        "messages_fuzzy": 1,
+        "messages_key_without_text": 1,
+    }
+
+
+def test_unknown_forms_are_refused_with_the_known_ones(tmp_path: Path) -> None:
+    (tmp_path / "law.txt").write_text("text\n")
+    for entry, what in ((str(tmp_path / "law.txt"), "is of no form known here"), ("trytond", "not found")):
+        with pytest.raises(InputError) as caught:
+            entry_form(entry, LANGS)
+        assert str(caught.value) == f"{entry!r}: {what}; give {FORMS}"
+
+
+def test_entries_stand_for_paths_in_order_of_domains(tmp_path: Path) -> None:
+    law, med, shop = make(tmp_path, "law.{lang}.gz"), make(tmp_path, "med.tsv"), make(tmp_path, "shop")
+    domains = {"shop": ["a==1", shop], "law": [law, "opus:EUbookshop/v2", med]}
+    names = [path.name for path in check_entries(domains, LANGS)]
+    assert names == ["law.en.gz", "law.pl.gz", "med.tsv", "shop"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("law.{lang}", r"law: .*law\.pl: not found; '.*law\.\{lang\}' needs it"),
+        ("nothing.tsv", r"law: '.*nothing\.tsv': not found; give two files"),
+        ("opus:Books", "law: 'opus:Books': name corpus and version"),
+        ("bad.zip", r"law: .*bad\.zip: damaged or cut off"),
+    ],
+)
+def test_bad_entries_are_found_early(tmp_path: Path, entry: str, message: str) -> None:
+    make(tmp_path, "law.{lang}")
+    (tmp_path / "law.pl").unlink()
+    (tmp_path / "bad.zip").write_bytes(b"PK\x03\x04")
+    with pytest.raises(InputError, match=message):
+        check_entries({"law": [entry if entry.startswith("opus") else str(tmp_path / entry)]}, LANGS)
+
+
+def test_folder_gives_its_domains(tmp_path: Path) -> None:
+    for name in ("med.{lang}", "law.{lang}.zst", "it.{lang}.gz", ".law.{lang}"):
+        make(tmp_path, name)
+    (tmp_path / "README.md").write_text("other files do not matter")
+    entries = folder_entries(tmp_path, LANGS)
+    expected = {"it": "it.{lang}.gz", "law": "law.{lang}.zst", "med": "med.{lang}"}
+    assert entries == {name: [str(tmp_path / file)] for name, file in expected.items()}
+    assert list(entries) == sorted(entries)
+    assert len(check_entries(entries, LANGS)) == 6
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["law.en.gz"], r"law\.en\.gz: its other side law\.pl is missing"),
+        (["law.pl"], r"law\.pl: its other side law\.en is missing"),
+        (["law.en", "law.pl.gz"], r"law\.en and law\.pl\.gz are not compressed alike"),
+        (["law.en", "law.pl", "law.en.xz"], r"law\.en\.xz: there is also law\.en; remove one"),
+        (["a.b.en", "a.b.pl"], r"'a\.b' is no domain name"),
+        (["law.de"], r"holds no files named DOMAIN\.en and DOMAIN\.pl"),
+    ],
+)
+def test_unclear_folders_are_errors(tmp_path: Path, names: list[str], message: str) -> None:
+    for name in names:
+        (tmp_path / name).write_bytes(b"x\n")
+    with pytest.raises(InputError, match=message):
+        folder_entries(tmp_path, LANGS)
+
+
+def test_absent_folder_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere: not found; give a folder with DOMAIN\.en, DOMAIN\.pl"):
+        folder_entries(tmp_path / "nowhere", LANGS)

@@ -1,0 +1,188 @@
+"""Importing whole domains, in a program and by command: complete, counted, repeatable, or refused."""
+
+import pickle
+import subprocess
+import sys
+import tracemalloc
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import polib
+import pytest
+
+from fairseq_ext.corpora import import_corpora
+from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
+from fairseq_ext.corpora.compressed import open_binary
+from fairseq_ext.corpora.entries import folder_entries
+from fairseq_ext.corpora.import_corpora import import_domain, main
+from fairseq_ext.errors import InputError
+from tests.corpora.test_entries import make
+from tests.real_corpora import corpus
+from tests.small_corpus import read_tree
+
+LANGS = ("en", "pl")
+SCRIPT = Path(__file__).resolve().parents[2] / "data-prep" / "import_corpora.py"
+
+
+def import_law(folder: Path, *entries: str, on_bad_utf8: str = "fail") -> dict[str, int]:
+    folder.mkdir(exist_ok=True)
+    return import_domain(folder, "law", entries, LANGS, on_bad_utf8=on_bad_utf8, downloads=folder / "downloads")
+
+
+def test_entries_of_all_forms_follow_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["a.tsv", "x.po", "b.{lang}.gz", "x.mo", "c.zip", "d.tmx"]
+    out = tmp_path / "out"
+    tally = import_law(out, *(make(tmp_path, name) for name in names))
+    assert (out / "law.en").read_text() == "one\n" * 5
+    assert (out / "law.pl").read_text() == "jeden\n" * 5
+    # The second catalogue repeats the first; other repetitions are not judged here.
+    assert tally == {"lines": 6, "messages_repeated": 1}
+    assert set(read_tree(out)) == {"law.en", "law.pl", "law.index.json"}
+    assert capsys.readouterr().err == "law: 5 pairs (6 lines, 1 messages repeated)\n"
+
+
+def test_what_was_read_is_kept_or_counted(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_bytes(b"a\tb\nc\xff\td\n\t\ne\0\tf\n\tg\n")
+    tally = import_law(tmp_path / "out", str(tmp_path / "x.tsv"), on_bad_utf8="drop")
+    assert tally == {"lines": 5, "bad_utf8_dropped": 1, "control_characters": 1}
+    index = load_index(tmp_path / "out", "law")
+    assert index["pairs"] == tally["lines"] - tally["bad_utf8_dropped"]
+    # Empty sides stay, so that lines keep their numbers.
+    assert read_block(tmp_path / "out", "law", LANGS, 0) == [("a", "b"), ("", ""), ("e", "f"), ("", "g")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("x.tsv", b"a\t\n\tb\n", r"law: .*x\.tsv: in no line both sides have text"),
+        ("x.tsv", b"\0\tb\n", "in no line both sides have text"),
+        ("x.po", b'msgid "a"\nmsgstr ""\n', r"law: no finished 'pl' translation in .*x\.po"),
+    ],
+)
+def test_corpus_without_text_is_an_error(tmp_path: Path, name: str, text: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(text)
+    with pytest.raises(InputError, match=message):
+        import_law(tmp_path / "out", str(tmp_path / name))
+
+
+def test_every_text_must_give_pairs_but_not_every_catalogue(tmp_path: Path) -> None:
+    (tmp_path / "empty.po").write_text('msgid "a"\nmsgstr ""\n')
+    import_law(tmp_path / "out", make(tmp_path, "x.po"), str(tmp_path / "empty.po"))
+    (tmp_path / "empty.tsv").write_text("a\t\n")
+    with pytest.raises(InputError, match=r"empty\.tsv: in no line"):
+        import_law(tmp_path / "out", make(tmp_path, "x.tsv"), str(tmp_path / "empty.tsv"))
+
+
+def test_unknown_policy_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="on_bad_utf8: 'ignore' is unknown; choose one of fail, drop, replace"):
+        import_law(tmp_path, make(tmp_path, "x.tsv"), on_bad_utf8="ignore")
+
+
+def test_real_corpora_come_through(tmp_path: Path) -> None:
+    folder = corpus("parallel/en-pl")
+    entries = folder_entries(folder, LANGS)
+    for name in ("REL", "TALK"):
+        tally = import_domain(tmp_path, name, entries[name], LANGS, on_bad_utf8="fail", downloads=tmp_path)
+        index = load_index(tmp_path, name)
+        assert index["pairs"] == tally["lines"]
+        blocks = [read_block(tmp_path, name, LANGS, number) for number in range(num_blocks(index))]
+        for side, lang in enumerate(LANGS):
+            raw = (folder / f"{name}.{lang}").read_bytes().decode("utf-8").split("\n")
+            words = [pair[side].split() for block in blocks for pair in block]
+            assert len(words) == len(raw) - 1
+            changed = sum(line.split() != line_words for line, line_words in zip(raw, words, strict=False))
+            assert changed <= tally.get("control_characters", 0)
+
+
+def test_other_processes_can_import(tmp_path: Path) -> None:
+    entry = make(tmp_path, "x.tsv")
+    pickle.dumps(import_domain)
+    with ProcessPoolExecutor(1) as executor:
+        options = {"on_bad_utf8": "fail", "downloads": tmp_path}
+        assert executor.submit(import_domain, tmp_path, "law", [entry], LANGS, **options).result() == {"lines": 1}
+        assert executor.submit(read_block, tmp_path, "law", LANGS, 0).result() == [("one", "jeden")]
+
+
+def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
+    for lang in LANGS:
+        with open_binary(tmp_path / f"x.{lang}.gz", "wb") as file:
+            for _ in range(5):
+                file.write(b"word and word and more words in a sentence\n" * 20_000)
+    tracemalloc.start()
+    import_law(tmp_path / "out", str(tmp_path / "x.{lang}.gz"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 << 20, f"{peak} bytes for two files of 4 MB"
+
+
+@pytest.mark.parametrize("compress", ["none", "gz", "zst", "xz"])
+def test_command_writes_one_domain(tmp_path: Path, compress: str) -> None:
+    catalogue = polib.POFile()
+    catalogue.append(polib.POEntry(msgid="&Save", msgstr="&Zapisz"))
+    catalogue.save(str(tmp_path / "x.po"))
+    out = tmp_path / "out"
+    command = ["shop", str(tmp_path / "x.po"), "--target-lang", "pl", "--output", str(out), "--compress", compress]
+    main(command)
+    first = read_tree(out)
+    suffix = "" if compress == "none" else f".{compress}"
+    assert set(first) == {f"shop.en{suffix}", f"shop.pl{suffix}"}
+    for lang, text in zip(LANGS, ("Save\n", "Zapisz\n"), strict=True):
+        with open_binary(out / f"shop.{lang}{suffix}", "rb") as file:
+            assert file.read() == text.encode()
+    main(command)
+    assert read_tree(out) == first
+    assert folder_entries(out, LANGS) == {"shop": [str(out / f"shop.{{lang}}{suffix}")]}
+
+
+@pytest.mark.parametrize(("policy", "text"), [("drop", "ok\n"), ("replace", "\ufffd\nok\n")])
+def test_command_takes_a_policy(tmp_path: Path, policy: str, text: str) -> None:
+    (tmp_path / "x.tsv").write_bytes(b"\xff\tx\nok\tok\n")
+    main(["law", str(tmp_path / "x.tsv"), "--target-lang=pl", f"--output={tmp_path}", f"--on-bad-utf8={policy}"])
+    assert (tmp_path / "law.en").read_text(encoding="utf-8") == text
+    with pytest.raises(InputError, match="line 1: byte 1 is not UTF-8"):
+        main(["law", str(tmp_path / "x.tsv"), "--target-lang=pl", f"--output={tmp_path}"])
+    assert (tmp_path / "law.en").read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["law", "trytond", "--target-lang", "pl"], "law: 'trytond': not found; give two files"),
+        (["la.w", "a==1", "--target-lang", "pl"], "'la.w' is no domain name"),
+        (["law", "a==1", "--target-lang", "en"], "'en' is also the --source-lang"),
+        (["law", "law.{lang}", "--target-lang", "pl"], r"law\.(en|pl): would be overwritten"),
+    ],
+)
+def test_command_refuses_what_cannot_be_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    make(tmp_path, "law.{lang}")
+    before = read_tree(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=message):
+        main(arguments)
+    assert read_tree(tmp_path) == before
+
+
+def test_kill_between_the_sides_leaves_no_wrong_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, command = tmp_path / "out", ["--target-lang=pl", f"--output={tmp_path / 'out'}"]
+    main(["law", make(tmp_path, "x.tsv"), *command])
+    (tmp_path / "y.tsv").write_text("two\tdwa\n")
+
+    def die(*_: object) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    replace = import_corpora.os.replace
+    done: list[object] = []
+    monkeypatch.setattr(import_corpora.os, "replace", lambda *paths: die() if done else done.append(replace(*paths)))
+    with pytest.raises(KeyboardInterrupt):
+        main(["law", str(tmp_path / "y.tsv"), *command])
+    with pytest.raises(InputError, match="its other side law.pl is missing"):
+        folder_entries(out, LANGS)
+
+
+def test_command_explains_itself() -> None:
+    result = subprocess.run([sys.executable, str(SCRIPT), "--help"], capture_output=True, text=True, check=True)
+    assert "usage:" in result.stdout
+    assert "NAME.{lang}" in result.stdout

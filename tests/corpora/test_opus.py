@@ -1,0 +1,189 @@
+"""Fetching from OPUS, played by a server on this machine: what is kept is whole, what fails is one line."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from fairseq_ext.corpora.opus import check_opus, fetch_opus, is_opus
+from fairseq_ext.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+ENTRY, LANGS = "opus:Books/v1", ("pl", "en")
+KEPT = Path("OPUS-Books", "v1", "moses", "en-pl.txt.zip")
+
+
+def moses_zip() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("Books.en-pl.en", "one\n")
+        archive.writestr("Books.en-pl.pl", "jeden\n")
+    return buffer.getvalue()
+
+
+class Opus(ThreadingHTTPServer):
+    """Answers as OPUS's API and as the store of its files; the attributes make it misbehave."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.address = f"http://127.0.0.1:{self.server_port}"
+        self.asked: list[dict[str, list[str]]] = []
+        self.files_sent = 0
+        self.file = moses_zip()
+        self.sent_bytes = len(self.file)
+        self.promised: int | None = len(self.file)
+        self.file_status = self.api_status = 200
+        self.hang = threading.Event()
+        self.hang.set()
+        self.answer: Any = {"corpora": [self.corpus()]}
+
+    def corpus(self) -> dict[str, Any]:
+        return {
+            "alignment_pairs": 1, "corpus": "Books", "documents": "", "id": 1, "latest": "True",
+            "preprocessing": "moses", "size": 1, "source": "en", "source_tokens": 1, "target": "pl",
+            "target_tokens": 1, "url": f"{self.address}/OPUS-Books/v1/moses/en-pl.txt.zip", "version": "v1",
+        }  # fmt: skip
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Opus
+
+    def do_GET(self) -> None:  # noqa: N802
+        url = urlsplit(self.path)
+        if url.path == "/api":
+            self.server.asked.append(parse_qs(url.query))
+            body = self.server.answer if isinstance(self.server.answer, str) else json.dumps(self.server.answer)
+            self.send_response(self.server.api_status)
+            self.end_headers()
+            self.wfile.write(body.encode())
+            return
+        self.server.files_sent += 1
+        self.send_response(self.server.file_status)
+        if self.server.promised is not None:
+            self.send_header("Content-Length", str(self.server.promised))
+        self.end_headers()
+        self.wfile.write(self.server.file[: self.server.sent_bytes])
+        self.wfile.flush()
+        self.server.hang.wait(30)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def opus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opus]:
+    with Opus() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        monkeypatch.setenv("OPUS_API", f"{server.address}/api")
+        yield server
+        server.hang.set()
+        server.shutdown()
+        thread.join()
+
+
+def test_zip_is_fetched_once(opus: Opus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        assert fetch_opus([ENTRY], LANGS, tmp_path) == {ENTRY: tmp_path / KEPT}
+    assert (tmp_path / KEPT).read_bytes() == opus.file
+    assert [path.name for path in (tmp_path / KEPT).parent.iterdir()] == [KEPT.name]
+    expected = {"source": "en", "target": "pl", "corpus": "Books", "version": "v1", "preprocessing": "moses"}
+    assert opus.asked == [{key: [value] for key, value in expected.items()}]
+    assert opus.files_sent == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "fetching opus:Books/v1 (1 of 1)" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sent_bytes": 100}, "retrieval incomplete"),
+        ({"sent_bytes": 100, "promised": None}, "not a zip file"),
+        ({"sent_bytes": 0, "promised": 0}, "not a zip file|division"),
+        ({"file_status": 404}, "HTTP Error 404"),
+        ({"api_status": 404}, "HTTP Error 404"),
+        ({"api_status": 500}, "HTTP Error 500"),
+        ({"answer": "<html>maintenance</html>"}, "JSONDecodeError"),
+        ({"answer": {"error": "busy"}}, "KeyError: 'corpora'"),
+        ({"answer": []}, "TypeError"),
+        ({"answer": {"corpora": []}}, r"OPUS has no such corpora for pl and en in Moses format; .*opus_get -lc"),
+    ],
+)
+def test_failures_are_one_line_and_leave_nothing(
+    opus: Opus, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], message: str
+) -> None:
+    for name, value in changes.items():
+        setattr(opus, name, value)
+    with pytest.raises(InputError, match=f"^{ENTRY}: .*({message})") as caught:
+        fetch_opus([ENTRY], LANGS, tmp_path)
+    assert "\n" not in str(caught.value)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "Traceback" not in printed.err
+
+
+@pytest.mark.parametrize("url", ["file:///etc/hostname", "/etc/hostname", "ftp://127.0.0.1/x"])
+def test_only_the_web_is_fetched_from(opus: Opus, tmp_path: Path, url: str) -> None:
+    opus.answer = {"corpora": [opus.corpus() | {"url": url}]}
+    with pytest.raises(InputError, match="opus:Books/v1: "):
+        fetch_opus([ENTRY], LANGS, tmp_path)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_no_network_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPUS_API", "http://127.0.0.1:9/api")
+    with pytest.raises(InputError, match=r"opus:Books/v1: cannot be fetched \(.*refused.*\); check the network, or"):
+        fetch_opus([ENTRY], LANGS, tmp_path)
+
+
+def test_absent_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opustools", None)
+    with pytest.raises(InputError, match="opus:Books/v1: needs OpusTools: pip install"):
+        fetch_opus([ENTRY], LANGS, tmp_path)
+
+
+def test_killed_download_is_never_taken_for_whole(opus: Opus, tmp_path: Path) -> None:
+    opus.sent_bytes = 150
+    opus.hang.clear()
+    code = "import sys; from pathlib import Path; from fairseq_ext.corpora.opus import fetch_opus\n"
+    code += f"fetch_opus([{ENTRY!r}], {LANGS!r}, Path(sys.argv[1]))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=environment) as process:
+        while process.poll() is None:
+            # Whatever of it has reached the disk: the process waits for the rest now.
+            if opus.files_sent and any(path.is_file() for path in tmp_path.rglob("*")):
+                process.send_signal(signal.SIGKILL)
+            time.sleep(0.01)
+    assert process.returncode == -signal.SIGKILL
+    assert not (tmp_path / KEPT).exists()
+    opus.sent_bytes = len(opus.file)
+    opus.hang.set()
+    assert fetch_opus([ENTRY], LANGS, tmp_path)[ENTRY].read_bytes() == opus.file
+
+
+@pytest.mark.parametrize("entry", ["opus:Books", "opus:Books/", "opus:Books/latest", "opus:", "opus:../x/v1"])
+def test_version_is_required(entry: str) -> None:
+    assert is_opus(entry)
+    with pytest.raises(InputError, match="name corpus and version, as in opus:.*; which one it is now says: opus_get"):
+        check_opus(entry)
+
+
+def test_other_entries_are_not_for_opus() -> None:
+    assert check_opus("opus:ELRC-1077-EUIPO_law/v1") == ("ELRC-1077-EUIPO_law", "v1")
+    assert not any(map(is_opus, ("Books/v1", "./opus:x", "opustools==1.9.0")))

@@ -1,0 +1,142 @@
+"""Cleaning: every pair is accounted for, and who cleans which block makes no difference."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.corpora.blocks import BLOCK_PAIRS
+from fairseq_ext.corpora.import_corpora import import_domain
+from fairseq_ext.corpora.text_files import read_lines
+from fairseq_ext.errors import InputError
+from fairseq_ext.filtering.clean import REJECTED_COLUMNS, REPEATED, Cleaning, clean_corpora
+from fairseq_ext.filtering.filters import Empty, Length, LengthRatio
+from fairseq_ext.filtering.normalise import Normalise
+from fairseq_ext.pipeline.steps import hash_path
+from fairseq_ext.pipeline.tasks import Engine
+from tests.cluster import dask_cluster
+
+LANGS = ("en", "pl")
+FILTERS = {"empty": Empty(), "length": Length(max_words=5), "length_ratio": LengthRatio()}
+CLEANING = Cleaning(FILTERS, Normalise(), deduplicate="pair", write_rejected=True)
+HERE = Engine(workers=1)
+
+
+def _import(folder: Path, **domains: list[tuple[str, str]]) -> Path:
+    """Import domains of the pairs given."""
+    (folder / "raw").mkdir(parents=True)
+    for name, pairs in domains.items():
+        for side, lang in enumerate(LANGS):
+            text = "".join(f"{pair[side]}\n" for pair in pairs)
+            (folder / "raw" / f"{name}.{lang}").write_text(text, encoding="utf-8")
+        pattern = f"{folder / 'raw' / name}.{{lang}}"
+        (folder / "corpora").mkdir(exist_ok=True)
+        import_domain(folder / "corpora", name, [pattern], LANGS, on_bad_utf8="fail", downloads=folder)
+    return folder / "corpora"
+
+
+def _clean(corpora: Path, output: Path, engine: Engine = HERE, cleaning: Cleaning = CLEANING) -> Mapping[str, Any]:
+    output.mkdir()
+    names = sorted(path.stem for path in corpora.glob("*.en"))
+    clean_corpora(output, corpora, names, LANGS, cleaning, engine)
+    report: Mapping[str, Any] = json.loads((output / "report.json").read_text(encoding="utf-8"))
+    return report["domains"]
+
+
+def _rejected(output: Path, name: str) -> list[list[str]]:
+    with gzip.open(output / "rejected" / f"{name}.tsv.gz", "rt", encoding="utf-8") as file:
+        header, *rows = [line.rstrip("\n").split("\t") for line in file]
+    assert tuple(header) == REJECTED_COLUMNS
+    return rows
+
+
+PAIRS = [
+    ("A dog .", "Pies ."),  # 1
+    ("", "Nic"),
+    ("one two three four five six", "raz dwa trzy cztery pięć"),
+    ("A  DOG .", "pies ."),  # repeats 1
+    ("A cat « sat »", "Kot siedział"),  # 5
+]
+
+
+def test_every_pair_is_kept_or_rejected_with_a_reason(tmp_path: Path) -> None:
+    report = _clean(_import(tmp_path, A=PAIRS), tmp_path / "clean")["A"]
+    assert read_lines(tmp_path / "clean" / "A.en") == ["A dog .", 'A cat " sat "']
+    assert read_lines(tmp_path / "clean" / "A.pl") == ["Pies .", "Kot siedział"]
+    rows = _rejected(tmp_path / "clean", "A")
+    assert [row[:2] for row in rows] == [["2", "empty"], ["3", "length"], ["4", REPEATED]]
+    assert rows[0][3:] == ["", "Nic"]
+    assert rows[2][3:] == ["A DOG .", "pies ."]
+    assert report["pairs"] == 5
+    assert report["kept"] == 2
+    assert report["rejected"] == {"empty": 1, "length": 1, "length_ratio": 0, REPEATED: 1}
+    assert report["changed_by_normalisation"] == 1
+    assert sum(report["words_before"]["en"]) == 5
+    assert sum(report["words_after"]["en"]) == 2
+    assert [sample["line"] for sample in report["samples"]["length"]] == [3]
+
+
+def test_only_repetitions_of_the_same_domain_go(tmp_path: Path) -> None:
+    _clean(_import(tmp_path, A=PAIRS[:1] * 3, B=PAIRS[:1]), tmp_path / "clean")
+    assert read_lines(tmp_path / "clean" / "A.en") == read_lines(tmp_path / "clean" / "B.en") == ["A dog ."]
+
+
+def test_nothing_but_empty_pairs_goes_unasked(tmp_path: Path) -> None:
+    cleaning = Cleaning({"empty": Empty()})
+    _clean(_import(tmp_path, A=PAIRS), tmp_path / "clean", cleaning=cleaning)
+    assert read_lines(tmp_path / "clean" / "A.en") == [" ".join(en.split()) for en, _ in PAIRS if en]
+    assert not (tmp_path / "clean" / "rejected").exists()
+
+
+def test_domain_without_pairs_left_is_an_error_with_counts(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"A: no pair of 1 passed \(length 1\); loosen clean.filters"):
+        _clean(_import(tmp_path, A=PAIRS[2:3]), tmp_path / "clean")
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two domains of several blocks, with repetitions from block to block and bad pairs at the blocks' edges."""
+
+    def pair(number: int) -> tuple[str, str]:
+        words = 9 if number % BLOCK_PAIRS in (0, BLOCK_PAIRS - 1) else 2 + number % 3
+        return f"{number % 15000} " + "a " * words, f"{number % 15000} " + "b " * words
+
+    pairs = [pair(number) for number in range(2 * BLOCK_PAIRS + 500)]
+    return _import(tmp_path_factory.mktemp("large"), A=pairs, B=pairs[: BLOCK_PAIRS + 1])
+
+
+@pytest.fixture(scope="module")
+def cleaned(large: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("cleaned") / "clean"
+    report = _clean(large, output)
+    # A repetition far away has been found, and one of the kept pairs is in the last block.
+    assert report["A"]["rejected"][REPEATED] > BLOCK_PAIRS
+    assert report["A"]["pairs"] == 2 * BLOCK_PAIRS + 500
+    assert report["A"]["kept"] + sum(report["A"]["rejected"].values()) == report["A"]["pairs"]
+    return output
+
+
+def test_number_of_workers_does_not_matter(large: Path, cleaned: Path, tmp_path: Path) -> None:
+    _clean(large, tmp_path / "clean", Engine(workers=2))
+    assert hash_path(tmp_path / "clean") == hash_path(cleaned)
+
+
+def test_two_hosts_write_the_same_bytes_as_one(large: Path, cleaned: Path, tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="needs requirements-cluster.txt")
+    with dask_cluster(tmp_path) as scheduler:
+        _clean(large, tmp_path / "clean", Engine(scheduler=str(scheduler)))
+    assert hash_path(tmp_path / "clean") == hash_path(cleaned)
+
+
+def test_rejected_lines_name_the_raw_text(large: Path, cleaned: Path) -> None:
+    raw = (large / "A.en").read_text().splitlines()
+    rows = _rejected(cleaned, "A")
+    assert [int(row[0]) for row in rows] == sorted(int(row[0]) for row in rows)
+    assert all(" ".join(raw[int(row[0]) - 1].split()) == row[3] for row in rows)
+    kept = set(range(1, len(raw) + 1)) - {int(row[0]) for row in rows}
+    assert [raw[line - 1] for line in sorted(kept)] == read_lines(cleaned / "A.en")

@@ -1,0 +1,190 @@
+"""The language filter decides as the packages do whose models it evaluates, and what it loses is known."""
+
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairseq_ext.corpora.text_files import Pair, read_lines, read_parallel
+from fairseq_ext.errors import InputError
+from fairseq_ext.filtering.batch import Batch
+from fairseq_ext.filtering.language_id import DISTRACTORS, LanguageId, detected_language, load_classifier
+from tests.corpora import corpus
+
+BACKENDS = ("langid", "py3langid")
+ENGLISH = "The committee will meet again on Thursday to discuss the budget."
+POLISH = "Komisja zbierze się ponownie w czwartek, aby omówić budżet."
+CZECH = "Výbor se znovu sejde ve čtvrtek, aby projednal rozpočet."
+ODD_TEXTS = [
+    "",
+    "a",
+    "ż",
+    "12345",
+    "ZAŻÓŁĆ GĘŚLĄ JAŹŃ",
+    "THE QUICK BROWN FOX",
+    "Это предложение написано по-русски.",
+    "日本語のテキストです",
+    "هذا نص عربي",
+    "😀",
+    "e\u0301te\u0301 a\u0300 la plage",
+    ENGLISH,
+    POLISH,
+]
+
+
+@cache
+def package(backend: str) -> Any:
+    """The package's own classifier over all the languages it knows."""
+    if backend == "langid":
+        from langid import langid
+
+        return langid.LanguageIdentifier.from_modelstring(langid.model, norm_probs=True)
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+def assert_same_as_package(backend: str, langs: tuple[str, ...], texts: list[str]) -> None:
+    classifier, reference = load_classifier(backend, langs), package(backend)
+    reference.set_languages(langs)
+    probabilities = classifier.probabilities(texts)
+    expected = [reference.classify(text) for text in texts]
+    assert [classifier.langs[best] for best in probabilities.argmax(axis=1)] == [lang for lang, _ in expected]
+    np.testing.assert_allclose(probabilities.max(axis=1), [value for _, value in expected], atol=1e-5)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("lang", ["en", "pl"])
+def test_real_text_is_classified_as_by_the_package(backend: str, lang: str) -> None:
+    folder = corpus("parallel")
+    paths = sorted(folder.glob(f"*en-pl/*.{lang}"))
+    assert len(paths) == 7
+    assert_same_as_package(backend, DISTRACTORS, [line for path in paths for line in read_lines(path)[:200]])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_odd_text_is_classified_as_by_the_package(backend: str) -> None:
+    assert_same_as_package(backend, DISTRACTORS, ODD_TEXTS)
+
+
+def test_two_models_of_a_language_count_together() -> None:
+    reference = package("py3langid")
+    reference.set_languages(None)
+    every_language = tuple(reference.nb_classes)
+    assert every_language.count("sr") == 2
+    langs = tuple(sorted(set(every_language)))
+    assert_same_as_package("py3langid", langs, [*ODD_TEXTS, "Ово је реченица.", "Ovo je rečenica."])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_megabyte_in_one_line_is_classified_as_by_the_package(backend: str) -> None:
+    long = " ".join([ENGLISH, POLISH, CZECH] * 6000)
+    assert len(long) > 1 << 20
+    assert_same_as_package(backend, DISTRACTORS, [ENGLISH, long, POLISH])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_neighbours_do_not_matter(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    classifier = load_classifier(backend, DISTRACTORS)
+    together = classifier.probabilities(ODD_TEXTS)
+    for row, text in enumerate(ODD_TEXTS):
+        assert np.array_equal(classifier.probabilities([text])[0], together[row])
+    monkeypatch.setattr("fairseq_ext.filtering.language_id._CHUNK_BYTES", 7)
+    assert np.array_equal(classifier.probabilities(ODD_TEXTS), together)
+    assert classifier.probabilities([]).shape == (0, len(DISTRACTORS))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_foreign_sides_are_dropped_and_named(backend: str) -> None:
+    pairs = [
+        Pair(ENGLISH, POLISH),
+        Pair(ENGLISH, ENGLISH),
+        Pair(CZECH, POLISH),
+        Pair(POLISH, ENGLISH),
+        Pair("OK", "OK"),
+        Pair("Yes, of course", "ОК, Windows"),
+    ]
+    reasons = LanguageId(backend=backend).reasons(Batch(pairs, ("en", "pl")))
+    assert [reason and detected_language(reason) for reason in reasons] == [
+        None,
+        ("target", "en"),
+        ("source", "cs"),
+        ("source", "pl"),
+        None,
+        None,
+    ]
+    assert reasons[1] == "target is en (1.00), not pl (0.00)"
+
+
+def test_options_move_the_limits() -> None:
+    def reason(text: str, **options: Any) -> str | None:
+        return LanguageId(**options).reasons(Batch([Pair(text, POLISH)], ("en", "pl")))[0]
+
+    short = "Das Haus"
+    assert reason(short) is None
+    assert reason(short, min_characters=len(short) + 1, min_probability=1.0) is None
+    assert detected_language(str(reason(short, min_characters=len(short), min_probability=1.0))) == ("source", "de")
+    assert detected_language(str(reason(CZECH, distractors=["cs"]))) == ("source", "cs")
+    assert detected_language(str(reason(CZECH, distractors=["en", "pl"]))) == ("source", "pl")
+    # However little is asked for, the likeliest language is never dropped.
+    assert reason(ENGLISH, min_probability=1.0) is None
+
+
+def test_regional_codes_mean_their_language() -> None:
+    pairs = [Pair("O comitê se reunirá novamente na quinta-feira.", ENGLISH)]
+    assert LanguageId().reasons(Batch(pairs, ("pt_BR", "en-GB"))) == [None]
+    assert LanguageId().reasons(Batch(pairs, ("es", "en")))[0] is not None
+
+
+def test_reasons_of_other_filters_name_no_language() -> None:
+    assert detected_language("112 source words") is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backend": "fasttext"}, "backend: 'fasttext' is unknown; choose one of langid, py3langid"),
+        ({"min_probability": 0.0}, r"min_probability: 0\.0 is no probability"),
+        ({"min_probability": 1.5}, r"min_probability: 1\.5 is no probability"),
+        ({"min_characters": -1}, "min_characters: -1 is negative"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        LanguageId(**options)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_unknown_languages_are_named_even_without_pairs(backend: str) -> None:
+    with pytest.raises(InputError, match=rf"{backend} does not know the language 'tlh'; it knows .*en, .*, zu"):
+        LanguageId(backend=backend).reasons(Batch([], ("en", "tlh")))
+
+
+def test_unknown_distractors_are_named() -> None:
+    with pytest.raises(InputError, match="py3langid does not know the language 'tlh'"):
+        LanguageId(distractors=["de", "tlh"]).reasons(Batch([], ("en", "pl")))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_missing_package_is_named(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, f"{backend}.langid", None)
+    monkeypatch.delattr(f"{backend}.langid", raising=False)
+    with pytest.raises(InputError, match=f"the package {backend} is missing: pip install"):
+        load_classifier(backend, ("da", "fi"))
+
+
+@pytest.mark.parametrize(
+    ("name", "most_lost", "least_found"),
+    [("IT", 0.002, 0.75), ("LAW", 0.002, 0.75), ("MED", 0.003, 0.7), ("SUB", 0.0001, 0.97), ("TALK", 0.0001, 0.99)],
+)
+def test_good_text_stays_and_swapped_text_goes(name: str, most_lost: float, least_found: float) -> None:
+    folder = corpus("parallel/en-pl")
+    pairs = read_parallel(folder / f"{name}.en", folder / f"{name}.pl")[:12_000]
+    long_enough = [pair for pair in pairs if min(map(len, pair)) >= 10]
+    lost = LanguageId().reasons(Batch(pairs, ("en", "pl")))
+    swapped = LanguageId().reasons(Batch(long_enough, ("pl", "en")))
+    assert np.mean([reason is not None for reason in lost]) <= most_lost
+    assert np.mean([reason is not None for reason in swapped]) >= least_found

@@ -1,0 +1,74 @@
+"""Data preparation killed at random moments: the next run ends with the bytes of an undisturbed one."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.pipeline.steps import RECORD, hash_path
+from tests.real_corpora import corpus
+
+ROOT = Path(__file__).parents[2]
+KILLS = int(os.environ.get("KILLS", "5"))
+LAST = os.environ.get("KILLS_UP_TO", "encoded")
+CONFIG = """
+work_dir: {work_dir}
+source_lang: en
+target_lang: pl
+corpora: {{folder: {folder}}}
+clean:
+  normalise: {{}}
+  filters:
+    {{length: , length_ratio: , long_words: , characters: , identical: , agreement: , language: ,
+    dictionary: {{sentences: 10000}}}}
+  deduplicate: pair
+  write_rejected: true
+split: {{valid: 100, test: 100}}
+subwords: {{vocab_size: 2000, max_sentences: 10000}}
+"""
+
+
+def _command(folder: Path) -> list[str]:
+    config = folder / "config.yaml"
+    config.write_text(CONFIG.format(work_dir=folder / "run", folder=corpus("parallel/en-pl")))
+    return [sys.executable, str(ROOT / "data-prep" / "prepare.py"), str(config), "--workers", "2", "--to", LAST]
+
+
+def _steps(folder: Path) -> dict[str, str]:
+    return {path.parent.name: hash_path(path.parent) for path in sorted((folder / "run").glob(f"*/{RECORD}"))}
+
+
+def _run(command: list[str]) -> None:
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.slow
+def test_a_killed_run_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    start = time.monotonic()
+    _run(_command(tmp_path / "whole"))
+    duration = time.monotonic() - start
+    expected = _steps(tmp_path / "whole")
+    assert {"corpora", "dictionary", "clean", "splits"} <= expected.keys()
+    generator = random.Random(11)
+    for number in range(KILLS):
+        folder = tmp_path / f"killed{number}"
+        folder.mkdir()
+        process = subprocess.Popen(_command(folder), stderr=subprocess.DEVNULL, start_new_session=True)
+        delay = generator.uniform(0, duration)
+        time.sleep(delay)
+        # The parent alone, as the kernel does when memory is short; its workers have to notice.
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        print(f"killed after {delay:.1f} s, finished: {', '.join(_steps(folder)) or 'nothing'}")
+        _run(_command(folder))
+        assert _steps(folder) == expected
+        assert not list((folder / "run").glob("*.partial")), "something half-written is left"

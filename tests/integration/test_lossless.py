@@ -1,0 +1,135 @@
+"""Ways in which filtering programs lose text without a word, with a good exit status; none of them works here.
+
+OpusFilter 3.3.1 was seen doing all of these: it cuts the longer of two files, takes half-written output for
+finished, ends well although a worker died or failed, and slips a side by a line at a lone carriage return.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fairseq_ext.pipeline.steps import hash_path
+
+ROOT = Path(__file__).parents[2]
+NUM_PAIRS = 60_000  # three blocks
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One domain of pairs that say their number on both sides, some of them with a lone carriage return inside."""
+    folder = tmp_path_factory.mktemp("text")
+    generator = random.Random(3)
+    breaks = {number: "\r" if generator.random() < 0.001 else " " for number in range(NUM_PAIRS)}
+    for lang, word in (("en", "dog"), ("pl", "pies")):
+        lines = (f"{number}{breaks[number]}{word} {word}\n" for number in range(NUM_PAIRS))
+        (folder / f"A.{lang}").write_text("".join(lines), encoding="utf-8", newline="")
+    return folder
+
+
+def _command(folder: Path, text: Path, workers: int = 2, **filters: dict) -> list[str]:
+    folder.mkdir(exist_ok=True)
+    config = {
+        "work_dir": str(folder / "work"),
+        "source_lang": "en",
+        "target_lang": "pl",
+        "corpora": {"folder": str(text)},
+        "clean": {"filters": {"length": {}, **filters}, "deduplicate": "pair"},
+    }
+    (folder / "c.yaml").write_text(yaml.safe_dump(config))
+    script = ROOT / "data-prep" / "prepare.py"
+    return [sys.executable, str(script), str(folder / "c.yaml"), "--to", "clean", "--workers", str(workers)]
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(text: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    result = _run(_command(folder, text))
+    assert result.returncode == 0, result.stderr
+    sides = [(folder / "work" / "clean" / f"A.{lang}").read_text().split("\n") for lang in ("en", "pl")]
+    # Every pair is there and still a pair, also those with a carriage return.
+    assert len(sides[0]) == NUM_PAIRS + 1
+    assert [line.replace("dog", "pies") for line in sides[0]] == sides[1]
+    return hash_path(folder / "work" / "clean")
+
+
+def test_unequal_files_are_refused_and_not_cut(text: Path, tmp_path: Path) -> None:
+    for lang, size in (("en", 1000), ("pl", 700)):
+        lines = (text / f"A.{lang}").read_bytes().split(b"\n")[:size]
+        (tmp_path / f"A.{lang}").write_bytes(b"\n".join(lines) + b"\n")
+    result = _run(_command(tmp_path / "run", tmp_path))
+    assert result.returncode == 1
+    error = result.stderr.splitlines()[-1]
+    assert "A.en, line 701" in error
+    assert "A.pl" in error
+    assert not (tmp_path / "run" / "work" / "clean").exists()
+
+
+def test_half_written_output_is_not_taken_for_finished(text: Path, undisturbed: str, tmp_path: Path) -> None:
+    command = _command(tmp_path, text)
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        blocks = tmp_path / "work" / "clean.partial" / "blocks"
+        while not list(blocks.glob("0*")):
+            assert process.poll() is None, "ended before it could be killed"
+            time.sleep(0.002)
+        process.kill()
+    assert not (tmp_path / "work" / "clean").exists()
+    result = _run(command)
+    assert result.returncode == 0
+    assert "continuing an interrupted run" in result.stderr
+    assert hash_path(tmp_path / "work" / "clean") == undisturbed
+
+
+def test_dead_worker_ends_the_run_and_its_share_is_done_again(text: Path, undisturbed: str, tmp_path: Path) -> None:
+    command = _command(tmp_path, text)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        os.kill(_wait_for_worker(process, tmp_path / "work" / "clean.partial" / "blocks"), signal.SIGKILL)
+        _, errors = process.communicate()
+    assert process.returncode == 1
+    assert "a worker process died" in errors.splitlines()[-1]
+    assert not (tmp_path / "work" / "clean").exists()
+    assert _run(command).returncode == 0
+    assert hash_path(tmp_path / "work" / "clean") == undisturbed
+
+
+def test_failing_worker_ends_the_run(text: Path, tmp_path: Path) -> None:
+    result = _run(_command(tmp_path, text, dictionary={"word_list": str(_bad_word_list(tmp_path / "words.tsv"))}))
+    assert result.returncode == 1
+    assert "words.tsv, line 2" in result.stderr.splitlines()[-1]
+    assert not (tmp_path / "work" / "clean").exists()
+
+
+def test_full_disk_is_one_line_and_the_next_run_goes_on(text: Path, undisturbed: str, tmp_path: Path) -> None:
+    command = _command(tmp_path, text, workers=1)
+    # No file may grow over 200 KB: what a full disk does, without filling one.
+    result = _run(["bash", "-c", 'ulimit -f 200; exec "$@"', "bash", *command])
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert "File too large" in result.stderr.splitlines()[-1]
+    assert _run(command).returncode == 0
+    assert hash_path(tmp_path / "work" / "clean") == undisturbed
+
+
+def _bad_word_list(path: Path) -> Path:
+    path.write_text("dog\tpies\ndog\n")
+    return path
+
+
+def _wait_for_worker(process: subprocess.Popen[str], blocks: Path) -> int:
+    """The number of a worker that has started a block."""
+    while not (partial := list(blocks.glob(".0*"))):
+        assert process.poll() is None, "ended before a worker could be killed"
+        time.sleep(0.001)
+    return int(partial[0].name.rsplit(".", 1)[1])

@@ -1,0 +1,160 @@
+"""Tasks: every one is done exactly once, by whoever, and a dead or refusing worker is noticed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.pipeline.tasks import Engine, run_tasks, task_output
+from tests.cluster import dask_cluster
+
+ONE, TWO = Engine(workers=1), Engine(workers=2)
+
+
+@dataclass(frozen=True)
+class Square:
+    """Writes its number's square, and returns its process's number."""
+
+    slow: bool = False
+
+    def __call__(self, index: int, output: Path) -> int:
+        time.sleep(0.2 * self.slow)
+        (output / "square").write_text(str(index * index))
+        return os.getpid()
+
+
+@dataclass(frozen=True)
+class DieOnce:
+    """The task with this number is killed the first time it runs."""
+
+    mark: Path
+    index: int = 2
+
+    def __call__(self, index: int, output: Path) -> None:
+        (output / "half").write_text("half")
+        if index == self.index and not self.mark.exists():
+            self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        (output / "whole").write_text("whole")
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """Refuses one number."""
+
+    error: BaseException
+
+    def __call__(self, index: int, output: Path) -> None:
+        if index == 1:
+            raise self.error
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Tells its process's number and waits."""
+
+    def __call__(self, index: int, output: Path) -> None:
+        (output.parents[1] / f"pid{index}").write_text(str(os.getpid()))
+        time.sleep(60)
+
+
+def _squares(folder: Path, count: int) -> list[str]:
+    return [(task_output(folder, index) / "square").read_text() for index in range(count)]
+
+
+@pytest.mark.parametrize("engine", [ONE, TWO], ids=["one", "two"])
+def test_every_task_runs_and_none_twice(engine: Engine, tmp_path: Path) -> None:
+    processes = run_tasks(Square(), tmp_path / "job", 5, engine, "squares")
+    assert _squares(tmp_path / "job", 5) == ["0", "1", "4", "9", "16"]
+    assert len(processes) == 5
+    assert (os.getpid() in processes) == (engine is ONE)
+    assert run_tasks(Square(), tmp_path / "job", 5, engine, "squares") == []
+    assert len(run_tasks(Square(), tmp_path / "job", 7, engine, "squares")) == 2
+
+
+def test_killed_worker_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
+    task = DieOnce(tmp_path / "died")
+    with pytest.raises(InputError, match="a worker process died.*run the same command again"):
+        run_tasks(task, tmp_path / "job", 6, TWO, "dying")
+    assert not task_output(tmp_path / "job", 2).exists()
+    run_tasks(task, tmp_path / "job", 6, TWO, "dying")
+    for index in range(6):
+        assert sorted(path.name for path in task_output(tmp_path / "job", index).iterdir()) == ["half", "whole"]
+
+
+@pytest.mark.parametrize("engine", [ONE, TWO], ids=["one", "two"])
+@pytest.mark.parametrize("error", [InputError("file.txt, line 3: bad"), OSError(28, "No space left on device")])
+def test_errors_of_tasks_arrive_as_one_line(engine: Engine, error: BaseException, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="line 3: bad|No space left on device.*run the same command again"):
+        run_tasks(Refuse(error), tmp_path / "job", 3, engine, "refusing")
+    assert not task_output(tmp_path / "job", 1).exists()
+
+
+def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path\nfrom fairseq_ext.pipeline.tasks import Engine, run_tasks\n"
+        "from tests.pipeline.test_tasks import Wait\n"
+        f"if __name__ == '__main__': run_tasks(Wait(), Path({str(tmp_path)!r}) / 'job', 2, Engine(2), 'waiting')\n"
+    )
+    script = tmp_path / "parent.py"
+    script.write_text(code)
+    root = Path(__file__).parents[2]
+    parent = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": str(root)})
+    try:
+        workers = [_wait_for(tmp_path / f"pid{index}") for index in range(2)]
+    finally:
+        parent.kill()
+        parent.wait()
+    deadline = time.monotonic() + 10
+    while any(_is_running(worker) for worker in workers):
+        assert time.monotonic() < deadline, "a worker is still running"
+        time.sleep(0.05)
+
+
+def _wait_for(path: Path) -> int:
+    deadline = time.monotonic() + 30
+    while not (path.exists() and path.read_text()):
+        assert time.monotonic() < deadline, f"{path.name} was not written"
+        time.sleep(0.05)
+    return int(path.read_text())
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    # A zombie that nobody waits for still has its number.
+    return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
+
+
+def test_two_hosts_share_the_work(tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="needs requirements-cluster.txt")
+    with dask_cluster(tmp_path) as scheduler:
+        engine = Engine(scheduler=str(scheduler))
+        processes = run_tasks(Square(slow=True), tmp_path / "job", 12, engine, "squares")
+        assert _squares(tmp_path / "job", 12) == [str(index * index) for index in range(12)]
+        assert len(set(processes)) == 2
+        assert os.getpid() not in processes
+        with pytest.raises(InputError, match="line 3: bad"):
+            run_tasks(Refuse(InputError("file.txt, line 3: bad")), tmp_path / "refused", 3, engine, "refusing")
+        # The refusal has not ended the workers.
+        assert len(run_tasks(Square(), tmp_path / "more", 3, engine, "squares")) == 3
+
+
+def test_scheduler_that_is_not_there_is_named(tmp_path: Path) -> None:
+    dask = pytest.importorskip("dask", reason="needs requirements-cluster.txt")
+    engine = Engine(scheduler="tcp://127.0.0.1:1")
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        pytest.raises(InputError, match="--scheduler tcp://127.0.0.1:1: no Dask scheduler answers"),
+    ):
+        run_tasks(Square(), tmp_path / "job", 3, engine, "squares")
