@@ -8,4 +8,6 @@ cd "$root"
 "$python" -m ruff check .
 "$python" -m ruff format --check .
 "$python" -m mypy
-exec "$python" -m pytest "$@"
+# Two processes, and in each one thread: trainings would otherwise wait for each other.
+export OMP_NUM_THREADS=1
+exec "$python" -m pytest -n 2 --dist loadfile "$@"

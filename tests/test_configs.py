@@ -1,4 +1,4 @@
-"""Every experiment file in configs/ is one: its systems and outputs parse through fairseq's own parsers."""
+"""Every file in configs/ is an experiment: its systems and outputs parse through fairseq's own parsers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from fairseq_ext.pipeline.translation import output_of, outputs_of
 from tests import toy
 
 CONFIGS = sorted((Path(__file__).resolve().parents[1] / "configs").glob("*.yaml"))
+# data.yaml trains nothing; tests/test_docs.py looks at it.
+TRAINING = [path for path in CONFIGS if path.name != "data.yaml"]
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.name)
 def test_systems_parse(path: Path) -> None:
     config = load_config(path)
     systems = systems_of(config)
@@ -28,7 +30,7 @@ def test_systems_parse(path: Path) -> None:
         assert system.uses_teacher == parsed.criterion.endswith("kd_gate")
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.name)
 def test_outputs_parse(path: Path) -> None:
     config = load_config(path)
     for name in outputs_of(config):

@@ -177,7 +177,6 @@ def _check_numbers(values: Mapping[str, Any], where: str) -> None:
 def _clean(value: Any, where: str) -> Cleaning:
     entries = dict(as_mapping(value, where))
     given = as_mapping(entries.pop("filters", None) or {}, f"{where}: filters")
-    normalise = entries.pop("normalise", None)
     for name in given:
         _check_choice(name, tuple(FILTERS), f"{where}: filters")
     # Pairs without text on a side are no pairs, whatever else is kept.
@@ -187,8 +186,9 @@ def _clean(value: Any, where: str) -> Cleaning:
         for name, kind in FILTERS.items()
         if name in chosen
     }
-    if normalise is not None:
-        normalise = _options(Normalise, normalise, f"{where}: normalise")
+    normalise = None
+    if "normalise" in entries:
+        normalise = _options(Normalise, entries.pop("normalise"), f"{where}: normalise")
     clean: Cleaning = read_section(Cleaning, entries, where, given={"filters": filters, "normalise": normalise})
     if clean.deduplicate is not None:
         _check_choice(clean.deduplicate, DEDUPLICATE, f"{where}: deduplicate")

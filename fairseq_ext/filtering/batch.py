@@ -19,7 +19,7 @@ class Batch:
     """N pairs in the corpus's order.
 
     Args:
-        pairs: N sentences and their translations, white space collapsed; none is empty on both sides.
+        pairs: N sentences and their translations, white space collapsed.
         langs: source and target language.
     """
 

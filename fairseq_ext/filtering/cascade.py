@@ -59,10 +59,8 @@ def check_filters(filters: Mapping[str, Filter], langs: tuple[str, str]) -> None
     Raises:
         InputError: if a filter cannot judge these languages, or a package that it needs is missing.
     """
-    for name, criterion in filters.items():
-        # The dictionary of a corpus is not learned yet, and a given one is read when it is needed.
-        if name != "dictionary":
-            criterion.reasons(Batch([], langs))
+    for criterion in filters.values():
+        criterion.reasons(Batch([], langs))
 
 
 def run_cascade(filters: Mapping[str, Filter], batch: Batch) -> Outcome:

@@ -20,6 +20,7 @@ from scipy.sparse import csr_array, vstack
 from fairseq_ext.corpora.text_files import Pair, read_lines, write_lines
 from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.batch import Batch, Reasons
+from fairseq_ext.filtering.writing_systems import has_spaces
 
 # Words are compared by their first six letters, which brings most inflected forms together.
 _STEM = re.compile(r"(\w{1,6})\w*")
@@ -45,7 +46,7 @@ class Dictionary:
     """Drops pairs of which too few words have a translation on the other side.
 
     Counted are the different words of both sides that the list knows, a word being a run of letters and digits,
-    case folded, of which the first six count. So a text without spaces between words always passes.
+    case folded, of which the first six count. It is of no use for languages without spaces between words.
 
     With the defaults, a list learned from nine tenths of six English-Polish corpora drops 0.3 to 2 % of the other
     tenths' pairs, among them the misaligned ones, and 75 to 91 % of these with another translation of the same
@@ -75,9 +76,14 @@ class Dictionary:
         """See :data:`~fairseq_ext.filtering.batch.Reasons`.
 
         Raises:
-            InputError: if the list cannot be read, or there is none.
+            InputError: if a language does not separate its words, or the list cannot be read, or there is none.
         """
+        for lang in batch.langs:
+            if not has_spaces(lang):
+                raise InputError(f"dictionary: {lang} has no spaces between words; leave this filter out")
         if self.word_list is None:
+            if not batch.pairs:
+                return []  # it is still to be learned
             raise InputError("dictionary: word_list: none is given and none was learned")
         translations = load_dictionary(self.word_list)
         targets = _known_targets(self.word_list)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.filtering.batch import Batch
-from fairseq_ext.filtering.cascade import run_cascade
+from fairseq_ext.filtering.cascade import Filter, run_cascade
 from fairseq_ext.filtering.clean import Cleaning, normalise_pairs
 from fairseq_ext.filtering.dictionary import Dictionary, learn_dictionary
 
@@ -31,7 +33,7 @@ def learn_from_corpora(
     """
     dictionary = cleaning.filters["dictionary"]
     assert isinstance(dictionary, Dictionary)
-    filters = {name: item for name, item in cleaning.filters.items() if name not in _NOT_BEFORE}
+    filters = _filters_before(cleaning)
     indices = {name: load_index(corpora, name) for name in domains}
     # Every so many pairs, so that no domain and no part of one is left out.
     stride = max(1, -(-sum(index["pairs"] for index in indices.values()) // dictionary.sentences))
@@ -42,3 +44,15 @@ def learn_from_corpora(
             kept = run_cascade(filters, Batch(pairs, langs)).kept
             chosen += [pairs[row] for row in kept.tolist()]
     learn_dictionary(chosen, folder / DICTIONARY_FILE)
+
+
+def learning_options(cleaning: Cleaning) -> dict[str, Any]:
+    """What of the cleaning the learned word translations depend on, as JSON can hold it."""
+    dictionary = cleaning.filters["dictionary"]
+    assert isinstance(dictionary, Dictionary)
+    learned = dataclasses.replace(cleaning, filters=_filters_before(cleaning), deduplicate=None, write_rejected=False)
+    return {**dataclasses.asdict(learned), "sentences": dictionary.sentences}
+
+
+def _filters_before(cleaning: Cleaning) -> dict[str, Filter]:
+    return {name: item for name, item in cleaning.filters.items() if name not in _NOT_BEFORE}

@@ -11,13 +11,12 @@ from pathlib import Path
 
 from fairseq_ext.corpora.entries import check_entries, entry_paths, fetch_entries, folder_entries
 from fairseq_ext.corpora.import_corpora import import_domain
-from fairseq_ext.corpora.raw_text import ON_BAD_UTF8
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
 from fairseq_ext.filtering.cascade import check_filters
 from fairseq_ext.filtering.clean import Cleaning, clean_corpora
 from fairseq_ext.filtering.dictionary import Dictionary
-from fairseq_ext.filtering.learn import DICTIONARY_FILE, learn_from_corpora
+from fairseq_ext.filtering.learn import DICTIONARY_FILE, learn_from_corpora, learning_options
 from fairseq_ext.pipeline.steps import Step, run_steps
 from fairseq_ext.pipeline.tasks import Engine, run_tasks, task_output
 from fairseq_ext.preparation.binarise import binarise
@@ -79,18 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metavar="ADDRESS",
         help="run on a Dask cluster instead: its scheduler's address or scheduler file (see docs/cluster.md)",
     )
-    parser.add_argument(
-        "--on-bad-utf8",
-        choices=ON_BAD_UTF8,
-        help="what becomes of a pair whose bytes are no UTF-8 (default: corpora.on_bad_utf8 of the file)",
-    )
     options = parser.parse_args(arguments)
-    config = load_config(options.config)
-    if options.on_bad_utf8:
-        config = dataclasses.replace(
-            config, corpora=dataclasses.replace(config.corpora, on_bad_utf8=options.on_bad_utf8)
-        )
-    steps = preparation_steps(config, Engine(options.workers, options.scheduler))
+    steps = preparation_steps(load_config(options.config), Engine(options.workers, options.scheduler))
     run_steps(_up_to(steps, options.to), dry_run=options.dry_run)
 
 
@@ -166,7 +155,7 @@ def _dictionary_step(config: ExperimentConfig, domains: Sequence[str]) -> Step:
     return Step(
         config.work_dir / "dictionary",
         inputs=_texts(corpora, domains, langs),
-        options={"domains": domains, "langs": langs, **dataclasses.asdict(clean)},
+        options={"domains": domains, "langs": langs, **learning_options(clean)},
         build=lambda folder: learn_from_corpora(folder, corpora, domains, langs, clean),
     )
 

@@ -218,7 +218,10 @@ def test_bad_lists_are_errors(tmp_path: Path, text: str, message: str) -> None:
 
 def test_without_a_list_it_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="word_list: none is given"):
-        Dictionary().reasons(Batch([], ("en", "pl")))
+        Dictionary().reasons(Batch([Pair("a dog", "pies")], ("en", "pl")))
+    assert Dictionary().reasons(Batch([], ("en", "pl"))) == []
+    with pytest.raises(InputError, match="zh has no spaces between words; leave this filter out"):
+        Dictionary().reasons(Batch([], ("en", "zh")))
     with pytest.raises(InputError, match=r"nowhere\.tsv: not found"):
         reasons(tmp_path / "nowhere.tsv", [])
 

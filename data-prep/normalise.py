@@ -1,0 +1,12 @@
+#!/usr/bin/env python3
+"""Normalise text to translate as an experiment's training text was; see ``normalise.py --help``."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fairseq_ext.preparation.normalise_text import main  # noqa: E402
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""The command that normalises text to translate."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.small_corpus import write_config, write_corpora
+
+SCRIPT = Path(__file__).parents[2] / "data-prep" / "normalise.py"
+
+
+def _normalise(folder: Path, text: bytes, *options: str, **changes: object) -> subprocess.CompletedProcess[bytes]:
+    config = write_config(folder / "c.yaml", write_corpora(folder / "corpora"), **changes)
+    command = [sys.executable, str(SCRIPT), str(config), *options]
+    return subprocess.run(command, input=text, capture_output=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "expected"),
+    [
+        ({}, [], "„a“, 5 % …"),
+        ({"clean": {"normalise": {}}}, [], '"a," 5% ...'),
+        ({"clean": {"normalise": {}}}, ["--lang", "de"], '"a", 5% ...'),
+    ],
+)
+def test_text_is_normalised_as_configured(changes: dict, options: list[str], expected: str, tmp_path: Path) -> None:
+    result = _normalise(tmp_path, "„a“,  5 % …\n\nb\n".encode(), *options, **changes)
+    assert result.stdout.decode() == f"{expected}\n\nb\n"
+
+
+def test_bad_utf8_names_the_line(tmp_path: Path) -> None:
+    result = _normalise(tmp_path, b"a\n\xff\n")
+    assert result.returncode == 1
+    assert result.stderr == b"standard input, line 2: is not UTF-8; convert the text to UTF-8\n"

@@ -1,0 +1,161 @@
+"""What the documents say of files, options and defaults is so."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairseq_ext.corpora import import_corpora
+from fairseq_ext.corpora.entries import Form, entry_form
+from fairseq_ext.experiment.config import Corpora, ExperimentConfig, Split, Subwords, load_config
+from fairseq_ext.filtering.cascade import FILTERS
+from fairseq_ext.filtering.clean import Cleaning
+from fairseq_ext.filtering.language_id import _MIN_CHARACTERS, DISTRACTORS, LanguageId
+from fairseq_ext.filtering.normalise import Normalise
+from fairseq_ext.preparation import prepare
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DATA_PAGE = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+DATA_CONFIG = ROOT / "configs" / "data.yaml"
+# Sections that the training commands read; the file is about data alone.
+TRAINING = {"teacher", "train", "translate"}
+
+
+def rows_of(column: str) -> list[list[str]]:
+    """The cells of the page's table whose first column is so named."""
+    table = re.search(rf"^\| {column} \|.*\n\|[-:| ]+\|\n((?:\|.*\n)+)", DATA_PAGE, re.MULTILINE)
+    assert table is not None
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in table[1].splitlines()]
+
+
+def code_in(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def defaults(kind: type) -> dict[str, Any]:
+    """Options in order; those without a default are left out."""
+    return {item.name: item.default for item in dataclasses.fields(kind) if item.default is not dataclasses.MISSING}
+
+
+def assert_same(given: Mapping[str, Any], kind: type) -> None:
+    """Keys in order, values and their types."""
+    wanted = defaults(kind)
+    assert [(key, value, type(value)) for key, value in given.items()] == [
+        (key, value, type(value)) for key, value in wanted.items()
+    ]
+
+
+def make_files(entries: list[str], langs: tuple[str, str]) -> None:
+    """Put something under every name that an entry gives, below the current directory."""
+    for entry in entries:
+        if entry.startswith("opus:") or "==" in entry:
+            continue
+        for path in {Path(entry.replace("{lang}", lang)) for lang in langs}:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if entry.endswith("/"):
+                path.mkdir()
+            elif path.suffix == ".zip":
+                with zipfile.ZipFile(path, "w") as archive:
+                    for lang in langs:
+                        archive.writestr(f"a.{lang}", "a\n")
+            else:
+                path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_point_to_files(path: Path) -> None:
+    links = re.findall(r"\]\(([^)\s#]+)[^)]*\)", path.read_text(encoding="utf-8"))
+    for link in links:
+        assert link.startswith("https://") or (path.parent / link).exists(), link
+
+
+def test_table_of_filters_has_their_options() -> None:
+    rows = rows_of("filter")
+    assert [code_in(row[0]) for row in rows] == [[name] for name in FILTERS]
+    for name, kind in FILTERS.items():
+        options = next(row[2] for row in rows if row[0] == f"`{name}`")
+        assert_same({key: value for text in code_in(options) for key, value in yaml.safe_load(text).items()}, kind)
+
+
+def test_page_says_what_null_means_to_the_language_filter() -> None:
+    assert f"`{' '.join(DISTRACTORS)}`" in DATA_PAGE
+    assert LanguageId().min_characters is None
+    for backend, characters in _MIN_CHARACTERS.items():
+        assert re.search(rf"\b{characters}(?: characters)? \(`{backend}`\)", DATA_PAGE), backend
+    comments = DATA_CONFIG.read_text(encoding="utf-8")
+    assert f"null: {len(DISTRACTORS)} large ones" in comments
+    assert ", ".join(
+        f"{characters} for {backend}" for backend, characters in sorted(_MIN_CHARACTERS.items())[::-1]
+    ) in (comments)
+
+
+def test_table_of_forms_has_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    langs = ("en", "pl")
+    entries = [entry for row in rows_of("form") for entry in code_in(row[1])]
+    make_files(entries, langs)
+    assert {entry_form(entry, langs) for entry in entries} == set(Form)
+
+
+def test_table_of_directories_has_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = load_config(DATA_CONFIG)
+    assert config.corpora.domains is not None
+    make_files([entry for entries in config.corpora.domains.values() for entry in entries], ("en", "pl"))
+    steps = prepare.preparation_steps(config)
+    assert [code_in(row[0]) for row in rows_of("directory")] == [
+        ["downloads/"],
+        *([f"{step.output.name}/"] for step in steps),
+    ]
+
+
+@pytest.mark.parametrize("main", [prepare.main, import_corpora.main], ids=["prepare", "import_corpora"])
+def test_options_on_the_page_exist(main: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    known = set(re.findall(r"--[\w-]+", capsys.readouterr().out))
+    command = "import_corpora.py" if main is import_corpora.main else "prepare.py"
+    used = {flag for line in DATA_PAGE.splitlines() if command in line for flag in re.findall(r"--[\w-]+", line)}
+    assert used
+    assert used <= known
+
+
+def test_data_config_has_every_key_at_its_default() -> None:
+    raw = yaml.safe_load(DATA_CONFIG.read_text(encoding="utf-8"))
+    fields = {item.name for item in dataclasses.fields(ExperimentConfig)}
+    assert raw.keys() == fields - {"path"} - TRAINING
+    assert raw["seed"] == defaults(ExperimentConfig)["seed"]
+    assert_same(raw["split"], Split)
+    assert_same(raw["subwords"], Subwords)
+    assert_same(raw["clean"]["normalise"], Normalise)
+    assert list(raw["clean"]["filters"]) == list(FILTERS)
+    for name, kind in FILTERS.items():
+        assert_same(raw["clean"]["filters"][name], kind)
+    assert raw["clean"].keys() == {item.name for item in dataclasses.fields(Cleaning)}
+    assert raw["corpora"].keys() == defaults(Corpora).keys()
+
+
+def test_data_config_names_defaults_that_it_does_not_have() -> None:
+    raw = yaml.safe_load(DATA_CONFIG.read_text(encoding="utf-8"))
+    text = DATA_CONFIG.read_text(encoding="utf-8")
+    for section, kind in (("corpora", Corpora), ("clean", Cleaning)):
+        for key, default in defaults(kind).items():
+            if raw[section][key] != default and key != "normalise":
+                assert default is None
+                assert re.search(rf"^  {key}:.*#.*\(default: null", text, re.MULTILINE), key
+    assert defaults(Cleaning)["normalise"] is None
+    assert "left out: no normalisation" in text
+
+
+def test_data_config_explains_every_value() -> None:
+    for line in DATA_CONFIG.read_text(encoding="utf-8").splitlines():
+        if re.match(r" *(?:[\w-]+: *[^\s#]|- )", line):
+            assert re.search(r" # \w", line), line
