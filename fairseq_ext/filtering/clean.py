@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import IO, Any
 
@@ -44,7 +45,9 @@ from fairseq_ext.pipeline.tasks import Engine, run_tasks, task_output
 REPEATED = "repeated"
 REJECTED_COLUMNS = ("line", "filter", "reason", "source", "target")
 _TASKS = "blocks"
-_KEPT, _REJECTED, _KEYS, _STATISTICS = "kept.tsv", "rejected.tsv", "keys.npy", "statistics.json"
+# Of a block's kept pairs: line numbers (N), words a side (N×2) and keys (N×2); the text is in a file a language.
+_LINES, _WORDS, _KEYS = "lines.npy", "words.npy", "keys.npy"
+_REJECTED, _STATISTICS = "rejected.tsv", "statistics.json"
 
 
 @dataclass(frozen=True)
@@ -96,11 +99,15 @@ class CleanBlock:
         batch = Batch(pairs, self.langs)
         outcome = run_cascade(self.cleaning.filters, batch)
         first = block * BLOCK_PAIRS + 1
-        _write_table(output / _KEPT, ((first + row, *pairs[row]) for row in outcome.kept.tolist()))
+        kept = [pairs[row] for row in outcome.kept.tolist()]
+        for side, lang in enumerate(self.langs):
+            write_lines(output / f"kept.{lang}", (pair[side] for pair in kept))
+        np.save(output / _LINES, first + outcome.kept)
+        np.save(output / _WORDS, batch.take(outcome.kept).num_words)
         rejected = [(first + row, *why, pairs[row]) for row, why in sorted(outcome.rejected.items())]
         _write_table(output / _REJECTED, ((line, name, reason, *pair) for line, name, reason, pair in rejected))
         if self.cleaning.deduplicate:
-            np.save(output / _KEYS, pair_keys((pairs[row] for row in outcome.kept), self.cleaning.deduplicate))
+            np.save(output / _KEYS, pair_keys(kept, self.cleaning.deduplicate))
         statistics = _describe(raw, batch, outcome, rejected, self.cleaning.cascade)
         (output / _STATISTICS).write_text(json.dumps(statistics), encoding="utf-8")
         return {
@@ -215,10 +222,11 @@ def _assemble(
         files = [stack.enter_context((folder / f"{name}.{lang}").open("wb")) for lang in langs]
         rejected_file = stack.enter_context(_open_rejected(folder, name)) if cleaning.write_rejected else None
         for block, repeats in zip(blocks, _mark_repeats(blocks, cleaning), strict=True):
-            kept, repeated = _divide(block, repeats)
-            statistics = merge(statistics, _complete(block, langs, kept, repeated))
-            for side, file in enumerate(files):
-                file.writelines(f"{row[1 + side]}\n".encode() for row in kept)
+            sides = [_read_kept(block, lang) for lang in langs]
+            for file, lines in zip(files, sides, strict=True):
+                file.writelines(compress(lines, (~repeats).tolist()))
+            repeated = _repetitions(block, sides, repeats)
+            statistics = merge(statistics, _complete(block, langs, repeats, repeated))
             if rejected_file:
                 rows = [*_read_table(block / _REJECTED), *repeated]
                 rows.sort(key=lambda row: int(row[0]))
@@ -231,35 +239,40 @@ def _assemble(
     return statistics
 
 
-def _mark_repeats(blocks: Sequence[Path], cleaning: Cleaning) -> Iterator[np.ndarray | None]:
-    """Of every block, which of its pairs repeat an earlier one of the domain (shape: pairs), or None."""
+def _mark_repeats(blocks: Sequence[Path], cleaning: Cleaning) -> Iterator[np.ndarray]:
+    """Of every block, which of its kept pairs repeat an earlier one of the domain (shape: pairs)."""
     if cleaning.deduplicate is None:
-        yield from (None for _ in blocks)
+        yield from (np.zeros(len(np.load(block / _LINES)), dtype=bool) for block in blocks)
         return
     keys = [np.load(block / _KEYS, mmap_mode="r") for block in blocks]
     repeats = find_repeats(keys)
     yield from np.split(repeats, np.cumsum([len(block) for block in keys])[:-1])
 
 
-def _divide(block: Path, repeats: np.ndarray | None) -> tuple[list[list[str]], list[list[str]]]:
-    """A block's rows to keep (line, source, target), and its repetitions as rejected rows."""
-    rows = _read_table(block / _KEPT)
-    if repeats is None or not repeats.any():
-        return rows, []
-    kept = [row for row, repeat in zip(rows, repeats, strict=True) if not repeat]
-    repeated = [
-        [row[0], REPEATED, "repeats an earlier pair", *row[1:]]
-        for row, repeat in zip(rows, repeats, strict=True)
-        if repeat
+def _read_kept(block: Path, lang: str) -> list[bytes]:
+    with (block / f"kept.{lang}").open("rb") as file:
+        return list(file)
+
+
+def _repetitions(block: Path, sides: Sequence[Sequence[bytes]], repeats: np.ndarray) -> list[list[str]]:
+    """A block's repetitions as rejected rows."""
+    lines = np.load(block / _LINES)
+    return [
+        [
+            str(lines[row]),
+            REPEATED,
+            "repeats an earlier pair",
+            *(side[row].decode().removesuffix("\n") for side in sides),
+        ]
+        for row in np.flatnonzero(repeats).tolist()
     ]
-    return kept, repeated
 
 
-def _complete(block: Path, langs: tuple[str, str], kept: list[list[str]], repeated: list[list[str]]) -> Statistics:
+def _complete(block: Path, langs: tuple[str, str], repeats: np.ndarray, repeated: list[list[str]]) -> Statistics:
     """A block's statistics with what is only known when repetitions are."""
     statistics: Statistics = json.loads((block / _STATISTICS).read_text(encoding="utf-8"))
-    num_words = Batch([Pair(*row[1:]) for row in kept], langs).num_words
-    statistics["kept"] = len(kept)
+    num_words = np.load(block / _WORDS)[~repeats]
+    statistics["kept"] = len(num_words)
     statistics["words_after"] = word_histogram(num_words, langs)
     statistics["ratio_after"] = ratio_histogram(num_words)
     if repeated:
