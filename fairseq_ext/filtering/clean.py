@@ -110,10 +110,8 @@ class CleanBlock:
             np.save(output / _KEYS, pair_keys(kept, self.cleaning.deduplicate))
         statistics = _describe(raw, batch, outcome, rejected, self.cleaning.cascade)
         (output / _STATISTICS).write_text(json.dumps(statistics), encoding="utf-8")
-        return {
-            "normalise": (len(raw), seconds),
-            **{name: (outcome.judged[name], outcome.seconds[name]) for name in outcome.judged},
-        }
+        times = {name: (outcome.judged[name], outcome.seconds[name]) for name in outcome.judged}
+        return {"normalise": (len(raw), seconds), **times} if self.cleaning.normalise else times
 
     def _locate(self, index: int) -> tuple[str, int]:
         for name, count in self.num_blocks.items():
