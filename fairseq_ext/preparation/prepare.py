@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,13 +43,14 @@ def corpus_steps(config: ExperimentConfig, engine: Engine = _THIS_MACHINE) -> li
 
 
 def subword_steps(config: ExperimentConfig) -> list[Step]:
-    """The steps that make ``subwords`` and, with them, ``encoded``."""
+    """The steps that make ``subwords``, unless another experiment's are used, and, with them, ``encoded``."""
     langs = _langs(config)
-    splits, subwords = config.work_dir / "splits", config.work_dir / "subwords"
+    splits, subwords = config.work_dir / "splits", _subwords_dir(config)
+    options = dataclasses.asdict(config.subwords)
     train = Step(
         subwords,
         inputs=[splits],
-        options={"langs": langs, "seed": config.seed, **dataclasses.asdict(config.subwords)},
+        options={"langs": langs, "seed": config.seed, **{key: options[key] for key in options if key != "reuse"}},
         build=lambda folder: train_subwords(folder, splits, langs, options=config.subwords, seed=config.seed),
     )
     encode = Step(
@@ -59,7 +59,7 @@ def subword_steps(config: ExperimentConfig) -> list[Step]:
         options={"langs": langs},
         build=lambda folder: encode_splits(folder, splits, subwords, langs),
     )
-    return [train, encode]
+    return [encode] if config.subwords.reuse else [train, encode]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -195,14 +195,19 @@ def _split_step(config: ExperimentConfig, domains: Sequence[str]) -> Step:
 
 def _binarise_step(config: ExperimentConfig, engine: Engine) -> Step:
     langs = _langs(config)
-    encoded, subwords = config.work_dir / "encoded", config.work_dir / "subwords"
+    encoded, subwords = config.work_dir / "encoded", _subwords_dir(config)
+    here = Engine(engine.workers)
     return Step(
         config.work_dir / "data-bin",
         inputs=[encoded, subwords],
-        # The number of workers is no option of the step: it changes nothing in the result.
         options={"langs": langs},
-        build=lambda folder: binarise(folder, encoded, subwords, langs, workers=engine.workers or os.cpu_count() or 1),
+        build=lambda folder: binarise(folder, encoded, subwords, langs, here),
+        resumable=True,
     )
+
+
+def _subwords_dir(config: ExperimentConfig) -> Path:
+    return Path(config.subwords.reuse) if config.subwords.reuse else config.work_dir / "subwords"
 
 
 def _texts(folder: Path, domains: Sequence[str], langs: tuple[str, str]) -> list[Path]:

@@ -11,6 +11,7 @@ import pytest
 from fairseq.data import Dictionary, data_utils
 
 from fairseq_ext.experiment.config import load_config
+from fairseq_ext.pipeline.tasks import Engine
 from fairseq_ext.preparation import prepare
 from fairseq_ext.preparation.binarise import binarise
 from tests.small_corpus import NOUNS, read_tree, write_config, write_corpora
@@ -83,7 +84,7 @@ def test_changed_option_rebuilds_what_depends_on_it(prepared: Path, capsys: pyte
 
 
 def test_any_number_of_workers_gives_the_same_bytes(prepared: Path, tmp_path: Path) -> None:
-    binarise(tmp_path, prepared / "encoded", prepared / "subwords", ("en", "de"), workers=3)
+    binarise(tmp_path, prepared / "encoded", prepared / "subwords", ("en", "de"), Engine(workers=3))
     expected = read_tree(prepared / "data-bin")
     del expected["step.json"]
     assert read_tree(tmp_path) == expected
