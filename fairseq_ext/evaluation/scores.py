@@ -1,4 +1,4 @@
-"""BLEU and chrF of an experiment's translations: by domain, averaged, and where the classifier is wrong."""
+"""Scores of an experiment's translations: by domain, averaged, where the classifier is wrong, and out of domain."""
 
 from __future__ import annotations
 
@@ -6,172 +6,230 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
 
-from fairseq_ext.corpora.text_files import read_lines
-from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.errors import InputError
+from fairseq_ext.evaluation import comet
+from fairseq_ext.evaluation.bootstrap import p_value, resampled_sums
+from fairseq_ext.evaluation.corpus_metrics import SACREBLEU_METRICS, CometMetric, CorpusMetric, sacrebleu_signatures
+from fairseq_ext.evaluation.output_runs import ScoredRun, find_runs, read_translations
+from fairseq_ext.evaluation.score_tables import format_table, plot_gains
+from fairseq_ext.evaluation.test_sets import TestSets, ood_name
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
+from fairseq_ext.experiment.runs import baseline_of
+from fairseq_ext.pipeline.out_of_domain import sets_dir
 from fairseq_ext.pipeline.steps import Step, run_steps
-from fairseq_ext.pipeline.translation import outputs_of, translation_dir
-from fairseq_ext.teacher.labels import load_probs
 
 SCORES_FILE = "scores.json"
 TABLE_FILE = "table.md"
 PICTURE_FILE = "chrf.png"
-METRICS = {"chrF": CHRF, "BLEU": BLEU}
+POOL = "misclassified"
+
+Counts = Mapping[str, np.ndarray]  # N×S of a metric by test set, see corpus_metrics
+Columns = dict[str, np.ndarray]  # by column the score, then that of each of R resamples: 1+R
 
 
-@dataclass(frozen=True)
-class TestSets:
-    """The references, the classifier's mistakes and the weights of the averages, by domain.
+def count_text(translations: Sequence[Mapping[str, Sequence[str]]], tests: TestSets) -> dict[str, list[Counts]]:
+    """Count what sacrebleu's metrics need.
 
-    Attributes:
-        references: N lines a domain.
-        is_misclassified: N truth values a domain; None without a teacher.
-        train_sizes: training sentences, the weights of wAVG.
-    """
-
-    references: dict[str, list[str]]
-    is_misclassified: dict[str, np.ndarray] | None
-    train_sizes: dict[str, int]
-
-    @classmethod
-    def of(cls, config: ExperimentConfig) -> TestSets:
-        splits, teacher = config.work_dir / "splits", config.work_dir / "teacher"
-        domains = read_domain_names(splits / DOMAINS_FILE)
-        lang = config.target_lang
-        wrong = None
-        if teacher.exists():
-            predicted = [load_probs(teacher / name / "test.npy", len(domains)).argmax(1) for name in domains]
-            wrong = {name: guess != number for number, (name, guess) in enumerate(zip(domains, predicted, strict=True))}
-        return cls(
-            {name: read_lines(splits / name / f"test.{lang}") for name in domains},
-            wrong,
-            {name: len(read_lines(splits / name / f"train.{lang}")) for name in domains},
-        )
-
-
-def score_output(hypotheses: Mapping[str, Sequence[str]], tests: TestSets) -> dict[str, dict[str, float]]:
-    """All figures of one set of translations.
+    Args:
+        translations: of every run its lines by test set.
+        tests: the references.
 
     Returns:
-        ``metric: {domain: score, …, "AVG", "wAVG", "misclassified"}``. AVG is the plain average over
-        domains, wAVG the one weighted by training sentences (Klimaszewski et al. 2023, Table 4), and
-        misclassified one corpus of all test sentences that the classifier takes for another domain's.
+        by metric and run the counts by test set.
     """
-    scores = {}
-    for metric_name, metric in METRICS.items():
-        by_domain = {
-            name: metric().corpus_score(hypotheses[name], [references]).score
-            for name, references in tests.references.items()
-        }
-        values, weights = list(by_domain.values()), [tests.train_sizes[name] for name in by_domain]
-        row = {**by_domain, "AVG": float(np.mean(values)), "wAVG": float(np.average(values, weights=weights))}
-        pairs = misclassified_pairs(hypotheses, tests)
-        if pairs:
-            row["misclassified"] = metric().corpus_score([h for h, _ in pairs], [[r for _, r in pairs]]).score
-        scores[metric_name] = {name: round(value, 2) for name, value in row.items()}
-    return scores
+    counts: dict[str, list[dict[str, np.ndarray]]] = {}
+    for metric_name, metric in SACREBLEU_METRICS.items():
+        runs = counts[metric_name] = [{} for _ in translations]
+        for name, references in tests.references.items():
+            having = [number for number, lines in enumerate(translations) if name in lines]
+            counted = metric.count([translations[number][name] for number in having], references)
+            for number, array in zip(having, counted, strict=True):
+                runs[number][name] = array
+    return {name: list(runs) for name, runs in counts.items()}
 
 
-def misclassified_pairs(hypotheses: Mapping[str, Sequence[str]], tests: TestSets) -> list[tuple[str, str]]:
-    """Hypothesis and reference of every test sentence whose domain the classifier gets wrong."""
-    if tests.is_misclassified is None:
-        return []
-    return [
-        (hypothesis, reference)
-        for name, wrong in tests.is_misclassified.items()
-        for hypothesis, reference, is_wrong in zip(hypotheses[name], tests.references[name], wrong, strict=True)
-        if is_wrong
-    ]
+def score_columns(
+    runs: Sequence[Counts], metric: CorpusMetric, tests: TestSets, resamples: int = 0, seed: int = 1
+) -> list[Columns]:
+    """All columns of the table for every run, on the test sentences and on R resamples of them.
+
+    AVG is the plain average over domains, wAVG the one weighted by training sentences (Klimaszewski et al. 2023, Table
+    4), and misclassified one corpus of all test sentences that the classifier takes for another domain's. Sentences are
+    drawn within each test set, all of them in each resample of an average, and the same for all runs. A run that lacks
+    a domain has neither averages nor misclassified.
+
+    Shape:
+        result: of every run, by column, 1+R
+    """
+    runs = [_with_pool(run, tests) for run in runs]
+    found: list[Columns] = [{} for _ in runs]
+    for name in [*tests.domains, POOL, *map(ood_name, tests.ood)]:
+        having = [number for number, run in enumerate(runs) if name in run]
+        if not having:
+            continue
+        # By name, so that a set more or less changes nothing for the others.
+        sums = resampled_sums(np.hstack([runs[number][name] for number in having]), resamples, [seed, *name.encode()])
+        for number, own in zip(having, np.split(sums, len(having), axis=1), strict=True):
+            found[number][name] = np.array([metric.score(row) for row in own.tolist()])
+    return [_with_averages(columns, tests) for columns in found]
 
 
-def signatures() -> dict[str, str]:
-    """sacrebleu's signatures, without which scores cannot be compared."""
-    signatures = {}
-    for name, metric in METRICS.items():
-        scorer = metric()
-        scorer.corpus_score(["a"], [["a"]])
-        signatures[name] = str(scorer.get_signature())
-    return signatures
+def _with_pool(run: Counts, tests: TestSets) -> Counts:
+    if not tests.num_misclassified or not run.keys() >= set(tests.domains):
+        return run
+    wrong = tests.is_misclassified or {}
+    return {**run, POOL: np.concatenate([run[name][wrong[name]] for name in tests.domains])}
 
 
-def format_table(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
-    """A Markdown table a metric, one row a system, the best figure of each column in bold."""
-    tables = []
-    for metric in METRICS:
-        rows = {output: figures[metric] for output, figures in scores.items()}
-        columns = list(next(iter(rows.values())))
-        best = {column: max(row[column] for row in rows.values()) for column in columns}
-        lines = [f"| {metric} | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
-        for output, row in rows.items():
-            cells = (f"**{row[c]:.1f}**" if row[c] == best[c] else f"{row[c]:.1f}" for c in columns)
-            lines.append(f"| {output} | " + " | ".join(cells) + " |")
-        tables.append("\n".join(lines))
-    return "\n\n".join(tables) + "\n"
+def _with_averages(columns: Columns, tests: TestSets) -> Columns:
+    domains = {name: columns[name] for name in tests.domains if name in columns}
+    if len(domains) < len(tests.domains):
+        return columns
+    values, weights = list(domains.values()), [tests.train_sizes[name] for name in domains]
+    averages = {"AVG": np.mean(values, axis=0), "wAVG": np.average(values, axis=0, weights=weights)}
+    return {**domains, **averages, **{name: column for name, column in columns.items() if name not in domains}}
 
 
-def plot_gains(scores: Mapping[str, Mapping[str, Mapping[str, float]]], path: Path) -> None:
-    """Draw what every system gains in chrF over the first one, by column of the table."""
-    import matplotlib
+def summarise(runs: Sequence[Columns], baseline: Sequence[Columns] | None) -> dict[str, dict[str, Any]]:
+    """The figures of one output: mean and sample standard deviation over runs, and p against the baseline.
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    What is compared on each resample are the means over runs. So the test is about other sentences, translated by these
+    very runs; how much trainings differ is what the standard deviation says.
 
-    baseline, *others = scores
-    columns = list(scores[baseline]["chrF"])
-    figure, axes = plt.subplots(figsize=(9, 3.6), layout="constrained")
-    width = 0.8 / max(len(others), 1)
-    for number, output in enumerate(others):
-        gains = [scores[output]["chrF"][c] - scores[baseline]["chrF"][c] for c in columns]
-        places = np.arange(len(columns)) + (number - (len(others) - 1) / 2) * width
-        axes.bar(places, gains, width, label=output)
-    axes.axhline(0, color="black", linewidth=0.8)
-    axes.set_xticks(range(len(columns)), columns, rotation=20)
-    axes.set_ylabel(f"chrF points over {baseline}")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, ncols=len(others))
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    Args:
+        runs: the columns of every run of the output; those that not all have are left out.
+        baseline: the same for the baseline; None for no comparison.
+    """
+    figures = {}
+    for column in [name for name in runs[0] if all(name in run for run in runs)]:
+        values = np.stack([run[column] for run in runs])
+        sd = round(float(values[:, 0].std(ddof=1)), 2) if len(runs) > 1 else None
+        p = None
+        if baseline and all(column in run for run in baseline) and values.shape[1] > 1:
+            other = np.mean([run[column] for run in baseline], axis=0)
+            # Means of equal scores may differ by their last bit.
+            p = round(p_value((values.mean(axis=0) - other).round(9)[1:]), 4)
+        scores = [round(float(value), 2) for value in values[:, 0]]
+        figures[column] = {"mean": round(float(values[:, 0].mean()), 2), "sd": sd, "values": scores, "p": p}
+    return figures
+
+
+def score_outputs(
+    names: Mapping[str, Sequence[str]],
+    counts: Mapping[str, Sequence[Counts]],
+    metrics: Mapping[str, CorpusMetric],
+    tests: TestSets,
+    *,
+    baseline: str,
+    resamples: int,
+    seed: int,
+) -> dict[str, dict[str, Any]]:
+    """The entry ``outputs`` of scores.json.
+
+    Args:
+        names: the names of every output's runs.
+        counts: by metric, the counts of all runs in the order of ``names``.
+        metrics: by name.
+        tests: the test sets.
+        baseline: output that the others are compared with, if it is among them.
+        resamples: R.
+        seed: of the resamples.
+    """
+    outputs: dict[str, dict[str, Any]] = {output: {"runs": list(runs)} for output, runs in names.items()}
+    for metric_name, metric in metrics.items():
+        columns = iter(score_columns(counts[metric_name], metric, tests, resamples, seed))
+        by_output = {output: [next(columns) for _ in runs] for output, runs in names.items()}
+        for output, runs in by_output.items():
+            other = None if output == baseline else by_output.get(baseline)
+            outputs[output][metric_name] = summarise(runs, other)
+    return outputs
 
 
 def scoring_step(config: ExperimentConfig) -> Step:
-    """The step that scores all translations of an experiment that have been made."""
-    names = [name for name in outputs_of(config) if translation_dir(config, name).is_dir()]
-    splits, teacher = config.work_dir / "splits", config.work_dir / "teacher"
-    inputs = [
-        splits,
-        *([teacher] if teacher.exists() else []),
-        *(translation_dir(config, name) for name in names),
-    ]
+    """The step that scores all translations of an experiment that have been made; call it when they have been.
+
+    Raises:
+        InputError: if the experiment file's outputs cannot be used, or its COMET model is not there.
+    """
+    expected = find_runs(config)
+    runs = {output: made for output, found in expected.items() if (made := [r for r in found if r.folders(config)])}
+    ood = [name for name in config.evaluate.ood if (sets_dir(config) / f"{name}.{config.target_lang}").is_file()]
+    missing = [name for found in expected.values() for run in found for name in run.missing(config)]
+    checkpoint = comet.checkpoint_of(config)
+    teacher = config.work_dir / "teacher"
+    folders = {folder: folder.name for found in runs.values() for run in found for folder in run.folders(config)}
+    inputs = [config.work_dir / "splits", *([teacher] if teacher.exists() else []), *folders]
+    inputs += [sets_dir(config)] if ood else []
+    options = {
+        "version": 2,
+        "runs": {output: [run.name for run in found] for output, found in runs.items()},
+        "folders": list(folders.values()),
+        "missing": missing,
+        "ood": ood,
+        "baseline": baseline_of(config),
+        "resamples": config.evaluate.resamples,
+        "seed": config.seed,
+        "comet": comet.model_digest(checkpoint) if checkpoint else None,
+        "signatures": sacrebleu_signatures(),
+    }
 
     def build(folder: Path) -> None:
-        tests = TestSets.of(config)
-        scores: dict[str, Any] = {}
-        for name in names:
-            translated = translation_dir(config, name)
-            hypotheses = {d: read_lines(translated / f"{d}.{config.target_lang}") for d in tests.references}
-            scores[name] = score_output(hypotheses, tests)
-        record = {"signatures": signatures(), "scores": scores}
-        (folder / SCORES_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        (folder / TABLE_FILE).write_text(format_table(scores), encoding="utf-8")
-        if len(scores) > 1:
-            plot_gains(scores, folder / PICTURE_FILE)
+        if missing:
+            print(f"scores: without {', '.join(missing)}, which are not there yet", file=sys.stderr)
+        record = score_experiment(config, runs, TestSets.of(config, ood)) | {"missing": missing}
+        (folder / SCORES_FILE).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / TABLE_FILE).write_text(format_table(record), encoding="utf-8")
+        plot_gains(record, folder / PICTURE_FILE)
 
-    return Step(config.work_dir / "scores", inputs=inputs, options={"outputs": names}, build=build)
+    return Step(config.work_dir / "scores", inputs=inputs, options=options, build=build)
+
+
+def score_experiment(
+    config: ExperimentConfig, runs: Mapping[str, Sequence[ScoredRun]], tests: TestSets
+) -> dict[str, Any]:
+    """Score what has been translated; the result is what scores.json holds.
+
+    Raises:
+        InputError: if nothing has, or something does not fit the test sets.
+    """
+    if not runs:
+        raise InputError(f"{config.path}: nothing is translated yet; run scripts/translate.sh first")
+    baseline, resamples, seed = baseline_of(config) or "", config.evaluate.resamples, config.seed
+    files = {run.name: run.files(config, tests) for found in runs.values() for run in found}
+    translations = {run: read_translations(paths, tests) for run, paths in files.items()}
+    counts = count_text(list(translations.values()), tests)
+    metrics: dict[str, CorpusMetric] = dict(SACREBLEU_METRICS)
+    if checkpoint := comet.checkpoint_of(config):
+        scored = [comet.score_run(config, run, paths, translations[run], tests) for run, paths in files.items()]
+        counts["COMET"] = [{name: CometMetric.count(values) for name, values in run.scores.items()} for run in scored]
+        metrics["COMET"] = CometMetric(comet.model_name(checkpoint), scored[0].version)
+    names = {output: [run.name for run in found] for output, found in runs.items()}
+    return {
+        "signatures": {name: metric.signature for name, metric in metrics.items()},
+        "domains": tests.domains,
+        "train_sizes": tests.train_sizes,
+        "test_sizes": {name: len(tests.references[name]) for name in tests.domains},
+        "ood_sizes": {name: len(tests.references[ood_name(name)]) for name in tests.ood},
+        "num_misclassified": tests.num_misclassified if tests.is_misclassified else None,
+        "baseline": baseline,
+        "significance": f"paired bootstrap, {resamples} resamples, two-sided, means over runs, seed {seed}; "
+        "not corrected for the number of comparisons",
+        "comet": comet.model_name(checkpoint) if checkpoint else comet.NOT_RUN,
+        "outputs": score_outputs(names, counts, metrics, tests, baseline=baseline, resamples=resamples, seed=seed),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``scripts/score.sh``."""
     parser = argparse.ArgumentParser(
         prog="scripts/score.sh",
-        description="Score the translations of an experiment (sacrebleu: chrF and BLEU) and print the table.",
+        description="Score the translations of an experiment that have been made (sacrebleu: chrF and BLEU; COMET if "
+        "evaluate: comet names a local model) and print the table.",
     )
     parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
     config = load_config(parser.parse_args(arguments).config)

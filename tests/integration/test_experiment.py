@@ -61,8 +61,8 @@ def run_all(config: Path) -> None:
 def test_it_ends_with_scores_gates_and_examples(config: Path) -> None:
     work = config.parent / "work"
     record = json.loads((work / "scores/scores.json").read_text())
-    assert set(record["scores"]) == {"mix", "gad"}
-    assert {"bank", "garden", "AVG", "wAVG"} <= set(record["scores"]["gad"]["chrF"])
+    assert set(record["outputs"]) == {"mix", "gad"}
+    assert {"bank", "garden", "AVG", "wAVG"} <= set(record["outputs"]["gad"]["chrF"])
     assert (work / "scores/chrf.png").stat().st_size > 1000
     assert len((work / "translations/gad/gates.jsonl").read_text().splitlines()) == 20
     assert "show the red tree" in (work / "examples/examples.txt").read_text()

@@ -1,0 +1,102 @@
+"""The scores of an experiment as tables and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SIGNIFICANT = 0.05
+MARK = "†"
+
+Record = Mapping[str, Any]  # what scores.json holds
+
+
+def metrics_of(record: Record) -> list[str]:
+    """The metrics that were computed, in order."""
+    return list(record["signatures"])
+
+
+def columns_of(record: Record, metric: str) -> list[str]:
+    """The columns that any output has a figure in, in order."""
+    domains = list(record["domains"])
+    found = {column for figures in record["outputs"].values() for column in figures[metric]}
+    others = sorted(found - {*domains, "AVG", "wAVG", "misclassified"})
+    return [column for column in [*domains, "AVG", "wAVG", "misclassified", *others] if column in found]
+
+
+def format_table(record: Record) -> str:
+    """A Markdown table a metric, one row an output, the best figure of each column in bold, and what the marks mean."""
+    tables = [_format_metric(record, metric) for metric in metrics_of(record)]
+    return "\n\n".join(tables) + "\n\n" + "\n".join(_notes(record, "".join(tables))) + "\n"
+
+
+def _format_metric(record: Record, metric: str) -> str:
+    columns = columns_of(record, metric)
+    rows = {output: figures[metric] for output, figures in record["outputs"].items()}
+    best = {column: max(row[column]["mean"] for row in rows.values() if column in row) for column in columns}
+    lines = [f"| {metric} | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+    for output, row in rows.items():
+        cells = (format_cell(row[column], best[column]) if column in row else "" for column in columns)
+        lines.append(f"| {output} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def format_cell(figure: Mapping[str, Any], best: float) -> str:
+    """A figure as ``42.5``, ``42.5 ± 0.31`` of several runs, bold if it is the best, marked if significant."""
+    text = f"{figure['mean']:.1f}"
+    if figure["sd"] is not None:
+        text += f" ± {figure['sd']:.2f}"
+    if figure["mean"] == best:
+        text = f"**{text}**"
+    return text + (MARK if is_significant(figure) else "")
+
+
+def is_significant(figure: Mapping[str, Any]) -> bool:
+    """Whether a figure differs from the baseline's by more than chance makes likely, for better or worse."""
+    return figure["p"] is not None and figure["p"] < SIGNIFICANT
+
+
+def _notes(record: Record, tables: str) -> list[str]:
+    notes = [f"COMET: {record['comet']}."] if record["comet"].startswith("not run") else []
+    if MARK in tables:
+        notes.insert(0, f"{MARK} p < {SIGNIFICANT} against {record['baseline']}: {record['significance']}.")
+    if " ± " in tables:
+        notes.insert(0, "± sample standard deviation over runs.")
+    if record["missing"]:
+        notes.append(f"Not there yet: {', '.join(record['missing'])}.")
+    return notes
+
+
+def plot_gains(record: Record, path: Path) -> bool:
+    """Draw what every output gains in chrF over the baseline, by column of the table.
+
+    Returns:
+        whether there was anything to draw: the baseline and another output.
+    """
+    figures = {output: figures["chrF"] for output, figures in record["outputs"].items()}
+    baseline = figures.pop(record["baseline"], None)
+    if baseline is None or not figures:
+        return False
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    columns = [column for column in columns_of(record, "chrF") if column in baseline]
+    figure, axes = plt.subplots(figsize=(9, 3.6), layout="constrained")
+    width = 0.8 / len(figures)
+    for number, (output, row) in enumerate(figures.items()):
+        gains = [row[c]["mean"] - baseline[c]["mean"] if c in row else np.nan for c in columns]
+        places = np.arange(len(columns)) + (number - (len(figures) - 1) / 2) * width
+        axes.bar(places, gains, width, label=output)
+    axes.axhline(0, color="black", linewidth=0.8)
+    axes.set_xticks(range(len(columns)), columns, rotation=20)
+    axes.set_ylabel(f"chrF points over {record['baseline']}")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, ncols=min(len(figures), 4))
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+    return True
