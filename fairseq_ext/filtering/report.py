@@ -7,7 +7,6 @@ around. Its charts are SVG written out here, which lets them follow the reader's
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.filtering import charts
+from fairseq_ext.report.page import NUM_COLOURS, make_environment
 
 REPORT_FILE = "report.json"
 PAGE_FILE = "report.html"
@@ -36,11 +36,7 @@ _ALL = "All domains"
 _SIDES = ("Source", "Target")
 _WORDS = ("words_before", "words_after")
 _RATIOS = ("ratio_before", "ratio_after")
-_NUM_COLOURS = 10  # as many as the template defines
 _NUM_LANGUAGES = 8  # columns of their own in the tables of languages
-
-# Control characters, and those that force a direction upon text. (Joiners and direction marks belong to scripts.)
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -114,23 +110,8 @@ def write_report(folder: Path, report: Mapping[str, Any]) -> None:
 
 def render_report(report: Mapping[str, Any]) -> str:
     """The page as HTML; it depends on nothing but the report."""
-    # Imported here because every command of the package would wait for it.
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "thousands": "{:,}".format,
-        "words": _words,
-        "heading": _heading,
-        "visible": _visible,
-        "option": _option,
-    }
+    environment = make_environment(Path(__file__).parent)
+    environment.filters |= {"words": _words, "heading": _heading, "option": _option}
     domains = dict(sorted(report["domains"].items()))
     cascade = report["cascade"]
     rows = [_row(name, domain, cascade) for name, domain in domains.items()]
@@ -139,7 +120,7 @@ def render_report(report: Mapping[str, Any]) -> str:
     return environment.get_template(_TEMPLATE).render(
         langs=report["langs"],
         cascade=cascade,
-        colours={name: number % _NUM_COLOURS for number, name in enumerate(cascade)},
+        colours={name: number % NUM_COLOURS for number, name in enumerate(cascade)},
         meanings=_MEANINGS,
         rows=rows,
         total=total,
@@ -271,11 +252,6 @@ def _words(name: str) -> str:
 
 def _heading(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _visible(text: str) -> str:
-    """Text with a mark in place of every control character."""
-    return _CONTROLS.sub("\ufffd", text)
 
 
 def _option(value: Any) -> str:

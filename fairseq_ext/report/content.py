@@ -1,0 +1,168 @@
+"""What a report consists of, before it is Markdown or HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+# Text of a Reading: its style (plain, em, strong, code) and itself.
+Span = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of a table.
+
+    Attributes:
+        text: as it is shown.
+        note: a smaller addition, such as a standard deviation.
+        is_best: whether it is the best of its column.
+        mark: ▲ or ▼ where it differs significantly from the baseline.
+    """
+
+    text: str
+    note: str = ""
+    is_best: bool = False
+    mark: str = ""
+
+
+NOTHING = Cell("–")
+_HALF_PAGE = 560  # pixels
+
+
+@dataclass(frozen=True)
+class Below:
+    """What stands under a table or picture, to judge and to trace it.
+
+    Attributes:
+        notes: sentences.
+        sources: the files that the figures are from, relative to the experiment's folder.
+        signatures: by metric, how exactly it was computed.
+    """
+
+    notes: Sequence[str] = ()
+    sources: Sequence[str] = ()
+    signatures: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A table row: its name and its cells."""
+
+    name: str
+    cells: Sequence[Cell]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        title: with the number it has in the paper.
+        corner: what the rows are.
+        columns: headings of the cells.
+        groups: rows under a heading each; an empty heading is not shown.
+        total: a last row of sums.
+        is_text: whether cells are words rather than figures.
+        below: what stands under it.
+    """
+
+    title: str
+    corner: str
+    columns: Sequence[str]
+    groups: Sequence[tuple[str, Sequence[Row]]]
+    total: Row | None = None
+    is_text: bool = False
+    below: Below = Below()
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A table or figure that is not there, and why."""
+
+    title: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A rectangle, text, line or dot; see ``drawing.svg.jinja`` for which attributes each kind reads."""
+
+    kind: str
+    x: float
+    y: float
+    style: str
+    text: str = ""
+    width: float = 0
+    height: float = 0
+    anchor: str = "start"
+    turn: float = 0
+    opacity: float = 1
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: shapes on a plane of so many pixels, and the name of its file without ``.svg``."""
+
+    name: str
+    title: str
+    width: float
+    height: float
+    shapes: Sequence[Shape]
+    below: Below = Below()
+
+
+@dataclass(frozen=True)
+class Example:
+    """One sentence and what every output made of it."""
+
+    title: str
+    lines: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Table 6."""
+
+    title: str
+    examples: Sequence[Example]
+    langs: tuple[str, str]
+    below: Below = Below()
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """A paragraph, a heading or a list; a list has several items."""
+
+    kind: str
+    items: Sequence[Sequence[Span]]
+
+
+Block = Table | Missing | Picture | Examples | TextBlock
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report; the anchor is its name in links."""
+
+    anchor: str
+    title: str
+    blocks: Sequence[Block]
+
+    @property
+    def is_side_by_side(self) -> bool:
+        """Whether its two blocks, a table and a picture, are narrow enough to stand beside each other."""
+        if len(self.blocks) != 2 or not isinstance(self.blocks[0], Table) or not isinstance(self.blocks[1], Picture):
+            return False
+        return len(self.blocks[0].columns) < 5 and self.blocks[1].width <= _HALF_PAGE
+
+
+@dataclass(frozen=True)
+class Report:
+    """The whole: title, a sentence or two, some figures in large print, and sections."""
+
+    title: str
+    lead: str
+    tiles: Sequence[tuple[str, str]]
+    sections: Sequence[Section]
+    notes: Sequence[str] = field(default_factory=list)
