@@ -1,6 +1,7 @@
 """What fairseq has to know of this package: its models, criterions and tasks, and how to trust files."""
 
 from fairseq_ext import criterions, models, tasks  # noqa: F401
-from fairseq_ext.training.checkpoints import load_checkpoints_safely
+from fairseq_ext.training.checkpoints import copy_checkpoints_whole, load_checkpoints_safely
 
 load_checkpoints_safely()
+copy_checkpoints_whole()

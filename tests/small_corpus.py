@@ -39,7 +39,7 @@ def write_config(path: Path, folder: Path, /, **changes: Any) -> Path:
         "subwords": {"vocab_size": 70},
         "teacher": {"backend": "tfidf", "folds": 4},
     }
-    path.write_text(yaml.safe_dump({**settings, **changes}), encoding="utf-8")
+    path.write_text(yaml.safe_dump({**settings, **changes}, sort_keys=False), encoding="utf-8")
     return path
 
 

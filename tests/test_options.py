@@ -21,7 +21,7 @@ OPTIONS = {
     },
     MultiDomainTranslationTask: {
         "teacher-dir", "upsampling", "upsampling-temperature", "domain-tags", "domain-source", "domain",
-        "print-gates", "gates-output",
+        "print-gates", "gates-output", "train-domains",
     },
 }  # fmt: skip
 

@@ -1,7 +1,7 @@
 """The experiment file: one YAML from corpora to trained models.
 
-Every key is checked here, once, before anything runs. The sections ``train`` and ``translate``
-belong to the training commands and are handed on unread.
+Every key is checked here, once, before anything runs. The sections ``train`` and ``translate`` hold options
+of fairseq and are handed on unread; :mod:`fairseq_ext.experiment.runs` reads them.
 """
 
 from __future__ import annotations
@@ -50,12 +50,15 @@ class Subwords:
     """The joint SentencePiece model; ``vocab_size`` counts every symbol, domain tags included.
 
     Of more than ``max_sentences`` lines, both languages together, a sample is trained on, since SentencePiece keeps
-    all lines: 200,000 lines of 68 bytes took 0.34 GB, so two million should take some 3.5 GB.
+    all lines: 200,000 lines of 68 bytes took 0.34 GB, so two million should take some 3.5 GB. ``reuse`` names the
+    folder of another experiment's subwords, which are taken as they are: then its models understand this
+    experiment's data, and the other way round.
     """
 
     vocab_size: int = 32000
     character_coverage: float = 1.0
     max_sentences: int = 2_000_000
+    reuse: str | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,51 @@ _TEACHERS: dict[str, type] = {"tfidf": TfidfTeacher, "transformers": Transformer
 
 
 @dataclass(frozen=True)
+class Report:
+    """What the report shows; outputs are names, or patterns such as ``gad-*``.
+
+    Attributes:
+        main: outputs of the main tables; by default all but the variants under ``ablation``.
+        ablation: outputs of the table of the ablation. The first is the whole system and stays in the main tables, the
+            others are its variants.
+        examples: sentences shown on which gates and classifier disagree.
+        reading: Markdown file beside the experiment file, with words on the results.
+    """
+
+    main: list[str] = field(default_factory=list)
+    ablation: list[str] = field(default_factory=list)
+    examples: int = 3
+    reading: str | None = None
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """What is measured beyond the test sets, and how.
+
+    Attributes:
+        baseline: output that the others are compared with; None is the first (see
+            :func:`fairseq_ext.experiment.runs.baseline_of`).
+        resamples: of the paired bootstrap.
+        comet: local checkpoint of a COMET model; None for no COMET.
+        ood: out-of-domain test sets by name, each a corpus in one of the forms of
+            :data:`fairseq_ext.corpora.entries.FORMS`.
+        speed: outputs to time.
+        distance_model: folder of a Hugging Face encoder for the distances between domains; None for TF-IDF.
+        distance_sentences: most sentences a domain for these distances.
+        report: see :class:`Report`.
+    """
+
+    baseline: str | None = None
+    resamples: int = 1000
+    comet: str | None = None
+    ood: dict[str, str] = field(default_factory=dict)
+    speed: list[str] = field(default_factory=list)
+    distance_model: str | None = None
+    distance_sentences: int = 2000
+    report: Report = Report()
+
+
+@dataclass(frozen=True)
 class ExperimentConfig:
     """A whole experiment file; ``path`` is where it was read from."""
 
@@ -105,6 +153,7 @@ class ExperimentConfig:
     teacher: Teacher = TfidfTeacher()
     train: dict[str, Any] = field(default_factory=dict)
     translate: dict[str, Any] = field(default_factory=dict)
+    evaluate: Evaluate = field(default_factory=Evaluate)
 
 
 def load_config(path: Path) -> ExperimentConfig:
@@ -122,32 +171,12 @@ def load_config(path: Path) -> ExperimentConfig:
         "teacher": _teacher,
         "train": as_mapping,
         "translate": as_mapping,
+        "evaluate": _evaluate,
     }
     sections = {key: read(raw.pop(key), f"{path}: {key}") for key, read in readers.items() if key in raw}
     config = read_section(ExperimentConfig, raw, str(path), given={**sections, "path": path})
     _check(config)
     return config
-
-
-def named_entries(section: Mapping[str, Any], key: str, where: str, others: Sequence[str] = ()) -> dict[str, dict]:
-    """The entries under ``key`` of a section, each on top of the options under ``common``.
-
-    Args:
-        section: ``train`` or ``translate``.
-        key: where its named entries are.
-        where: the file and section, for messages.
-        others: keys that are allowed besides and left alone.
-
-    Raises:
-        InputError: naming a key that is not allowed, or a value that is no mapping.
-    """
-    allowed = sorted({"common", key, *others})
-    for name in section:
-        if name not in allowed:
-            raise InputError(f"{where}: unknown key {name!r}; allowed are {', '.join(allowed)}")
-    common = as_mapping(section.get("common") or {}, f"{where}: common")
-    entries = as_mapping(section.get(key) or {}, f"{where}: {key}")
-    return {name: {**common, **as_mapping(entry or {}, f"{where}: {key}: {name}")} for name, entry in entries.items()}
 
 
 def _check(config: ExperimentConfig) -> None:
@@ -161,8 +190,10 @@ def _check(config: ExperimentConfig) -> None:
     _check_choice(corpora.on_bad_utf8, ON_BAD_UTF8, f"{where}: corpora: on_bad_utf8")
     if config.source_lang == config.target_lang:
         raise InputError(f"{where}: target_lang: {config.target_lang!r} is also the source_lang; change one")
-    for name in ("split", "subwords", "teacher"):
+    for name in ("split", "subwords", "teacher", "evaluate"):
         _check_numbers(dataclasses.asdict(getattr(config, name)), f"{where}: {name}")
+    if config.evaluate.ood:
+        check_domain_names(sorted(config.evaluate.ood), f"{where}: evaluate: ood")
     if config.subwords.character_coverage > 1:
         raise InputError(f"{where}: subwords: character_coverage: is a share; give at most 1")
 
@@ -206,6 +237,16 @@ def _options(kind: type, value: Any, where: str) -> Any:
 def _check_choice(value: str, allowed: Sequence[str], where: str) -> None:
     if value not in allowed:
         raise InputError(f"{where}: {value!r} is unknown; choose one of {', '.join(allowed)}")
+
+
+def _evaluate(value: Any, where: str) -> Evaluate:
+    # No sets, no outputs to time: an empty entry says the same as none.
+    entries = {key: entry for key, entry in as_mapping(value, where).items() if entry not in (None, [], {})}
+    report = read_section(Report, entries.pop("report", {}), f"{where}: report")
+    if report.examples < 0:
+        raise InputError(f"{where}: report: examples: {report.examples} is too small; give 0 for none")
+    evaluate: Evaluate = read_section(Evaluate, entries, where, given={"report": report})
+    return evaluate
 
 
 def _teacher(value: Any, where: str) -> Teacher:

@@ -33,7 +33,7 @@ def examples_step(config: ExperimentConfig) -> Step:
         blocks = []
         for name, output in outputs.items():
             printed, typed = folder / f"{name}.txt", "".join(f"{line}\n" for line in examples[name])
-            gates = ["--print-gates"] if output.reports_gates else []
+            gates = ["--print-gates"] if output.run.gates else []
             arguments = [
                 str(output.inputs[0]),
                 *output.arguments,

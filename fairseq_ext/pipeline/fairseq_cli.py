@@ -30,7 +30,13 @@ def as_arguments(options: Mapping[str, Any]) -> list[str]:
     return arguments
 
 
-def run_fairseq(tool: str, arguments: Sequence[str], output: Path | None = None, typed: str = "") -> None:
+def run_fairseq(
+    tool: str,
+    arguments: Sequence[str],
+    output: Path | None = None,
+    typed: str = "",
+    messages: Path | None = None,
+) -> None:
     """Run ``fairseq-TOOL`` with this package as its user directory; messages go to stderr.
 
     Args:
@@ -38,6 +44,7 @@ def run_fairseq(tool: str, arguments: Sequence[str], output: Path | None = None,
         arguments: its command line.
         output: file for what the tool prints on stdout; None for none.
         typed: its standard input.
+        messages: file for what it says on stderr; None for this program's stderr.
 
     Raises:
         InputError: if it fails; its own messages came before.
@@ -45,11 +52,15 @@ def run_fairseq(tool: str, arguments: Sequence[str], output: Path | None = None,
     command = [sys.executable, "-m", f"fairseq_cli.{tool}", *arguments, "--user-dir", str(USER_DIR)]
     # Warnings of fairseq's own dependencies about each other tell a user nothing.
     environment = os.environ | {"PYTHONWARNINGS": "ignore"}
-    with _stdout_for(output) as stdout:
+    # Each training under torchrun meets at a store of its own, not at the one they would share.
+    environment.pop("TORCHELASTIC_USE_AGENT_STORE", None)
+    with _stdout_for(output) as stdout, _stderr_for(messages) as stderr:
         status = subprocess.run(
-            command, input=typed, stdout=stdout, env=environment, text=True, check=False, close_fds=False
+            command, input=typed, stdout=stdout, stderr=stderr, env=environment, text=True, check=False, close_fds=False
         ).returncode  # open descriptors: the step's lock
     if status != 0:
+        if messages is not None:
+            sys.stderr.write(messages.read_text(encoding="utf-8", errors="replace"))
         raise InputError(f"fairseq-{tool} ended with status {status}; the reason is above")
 
 
@@ -58,3 +69,7 @@ def _stdout_for(output: Path | None) -> AbstractContextManager[Any]:
     if output is not None:
         return output.open("w", encoding="utf-8")
     return open(os.devnull, "w") if sys.stderr.isatty() else nullcontext(sys.stderr)
+
+
+def _stderr_for(messages: Path | None) -> AbstractContextManager[Any]:
+    return nullcontext() if messages is None else messages.open("w", encoding="utf-8")

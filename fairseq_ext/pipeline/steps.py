@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.errors import InputError
+from fairseq_ext.pipeline.processes import this_process
 
 RECORD = "step.json"
 _RESUME_RECORD = "unfinished-step.json"
 _CHUNK_BYTES = 1 << 20
+_POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Step:
             not compared: give a version here and raise it when ``build`` comes to work differently.
         build: fills the (existing) directory that it is given.
         resumable: ``build`` continues from what an interrupted run with the same fingerprint left.
+        join: what further processes of the same command (see :mod:`fairseq_ext.pipeline.processes`) do in the
+            directory while the first one builds it; None lets them wait. Only for resumable steps.
     """
 
     output: Path
@@ -46,6 +50,7 @@ class Step:
     options: Mapping[str, Any]
     build: Callable[[Path], None] = field(compare=False)
     resumable: bool = False
+    join: Callable[[Path], None] | None = field(default=None, compare=False)
 
 
 def run_step(
@@ -89,16 +94,37 @@ def run_step(
 
 
 def run_steps(steps: Sequence[Step], *, dry_run: bool = False) -> None:
-    """Run the steps in order, or with ``dry_run`` only print what each of them would do (stdout)."""
+    """Run the steps in order, or with ``dry_run`` only print what each of them would do (stdout).
+
+    Of several processes that run the same command, the first builds the steps and the others follow.
+    """
+    processes = this_process()
     if dry_run:
-        print_plan(steps)
+        if processes.is_first:
+            print_plan(steps)
         return
     try:
         for step in steps:
+            if not processes.is_first:
+                follow_step(step)
+                continue
             run_step(step.output, inputs=step.inputs, options=step.options, build=step.build, resumable=step.resumable)
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
         raise SystemExit(130) from None
+
+
+def follow_step(step: Step) -> None:
+    """Join in a step that another process of the same command builds, and return when it is finished."""
+    fingerprint = step_fingerprint(step.output, step.inputs, step.options)
+    partial = _sibling(step.output, "partial")
+    while not is_finished(step.output, fingerprint):
+        if step.join is not None and _is_begun(partial, fingerprint):
+            step.join(partial)
+            break
+        time.sleep(_POLL_SECONDS)
+    while not is_finished(step.output, fingerprint):
+        time.sleep(_POLL_SECONDS)
 
 
 def print_plan(steps: Sequence[Step]) -> None:
@@ -183,16 +209,23 @@ def _write_record(directory: Path, fingerprint: str) -> None:
 def _start_partial(output: Path, fingerprint: str, resumable: bool) -> Path:
     """Return the directory to build in: empty, or what an interrupted run of the same step left."""
     partial = _sibling(output, "partial")
-    mark = partial / _RESUME_RECORD
-    if resumable and mark.is_file() and mark.read_text(encoding="utf-8") == fingerprint:
+    if resumable and _is_begun(partial, fingerprint):
         _log(output, "continuing an interrupted run")
         return partial
     _remove(partial)
     partial.mkdir()
     if resumable:
-        with atomic_write(mark) as temporary:
+        with atomic_write(partial / _RESUME_RECORD) as temporary:
             temporary.write_text(fingerprint, encoding="utf-8")
     return partial
+
+
+def _is_begun(partial: Path, fingerprint: str) -> bool:
+    """Whether a run with this fingerprint works in the directory, or was interrupted there."""
+    try:
+        return (partial / _RESUME_RECORD).read_text(encoding="utf-8") == fingerprint
+    except FileNotFoundError:
+        return False
 
 
 def _swap(partial: Path, output: Path) -> None:

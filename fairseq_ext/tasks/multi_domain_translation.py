@@ -14,6 +14,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_langpair_dataset
+from omegaconf import II
 from torch import Tensor
 
 from fairseq_ext.data.data_directory import check_directories, infer_languages
@@ -48,6 +49,14 @@ class MultiDomainTranslationConfig(TranslationConfig):
         default=5.0,
         metadata={"help": "T of --upsampling temperature: shares are proportional to size^(1/T) (default: 5)"},
     )
+    train_domains: str = field(
+        default="",
+        metadata={
+            "help": "domains to train and validate on, separated by commas; the others keep their numbers "
+            "(default: all)"
+        },
+    )
+    valid_subset: str = II("dataset.valid_subset")
     domain_tags: bool = field(
         default=False,
         metadata={"help": "TAG: open every source sentence with its domain's tag (default: no tags)"},
@@ -107,8 +116,11 @@ class MultiDomainTranslationTask(TranslationTask):
         self.model_takes_domains = False
         self.model_needs_domains = False
         self.gate_report = GateReport(domains, cfg.print_gates, cfg.gates_output)
-        if cfg.domain and cfg.domain not in domains:
-            raise InputError(f"--domain {cfg.domain}: unknown; {cfg.data}/{DOMAINS_FILE} has {', '.join(domains)}")
+        self.train_domains = [name.strip() for name in cfg.train_domains.split(",") if name.strip()] or domains
+        for option, names in (("--domain", [cfg.domain]), ("--train-domains", self.train_domains)):
+            for name in names:
+                if name and name not in domains:
+                    raise InputError(f"{option} {name}: unknown; {cfg.data}/{DOMAINS_FILE} has {', '.join(domains)}")
         if cfg.domain_tags:
             self._require_tags()
 
@@ -145,12 +157,13 @@ class MultiDomainTranslationTask(TranslationTask):
     # Data
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **_: Any) -> None:
-        """Load ``SPLIT`` of all domains, or ``SPLIT:DOMAIN``."""
+        """Load ``SPLIT`` of all domains, where it trains or validates of --train-domains, or ``SPLIT:DOMAIN``."""
         name, _, only = split.partition(":")
         if only and only not in self.domains:
             raise InputError(f"split {split}: unknown domain {only}; there are {', '.join(self.domains)}")
         is_train = split == self.cfg.train_subset
-        corpora = [self._load_corpus(name, domain, is_train) for domain in ([only] if only else self.domains)]
+        domains = [only] if only else self._domains_of(split)
+        corpora = [self._load_corpus(name, domain, is_train) for domain in domains]
         repetitions = None
         if is_train:
             sizes = [len(corpus.pairs) for corpus in corpora]
@@ -162,6 +175,12 @@ class MultiDomainTranslationTask(TranslationTask):
             domains_to_model=self.model_takes_domains,
             single_domain_batches=not is_train,
         )
+
+    def _domains_of(self, split: str) -> list[str]:
+        """The domains that a split is made of, in their order."""
+        if split in {self.cfg.train_subset, *str(self.cfg.valid_subset).split(",")}:
+            return [name for name in self.domains if name in self.train_domains]
+        return self.domains
 
     def _load_corpus(self, split: str, domain: str, is_train: bool) -> DomainCorpus:
         pairs = self._load_pairs(split, domain)

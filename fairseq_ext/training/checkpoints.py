@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from fairseq import checkpoint_utils
 from fairseq.distributed.utils import _TensorPlaceholder
+from fairseq.file_io import PathManager
 from numpy._core.multiarray import _reconstruct, scalar
 from omegaconf import DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
@@ -46,6 +47,28 @@ def load_checkpoints_safely() -> None:
     torch.serialization.add_safe_globals(ALLOWED_TYPES)
     if not hasattr(checkpoint_utils.load_checkpoint_to_cpu, "__wrapped__"):
         checkpoint_utils.load_checkpoint_to_cpu = _explaining(checkpoint_utils.load_checkpoint_to_cpu)
+
+
+def copy_checkpoints_whole() -> None:
+    """Let fairseq's copy of a checkpoint appear when it is complete, as the checkpoint itself does.
+
+    It saves one and copies that over ``checkpoint_last.pt``, where training goes on from; a kill within the copy would
+    leave neither the old nor the new one.
+    """
+    if not hasattr(PathManager.copy, "__wrapped__"):
+        PathManager.copy = staticmethod(_copying_whole(PathManager.copy))
+
+
+def _copying_whole(copy: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(copy)
+    def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
+        if not PathManager.supports_rename(dst_path):
+            return copy(src_path, dst_path, overwrite)
+        copied = copy(src_path, f"{dst_path}.tmp", overwrite)
+        PathManager.rename(f"{dst_path}.tmp", dst_path)
+        return copied
+
+    return copy_whole
 
 
 def _explaining(load: Callable[..., dict]) -> Callable[..., dict]:

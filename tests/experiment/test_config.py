@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fairseq_ext.errors import InputError
-from fairseq_ext.experiment.config import TfidfTeacher, TransformersTeacher, load_config
+from fairseq_ext.experiment.config import Evaluate, Report, TfidfTeacher, TransformersTeacher, load_config
 from tests.small_corpus import write_config
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -27,6 +27,15 @@ def test_sections_of_the_training_commands_are_handed_on(tmp_path: Path) -> None
     assert config.translate == {}
 
 
+def test_evaluation_has_defaults_and_may_be_empty(tmp_path: Path) -> None:
+    assert load_config(write_config(tmp_path / "c.yaml", tmp_path)).evaluate == Evaluate()
+    empty = {"baseline": None, "comet": None, "ood": {}, "speed": []}
+    assert load_config(write_config(tmp_path / "c.yaml", tmp_path, evaluate=empty)).evaluate == Evaluate()
+    given = {"ood": {"NEWS": "news.{lang}"}, "speed": ["mix"], "report": {"examples": 0}}
+    evaluate = load_config(write_config(tmp_path / "c.yaml", tmp_path, evaluate=given)).evaluate
+    assert evaluate == Evaluate(ood={"NEWS": "news.{lang}"}, speed=["mix"], report=Report(examples=0))
+
+
 def test_number_without_a_dot_is_a_number(tmp_path: Path) -> None:
     teacher = {"backend": "transformers", "model": "some/folder", "epochs": 1}
     path = write_config(tmp_path / "c.yaml", tmp_path, teacher=teacher)
@@ -39,7 +48,7 @@ def test_number_without_a_dot_is_a_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sede": 1}, r"c\.yaml: unknown key 'sede'; allowed are clean, corpora, seed,"),
+        ({"sede": 1}, r"c\.yaml: unknown key 'sede'; allowed are clean, corpora, evaluate, seed,"),
         ({"path": "x"}, r"unknown key 'path'"),
         ({"split": {"vaild": 3}}, r"c\.yaml: split: unknown key 'vaild'; allowed are max_words, test, valid"),
         ({"split": {"valid": "many"}}, r"split: valid: expected a whole number, got 'many'"),
@@ -56,6 +65,12 @@ def test_number_without_a_dot_is_a_number(tmp_path: Path) -> None:
         ({"teacher": {"epochs": 2}}, r"teacher: unknown key 'epochs'"),
         ({"teacher": {"folds": 1}}, r"teacher: folds: 1 is too small; give 2"),
         ({"subwords": {"character_coverage": 99.5}}, r"character_coverage: is a share"),
+        ({"evaluate": {"base": "mix"}}, r"evaluate: unknown key 'base'; allowed are baseline, comet,"),
+        ({"evaluate": {"resamples": 0}}, r"evaluate: resamples: 0 is too small"),
+        ({"evaluate": {"ood": ["a"]}}, r"evaluate: ood: expected keys and values"),
+        ({"evaluate": {"ood": {"a b": "x.{lang}"}}}, r"evaluate: ood: 'a b' is no domain name"),
+        ({"evaluate": {"report": {"example": 1}}}, r"evaluate: report: unknown key 'example'; allowed are"),
+        ({"evaluate": {"report": {"examples": -1}}}, r"evaluate: report: examples: -1 is too small"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, changes: dict, message: str) -> None:

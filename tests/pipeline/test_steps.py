@@ -1,6 +1,7 @@
 """The step engine: a directory is finished or absent, and never built without need."""
 
 import fcntl
+import os
 import signal
 import subprocess
 import sys
@@ -202,3 +203,55 @@ def test_atomic_write_leaves_the_old_file_on_failure(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="disk full"):
         fail()
     assert read_tree(tmp_path) == {"file.txt": b"old"}
+
+
+FOLLOWER = """
+import sys, time
+from pathlib import Path
+from fairseq_ext.pipeline.steps import Step, run_steps
+
+root = Path(sys.argv[1])
+
+def build(folder):
+    (root / "building").touch()
+    while not (root / "joined").exists():
+        time.sleep(0.05)
+    (folder / "made").write_text("by the first")
+
+def join(folder):
+    assert folder == root / "shared.partial"
+    (root / "joined").touch()
+
+def wait(folder):
+    (folder / "made").write_text("by the first")
+
+run_steps([
+    Step(root / "alone", [], {}, wait),
+    Step(root / "shared", [root / "alone"], {}, build, resumable=True, join=join),
+    Step(root / "last", [root / "shared"], {}, wait),
+])
+"""
+
+
+def test_further_processes_of_a_command_join_or_wait(tmp_path: Path) -> None:
+    stale = tmp_path / "shared.partial"
+    stale.mkdir()
+    (stale / "unfinished-step.json").write_text("of another fingerprint")
+    workers = []
+    # The second is started first, as it may be.
+    for rank in ("1", "0"):
+        environment = os.environ | {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
+        workers.append(
+            subprocess.Popen(
+                [sys.executable, "-c", FOLLOWER, str(tmp_path)],
+                cwd=ROOT,
+                env=environment,
+                text=True,
+                stderr=subprocess.PIPE,
+            )  # fmt: skip
+        )
+    errors = [worker.communicate(timeout=60)[1] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], errors
+    assert errors[0] == ""
+    assert "last: done" in errors[1]
+    assert (tmp_path / "last" / "made").read_text() == "by the first"

@@ -6,7 +6,7 @@ import pytest
 
 from fairseq_ext.errors import InputError
 from fairseq_ext.pipeline.examples import format_examples
-from fairseq_ext.pipeline.translation import output_of, outputs_of, read_hypotheses, write_hypotheses
+from fairseq_ext.pipeline.translation import output_of, read_hypotheses, translation_steps, write_hypotheses
 from tests.pipeline.test_training import CONFIG, config_of
 
 TRANSLATE = (
@@ -38,24 +38,45 @@ def test_hypotheses_are_split_by_domain(tmp_path: Path) -> None:
 
 def test_an_untranslated_sentence_is_named(tmp_path: Path) -> None:
     (tmp_path / "generate.txt").write_text("\n".join(PRINTED) + "\n")
-    with pytest.raises(InputError, match="sentence 3 of domain med was not translated"):
+    with pytest.raises(InputError, match="sentence 3 of med was not translated"):
         write_hypotheses(tmp_path, tmp_path / "generate.txt", {"law": 1, "med": 3}, "pl")
 
 
-def test_outputs_inherit_and_know_what_they_need(tmp_path: Path) -> None:
+def test_an_output_knows_what_it_needs(tmp_path: Path) -> None:
     config = config_of(tmp_path, TRANSLATE)
-    assert outputs_of(config)["ad"] == {"system": "mix", "domain-source": "classifier", "beam": 2}
     output = output_of(config, "ad")
     assert tmp_path / "teacher" in output.inputs
     assert tmp_path / "teacher" not in output_of(config, "mix").inputs
     assert output.arguments[-4:] == ["--beam", "2", "--domain-source", "classifier"]
 
 
-def test_mistakes_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="outputs: ad: the key 'system' is missing"):
-        outputs_of(config_of(tmp_path, TRANSLATE.replace("system: mix, domain", "sistem: mix, domain")))
-    with pytest.raises(InputError, match="no 'gad'; there are mix, ad"):
-        output_of(config_of(tmp_path, TRANSLATE), "gad")
+def test_systems_with_tags_are_translated_with_tags(tmp_path: Path) -> None:
+    tagged = TRANSLATE.replace("mix: {{arch", "mix: {{domain-tags: true, arch")
+    assert output_of(config_of(tmp_path, tagged), "ad").arguments[-1] == "--domain-tags"
+    explicit = tagged.replace("{{system: mix}}", "{{system: mix, domain-tags: true}}")
+    assert output_of(config_of(tmp_path, explicit), "mix").arguments.count("--domain-tags") == 1
+
+
+def test_output_runs_have_directories_of_their_own(tmp_path: Path) -> None:
+    seeded = config_of(tmp_path, TRANSLATE.replace("mix: {{arch", "mix: {{seeds: [1, 2], arch"))
+    steps = translation_steps(seeded, "ad")
+    assert [step.output for step in steps] == [tmp_path / "translations" / name for name in ("ad@1", "ad@2")]
+    assert [step.inputs[1].parent.name for step in steps] == ["mix@1", "mix@2"]
+    assert [step.output.name for step in translation_steps(seeded, "ad@2")] == ["ad@2"]
+    (tmp_path / "data-bin").mkdir()
+    (tmp_path / "data-bin/domains.txt").write_text("law\nmed\n")
+    own = config_of(
+        tmp_path, TRANSLATE.replace("mix: {{arch", "mix: {{per_domain: true, arch").replace("from: mix, ", "")
+    )
+    assert [step.options["domain"] for step in translation_steps(own, "mix")] == ["law", "med"]
+
+
+def test_what_finished_translations_are_recognised_by_stays(tmp_path: Path) -> None:
+    """Translations by earlier versions stay valid."""
+    [step] = translation_steps(config_of(tmp_path, TRANSLATE), "ad")
+    assert step.options == {"beam": 2, "system": "mix", "domain-source": "classifier", "extra": []}
+    names = ["data-bin", "systems/mix/checkpoint_best.pt", "teacher", "splits"]
+    assert step.inputs == [tmp_path / name for name in names]
 
 
 def test_examples_show_the_largest_gates() -> None:

@@ -90,6 +90,20 @@ def test_any_number_of_workers_gives_the_same_bytes(prepared: Path, tmp_path: Pa
     assert read_tree(tmp_path) == expected
 
 
+def test_subwords_of_another_experiment_are_taken_as_they_are(prepared: Path, tmp_path: Path) -> None:
+    general = tmp_path / "corpora"
+    general.mkdir()
+    for lang in ("en", "de"):
+        (general / f"general.{lang}").write_bytes((prepared / "splits" / "bank" / f"train.{lang}").read_bytes())
+    config = write_config(tmp_path / "c.yaml", general, subwords={"reuse": str(prepared / "subwords")})
+    prepare.main([str(config)])
+    made, original = tmp_path / "work" / "data-bin", prepared / "data-bin"
+    assert not (tmp_path / "work" / "subwords").exists()
+    for name in ("dict.en.txt", "dict.de.txt", "sentencepiece.model"):
+        assert (made / name).read_bytes() == (original / name).read_bytes()
+    assert (made / "domains.txt").read_text() == "general\n"
+
+
 def test_catalogues_become_corpora(tmp_path: Path) -> None:
     write_corpora(tmp_path / "text")
     catalogues = {}

@@ -15,6 +15,7 @@ from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_ext.errors import InputError
 from fairseq_ext.tasks.multi_domain_translation import MultiDomainTranslationTask
+from fairseq_ext.teacher.labels import read_teacher_probs
 from tests import toy
 
 AD, GAD = "transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"
@@ -85,6 +86,39 @@ def test_a_domain_whose_name_ends_with_anothers_is_logged_apart(tmp_path: Path) 
     values = shown.get_smoothed_values()
     assert values["loss_in-law"] == pytest.approx(4 / np.log(2), abs=1e-3)
     assert "loss_law" not in values
+
+
+# Training on some of the domains
+
+
+def test_training_on_some_domains_keeps_all_numbers(data: Path, teacher: Path) -> None:
+    task, model = loaded(data, "--train-domains", "sub, med", "--teacher-dir", str(teacher), arch=GAD)
+    for split in ("train", "valid", "test"):
+        task.load_dataset(split)
+    train, valid, test = (task.datasets[split] for split in ("train", "valid", "test"))
+    assert task.domains == toy.DOMAINS
+    assert len(train) == 24  # 12 and 6 pairs, upsampled to the larger of the two
+    assert {train[i]["domain_id"] for i in range(24)} == {1, 2}
+    assert len(valid) == 10
+    assert len(test) == 12
+    sub = [train[i] for i in range(24) if train[i]["domain_id"] == 2]
+    own = read_teacher_probs(teacher, "sub", "train", toy.DOMAINS, 6)
+    assert all(any(np.array_equal(item["teacher_probs"], row) for row in own) for item in sub)
+    criterion = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
+    with metrics.aggregate(new_root=True) as shown:
+        for batch in valid.batch_by_size(valid.ordered_indices(), max_sentences=3):
+            log = task.valid_step(valid.collater([valid[i] for i in batch]), model, criterion)[2]
+            task.reduce_metrics([log], criterion)
+    values = shown.get_smoothed_values()
+    assert "loss_law" not in values
+    assert values["loss_avg"] == pytest.approx((values["loss_med"] + values["loss_sub"]) / 2, abs=1e-3)
+
+
+def test_validation_sets_of_other_names_and_one_domain(data: Path) -> None:
+    task, _ = loaded(data, "--train-domains", "law", "--valid-subset", "valid,test")
+    for split, size in (("valid", 5), ("test", 4), ("test:med", 4)):
+        task.load_dataset(split)
+        assert len(task.datasets[split]) == size
 
 
 # Where the domain of a sentence comes from
@@ -225,6 +259,7 @@ def test_a_tag_the_dictionary_lacks(own_data: Path) -> None:
 
 def test_unknown_domains_in_options_and_lines(data: Path) -> None:
     refuse(data, "--domain news: unknown", "--domain", "news")
+    refuse(data, r"--train-domains news: unknown; .*domains\.txt has law, med, sub", "--train-domains", "law,news")
     refuse(data, "unknown domain news", load="test:news")
     task, _ = loaded(data)
     with pytest.raises(InputError, match="unknown domain news"):

@@ -94,6 +94,25 @@ def test_missing_or_foreign_files_are_one_line(tmp_path: Path) -> None:
         load(tmp_path / "text.pt")
 
 
+def test_a_copy_appears_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training killed within fairseq's copy to checkpoint_last.pt must still find the old one there."""
+    new, last = tmp_path / "checkpoint_best.pt", tmp_path / "checkpoint_last.pt"
+    new.write_text("new")
+    last.write_text("old")
+
+    def killed(source: str, target: str) -> None:
+        Path(target).write_text("ne")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("fairseq.file_io.shutil.copyfile", killed)
+        checkpoint_utils.PathManager.copy(str(new), str(last), overwrite=True)
+    assert last.read_text() == "old"
+    assert checkpoint_utils.PathManager.copy(str(new), str(last), overwrite=True)
+    assert last.read_text() == "new"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_adapter_keys_are_those_below_an_adapter() -> None:
     assert is_adapter_key("encoder.layers.0.adapter.bank.up_weight")
     assert not is_adapter_key("encoder.adapters.weight")
