@@ -104,9 +104,10 @@ def test_a_copy_appears_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.Mon
         Path(target).write_text("ne")
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr("fairseq.file_io.shutil.copyfile", killed)
-        checkpoint_utils.PathManager.copy(str(new), str(last), overwrite=True)
+        with pytest.raises(KeyboardInterrupt):
+            checkpoint_utils.PathManager.copy(str(new), str(last), overwrite=True)
     assert last.read_text() == "old"
     assert checkpoint_utils.PathManager.copy(str(new), str(last), overwrite=True)
     assert last.read_text() == "new"
