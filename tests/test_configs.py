@@ -10,9 +10,9 @@ from fairseq import options
 
 from fairseq_ext.experiment.config import Corpora, ExperimentConfig, load_config
 from fairseq_ext.experiment.runs import all_output_runs, baseline_of, domains_of, expand, systems_of
-from fairseq_ext.pipeline.experiment import stages_of
 from fairseq_ext.pipeline.fairseq_cli import as_arguments
 from fairseq_ext.pipeline.translation import how_to_make
+from fairseq_ext.run_experiment import stages_of
 from tests import toy
 
 CONFIGS = sorted((Path(__file__).resolve().parents[1] / "configs").glob("**/*.yaml"))

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.corpora.text_files import read_lines
+from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.errors import InputError
 from fairseq_ext.pipeline.fairseq_cli import run_fairseq
-from fairseq_ext.pipeline.steps import atomic_write
 from fairseq_ext.teacher.classifier import load_classifier
 from fairseq_ext.teacher.labels import read_teacher_record
 from fairseq_ext.teacher.train import MODEL_FOLDER

@@ -13,10 +13,10 @@ from typing import Any
 
 from fairseq_ext.analysis.speed import ROUNDS, TimedOutput, write_speed
 from fairseq_ext.domains.names import DOMAINS_FILE
+from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
 from fairseq_ext.experiment.runs import OutputRun, all_output_runs, domains_of, output_runs_of, runs_of, systems_of
-from fairseq_ext.pipeline.steps import Step, run_steps
 from fairseq_ext.pipeline.training import best_checkpoint
 from fairseq_ext.pipeline.translation import GATES_FILE, how_to_make, translation_dir
 

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairseq_ext.engine.steps import hash_path, run_step
 from fairseq_ext.errors import InputError
 from fairseq_ext.evaluation.test_sets import TestSets
 from fairseq_ext.experiment.config import ExperimentConfig
-from fairseq_ext.pipeline.steps import hash_path, run_step
 
 NOT_RUN = "not run: no model"
 SENTENCES_FILE = "sentences.json"

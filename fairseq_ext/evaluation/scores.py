@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.errors import InputError
 from fairseq_ext.evaluation import comet
 from fairseq_ext.evaluation.bootstrap import p_value, resampled_sums
@@ -21,7 +22,6 @@ from fairseq_ext.evaluation.test_sets import TestSets, ood_name
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
 from fairseq_ext.experiment.runs import baseline_of
 from fairseq_ext.pipeline.out_of_domain import sets_dir
-from fairseq_ext.pipeline.steps import Step, run_steps
 
 SCORES_FILE = "scores.json"
 TABLE_FILE = "table.md"

@@ -1,6 +1,6 @@
 """From imported to clean corpora: normalise, filter, drop repetitions, and account for every pair.
 
-Every block of pairs is a task of its own (:mod:`fairseq_ext.pipeline.tasks`). Putting the blocks
+Every block of pairs is a task of its own (:mod:`fairseq_ext.engine.tasks`). Putting the blocks
 together again, in the corpus's order, is all that one process does alone.
 """
 
@@ -23,6 +23,7 @@ import numpy as np
 from fairseq_ext.corpora.blocks import BLOCK_PAIRS, load_index, num_blocks, read_block
 from fairseq_ext.corpora.compressed import open_binary
 from fairseq_ext.corpora.text_files import Pair, write_lines
+from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
 from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.batch import Batch
 from fairseq_ext.filtering.cascade import Filter, Outcome, check_filters, run_cascade
@@ -40,7 +41,6 @@ from fairseq_ext.filtering.statistics import (
     ratio_histogram,
     word_histogram,
 )
-from fairseq_ext.pipeline.tasks import Engine, run_tasks, task_output
 
 REPEATED = "repeated"
 REJECTED_COLUMNS = ("line", "filter", "reason", "source", "target")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.filtering import charts
-from fairseq_ext.report.page import NUM_COLOURS, make_environment
+from fairseq_ext.pages.page import NUM_COLOURS, make_environment
 
 REPORT_FILE = "report.json"
 PAGE_FILE = "report.html"

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fairseq_ext.corpora.text_files import read_lines
+from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
 from fairseq_ext.pipeline.fairseq_cli import run_fairseq
-from fairseq_ext.pipeline.steps import Step, run_steps
 from fairseq_ext.pipeline.translation import output_of, read_hypotheses
 
 TEXT_FILE = "examples.txt"

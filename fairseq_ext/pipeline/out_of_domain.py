@@ -11,11 +11,11 @@ from fairseq_ext.corpora.entries import check_entries, entry_paths
 from fairseq_ext.corpora.import_corpora import import_domain
 from fairseq_ext.corpora.text_files import read_lines, read_parallel, write_lines
 from fairseq_ext.domains.names import domain_tag
+from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiment.config import ExperimentConfig
 from fairseq_ext.experiment.runs import OutputRun, all_output_runs
 from fairseq_ext.filtering.normalise import normalise_lines
 from fairseq_ext.pipeline.fairseq_cli import run_fairseq
-from fairseq_ext.pipeline.steps import Step
 from fairseq_ext.pipeline.translation import how_to_make, write_hypotheses
 
 TYPED_FILE = "typed.txt"

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairseq_ext.engine.processes import distributed_arguments
+from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
 from fairseq_ext.experiment.runs import Run, runs_of, start_of
 from fairseq_ext.pipeline.fairseq_cli import as_arguments, run_fairseq
-from fairseq_ext.pipeline.processes import distributed_arguments
-from fairseq_ext.pipeline.steps import Step, run_steps
 
 BEST_CHECKPOINT = "checkpoint_best.pt"
 LOG_FILE = "train.log"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
 from fairseq_ext.experiment.runs import OutputRun, option_of, output_runs_of, outputs_of
 from fairseq_ext.pipeline.fairseq_cli import as_arguments, run_fairseq
-from fairseq_ext.pipeline.steps import Step, run_steps
 from fairseq_ext.pipeline.training import best_checkpoint
 
 GATES_FILE = "gates.jsonl"

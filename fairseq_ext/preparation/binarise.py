@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
-from fairseq_ext.pipeline.tasks import Engine, run_tasks, task_output
+from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
 from fairseq_ext.preparation.split import SPLITS
 from fairseq_ext.preparation.subwords import DICT_FILE, MODEL_FILE
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from fairseq_ext.corpora.entries import check_entries, entry_paths, fetch_entries, folder_entries
 from fairseq_ext.corpora.import_corpora import import_domain
+from fairseq_ext.engine.steps import Step, run_steps
+from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
 from fairseq_ext.filtering.cascade import check_filters
 from fairseq_ext.filtering.clean import Cleaning, clean_corpora
 from fairseq_ext.filtering.dictionary import Dictionary
 from fairseq_ext.filtering.learn import DICTIONARY_FILE, learn_from_corpora, learning_options
-from fairseq_ext.pipeline.steps import Step, run_steps
-from fairseq_ext.pipeline.tasks import Engine, run_tasks, task_output
 from fairseq_ext.preparation.binarise import binarise
 from fairseq_ext.preparation.split import write_splits
 from fairseq_ext.preparation.subwords import encode_splits, train_subwords

@@ -10,15 +10,15 @@ import argparse
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
-from fairseq_ext.pipeline.steps import Step, run_steps
+from fairseq_ext.pages.page import make_environment
 from fairseq_ext.report import expectations, pictures, tables
 from fairseq_ext.report.content import Block, Missing, Picture, Report, Section
 from fairseq_ext.report.examples import example_files, read_examples
 from fairseq_ext.report.expectations import describe_difference
 from fairseq_ext.report.markdown import parse_markdown, render_markdown
-from fairseq_ext.report.page import make_environment
 from fairseq_ext.report.results import DISAGREEMENTS, FILES, Design, Results, read_results
 
 MARKDOWN_FILE = "report.md"

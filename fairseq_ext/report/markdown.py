@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from fairseq_ext.pages.page import visible
 from fairseq_ext.report.content import (
     Below,
     Block,
@@ -19,7 +20,6 @@ from fairseq_ext.report.content import (
     Table,
     TextBlock,
 )
-from fairseq_ext.report.page import visible
 
 _ITEM = re.compile(r"\s{0,3}(?:([-*+])|\d{1,9}[.)])\s+(.*)")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairseq_ext.filtering.charts import axis_ticks
+from fairseq_ext.pages.page import NUM_COLOURS
 from fairseq_ext.report.content import Below, Picture, Shape
 from fairseq_ext.report.expectations import signed
-from fairseq_ext.report.page import NUM_COLOURS
 from fairseq_ext.report.results import FILES, Design, Results
 from fairseq_ext.report.tables import AVERAGES, MISCLASSIFIED, ood_columns
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.errors import InputError
-from fairseq_ext.pipeline.steps import atomic_write
 
 TEACHER_FILE = "teacher.json"
 # A float32 softmax over any sensible number of domains sums to one far more closely than this.

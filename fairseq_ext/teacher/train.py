@@ -19,9 +19,9 @@ import numpy as np
 
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig, Teacher, load_config
-from fairseq_ext.pipeline.steps import Step, run_steps
 from fairseq_ext.preparation.prepare import corpus_steps
 from fairseq_ext.preparation.split import HELD_OUT, SPLITS, normalise_source, stable_hash
 from fairseq_ext.teacher.classifier import Classifier, make_classifier

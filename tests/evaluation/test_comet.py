@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.errors import InputError
 from fairseq_ext.evaluation import comet
 from fairseq_ext.evaluation.scores import scoring_step
-from fairseq_ext.pipeline.steps import run_steps
 from tests.evaluation.small_experiment import NEWS, REFERENCES, write_experiment
 
 TRANSLATIONS = {

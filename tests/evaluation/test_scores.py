@@ -9,13 +9,13 @@ import pytest
 import sacrebleu
 import yaml
 
+from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.errors import InputError
 from fairseq_ext.evaluation import scores
 from fairseq_ext.evaluation.corpus_metrics import SACREBLEU_METRICS
 from fairseq_ext.evaluation.scores import count_text, score_columns, score_outputs, scoring_step, summarise
 from fairseq_ext.evaluation.test_sets import TestSets as Sets
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
-from fairseq_ext.pipeline.steps import run_steps
 from tests.evaluation.small_experiment import NEWS, REFERENCES, write_experiment
 
 LAW = ["the court is open today", "all rights are reserved here"]

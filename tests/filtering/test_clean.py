@@ -13,12 +13,12 @@ import pytest
 from fairseq_ext.corpora.blocks import BLOCK_PAIRS
 from fairseq_ext.corpora.import_corpora import import_domain
 from fairseq_ext.corpora.text_files import read_lines
+from fairseq_ext.engine.steps import hash_path
+from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.clean import REJECTED_COLUMNS, REPEATED, Cleaning, clean_corpora
 from fairseq_ext.filtering.filters import Empty, Length, LengthRatio
 from fairseq_ext.filtering.normalise import Normalise
-from fairseq_ext.pipeline.steps import hash_path
-from fairseq_ext.pipeline.tasks import Engine
 from tests.cluster import dask_cluster
 
 LANGS = ("en", "pl")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.pipeline.steps import RECORD, hash_path
+from fairseq_ext.engine.steps import RECORD, hash_path
 from tests.real_corpora import corpus
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairseq_ext.pipeline.steps import hash_path
+from fairseq_ext.engine.steps import hash_path
 
 ROOT = Path(__file__).parents[2]
 NUM_PAIRS = 60_000  # three blocks

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.pipeline.steps import hash_path
+from fairseq_ext.engine.steps import hash_path
 from tests.small_corpus import write_config, write_corpora
 
 pytestmark = pytest.mark.slow
@@ -67,7 +67,7 @@ def write_experiment(root: Path, train: dict[str, Any] = TRAIN) -> Path:
 
 def command(path: Path, *options: str) -> list[str]:
     chosen = options or ("--to", "translate")
-    return [sys.executable, "-m", "fairseq_ext.pipeline.experiment", str(path), *chosen]
+    return [sys.executable, "-m", "fairseq_ext.run_experiment", str(path), *chosen]
 
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -163,7 +163,7 @@ def test_two_processes_share_trainings_and_nothing_else(whole: Path, tmp_path: P
     train = {"common": {**TRAIN["common"], **TWO_PROCESSES}, "systems": systems}
     path = write_experiment(tmp_path, train)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    options = ["-m", "fairseq_ext.pipeline.experiment", str(path), "--to", "gad"]
+    options = ["-m", "fairseq_ext.run_experiment", str(path), "--to", "gad"]
     done = subprocess.run([*launch, *options], env=ENVIRONMENT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     for name in ("mix", "gad"):

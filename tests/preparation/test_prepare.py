@@ -10,8 +10,8 @@ import polib
 import pytest
 from fairseq.data import Dictionary, data_utils
 
+from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.experiment.config import load_config
-from fairseq_ext.pipeline.tasks import Engine
 from fairseq_ext.preparation import prepare
 from fairseq_ext.preparation.binarise import binarise
 from tests.small_corpus import NOUNS, read_tree, write_config, write_corpora

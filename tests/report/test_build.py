@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from fairseq_ext.engine.steps import is_finished, run_steps, step_fingerprint
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig
-from fairseq_ext.pipeline.steps import is_finished, run_steps, step_fingerprint
 from fairseq_ext.report.build import main, make_report, report_step, write_report
 from fairseq_ext.report.content import Missing
 from tests.filtering.test_report import Page

@@ -1,6 +1,6 @@
 """Which process this is, and what fairseq-train has to be told of it."""
 
-from fairseq_ext.pipeline.processes import Processes, distributed_arguments, this_process
+from fairseq_ext.engine.processes import Processes, distributed_arguments, this_process
 
 TORCHRUN = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "first", "MASTER_PORT": "29500"}
 SRUN = {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_JOB_ID": "70123"}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
 from fairseq_ext.errors import InputError
-from fairseq_ext.pipeline.tasks import Engine, run_tasks, task_output
 from tests.cluster import dask_cluster
 
 ONE, TWO = Engine(workers=1), Engine(workers=2)
@@ -100,8 +100,8 @@ def test_errors_of_tasks_arrive_as_one_line(engine: Engine, error: BaseException
 
 def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     code = (
-        "from pathlib import Path\nfrom fairseq_ext.pipeline.tasks import Engine, run_tasks\n"
-        "from tests.pipeline.test_tasks import Wait\n"
+        "from pathlib import Path\nfrom fairseq_ext.engine.tasks import Engine, run_tasks\n"
+        "from tests.engine.test_tasks import Wait\n"
         f"if __name__ == '__main__': run_tasks(Wait(), Path({str(tmp_path)!r}) / 'job', 2, Engine(2), 'waiting')\n"
     )
     script = tmp_path / "parent.py"

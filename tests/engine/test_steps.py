@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_ext.engine import steps
+from fairseq_ext.engine.steps import Step, atomic_write, hash_path, run_step, run_steps
 from fairseq_ext.errors import InputError
-from fairseq_ext.pipeline import steps
-from fairseq_ext.pipeline.steps import Step, atomic_write, hash_path, run_step, run_steps
 from tests.small_corpus import read_tree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SUICIDAL = """
 import os, signal, sys
 from pathlib import Path
-from fairseq_ext.pipeline import steps
+from fairseq_ext.engine import steps
 
 output, source, place = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 rename = Path.rename
@@ -208,7 +208,7 @@ def test_atomic_write_leaves_the_old_file_on_failure(tmp_path: Path) -> None:
 FOLLOWER = """
 import sys, time
 from pathlib import Path
-from fairseq_ext.pipeline.steps import Step, run_steps
+from fairseq_ext.engine.steps import Step, run_steps
 
 root = Path(sys.argv[1])
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.engine.processes import this_process
 from fairseq_ext.errors import InputError
-from fairseq_ext.pipeline.processes import this_process
 
 RECORD = "step.json"
 _RESUME_RECORD = "unfinished-step.json"
@@ -41,7 +41,7 @@ class Step:
             not compared: give a version here and raise it when ``build`` comes to work differently.
         build: fills the (existing) directory that it is given.
         resumable: ``build`` continues from what an interrupted run with the same fingerprint left.
-        join: what further processes of the same command (see :mod:`fairseq_ext.pipeline.processes`) do in the
+        join: what further processes of the same command (see :mod:`fairseq_ext.engine.processes`) do in the
             directory while the first one builds it; None lets them wait. Only for resumable steps.
     """
 

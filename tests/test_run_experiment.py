@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
+from fairseq_ext.engine.steps import Step
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig
-from fairseq_ext.pipeline import experiment
-from fairseq_ext.pipeline.experiment import Stage, choose_stages, run_stages, stages_of
 from fairseq_ext.pipeline.out_of_domain import out_of_domain_steps
-from fairseq_ext.pipeline.steps import Step
+from fairseq_ext.run_experiment import Stage, choose_stages, run_stages, stages_of
 from tests.experiment.test_runs import SYSTEMS, config_of
 from tests.small_corpus import write_config, write_corpora
 
@@ -80,26 +79,26 @@ def test_a_system_may_not_have_the_name_of_a_stage(tmp_path: Path) -> None:
 def test_a_missing_stage_is_named(tmp_path: Path) -> None:
     path = experiment_file(tmp_path)
     with pytest.raises(InputError, match=r"mix: needs .*data-bin, which the stage prepare makes; run that first: --"):
-        experiment.main([str(path), "--only", "mix"])
+        run_experiment.main([str(path), "--only", "mix"])
     with pytest.raises(InputError, match=r"gad: needs .*teacher, which the stage teacher makes"):
-        experiment.main([str(path), "--only", "prepare", "gad", "--dry-run"])
+        run_experiment.main([str(path), "--only", "prepare", "gad", "--dry-run"])
     with pytest.raises(InputError, match=r"translate: needs .*checkpoint_best.pt, which the stage gad makes"):
-        experiment.main([str(path), "--only", "prepare", "teacher", "mix", "translate", "--dry-run"])
+        run_experiment.main([str(path), "--only", "prepare", "teacher", "mix", "translate", "--dry-run"])
 
 
 def test_mistakes_in_late_stages_are_named_before_anything_runs(tmp_path: Path) -> None:
     path = experiment_file(tmp_path, evaluate={"ood": {"NEWS": "nowhere.{lang}"}})
     with pytest.raises(InputError, match=r"NEWS: nowhere.en: not found"):
-        experiment.main([str(path), "--to", "translate"])
+        run_experiment.main([str(path), "--to", "translate"])
     path = experiment_file(tmp_path, translate={"outputs": {"gad": {"system": "sad"}}})
     with pytest.raises(InputError, match=r"systems: no 'sad'; there are mix, gad"):
-        experiment.main([str(path), "--to", "translate"])
+        run_experiment.main([str(path), "--to", "translate"])
     assert not (tmp_path / "work").exists()
 
 
 def test_a_dry_run_prints_all_steps_and_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = experiment_file(tmp_path)
-    experiment.main([str(path), "--to", "translate", "--dry-run"])
+    run_experiment.main([str(path), "--to", "translate", "--dry-run"])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     work = tmp_path / "work"
     built = [str(Path(name).relative_to(work)) for _, name in lines]

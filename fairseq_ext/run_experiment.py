@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from fairseq_ext.engine.steps import Step, print_plan, run_steps
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
 from fairseq_ext.experiment.runs import baseline_of, outputs_of, runs_of, systems_of
-from fairseq_ext.pipeline.steps import Step, print_plan, run_steps
 from fairseq_ext.pipeline.training import training_step
 
 
