@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fairseq_ext import run_experiment
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig
