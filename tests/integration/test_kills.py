@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,14 +62,25 @@ def test_a_killed_run_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
     generator = random.Random(11)
     for number in range(KILLS):
         folder = tmp_path / f"killed{number}"
-        folder.mkdir()
-        process = subprocess.Popen(_command(folder), stderr=subprocess.DEVNULL, start_new_session=True)
-        delay = generator.uniform(0, duration)
-        time.sleep(delay)
-        # The parent alone, as the kernel does when memory is short; its workers have to notice.
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        print(f"killed after {delay:.1f} s, finished: {', '.join(_steps(folder)) or 'nothing'}")
+        duration = _kill_midway(folder, generator, duration)
+        print(f"killed within {duration:.0f} s, finished by then: {', '.join(_steps(folder)) or 'nothing'}")
         _run(_command(folder))
         assert _steps(folder) == expected
         assert not list((folder / "run").glob("*.partial")), "something half-written is left"
+
+
+def _kill_midway(folder: Path, generator: random.Random, duration: float) -> float:
+    """Start a run and kill it before it ends; returns how long a run takes at most, which other work makes vary."""
+    while True:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        process = subprocess.Popen(_command(folder), stderr=subprocess.DEVNULL, start_new_session=True)
+        delay = generator.uniform(0, duration)
+        try:
+            process.wait(delay)
+        except subprocess.TimeoutExpired:
+            # The parent alone, as the kernel does when memory is short; its workers have to notice.
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            return duration
+        duration = delay
