@@ -1,6 +1,7 @@
 """An imported corpus on disk: two plain files of canonical lines, and an index to read any block of them.
 
-A block is what a parallel worker takes: ``BLOCK_PAIRS`` pairs (the last one fewer), found by seeking.
+A block is what a parallel worker takes, found by seeking: ``BLOCK_PAIRS`` pairs, or fewer where lines are so long that
+these would have more than ``BLOCK_BYTES``; the last one may be smaller.
 """
 
 from __future__ import annotations
@@ -16,19 +17,23 @@ from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.errors import InputError
 
 BLOCK_PAIRS = 20_000
+# Of both sides together; a single pair may have more. 20,000 pairs of ordinary sentences have some 5 MB.
+BLOCK_BYTES = 32 << 20
 
 
 class CorpusIndex(TypedDict):
     """What is known of an imported domain, and its file's keys.
 
     Attributes:
-        block: pairs a block.
+        block: pairs a block at most.
+        first_pairs: for each block, the number of its first pair, counted from 0.
         offsets: for each block, the bytes in the source and in the target file where it begins.
         pairs: N.
         tally: what import read, left out and mended; see :mod:`fairseq_ext.corpora.import_corpora`.
     """
 
     block: int
+    first_pairs: list[int]
     offsets: list[list[int]]
     pairs: int
     tally: dict[str, int]
@@ -43,13 +48,15 @@ def load_index(folder: Path, name: str) -> CorpusIndex:
     """Read a domain's index.
 
     Raises:
-        InputError: if it is missing, or was written for blocks of another size.
+        InputError: if it is missing, or was written for blocks of another size or by an earlier version.
     """
     path = index_path(folder, name)
     try:
         index: CorpusIndex = json.loads(path.read_text(encoding="utf-8"))
         if index["block"] != BLOCK_PAIRS:
             raise ValueError(f"its blocks have {index['block']} pairs")
+        if len(index["first_pairs"]) != len(index["offsets"]):
+            raise ValueError("its lists of blocks differ in length")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: is no index of an imported corpus ({error}); import it again") from None
     return index
@@ -60,6 +67,11 @@ def num_blocks(index: CorpusIndex) -> int:
     return len(index["offsets"])
 
 
+def first_pair(index: CorpusIndex, number: int) -> int:
+    """The number of a block's first pair; both count from 0."""
+    return index["first_pairs"][number]
+
+
 def read_block(folder: Path, name: str, langs: tuple[str, str], number: int) -> list[Pair]:
     """Read the pairs of one block, counted from 0.
 
@@ -68,8 +80,9 @@ def read_block(folder: Path, name: str, langs: tuple[str, str], number: int) -> 
     """
     index = load_index(folder, name)
     start = index["offsets"][number]
-    end = index["offsets"][number + 1] if number + 1 < num_blocks(index) else None
-    expected = min(BLOCK_PAIRS, index["pairs"] - number * BLOCK_PAIRS)
+    is_last = number + 1 == num_blocks(index)
+    end = None if is_last else index["offsets"][number + 1]
+    expected = (index["pairs"] if is_last else first_pair(index, number + 1)) - first_pair(index, number)
     sides = []
     for side, lang in enumerate(langs):
         path = folder / f"{name}.{lang}"
@@ -95,8 +108,12 @@ class CorpusWriter:
         self._index_path = index_path(folder, name)
         self._paths = [folder / f"{name}.{lang}" for lang in langs]
         self._offsets: list[list[int]] = []
+        self._first_pairs: list[int] = []
         self._stack = ExitStack()
         self.pairs = 0
+        # Of the block begun last: none yet.
+        self._end_pair = 0
+        self._free_bytes = 0
 
     def __enter__(self) -> Self:
         self._source, self._target = (self._stack.enter_context(path.open("wb")) for path in self._paths)
@@ -112,17 +129,32 @@ class CorpusWriter:
         write_source, write_target = self._source.write, self._target.write
         with_text = 0
         for source, target in pairs:
-            if self.pairs % BLOCK_PAIRS == 0:
-                self._offsets.append([self._source.tell(), self._target.tell()])
-            write_source(f"{source}\n".encode())
-            write_target(f"{target}\n".encode())
+            lines = f"{source}\n".encode(), f"{target}\n".encode()
+            num_bytes = len(lines[0]) + len(lines[1])
+            if self.pairs == self._end_pair or self._free_bytes < num_bytes:
+                self._begin_block()
+            write_source(lines[0])
+            write_target(lines[1])
             with_text += bool(source and target)
+            self._free_bytes -= num_bytes
             self.pairs += 1
         return with_text
 
     def write_index(self, tally: Mapping[str, int]) -> CorpusIndex:
         """Write the index with what import counted, and return it."""
         counts = {key: count for key, count in sorted(tally.items()) if count}
-        index = CorpusIndex(block=BLOCK_PAIRS, offsets=self._offsets, pairs=self.pairs, tally=counts)
+        index = CorpusIndex(
+            block=BLOCK_PAIRS,
+            first_pairs=self._first_pairs,
+            offsets=self._offsets,
+            pairs=self.pairs,
+            tally=counts,
+        )
         self._index_path.write_text(json.dumps(index) + "\n", encoding="utf-8")
         return index
+
+    def _begin_block(self) -> None:
+        self._first_pairs.append(self.pairs)
+        self._offsets.append([self._source.tell(), self._target.tell()])
+        self._end_pair = self.pairs + BLOCK_PAIRS
+        self._free_bytes = BLOCK_BYTES

@@ -7,6 +7,7 @@ translations count: fuzzy, obsolete, plural and untranslated entries are left ou
 from __future__ import annotations
 
 import re
+import struct
 import tarfile
 import zipfile
 from collections import Counter
@@ -33,6 +34,8 @@ _CHARSET = re.compile(rb"charset=([\w-]+)", re.IGNORECASE)
 _DEFAULT_TEXT = re.compile(r'Default:\s*"(.*)"', re.DOTALL)
 # polib would end lines at these.
 _SEPARATORS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+# A .mo begins with its magic number, in either byte order.
+_BYTE_ORDERS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}
 # Short messages may well be the same in both languages ("Name"); long ones were left untranslated.
 _MAX_SAME_WORDS = 3
 
@@ -125,12 +128,35 @@ def _english_text(entry: polib.POEntry | polib.MOEntry) -> str | None:
 def _parse(catalogue: Catalogue) -> Iterable[polib.POEntry | polib.MOEntry]:
     try:
         if catalogue.name.endswith(".mo"):
+            _check_compiled(catalogue)
             return polib.mofile(catalogue.data)
         charset = _CHARSET.search(catalogue.data)
         encoding = charset.group(1).decode("ascii") if charset else "utf-8"
         return polib.pofile(_SEPARATORS.sub(" ", catalogue.data.decode(encoding)))
     except (OSError, ValueError, LookupError) as error:
         raise InputError(f"{catalogue.name}: cannot be read as a gettext catalogue ({error})") from None
+
+
+def _check_compiled(catalogue: Catalogue) -> None:
+    """Refuse a .mo that names bytes it does not have: polib would take messages cut short, or none, for whole."""
+    data = catalogue.data
+    order = _BYTE_ORDERS.get(data[:4])
+    if order is None:
+        raise damage(catalogue.name, ValueError("no compiled catalogue begins so"))
+    try:
+        count, *tables = struct.unpack_from(f"{order}3I", data, 8)
+        for table in tables:
+            # Each text is followed by a null byte, which its length does not count.
+            for length, offset in struct.iter_unpack(f"{order}2I", _slice(data, table, 8 * count)):
+                _slice(data, offset, length + 1)
+    except (struct.error, EOFError):
+        raise damage(catalogue.name, EOFError("it names bytes beyond its end")) from None
+
+
+def _slice(data: bytes, start: int, length: int) -> bytes:
+    if start + length > len(data):
+        raise EOFError
+    return data[start : start + length]
 
 
 def _members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:

@@ -6,7 +6,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from itertools import zip_longest
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from fairseq_ext.corpora.compressed import DAMAGE, damage, read_chunks
 from fairseq_ext.corpora.raw_text import canonical_lines, stream_canonical_lines
@@ -30,7 +30,8 @@ def read_moses_zip(path: Path, langs: tuple[str, str], policy: str, tally: Count
     """Yield the pairs of a zip that holds ``NAME.SRC`` and ``NAME.TGT``, unpacked as they are read.
 
     Raises:
-        InputError: as :func:`read_parallel_files`; also if the zip is damaged or holds no such files.
+        InputError: as :func:`read_parallel_files`; also if the zip is damaged, holds no such files, or one without
+            its other side.
     """
     stems = moses_stems(path, langs)
     if not stems:
@@ -54,15 +55,21 @@ def moses_stems(path: Path, langs: tuple[str, str]) -> list[str]:
     """The names, sorted and without the language, of files that a zip holds in both languages.
 
     Raises:
-        InputError: if it is no zip or a damaged one.
+        InputError: if it is no zip or a damaged one, or if beside such files there is one in one language only.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
     except DAMAGE as error:
         raise damage(str(path), error) from None
-    sides = [{name.removesuffix(f".{lang}") for name in names if name.endswith(f".{lang}")} for lang in langs]
-    return sorted(sides[0] & sides[1])
+    visible = [name for name in names if not PurePosixPath(name).name.startswith(".")]
+    sides = [{name.removesuffix(f".{lang}") for name in visible if name.endswith(f".{lang}")} for lang in langs]
+    stems = sorted(sides[0] & sides[1])
+    # With no stem it may be a zip of catalogues, with whatever else software has.
+    for this in (0, 1) if stems else ():
+        for stem in sorted(sides[this] - sides[1 - this]):
+            raise InputError(f"{path}/{stem}.{langs[this]}: its other side {stem}.{langs[1 - this]} is missing")
+    return stems
 
 
 def _pairs(

@@ -5,7 +5,7 @@ end at ``\n`` and nowhere else (see :func:`fairseq_ext.corpora.text_files.read_l
 whatever is mended is counted in a ``tally``:
 
 * ``bad_utf8_dropped``: pairs left out because a side is not UTF-8, ``bad_utf8_replaced``: lines repaired;
-* ``byte_order_marks``: files that began with one;
+* ``byte_order_marks``: files that began with one, and texts with some inside; they are gone;
 * ``control_characters``: texts in which there were some; each is now a space;
 * ``line_separators``: texts with U+2028, U+2029, NEL, a lone CR, VT, FF or FS to RS inside, now spaces.
 """
@@ -29,12 +29,13 @@ _NO_TEXT = {
     b"\x1f\x8b": "compressed by gzip; end its name in .gz",
     b"\x28\xb5\x2f\xfd": "compressed by zstd; end its name in .zst",
     b"\xfd7zXZ\0": "compressed by xz; end its name in .xz",
+    b"BZh": "compressed by bzip2; unpack it, or compress it by gzip, zstd or xz",
     b"PK\x03\x04": "a zip archive; end its name in .zip",
     b"\xff\xfe": "UTF-16; convert it to UTF-8",
     b"\xfe\xff": "UTF-16; convert it to UTF-8",
 }
-# Unicode's category Cc without its white space.
-_CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
+# Unicode's category Cc without white space, but with US: it separates parts of a line, not lines.
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f]")
 _SEPARATOR = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\r(?!\\Z)")
 
 
@@ -47,8 +48,8 @@ def stream_canonical_lines(path: Path, policy: str, tally: Counter[str]) -> Iter
         tally: counts what was mended.
 
     Raises:
-        InputError: if the file cannot be read to its end, a line is longer than 16 MiB, or, under policy
-            "fail", not UTF-8; naming the line.
+        InputError: if the file cannot be read to its end, is no text, has lone carriage returns but no line feed,
+            or a line is longer than 16 MiB or, under policy "fail", not UTF-8; naming the line.
     """
     with open_binary(path, "rb") as file:
         yield from canonical_lines(read_chunks(file, str(path)), str(path), policy, tally)
@@ -76,8 +77,8 @@ def decode_lines(chunks: Iterable[bytes], name: str, policy: str, tally: Counter
 
 
 def canonical(text: str, tally: Counter[str]) -> str:
-    """Collapse white space and put spaces for control characters."""
-    # Nearly all text passes here; no printable character but the space is white space or a control.
+    """Collapse white space, put spaces for control characters, and remove byte-order marks."""
+    # Nearly all text passes here; no printable character but the space is white space, a control or U+FEFF.
     if text.isprintable() and "  " not in text and text[:1] != " " and text[-1:] != " ":
         return text
     if _SEPARATOR.search(text):
@@ -85,6 +86,10 @@ def canonical(text: str, tally: Counter[str]) -> str:
     if _CONTROL.search(text):
         tally["control_characters"] += 1
         text = _CONTROL.sub(" ", text)
+    # Also inside: joined files have them at the start of a line, which readers of that line alone would take away.
+    if "\ufeff" in text:
+        tally["byte_order_marks"] += 1
+        text = text.replace("\ufeff", "")
     return " ".join(text.split())
 
 
@@ -95,6 +100,7 @@ def _whole_lines(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
     for chunk in chunks:
         end = chunk.find(b"\n")
         if pending_bytes + (end if end >= 0 else len(chunk)) > MAX_LINE_BYTES:
+            _check_line_ends(b"".join([*pending, chunk]), name, lines)
             raise InputError(
                 f"{name}, line {lines + 1}: is longer than {MAX_LINE_BYTES >> 20} MiB; is this a text of one "
                 "sentence a line?"
@@ -109,7 +115,17 @@ def _whole_lines(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
         pending.append(chunk)
         pending_bytes += len(chunk)
     if pending_bytes:
-        yield b"".join(pending)
+        block = b"".join(pending)
+        _check_line_ends(block, name, lines)
+        yield block
+
+
+def _check_line_ends(block: bytes, name: str, lines_before: int) -> None:
+    """Refuse a text that old Macs wrote, given what follows its last line feed: it would be one line."""
+    if not lines_before and b"\r" in block[:-1] and not block.startswith(tuple(_NO_TEXT)):
+        raise InputError(
+            f"{name}: its lines end at carriage returns, without one line feed; convert them (tr '\\r' '\\n')"
+        )
 
 
 def _without_byte_order_mark(block: bytes, name: str, tally: Counter[str]) -> bytes:

@@ -14,6 +14,7 @@ from fairseq_ext.errors import InputError
 
 # These hold a file format's own codes, not text; <hi> is the one inline element that holds text.
 _CODES = {"bpt", "ept", "it", "ph", "ut"}
+_UNKNOWN_ENCODING = expat.errors.codes[expat.errors.XML_ERROR_UNKNOWN_ENCODING]
 _MAX_UNIT_BYTES = 16 << 20
 _NAMED_LANGS = 10
 
@@ -28,8 +29,8 @@ def read_tmx(path: Path, langs: tuple[str, str], tally: Counter[str]) -> Iterato
     in a segment only the text around it stays.
 
     Raises:
-        InputError: if the XML is malformed (naming the line), declares entities, or has no unit in both
-            languages.
+        InputError: if the XML is malformed (naming the line), is in an encoding that cannot be read, declares
+            entities, or has no unit in both languages.
     """
     wanted = tuple(_normal(lang) for lang in langs)
     parser = _Parser(path)
@@ -58,10 +59,12 @@ class _Parser:
         self._complete: list[Unit] = []
         self._unit: Unit = []
         self._lang = ""
+        self._encoding = "utf-8"
         self._segment: list[str] | None = None
         self._depth_of_codes = 0
         self._expat = expat.ParserCreate()
         self._expat.buffer_text = True
+        self._expat.XmlDeclHandler = self._declaration
         self._expat.StartElementHandler = self._check_root
         self._expat.EndElementHandler = self._end
         self._expat.CharacterDataHandler = self._characters
@@ -90,11 +93,24 @@ class _Parser:
         try:
             self._expat.Parse(chunk, is_last)
         except expat.ExpatError as error:
+            if error.code == _UNKNOWN_ENCODING:
+                raise self._encoding_error() from None
             reason = expat.ErrorString(error.code)
             raise self._error(f"malformed XML ({reason}, column {error.offset + 1}); mend or fetch it again") from None
+        except (ValueError, LookupError):
+            # So Python says that an encoding is unknown or has characters of more than one byte.
+            raise self._encoding_error() from None
 
     def _error(self, message: str) -> InputError:
         return InputError(f"{self._path}, line {self._expat.CurrentLineNumber}: {message}")
+
+    def _encoding_error(self) -> InputError:
+        return self._error(
+            f"its encoding {self._encoding!r} cannot be read; convert it to UTF-8, in its XML declaration too"
+        )
+
+    def _declaration(self, _: str, encoding: str | None, __: int) -> None:
+        self._encoding = encoding or self._encoding
 
     def _check_root(self, name: str, _: dict[str, str]) -> None:
         if name != "tmx":

@@ -8,6 +8,7 @@ command again does only what is missing.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -27,6 +28,11 @@ from fairseq_ext.errors import InputError
 RECORD = "step.json"
 _RESUME_RECORD = "unfinished-step.json"
 _CHUNK_BYTES = 1 << 20
+# A full or read-only disk, missing rights, a file where a directory should be: no traceback helps there.
+_NOT_OUR_FAULT = {
+    getattr(errno, name)
+    for name in ["ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO", "EEXIST", "ENOTDIR"]
+}
 _POLL_SECONDS = 0.5
 
 
@@ -86,8 +92,8 @@ def run_step(
         _log(output, "started")
         start = time.monotonic()
         build(partial)
-        (partial / _RESUME_RECORD).unlink(missing_ok=True)
         _write_record(partial, fingerprint)
+        (partial / _RESUME_RECORD).unlink()
         _swap(partial, output)
         _log(output, f"done in {time.monotonic() - start:.1f} s")
     return True
@@ -109,6 +115,10 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False) -> None:
                 follow_step(step)
                 continue
             run_step(step.output, inputs=step.inputs, options=step.options, build=step.build, resumable=step.resumable)
+    except OSError as error:
+        if error.errno not in _NOT_OUR_FAULT:
+            raise
+        raise InputError(f"{step.output.name}: {error}; mend that and run the same command again") from None
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
         raise SystemExit(130) from None
@@ -196,7 +206,7 @@ def _hash_file(path: Path) -> str:
 
 def _relative_files(directory: Path) -> list[str]:
     files = (path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
-    return [name for name in files if name != RECORD]
+    return [name for name in files if name not in (RECORD, _RESUME_RECORD)]
 
 
 def _write_record(directory: Path, fingerprint: str) -> None:
@@ -214,9 +224,8 @@ def _start_partial(output: Path, fingerprint: str, resumable: bool) -> Path:
         return partial
     _remove(partial)
     partial.mkdir()
-    if resumable:
-        with atomic_write(partial / _RESUME_RECORD) as temporary:
-            temporary.write_text(fingerprint, encoding="utf-8")
+    with atomic_write(partial / _RESUME_RECORD) as temporary:
+        temporary.write_text(fingerprint, encoding="utf-8")
     return partial
 
 
@@ -264,8 +273,21 @@ def _sibling(output: Path, kind: str) -> Path:
 
 
 def _remove(directory: Path) -> None:
-    if directory.exists():
-        shutil.rmtree(directory)
+    """Delete what a step left, its record last: what a kill leaves of it is still known as a step's.
+
+    Raises:
+        InputError: if no step made it.
+    """
+    if not directory.exists():
+        return
+    records = [directory / name for name in (RECORD, _RESUME_RECORD) if (directory / name).exists()]
+    others = [path for path in directory.iterdir() if path not in records] if directory.is_dir() else [directory]
+    # Before its record is written, a directory holds nothing but that record's temporary file.
+    if not records and not all(path.name.startswith(".") for path in others):
+        raise InputError(f"{directory}: is in the way, and no step of this program made it; move it away")
+    for path in others:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.rmtree(directory)
 
 
 def _log(output: Path, message: str) -> None:

@@ -26,6 +26,8 @@ from tqdm import tqdm
 
 from fairseq_ext.errors import InputError
 
+# Where a step keeps its tasks; no domain can be named like this.
+TASKS_DIR = ".tasks"
 # Builds task INDEX into the empty directory OUTPUT: task(index, output).
 Task = Callable[[int, Path], Any]
 _POLL_SECONDS = 0.2
@@ -48,6 +50,14 @@ class Engine:
 def task_output(folder: Path, index: int) -> Path:
     """The directory of a finished task."""
     return folder / f"{index:06d}"
+
+
+def remove_tasks(folder: Path) -> None:
+    """Delete the tasks' directories: all at once, so that a kill leaves none that looks done and is not."""
+    gone = folder.with_name(f"{folder.name}.gone")
+    shutil.rmtree(gone, ignore_errors=True)
+    folder.rename(gone)
+    shutil.rmtree(gone)
 
 
 def run_tasks(task: Task, folder: Path, count: int, engine: Engine, label: str) -> list[Any]:
@@ -104,8 +114,8 @@ def _run_task(task: Task, folder: Path, index: int) -> tuple[str | None, Any]:
     # A name of its own, because an orphan of a killed run may still be writing.
     partial = folder / f".{output.name}.{socket.gethostname()}.{os.getpid()}"
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
     try:
+        partial.mkdir()
         result = task(index, partial)
         if not output.exists():
             partial.rename(output)

@@ -194,8 +194,12 @@ def _check(config: ExperimentConfig) -> None:
         _check_numbers(dataclasses.asdict(getattr(config, name)), f"{where}: {name}")
     if config.evaluate.ood:
         check_domain_names(sorted(config.evaluate.ood), f"{where}: evaluate: ood")
-    if config.subwords.character_coverage > 1:
-        raise InputError(f"{where}: subwords: character_coverage: is a share; give at most 1")
+    if not 0 <= config.seed < 1 << 31:
+        raise InputError(f"{where}: seed: {config.seed} is out of range; give 0 to {(1 << 31) - 1}")
+    if not 0.98 <= config.subwords.character_coverage <= 1:
+        raise InputError(f"{where}: subwords: character_coverage: SentencePiece takes 0.98 to 1.0")
+    if config.subwords.vocab_size >= 1 << 31:
+        raise InputError(f"{where}: subwords: vocab_size: {config.subwords.vocab_size} is too large")
 
 
 def _check_numbers(values: Mapping[str, Any], where: str) -> None:

@@ -21,6 +21,7 @@ _NO_ASCII_DIGIT = re.compile(r"(?![0-9])\d")
 _NO_DIGITS = re.compile(r"\D")
 _POSITION = re.compile(r"\d+\$")
 _MAX_NAMED = 5
+_MAX_CHARACTERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,9 @@ class Agreement:
     often they occur. A number that only one side has counts against the pair if the other side, too, has one
     of its own, or if it has three digits or more and does not end in 00: others may well be written out
     (*18th century*, *sto procent*).
+
+    Pairs with a side of more than 10,000 characters pass: they are no sentences (``length`` drops them), and
+    looking for separators takes time quadratic in the length.
 
     Attributes:
         numbers: compare numbers.
@@ -58,6 +62,8 @@ class Agreement:
         return [self._reason(pair, langs) if maybe(pair[0]) or maybe(pair[1]) else None for pair in batch.pairs]
 
     def _reason(self, pair: Pair, langs: Collection[str]) -> str | None:
+        if max(map(len, pair)) > _MAX_CHARACTERS:
+            return None
         # Most have the same digits in the same order, and nothing more to find out.
         if self.numbers and _DIGITS.findall(pair.source) != _DIGITS.findall(pair.target):
             source, target = (numbers(text) for text in pair)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,10 +19,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from fairseq_ext.corpora.blocks import BLOCK_PAIRS, load_index, num_blocks, read_block
+from fairseq_ext.corpora.blocks import first_pair, load_index, num_blocks, read_block
 from fairseq_ext.corpora.compressed import open_binary
 from fairseq_ext.corpora.text_files import Pair, write_lines
-from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
+from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.batch import Batch
 from fairseq_ext.filtering.cascade import Filter, Outcome, check_filters, run_cascade
@@ -44,7 +43,6 @@ from fairseq_ext.filtering.statistics import (
 
 REPEATED = "repeated"
 REJECTED_COLUMNS = ("line", "filter", "reason", "source", "target")
-_TASKS = "blocks"
 # Of a block's kept pairs: line numbers (N), words a side (N×2) and keys (N×2); the text is in a file a language.
 _LINES, _WORDS, _KEYS = "lines.npy", "words.npy", "keys.npy"
 _REJECTED, _STATISTICS = "rejected.tsv", "statistics.json"
@@ -98,7 +96,7 @@ class CleanBlock:
         seconds = time.perf_counter() - start
         batch = Batch(pairs, self.langs)
         outcome = run_cascade(self.cleaning.filters, batch)
-        first = block * BLOCK_PAIRS + 1
+        first = first_pair(load_index(self.corpora, name), block) + 1
         kept = [pairs[row] for row in outcome.kept.tolist()]
         for side, lang in enumerate(self.langs):
             write_lines(output / f"kept.{lang}", (pair[side] for pair in kept))
@@ -151,16 +149,16 @@ def clean_corpora(
     indices = {name: load_index(corpora, name) for name in domains}
     sizes = {name: num_blocks(index) for name, index in indices.items()}
     task = CleanBlock(corpora.resolve(), sizes, langs, _with_word_list(cleaning, word_list))
-    timings = run_tasks(task, folder / _TASKS, sum(task.num_blocks.values()), engine, "clean")
+    timings = run_tasks(task, folder / TASKS_DIR, sum(task.num_blocks.values()), engine, "clean")
     _report_speed(timings)
     statistics, first = {}, 0
     for name, count in task.num_blocks.items():
-        blocks = [task_output(folder / _TASKS, index) for index in range(first, first + count)]
+        blocks = [task_output(folder / TASKS_DIR, index) for index in range(first, first + count)]
         statistics[name] = _assemble(folder, name, langs, blocks, cleaning)
         statistics[name]["import"] = dict(sorted(indices[name]["tally"].items()))
         first += count
     write_report(folder, make_report(langs, cleaning.cascade, _options(cleaning), statistics))
-    shutil.rmtree(folder / _TASKS)
+    remove_tasks(folder / TASKS_DIR)
     print(f"report: {folder.with_suffix('') / 'report.html'}", file=sys.stderr)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.batch import Batch, Reasons
 from fairseq_ext.filtering.character_counts import count_kinds, is_script
+from fairseq_ext.filtering.deduplicate import BLANK
 from fairseq_ext.filtering.limits import check_limit
 from fairseq_ext.filtering.markup import strip_markup
 from fairseq_ext.filtering.writing_systems import has_spaces, scripts_of
@@ -20,11 +21,15 @@ _SIDES = ("source", "target")
 
 @dataclass(frozen=True)
 class Empty:
-    """Drops pairs with a side that has no text."""
+    """Drops pairs with a side that has no text, or none but invisible characters."""
 
     def reasons(self, batch: Batch) -> Reasons:
         """See :data:`~fairseq_ext.filtering.batch.Reasons`."""
-        return [None if one and other else f"no {_SIDES[bool(one)]} text" for one, other in batch.pairs]
+        is_blank = BLANK.fullmatch
+        return [
+            f"no {_SIDES[not is_blank(one)]} text" if is_blank(one) or is_blank(other) else None
+            for one, other in batch.pairs
+        ]
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.writing_systems import base_language
 
 _ALLOWED = {"unicode": ("NFC", "NFKC"), "punctuation": ("moses",)}
+_MAX_CHARACTERS = 10_000
 
 # Where a substitution of sacremoses can change a line. A line in which none of its patterns occurs
 # passes its list unchanged, from the first to the last; so these are its patterns, less what cannot
@@ -54,7 +55,8 @@ class Normalise:
         unicode: normal form of the characters, or null for none. ``NFC`` (the default) only composes
             letters with their accents; ``NFKC`` also replaces ligatures, full-width letters, superscripts
             (``x²`` becomes ``x2``) and the like.
-        punctuation: ``moses`` (the default) or null for none.
+        punctuation: ``moses`` (the default) or null for none. Lines of more than 10,000 characters keep theirs:
+            they are no sentences, and some of the substitutions take time quadratic in the length.
 
     Raises:
         InputError: if a value is none of these.
@@ -85,7 +87,10 @@ def normalise_lines(lines: Sequence[str], lang: str, options: Normalise) -> list
         lines = [_compose(options.unicode, line) for line in lines]
     if options.punctuation:
         touched, substitutions = _moses(base_language(lang))
-        lines = [_substitute(substitutions, line) if touched.search(line) else line for line in lines]
+        lines = [
+            _substitute(substitutions, line) if len(line) <= _MAX_CHARACTERS and touched.search(line) else line
+            for line in lines
+        ]
     return list(lines)
 
 

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
-from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
+from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.preparation.split import SPLITS
 from fairseq_ext.preparation.subwords import DICT_FILE, MODEL_FILE
-
-_TASKS = "files"
 
 
 @dataclass(frozen=True)
@@ -70,13 +68,13 @@ def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str]
     domains = read_domain_names(encoded / DOMAINS_FILE)
     files = [(name, role, lang) for name in domains for role in SPLITS for lang in langs]
     task = BinariseFile(encoded.resolve(), (subwords / DICT_FILE).resolve(), files, langs)
-    for line in sorted(run_tasks(task, folder / _TASKS, len(files), engine, "binarise")):
+    for line in sorted(run_tasks(task, folder / TASKS_DIR, len(files), engine, "binarise")):
         print(line, file=sys.stderr)
     for index, (name, _, _) in enumerate(files):
         (folder / name).mkdir(exist_ok=True)
-        for path in (task_output(folder / _TASKS, index) / name).iterdir():
-            path.rename(folder / name / path.name)
-    shutil.rmtree(folder / _TASKS)
+        for path in (task_output(folder / TASKS_DIR, index) / name).iterdir():
+            path.rename(folder / name / path.name)  # none is left there if an interrupted run came so far
+    remove_tasks(folder / TASKS_DIR)
     for lang in langs:
         shutil.copyfile(subwords / DICT_FILE, folder / f"dict.{lang}.txt")
     shutil.copyfile(subwords / MODEL_FILE, folder / MODEL_FILE)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_ext.corpora.text_files import collapse
+from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import load_config
 from fairseq_ext.filtering.normalise import normalise_lines
@@ -24,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     config = load_config(options.config)
     for number, raw in enumerate(sys.stdin.buffer, start=1):
         try:
-            line = collapse(raw.decode("utf-8"))
+            line = canonical(raw.decode("utf-8").removesuffix("\n"), Counter())
         except UnicodeDecodeError:
             raise InputError(f"standard input, line {number}: is not UTF-8; convert the text to UTF-8") from None
         if config.clean.normalise:

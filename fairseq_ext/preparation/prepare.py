@@ -6,12 +6,14 @@ import argparse
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
+from fairseq_ext.corpora.blocks import index_path
 from fairseq_ext.corpora.entries import check_entries, entry_paths, fetch_entries, folder_entries
 from fairseq_ext.corpora.import_corpora import import_domain
 from fairseq_ext.engine.steps import Step, run_steps
-from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
+from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
 from fairseq_ext.filtering.cascade import check_filters
@@ -23,6 +25,8 @@ from fairseq_ext.preparation.split import write_splits
 from fairseq_ext.preparation.subwords import encode_splits, train_subwords
 
 _THIS_MACHINE = Engine()
+# Another version of these may clean otherwise.
+_CLEANERS = ("sacremoses", "regex", "langid", "py3langid")
 
 
 def preparation_steps(config: ExperimentConfig, engine: Engine = _THIS_MACHINE) -> list[Step]:
@@ -50,7 +54,12 @@ def subword_steps(config: ExperimentConfig) -> list[Step]:
     train = Step(
         subwords,
         inputs=[splits],
-        options={"langs": langs, "seed": config.seed, **{key: options[key] for key in options if key != "reuse"}},
+        options={
+            "langs": langs,
+            "seed": config.seed,
+            **{key: options[key] for key in options if key != "reuse"},
+            "with": _versions("sentencepiece"),
+        },
         build=lambda folder: train_subwords(folder, splits, langs, options=config.subwords, seed=config.seed),
     )
     encode = Step(
@@ -79,6 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="run on a Dask cluster instead: its scheduler's address or scheduler file (see docs/cluster.md)",
     )
     options = parser.parse_args(arguments)
+    if options.workers < 0:
+        raise InputError(f"--workers: {options.workers} is no number of processes; give 0 or more")
     steps = preparation_steps(load_config(options.config), Engine(options.workers, options.scheduler))
     run_steps(_up_to(steps, options.to), dry_run=options.dry_run)
 
@@ -122,13 +133,12 @@ def _import_step(config: ExperimentConfig, domains: Mapping[str, Sequence[str]],
         check_filters(config.clean.filters, langs)
         entries = [entry for name in sorted(domains) for entry in domains[name]]
         fetch_entries(entries, langs, task.downloads)
-        tasks = folder / "domains"
+        tasks = folder / TASKS_DIR
         run_tasks(task, tasks, len(domains), here, "import")
         for index in range(len(domains)):
             for path in sorted(task_output(tasks, index).iterdir()):
                 path.rename(folder / path.name)
-            task_output(tasks, index).rmdir()
-        tasks.rmdir()
+        remove_tasks(tasks)
 
     names = {
         name: [Path(entry).name if entry_paths(entry, langs) else entry for entry in entries]
@@ -170,8 +180,12 @@ def _clean_step(config: ExperimentConfig, domains: Sequence[str], engine: Engine
         word_list = Path(dictionary.word_list) if dictionary.word_list else learned
     return Step(
         config.work_dir / "clean",
-        inputs=[*_texts(corpora, domains, langs), *([word_list] if word_list else [])],
-        options={"domains": domains, "langs": langs, **dataclasses.asdict(clean)},
+        inputs=[
+            *_texts(corpora, domains, langs),
+            *(index_path(corpora, name) for name in domains),  # what import counted is in the report
+            *([word_list] if word_list else []),
+        ],
+        options={"domains": domains, "langs": langs, **dataclasses.asdict(clean), "with": _versions(*_CLEANERS)},
         build=lambda folder: clean_corpora(folder, corpora, domains, langs, clean, engine, word_list),
         resumable=True,
     )
@@ -208,6 +222,11 @@ def _binarise_step(config: ExperimentConfig, engine: Engine) -> Step:
 
 def _subwords_dir(config: ExperimentConfig) -> Path:
     return Path(config.subwords.reuse) if config.subwords.reuse else config.work_dir / "subwords"
+
+
+def _versions(*packages: str) -> dict[str, str]:
+    """The versions of packages that decide on what a step makes."""
+    return {name: version(name) for name in packages}
 
 
 def _texts(folder: Path, domains: Sequence[str], langs: tuple[str, str]) -> list[Path]:

@@ -1,7 +1,7 @@
 """Held-out sets that nothing in training can give away, drawn in memory that does not grow with the corpora.
 
-The unit is the *normalised source*: a sentence in compatibility form, case folded, digits
-equalled. One that is held out in any domain is absent from the training text of all domains, since
+The unit is the *normalised source*: a sentence in compatibility form, case folded, without invisible
+characters, digits equalled. One that is held out in any domain is absent from the training text of all domains, since
 the same message often occurs in several products with different translations.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +17,11 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from fairseq_ext.corpora.text_files import Pair, collapse, stream_parallel, write_lines, write_parallel
+from fairseq_ext.corpora.text_files import Pair, stream_parallel, write_lines, write_parallel
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import Split
+from fairseq_ext.filtering.deduplicate import fold
 
 SPLITS = ("train", "valid", "test")
 HELD_OUT = ("valid", "test")
@@ -50,9 +50,8 @@ class _Domain:
 
 
 def normalise_source(text: str) -> str:
-    """Map sentences that give each other away to one key: NFKC, case, white space, numbers."""
-    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return _DIGITS.sub("0", collapse(text))
+    """Map sentences that give each other away to one key: what is a repetition, or differs in numbers only."""
+    return _DIGITS.sub("0", fold(text))
 
 
 def stable_hash(seed: int, *texts: str) -> int:

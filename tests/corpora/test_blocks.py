@@ -1,11 +1,12 @@
 """Blocks: any of them can be read alone, and together they are the corpus."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from fairseq_ext.corpora import blocks
-from fairseq_ext.corpora.blocks import CorpusWriter, index_path, load_index, num_blocks, read_block
+from fairseq_ext.corpora.blocks import CorpusWriter, first_pair, index_path, load_index, num_blocks, read_block
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.errors import InputError
 
@@ -28,11 +29,36 @@ def test_blocks_make_up_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     index = load_index(tmp_path, "law")
     assert index["pairs"] == len(PAIRS)
     assert index["tally"] == {"lines": len(PAIRS)}
+    assert index["first_pairs"] == [*range(0, len(PAIRS), block_pairs)]
     read = [read_block(tmp_path, "law", LANGS, number) for number in range(num_blocks(index))]
     assert [len(block) for block in read[:-1]] == [block_pairs] * (len(read) - 1)
     assert 0 < len(read[-1]) <= block_pairs
     assert [pair for block in read for pair in block] == PAIRS
     assert all(isinstance(pair, Pair) for block in read for pair in block)
+
+
+def test_blocks_end_early_where_lines_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 3)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 20)
+    # Bytes, line feeds included: 20 | 16, 5 -> | 40 | 4, 4, 4 | 4.
+    pairs = [Pair("ż" * 4, "x" * 10), Pair("x" * 14, ""), Pair("x", "yy"), Pair("x" * 38, "")]
+    pairs += [Pair("a", "b")] * 4
+    write(tmp_path, pairs)
+    index = load_index(tmp_path, "law")
+    assert index["first_pairs"] == [0, 1, 2, 3, 4, 7]
+    assert [first_pair(index, number) for number in range(num_blocks(index))] == index["first_pairs"]
+    read = [read_block(tmp_path, "law", LANGS, number) for number in range(num_blocks(index))]
+    assert [len(block) for block in read] == [1, 1, 1, 1, 3, 1]
+    assert [pair for block in read for pair in block] == pairs
+
+
+def test_index_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
+    index = dict(load_index(write(tmp_path, PAIRS), "law"))
+    del index["first_pairs"]
+    for changed in (index, {**index, "first_pairs": []}):
+        index_path(tmp_path, "law").write_text(json.dumps(changed))
+        with pytest.raises(InputError, match=r"law\.index\.json: is no index .*; import it again"):
+            load_index(tmp_path, "law")
 
 
 def test_offsets_are_where_lines_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """Gettext import: which entries count, where catalogues are found."""
 
-import io
+import struct
 import tarfile
 import zipfile
 from collections import Counter
@@ -152,9 +152,44 @@ def test_unusable_inputs_are_named(tmp_path: Path) -> None:
         find_catalogues(tmp_path / "x.rar", "de")
     with pytest.raises(InputError, match=r"bad\.po: cannot be read as a gettext catalogue"):
         read(write(tmp_path / "bad.po", HEADER + 'msgid "a"\nmsgid "b"\nnonsense'))
-    (tmp_path / "bad.mo").write_bytes(io.BytesIO(b"not a catalogue").getvalue())
-    with pytest.raises(InputError, match=r"bad\.mo: cannot be read"):
-        read(tmp_path / "bad.mo")
+
+
+def compiled(folder: Path) -> bytes:
+    path = folder / "whole.mo"
+    polib.pofile(CATALOGUE).save_as_mofile(str(path))
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_compiled_catalogue_cut_off_anywhere_is_an_error(tmp_path: Path, order: str) -> None:
+    whole = compiled(tmp_path)
+    if order == ">":
+        count = struct.unpack_from("<I", whole, 8)[0]
+        assert struct.unpack_from("<II", whole, 12) == (28, 28 + 8 * count)
+        numbers = struct.unpack_from(f"<{7 + 4 * count}I", whole)
+        whole = struct.pack(f">{len(numbers)}I", *numbers) + whole[4 * len(numbers) :]
+    (tmp_path / "x.mo").write_bytes(whole)
+    assert sorted(read(tmp_path / "x.mo")[0]) == sorted(PAIRS[1:])
+    for cut in range(len(whole)):
+        (tmp_path / "x.mo").write_bytes(whole[:cut])
+        with pytest.raises(InputError, match=r"x\.mo: damaged or cut off \(.*; fetch or copy it again"):
+            read(tmp_path / "x.mo")
+
+
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [(0, "begins"), (8, "beyond its end"), (12, "beyond its end"), (16, "beyond its end"), (28, "beyond its end")],
+)
+def test_compiled_catalogue_with_a_bad_header_is_an_error(tmp_path: Path, place: int, what: str) -> None:
+    whole = compiled(tmp_path)
+    (tmp_path / "x.mo").write_bytes(whole[:place] + b"\xf0\xff\xff\xff" + whole[place + 4 :])
+    with pytest.raises(InputError, match=rf"x\.mo: damaged or cut off \(.*{what}"):
+        read(tmp_path / "x.mo")
+
+
+def test_compiled_catalogue_without_messages_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "x.mo").write_bytes(struct.pack("<7I", 0x950412DE, 0, 0, 28, 28, 0, 28))
+    assert read(tmp_path / "x.mo") == ([], {})
 
 
 def test_pairs_seen_in_another_catalogue_are_not_repeated(tmp_path: Path) -> None:

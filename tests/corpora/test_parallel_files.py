@@ -84,12 +84,34 @@ def test_bad_utf8_drops_the_pair_once(tmp_path: Path, write: object) -> None:
 
 def test_zip_of_several_corpora_is_read_in_order_of_names(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        for name in ("b/train", "a", "only"):
+        for name in ("b/train", "a"):
             archive.writestr(f"{name}.en", f"{name} one\n")
-            if name != "only":
-                archive.writestr(f"{name}.pl", f"{name} jeden\n")
+            archive.writestr(f"{name}.pl", f"{name} jeden\n")
     assert moses_stems(tmp_path / "x.zip", LANGS) == ["a", "b/train"]
     assert read(tmp_path)[0] == [("a one", "a jeden"), ("b/train one", "b/train jeden")]
+
+
+@pytest.mark.parametrize(("file", "other"), [("b.en", "b.pl"), ("sub/a.pl", "sub/a.en")])
+def test_zip_without_a_files_other_side_is_an_error(tmp_path: Path, file: str, other: str) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for name in ("a.en", "a.pl", "__MACOSX/._a.en", file):
+            archive.writestr(name, "text\n")
+    for take in (read, lambda folder: moses_stems(folder / "x.zip", LANGS)):
+        with pytest.raises(InputError, match=rf"x\.zip/{file}: its other side {other} is missing"):
+            take(tmp_path)
+
+
+def test_hidden_files_of_a_zip_do_not_matter(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for name in ("__MACOSX/._a.en", "__MACOSX/._a.pl", "a.en", "a.pl", ".b.en"):
+            archive.writestr(name, b"\xff" if "." in name[:12] else b"text\n")
+    assert moses_stems(tmp_path / "x.zip", LANGS) == ["a"]
+
+
+def test_zip_of_catalogues_may_hold_anything_in_one_language(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("help.en", "text\n")
+    assert moses_stems(tmp_path / "x.zip", LANGS) == []
 
 
 def test_damaged_zips_are_errors(tmp_path: Path) -> None:

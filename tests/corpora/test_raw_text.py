@@ -8,7 +8,7 @@ import pytest
 
 from fairseq_ext.corpora import raw_text
 from fairseq_ext.corpora.compressed import open_binary
-from fairseq_ext.corpora.raw_text import canonical, decode_lines, stream_canonical_lines
+from fairseq_ext.corpora.raw_text import ON_BAD_UTF8, canonical, decode_lines, stream_canonical_lines
 from fairseq_ext.errors import InputError
 
 
@@ -36,7 +36,10 @@ def read(folder: Path, data: bytes, policy: str = "fail") -> tuple[list[str | No
         ("a\u2029b", "a b", "line_separators"),
         ("a\u0085b", "a b", "line_separators"),
         ("a\x0bb\x0cc\x1cd\x1de\x1ef", "a b c d e f", "line_separators"),
-        ("a\x1fb", "a b", None),
+        ("a\x1fb", "a b", "control_characters"),
+        ("\ufeffa", "a", "byte_order_marks"),
+        ("a\ufeffb \ufeff \ufeff", "ab", "byte_order_marks"),
+        (" \ufeff", "", "byte_order_marks"),
     ],
 )
 def test_lines_become_canonical(tmp_path: Path, raw: str, line: str, counted: str | None) -> None:
@@ -61,10 +64,31 @@ def test_chunks_make_no_difference(monkeypatch: pytest.MonkeyPatch, chunk_bytes:
     assert list(decode_lines([*chunks, b"\n"], "x", "fail", Counter())) == ["äöü", "", "\u2028x", "last"]
 
 
-def test_byte_order_mark_goes_only_at_the_start(tmp_path: Path) -> None:
-    lines, tally = read(tmp_path, "\ufeffone\n\ufefftwo\n".encode())
-    assert lines == ["one", "\ufefftwo"]
-    assert tally == {"byte_order_marks": 1}
+def test_byte_order_marks_go_wherever_they_are(tmp_path: Path) -> None:
+    # Files joined by cat have them at the start of some line, doubly encoded ones twice.
+    lines, tally = read(tmp_path, "\ufeff\ufeffone\n\ufefftwo\nth\ufeffree\n".encode())
+    assert lines == ["one", "two", "three"]
+    assert tally == {"byte_order_marks": 4}
+
+
+@pytest.mark.parametrize("data", [b"one\rtwo\rthree\r", b"one\rtwo", b"one\r\r", b"\xef\xbb\xbfone\rtwo\r"])
+def test_lines_that_end_at_carriage_returns_alone_are_refused(tmp_path: Path, data: bytes) -> None:
+    for policy in ON_BAD_UTF8:
+        with pytest.raises(InputError, match=r"x\.en: its lines end at carriage returns.*tr '\\r' '\\n'"):
+            read(tmp_path, data, policy)
+
+
+def test_one_line_without_a_line_feed_is_a_line(tmp_path: Path) -> None:
+    assert read(tmp_path, b"one\r")[0] == ["one"]
+    assert read(tmp_path, b"one\rtwo\n")[0] == ["one two"]
+
+
+def test_large_file_without_line_feeds_is_told_from_a_long_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raw_text, "MAX_LINE_BYTES", 1 << 10)
+    with pytest.raises(InputError, match="x: its lines end at carriage returns"):
+        list(decode_lines([b"one\r", b"two", b"x" * 2000], "x", "fail", Counter()))
+    with pytest.raises(InputError, match="x, line 2: is longer"):
+        list(decode_lines([b"a\n", b"one\rtwo", b"x" * 2000], "x", "fail", Counter()))
 
 
 def test_empty_lines_count_and_the_last_line_feed_ends_a_line(tmp_path: Path) -> None:
@@ -100,6 +124,9 @@ def test_bad_utf8_can_be_replaced(tmp_path: Path) -> None:
         (b"\x28\xb5\x2f\xfd\x04", "compressed by zstd"),
         (b"\xfd7zXZ\0\0\4", "compressed by xz"),
         (b"PK\x03\x04", "a zip archive"),
+        (b"PK\x03\x04\rx", "a zip archive"),
+        (b"\x1f\x8b\x08\rx\n", "compressed by gzip"),
+        (b"BZh91AY&SY", r"compressed by bzip2; .*gzip"),
     ],
 )
 def test_what_is_no_text_is_refused_at_once(tmp_path: Path, policy: str, data: bytes, what: str) -> None:

@@ -124,6 +124,13 @@ def test_malformed_files_name_the_line(tmp_path: Path, text: str, message: str) 
         list(read_tmx(tmp_path / "x.tmx", ("en", "pl"), Counter()))
 
 
+@pytest.mark.parametrize("encoding", ["Shift_JIS", "utf-7", "foo", "base64", "idna", "cp037"])
+def test_encoding_that_cannot_be_read_is_named(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "x.tmx").write_text(HEAD.format(encoding) + unit(("en", "a"), ("pl", "b")) + TAIL)
+    with pytest.raises(InputError, match=rf"x\.tmx, line 1: its encoding '{encoding}' cannot be read.*convert .*UTF-8"):
+        list(read_tmx(tmp_path / "x.tmx", ("en", "pl"), Counter()))
+
+
 def test_bad_utf8_is_malformed(tmp_path: Path) -> None:
     (tmp_path / "x.tmx").write_bytes(b"<tmx>\n<body>\n<tu>\xff</tu></body></tmx>")
     with pytest.raises(InputError, match=r"line 3: malformed XML \(not well-formed"):

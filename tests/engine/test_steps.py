@@ -1,5 +1,6 @@
 """The step engine: a directory is finished or absent, and never built without need."""
 
+import errno
 import fcntl
 import os
 import signal
@@ -255,3 +256,35 @@ def test_further_processes_of_a_command_join_or_wait(tmp_path: Path) -> None:
     assert errors[0] == ""
     assert "last: done" in errors[1]
     assert (tmp_path / "last" / "made").read_text() == "by the first"
+
+
+@pytest.mark.parametrize("kind", ["old", "partial"])
+def test_directories_of_others_are_never_deleted(kind: str, tmp_path: Path) -> None:
+    mine = tmp_path / f"out.{kind}" / "mine.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    with pytest.raises(InputError, match=rf"out\.{kind}: is in the way, and no step of this program made it"):
+        run_step(tmp_path / "out", inputs=[], options={}, build=lambda folder: None)
+    assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", ["old", "partial"])
+def test_what_a_kill_left_of_a_deletion_is_deleted(kind: str, tmp_path: Path) -> None:
+    run_step(tmp_path / "out", inputs=[], options={}, build=lambda folder: (folder / "a").mkdir())
+    (tmp_path / "out").rename(tmp_path / f"out.{kind}")
+    (tmp_path / f"out.{kind}" / "a").rmdir()
+    assert run_step(tmp_path / "out", inputs=[], options={}, build=lambda folder: None)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["out"]
+
+
+def test_hindrances_of_the_machine_are_one_line(tmp_path: Path) -> None:
+    def fill(folder: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(folder / "a"))
+
+    with pytest.raises(InputError, match=r"out: .*No space left on device.*; mend that and run the same command again"):
+        steps.run_steps([Step(tmp_path / "out", [], {}, fill)])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"out: .*file"):
+        steps.run_steps([Step(tmp_path / "file" / "out", [], {}, lambda folder: None)])
+    with pytest.raises(FileNotFoundError):  # of the program's own making
+        steps.run_steps([Step(tmp_path / "out", [], {}, lambda folder: (folder / "a" / "b").mkdir())])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
+from fairseq_ext.engine.tasks import Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.errors import InputError
 from tests.cluster import dask_cluster
 
@@ -158,3 +158,11 @@ def test_scheduler_that_is_not_there_is_named(tmp_path: Path) -> None:
         pytest.raises(InputError, match="--scheduler tcp://127.0.0.1:1: no Dask scheduler answers"),
     ):
         run_tasks(Square(), tmp_path / "job", 3, engine, "squares")
+
+
+def test_tasks_vanish_together_with_what_killed_ones_left(tmp_path: Path) -> None:
+    run_tasks(Square(), tmp_path / "job", 2, ONE, "squares")
+    (tmp_path / "job" / ".000001.host.1").mkdir()
+    (tmp_path / "job.gone" / "000000").mkdir(parents=True)
+    remove_tasks(tmp_path / "job")
+    assert not list(tmp_path.iterdir())

@@ -64,7 +64,7 @@ def test_number_without_a_dot_is_a_number(tmp_path: Path) -> None:
         ({"teacher": {"backend": "transformers"}}, r"teacher: the key 'model' is missing"),
         ({"teacher": {"epochs": 2}}, r"teacher: unknown key 'epochs'"),
         ({"teacher": {"folds": 1}}, r"teacher: folds: 1 is too small; give 2"),
-        ({"subwords": {"character_coverage": 99.5}}, r"character_coverage: is a share"),
+        ({"subwords": {"character_coverage": 99.5}}, r"character_coverage: SentencePiece takes 0.98 to 1.0"),
         ({"evaluate": {"base": "mix"}}, r"evaluate: unknown key 'base'; allowed are baseline, comet,"),
         ({"evaluate": {"resamples": 0}}, r"evaluate: resamples: 0 is too small"),
         ({"evaluate": {"ood": ["a"]}}, r"evaluate: ood: expected keys and values"),

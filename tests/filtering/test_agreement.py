@@ -7,6 +7,7 @@ import pytest
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.filtering.agreement import Agreement, numbers
 from fairseq_ext.filtering.batch import Batch
+from fairseq_ext.filtering.markup import addresses, elements, placeholders
 
 
 def judge(criterion: Agreement, source: str, target: str, langs: tuple[str, str] = ("en", "pl")) -> str | None:
@@ -106,11 +107,22 @@ def test_agreement_on_markup(source: str, target: str, reason: str | None) -> No
     assert judge(Agreement(markup=False), source, target) is None
 
 
+def test_pairs_with_an_endless_side_pass() -> None:
+    # Finding groups of thousands takes quadratic time on the last of these.
+    for size, reason in ((10_000, "numbers only in the source: 1638"), (10_001, None)):
+        text = "1638" + "a" * (size - 4)
+        assert judge(Agreement(), text, "x") == reason
+        assert judge(Agreement(), "x", text) == (reason and reason.replace("source", "target"))
+    assert judge(Agreement(), "111 " * 250_000 + "4444", "x") is None
+
+
 @pytest.mark.parametrize(
     "unit", ["<a", "<a =", '="', "%0", "%(a", "{a", "a.", "a@", "1,", "1 000 ", "$a", "www.", "&lt;"]
 )
 def test_time_is_linear_in_the_length(unit: str) -> None:
     start = time.perf_counter()
     for text in (unit * 50_000, unit[0] + unit[-1] * 100_000):
-        judge(Agreement(), text, "x")
+        for find in (numbers, elements, placeholders):
+            find(text)
+        addresses(text, {"en", "pl"})
     assert time.perf_counter() - start < 2

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import random
 import unicodedata
 
 import numpy as np
 import pytest
+import sentencepiece
 
-from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.deduplicate import find_repeats, fold, pair_keys
+from fairseq_ext.corpora.text_files import Pair, collapse
+from fairseq_ext.filtering.deduplicate import BLANK, find_repeats, fold, pair_keys
 
 PAIRS = [
     Pair("A dog", "Pies"),
@@ -53,6 +55,63 @@ def test_no_pairs() -> None:
 
 def test_ascii_shortcut_folds_like_unicode() -> None:
     for code in range(128):
-        text = f"A{chr(code)}B"
-        plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-        assert fold(text) == " ".join(plain.split())
+        character = chr(code)
+        text = f"A{character}B"
+        if character.isprintable() or character.isspace():
+            plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+            assert fold(text) == " ".join(plain.split())
+        else:
+            assert fold(text) == "ab"
+
+
+# What nobody sees, by what SentencePiece makes of it: nothing or a character of its own, and a space.
+DROPPED = (
+    "\x01\x08\x0e\x7f\x9f\u00ad\u034f\u115f\u180b\u200d\u202a\u202c\u2060\u2063\u2069\u3164\ufe0e\ufe0f\ufffb"
+    "\U000e0067\U000e0100"
+)
+SPACES = "\u061c\u200b\u200c\u200e\u200f\u2581\ufeff\ufffd"
+
+
+@pytest.mark.parametrize(("characters", "expected"), [(DROPPED, "fi le"), (SPACES, "f i le")])
+def test_invisible_characters_are_folded(characters: str, expected: str) -> None:
+    for character in characters:
+        assert fold(f"{character}F{character}I {character} le{character}") == expected
+
+
+def test_what_can_be_seen_is_kept() -> None:
+    # Of category Cf are also the signs that Arabic writes around numbers, among them the end of an ayah.
+    assert fold("\u0600 \u06dd") == "\u0600 \u06dd"
+    assert fold("Zażółć — “gęślą” \U0001f600 कि") == "zażółć — “gęślą” \U0001f600 कि"
+
+
+@pytest.fixture(scope="module")
+def sentencepiece_model() -> sentencepiece.SentencePieceProcessor:
+    model = io.BytesIO()
+    lines = iter(["the file is saved", "a file is here", "save the files"] * 20)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=lines, model_writer=model, vocab_size=30, hard_vocab_limit=False, minloglevel=2
+    )
+    return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+
+
+def test_equal_encodings_have_equal_keys(sentencepiece_model: sentencepiece.SentencePieceProcessor) -> None:
+    def encoded(text: str) -> str:
+        return "".join(sentencepiece_model.encode(text, out_type=str))
+
+    rng = random.Random(5)
+    alphabet = "aAeé \u0301\u0308ßﬁſ½٣\u0345Ωᾳ각ᄀ\u1161か\u3099" + 2 * (DROPPED + SPACES)
+    texts = [f"a{chr(code)}e" for code in range(0x110000) if unicodedata.category(chr(code)) not in ("Cn", "Co", "Cs")]
+    texts += ["".join(rng.choices(alphabet, k=rng.randint(0, 10))) for _ in range(50_000)]
+    texts = [collapse(text) for text in texts]
+    # A key that the encoding has, too, is the same for all text of this encoding.
+    wrong = [text for text in texts if fold(text) != fold(encoded(text))]
+    assert not wrong
+    sprinkled = [collapse(rng.choice(SPACES).join((" the file", "is ", " saved"))) for _ in range(50)]
+    assert {encoded(text) for text in sprinkled} == {encoded("the file is saved")}
+    assert {fold(text) for text in sprinkled} == {"the file is saved"}
+
+
+def test_blank_text_folds_to_nothing() -> None:
+    rng = random.Random(6)
+    texts = ["".join(rng.choices(" a." + DROPPED + SPACES, k=rng.randint(0, 12))) for _ in range(2000)]
+    assert [bool(BLANK.fullmatch(text)) for text in texts] == [not fold(text) for text in texts]

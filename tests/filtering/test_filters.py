@@ -26,6 +26,9 @@ def words(count: int) -> str:
 
 def test_empty() -> None:
     assert judge(Empty(), ("a", "b"), ("", "b"), ("a", "")) == [None, "no source text", "no target text"]
+    invisible = "\u200b \ufeff\u00ad\u2060"
+    expected = ["no source text", "no target text", "no source text", None]
+    assert judge(Empty(), (invisible, "b"), ("a", invisible), ("", invisible), (f"{invisible}.", "b")) == expected
 
 
 @pytest.mark.parametrize(

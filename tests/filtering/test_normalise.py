@@ -77,6 +77,15 @@ def test_characters_come_before_punctuation() -> None:
     assert normalise_lines(["τι \u037e"], "el", Normalise()) == ["τι;"]
 
 
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_punctuation_of_endless_lines_stays(lang: str) -> None:
+    # The substitutions take quadratic time on a run of dots.
+    within, beyond = ("„e\u0301”" + "a" * size for size in (9_997, 9_998))
+    assert normalise_lines([within, beyond], lang, Normalise()) == [f'"é"{within[4:]}', f"„é”{beyond[4:]}"]
+    endless = '."' + "." * 1_000_000
+    assert normalise_lines([endless], lang, Normalise()) == [endless]
+
+
 def test_unicode_forms() -> None:
     line = "e\u0301 ﬁ x²\u00a8"
     assert normalise_lines([line], "fr", Normalise()) == ["é ﬁ x²\u00a8"]

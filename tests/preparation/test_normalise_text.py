@@ -32,6 +32,13 @@ def test_text_is_normalised_as_configured(changes: dict, options: list[str], exp
     assert result.stdout.decode() == f"{expected}\n\nb\n"
 
 
+def test_text_is_mended_as_by_import(tmp_path: Path) -> None:
+    text = "\ufeffone\0two\x1f\r\n a\u2028b\ufeff\n\n\x01\nlast"
+    for changes in ({}, {"clean": {"normalise": {}}}):
+        result = _normalise(tmp_path, text.encode(), **changes)
+        assert result.stdout.decode() == "one two\na b\n\n\nlast\n"
+
+
 def test_bad_utf8_names_the_line(tmp_path: Path) -> None:
     result = _normalise(tmp_path, b"a\n\xff\n")
     assert result.returncode == 1

@@ -1,5 +1,6 @@
 """The whole preparation through its command line: complete, repeatable, safe to kill."""
 
+import json
 import os
 import signal
 import subprocess
@@ -125,3 +126,38 @@ def test_catalogues_become_corpora(tmp_path: Path) -> None:
 def test_every_command_explains_itself(script: str) -> None:
     command = [sys.executable, str(ROOT / "data-prep" / f"{script}.py"), "--help"]
     assert "usage:" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_domains_may_be_named_like_anything(tmp_path: Path) -> None:
+    text = write_corpora(tmp_path / "text")
+    for lang in ("en", "de"):
+        (text / f"bank.{lang}").rename(text / f"files.{lang}")
+        (text / f"garden.{lang}").rename(text / f"blocks.{lang}")
+    prepare.main([str(write_config(tmp_path / "c.yaml", text))])
+    for name in ("blocks", "files"):
+        assert (tmp_path / "work" / "data-bin" / name / "train.en-de.en.bin").stat().st_size > 100
+    assert not list((tmp_path / "work").rglob(".tasks*"))
+
+
+def test_a_byte_order_mark_more_is_reported(tmp_path: Path) -> None:
+    text = write_corpora(tmp_path / "text")
+    config = write_config(tmp_path / "c.yaml", text)
+    prepare.main([str(config), "--to", "clean"])
+    source = text / "bank.en"
+    source.write_bytes(b"\xef\xbb\xbf" + source.read_bytes())
+    prepare.main([str(config), "--to", "clean"])
+    report = json.loads((tmp_path / "work" / "clean" / "report.json").read_text())
+    assert report["domains"]["bank"]["import"]["byte_order_marks"] == 1
+
+
+def test_an_import_killed_in_the_middle_goes_on(tmp_path: Path) -> None:
+    config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "text"))
+    prepare.main([str(config), "--to", "corpora"])
+    corpora = tmp_path / "work" / "corpora"
+    corpora.rename(tmp_path / "work" / "corpora.partial")
+    leftover = tmp_path / "work" / "corpora.partial" / ".tasks" / ".000000.host.1"
+    leftover.mkdir(parents=True)
+    prepare.main([str(config), "--to", "corpora"])
+    assert sorted(read_tree(corpora)) == sorted(
+        [*(f"{name}.{kind}" for name in NOUNS for kind in ("de", "en", "index.json")), "step.json"]
+    )

@@ -174,11 +174,33 @@ def test_sources_that_differ_in_form_only_are_one() -> None:
     forms = ("Save 1 File", "save  22 file", "\uff33ave 3 \ufb01le", "SAVE 4 FILE", " save\t\u0665\x1cfile\n")
     assert {normalise_source(form) for form in forms} == {"save 0 file"}
     assert normalise_source("Straße") == normalise_source("STRASSE")
+    unseen = ("\ufeffSave 1 file", "Sa\u00adve 1 fi\u2060le\ufe0f", "Save \u200b1\u200e file\x7f", "save 1\u00ad2 file")
+    assert {normalise_source(form) for form in unseen} == {"save 0 file"}
+
+
+def test_a_source_held_out_is_not_trained_on_with_invisible_characters(tmp_path: Path) -> None:
+    corpora = make_corpora()
+    for name, characters in (("b", "\ufeff\u200b"), ("c", "\u00ad\u2060")):
+        corpora[name] = [
+            Pair(f"{character}{source}{character}", target)
+            for source, target in corpora[name]
+            for character in characters
+        ]
+    splits = split(tmp_path, corpora, 1)
+
+    def visible(role: str) -> set[str]:
+        texts = (pair.source for sets in splits.values() for pair in sets[role])
+        return {re.sub("[\ufeff\u200b\u00ad\u2060]", "", text).casefold() for text in texts}
+
+    assert visible("test")
+    assert not visible("train") & (visible("valid") | visible("test"))
+    assert not visible("valid") & visible("test")
 
 
 def test_fast_normalisation_is_that_of_the_definition() -> None:
     def defined(text: str) -> str:
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+        text = re.sub(r"[\x00-\x08\x0e-\x1b\x7f]", "", text)
         return re.sub(r"\d+", "0", " ".join(text.split()))
 
     rng = random.Random(1)
