@@ -13,6 +13,13 @@ import numpy as np
 
 # Draws are made in blocks of about this many sentences; it bounds the memory (8 bytes each, a few times).
 _BLOCK_SENTENCES = 1 << 20
+# p-values below it count as significant.
+SIGNIFICANT = 0.05
+
+
+def is_significant(p: float | None) -> bool:
+    """Whether a difference is more than chance makes likely, for better or worse; None was not tested."""
+    return p is not None and p < SIGNIFICANT
 
 
 def resampled_sums(counts: np.ndarray, resamples: int, seed: Sequence[int]) -> np.ndarray:

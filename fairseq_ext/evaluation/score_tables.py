@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-SIGNIFICANT = 0.05
+from fairseq_ext.evaluation.bootstrap import SIGNIFICANT, is_significant
+
 MARK = "†"
 
 Record = Mapping[str, Any]  # what scores.json holds
@@ -51,12 +52,7 @@ def format_cell(figure: Mapping[str, Any], best: float) -> str:
         text += f" ± {figure['sd']:.2f}"
     if figure["mean"] == best:
         text = f"**{text}**"
-    return text + (MARK if is_significant(figure) else "")
-
-
-def is_significant(figure: Mapping[str, Any]) -> bool:
-    """Whether a figure differs from the baseline's by more than chance makes likely, for better or worse."""
-    return figure["p"] is not None and figure["p"] < SIGNIFICANT
+    return text + (MARK if is_significant(figure["p"]) else "")
 
 
 def _notes(record: Record, tables: str) -> list[str]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fairseq_ext.evaluation.bootstrap import SIGNIFICANT, is_significant
 from fairseq_ext.report.content import Below, Cell, Missing, Row, Table
-from fairseq_ext.report.results import ALPHA, FILES, Design, Results, is_significant
+from fairseq_ext.report.results import FILES, Design, Results
 from fairseq_ext.report.tables import MISCLASSIFIED, OOD, ood_columns, parameters_by_system
 
 NOT_MEASURED = "not measured"
@@ -45,7 +46,7 @@ def checklist(results: Results, design: Design) -> Table | Missing:
     untested = f" Differences to {fine_tuned} were not tested." if fine_tuned else ""
     notes = [
         f"Differences in {metric} points against {design.baseline}, of AVG or of the sentences named. p is that of a "
-        f"paired bootstrap; only below {ALPHA:g} does a difference count as shown.{untested}",
+        f"paired bootstrap; only below {SIGNIFICANT:g} does a difference count as shown.{untested}",
         "Where the classifier is wrong: test sentences that it takes for another domain’s. Out of domain: sets of none "
         "of the domains. Cost of a domain: the parameters that each domain adds; adding one later was not tried.",
     ]
@@ -70,14 +71,14 @@ def describe_gain(gain: float, metric: str, score: Mapping[str, Any]) -> str:
         return f"no, {difference}"
     if score.get("p") is None:
         return f"higher, {difference}"
-    return f"yes, {difference}" if is_significant(score) else f"not shown, {difference}"
+    return f"yes, {difference}" if is_significant(score["p"]) else f"not shown, {difference}"
 
 
 def describe_difference(gain: float, metric: str, score: Mapping[str, Any]) -> str:
     """A difference and what the test said of it."""
     # The spaces do not break.
     p = score.get("p")
-    tested = "not tested" if p is None else f"p < {ALPHA:g}" if is_significant(score) else f"p = {p:.2f}"
+    tested = "not tested" if p is None else f"p < {SIGNIFICANT:g}" if is_significant(p) else f"p = {p:.2f}"
     return f"{signed(gain)} {metric} ({tested})".replace("p < ", "p\u00a0<\u00a0").replace("p = ", "p\u00a0=\u00a0")
 
 

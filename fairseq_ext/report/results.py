@@ -24,7 +24,6 @@ FILES = {
 }
 DISAGREEMENTS = "analysis/gates/disagreements.jsonl"
 _METRICS = ("COMET", "chrF", "BLEU")
-ALPHA = 0.05  # p-values below it count as significant
 
 Scores = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
@@ -125,10 +124,6 @@ def read_results(work_dir: Path) -> Results:
         InputError: if one of them is no JSON.
     """
     return Results(**{name: _read(work_dir / path) for name, path in FILES.items()})
-
-
-def is_significant(score: Mapping[str, Any]) -> bool:
-    return score.get("p") is not None and score["p"] < ALPHA
 
 
 def _read(path: Path) -> dict[str, Any] | None:

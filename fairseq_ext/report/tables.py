@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fairseq_ext.evaluation.bootstrap import SIGNIFICANT, is_significant
 from fairseq_ext.report.content import NOTHING, Below, Cell, Missing, Row, Table, TextBlock
-from fairseq_ext.report.results import ALPHA, FILES, Design, Results, is_significant
+from fairseq_ext.report.results import FILES, Design, Results
 
 Shown = Table | Missing
 AVERAGES = ("AVG", "wAVG")
@@ -116,8 +117,8 @@ def how_to_read(results: Results, design: Design) -> list[TextBlock]:
     record = results.scores or {}
     test = record.get("significance") or f"paired bootstrap, {design.resamples} resamples"
     text = (
-        f"{bold}. ▲ and ▼ mark what is better or worse than {design.baseline} with p < {ALPHA:g} ({test}). AVG is "
-        "the mean over the domains, wAVG that weighted by training sentences."
+        f"{bold}. ▲ and ▼ mark what is better or worse than {design.baseline} with p < {SIGNIFICANT:g} ({test}). AVG "
+        "is the mean over the domains, wAVG that weighted by training sentences."
     )
     if record.get("missing"):
         text += f" Not translated when the scores were made: {', '.join(record['missing'])}."
@@ -256,7 +257,7 @@ def _score_cell(results: Results, design: Design, output: str, metric: str, colu
         return NOTHING
     note = f"±{score['sd']:.2f}" if score.get("sd") is not None else ""
     gain = results.gain(output, design.baseline, metric, column)
-    mark = ("▲" if gain > 0 else "▼") if gain and output != design.baseline and is_significant(score) else ""
+    mark = ("▲" if gain > 0 else "▼") if gain and output != design.baseline and is_significant(score.get("p")) else ""
     return Cell(f"{score['mean']:.2f}", note, mark=mark)
 
 
@@ -303,7 +304,7 @@ def _legend(design: Design, cells: Sequence[Cell]) -> list[str]:
     """What marks and numbers in small print mean, where there are any."""
     notes = ["± is the standard deviation over training runs."] if any(cell.note for cell in cells) else []
     if any(cell.mark for cell in cells):
-        notes.append(f"▲ better, ▼ worse than {design.baseline} (p < {ALPHA:g}).")
+        notes.append(f"▲ better, ▼ worse than {design.baseline} (p < {SIGNIFICANT:g}).")
     return notes
 
 

@@ -15,7 +15,7 @@ from fairseq_ext.corpora.text_files import Pair, read_parallel
 from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.batch import Batch
 from fairseq_ext.filtering.dictionary import Dictionary, learn_dictionary, load_dictionary
-from tests.corpora import corpus
+from tests.real_corpora import corpus
 
 WORDS = 200
 

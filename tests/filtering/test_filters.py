@@ -11,7 +11,7 @@ from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.agreement import Agreement
 from fairseq_ext.filtering.batch import Batch, Reasons
 from fairseq_ext.filtering.filters import Characters, Empty, Identical, Length, LengthRatio, LongWord
-from tests.corpora import corpus
+from tests.real_corpora import corpus
 
 FILTERS = [Empty, Length, LengthRatio, LongWord, Characters, Identical, Agreement]
 

@@ -11,7 +11,7 @@ from fairseq_ext.corpora.text_files import Pair, read_lines, read_parallel
 from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.batch import Batch
 from fairseq_ext.filtering.language_id import DISTRACTORS, LanguageId, detected_language, load_classifier
-from tests.corpora import corpus
+from tests.real_corpora import corpus
 
 BACKENDS = ("langid", "py3langid")
 ENGLISH = "The committee will meet again on Thursday to discuss the budget."

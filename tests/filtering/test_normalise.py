@@ -9,7 +9,7 @@ from sacremoses import MosesPunctNormalizer
 from fairseq_ext.corpora.text_files import collapse, read_lines
 from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.normalise import Normalise, normalise_lines
-from tests.corpora import corpus
+from tests.real_corpora import corpus
 
 PUNCTUATION = Normalise(unicode=None)
 # One language for each set of rules that sacremoses has.
