@@ -9,6 +9,7 @@ from fairseq_ext.criterions.label_smoothed_cross_entropy_with_kd_gate import (
 )
 from fairseq_ext.models.transformer_domain_adapter import TransformerDomainAdapterModel
 from fairseq_ext.models.transformer_gated_adapter import TransformerGatedAdapterModel
+from fairseq_ext.tasks.multi_domain_language_modeling import MultiDomainLanguageModelingTask
 from fairseq_ext.tasks.multi_domain_translation import MultiDomainTranslationTask
 
 OPTIONS = {
@@ -22,6 +23,10 @@ OPTIONS = {
     MultiDomainTranslationTask: {
         "teacher-dir", "upsampling", "upsampling-temperature", "domain-tags", "domain-source", "domain",
         "print-gates", "gates-output", "train-domains",
+    },
+    MultiDomainLanguageModelingTask: {
+        "upsampling", "upsampling-temperature", "train-domains", "single-domain-batches", "domain", "paths",
+        "choose-paths", "num-paths", "choose-tokens", "unscored-tokens",
     },
 }  # fmt: skip
 

@@ -16,6 +16,11 @@ DOMAINS_FILE = "domains.txt"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
+def is_domain_name(name: str) -> bool:
+    """Whether a name is fit for a domain: letters, digits, ``-`` and ``_``, a letter or digit first."""
+    return _NAME.fullmatch(name) is not None
+
+
 def check_domain_names(names: Iterable[str], where: str) -> list[str]:
     """Return the names as a list, or raise if one is ill-formed, repeated or out of order.
 
@@ -26,7 +31,7 @@ def check_domain_names(names: Iterable[str], where: str) -> list[str]:
     if not names:
         raise InputError(f"{where}: no domain is listed; give at least one name")
     for name in names:
-        if not _NAME.fullmatch(name):
+        if not is_domain_name(name):
             raise InputError(f"{where}: {name!r} is no domain name; use letters, digits, '-' and '_' only")
     # A fixed order keeps row d of every stacked tensor meaning the same domain on every machine.
     if names != sorted(set(names)):

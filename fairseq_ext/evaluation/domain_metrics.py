@@ -2,20 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from fairseq.logging import metrics
 from fairseq.logging.meters import MetersDict
+from fairseq.utils import get_perplexity
 
 
-def log_under_name(own: MetersDict, name: str) -> None:
-    """Log loss and BLEU of one domain as ``loss_NAME`` and ``bleu_NAME``."""
+def mark_domain(log: dict, domain_id: int, domains: Sequence[str]) -> dict:
+    """The log of a batch that is all of one domain, with every figure once more as ``DOMAIN/KEY``.
+
+    Every batch has the keys of all domains, or workers could not sum their logs; those of other domains are zero.
+    """
+    marked = dict(log)
+    for d, name in enumerate(domains):
+        marked |= {f"{name}/{key}": value if d == domain_id else 0 * value for key, value in log.items()}
+    return marked
+
+
+def unmarked(logs: Sequence[dict]) -> list[dict]:
+    """The logs without what :func:`mark_domain` added."""
+    return [{key: value for key, value in log.items() if "/" not in key} for log in logs]
+
+
+def log_by_domain(
+    logs: Sequence[dict], domains: list[str], reduce: Callable[[list[dict]], None], measures: Collection[str]
+) -> None:
+    """Log measures of each domain as ``loss_DOMAIN``, and their plain averages over domains as ``loss_avg``.
+
+    Args:
+        logs: batches' logs, marked with their domains; those of training are not, and log nothing.
+        domains: all there are.
+        reduce: how the task reduces a domain's own logs.
+        measures: of ``loss``, ``ppl`` (perplexity per token, of the loss) and ``bleu``.
+    """
+    for name in domains:
+        prefix = f"{name}/"
+        own_logs = [
+            {key.removeprefix(prefix): value for key, value in log.items() if key.startswith(prefix)} for log in logs
+        ]
+        if not any(log.get("ntokens", 0) for log in own_logs):
+            continue
+        with metrics.aggregate(new_root=True) as own:
+            reduce(own_logs)
+        for measure in _log_under_name(own, name, measures):
+            metrics.log_derived(f"{measure}_avg", partial(average_over, domains, measure))
+
+
+def _log_under_name(own: MetersDict, name: str, measures: Collection[str]) -> set[str]:
+    """Log one domain's figures under its name; returns the measures that there are."""
     for key, meter in own.items():
         if key == "loss" or key.startswith("_bleu"):
             metrics.log_scalar(f"{key}_{name}", meter.val, meter.count, round=3)
         elif key == "bleu":
             metrics.log_derived(f"bleu_{name}", partial(_bleu_of, meter.fn, name))
+    if "ppl" in measures:
+        metrics.log_derived(f"ppl_{name}", partial(_perplexity_of, name))
+    return own.keys() & set(measures)
+
+
+def _perplexity_of(name: str, meters: MetersDict) -> float:
+    return get_perplexity(meters[f"loss_{name}"].avg)
 
 
 def _bleu_of(compute: Callable[[dict], float], name: str, meters: MetersDict) -> float:

@@ -1,3 +1,7 @@
 """Registered models, one per file."""
 
-from fairseq_ext.models import transformer_domain_adapter, transformer_gated_adapter  # noqa: F401
+from fairseq_ext.models import (  # noqa: F401
+    transformer_domain_adapter,
+    transformer_gated_adapter,
+    transformer_lm_hier_adapter,
+)

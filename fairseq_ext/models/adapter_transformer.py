@@ -1,9 +1,11 @@
 """What both adapter models for translation share: a frozen Transformer with a bank behind every layer."""
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model_architecture
@@ -61,7 +63,7 @@ class AdapterEncoder(TransformerEncoderBase):
         Shape:
             src_tokens: B×S; domain_ids: B; ``gate_logits`` of the result: L tensors of B×D
         """
-        batch = RoutingBatch(padding_mask=src_tokens.eq(self.padding_idx), domain_ids=domain_ids)
+        batch = RoutingBatch(src_tokens.eq(self.padding_idx), domain_weights(self.layers, domain_ids))
         with routing(self.layers.children(), batch):
             out = super().forward(src_tokens, src_lengths, **kwargs)
         out["domain_ids"] = [] if domain_ids is None else [domain_ids]
@@ -96,7 +98,7 @@ class AdapterDecoder(TransformerDecoderBase):
             domain_ids, encoder_gates = encoder_out["domain_ids"], encoder_out["gate_logits"]
         batch = RoutingBatch(
             padding_mask=tokens.eq(self.padding_idx),
-            domain_ids=domain_ids[0] if domain_ids else None,
+            given_weights=domain_weights(self.layers, domain_ids[0] if domain_ids else None),
             incremental_state=incremental_state,
         )
         with routing(self.layers.children(), batch):
@@ -107,9 +109,22 @@ class AdapterDecoder(TransformerDecoderBase):
 
     def output_layer(self, features: Tensor) -> Tensor:
         """B×T×H → B×T×V."""
-        # A single position has strides that make torch multiply frozen embeddings sentence by sentence;
-        # without the time dimension it is one product. Decoding is three times faster (CPU, V = 32,000).
-        return super().output_layer(features.flatten(0, 1)).unflatten(0, features.shape[:2])
+        return multiply_without_time(super().output_layer, features)
+
+
+def multiply_without_time(output_layer: Callable[[Tensor], Tensor], features: Tensor) -> Tensor:
+    """B×T×H → B×T×V, by an output layer that takes N×H."""
+    # A single position has strides that make torch multiply frozen embeddings sentence by sentence;
+    # without the time dimension it is one product. Decoding is three times faster (CPU, V = 32,000).
+    return output_layer(features.flatten(0, 1)).unflatten(0, features.shape[:2])
+
+
+def domain_weights(layers: nn.ModuleList, domain_ids: Tensor | None) -> Tensor | None:
+    """B → B×D, one for the adapter of the sentence's domain and zero for the others."""
+    if domain_ids is None:
+        return None
+    num_adapters: int = next(layers.children()).adapter.bank.num_adapters  # type: ignore[assignment,union-attr]
+    return F.one_hot(domain_ids, num_adapters)
 
 
 class AdapterTransformerModel(TransformerModel):

@@ -13,7 +13,7 @@ from fairseq_ext.models.adapter_transformer import (
     AdapterTransformerModel,
     small_architecture,
 )
-from fairseq_ext.modules.routers import DomainRouter
+from fairseq_ext.modules.routers import GivenRouter
 
 
 @register_model("transformer_domain_adapter")
@@ -25,7 +25,7 @@ class TransformerDomainAdapterModel(AdapterTransformerModel):
     def build_routers(
         self, config: AdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
     ) -> list[nn.Module]:
-        return [DomainRouter() for _ in range(num_layers)]
+        return [GivenRouter() for _ in range(num_layers)]
 
 
 @register_model_architecture("transformer_domain_adapter", "transformer_domain_adapter")

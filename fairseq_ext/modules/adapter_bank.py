@@ -26,6 +26,7 @@ class AdapterBank(nn.Module):
         bottleneck_dim: b, inner width, at least 1.
         num_adapters: D, at least 1.
         init_scale: standard deviation of ``down``, truncated at two of them; above 0.
+        shared_norm: one gain and offset for all adapters instead of one each.
 
     Shape:
         x: T×B×H; weights: broadcastable to T×B×A, rows sum to 1, where A = D or ``len(active)``;
@@ -35,7 +36,17 @@ class AdapterBank(nn.Module):
         ValueError: if a size or ``init_scale`` is not positive.
     """
 
-    def __init__(self, embed_dim: int, bottleneck_dim: int, num_adapters: int, init_scale: float = 1e-2):
+    # The parameters with one row an adapter, whatever the norm.
+    STACKED = ("down_weight", "down_bias", "up_weight", "up_bias")
+
+    def __init__(
+        self,
+        embed_dim: int,
+        bottleneck_dim: int,
+        num_adapters: int,
+        init_scale: float = 1e-2,
+        shared_norm: bool = False,
+    ):
         super().__init__()
         if min(embed_dim, bottleneck_dim, num_adapters) < 1:
             raise ValueError(
@@ -45,8 +56,10 @@ class AdapterBank(nn.Module):
         if init_scale <= 0:
             raise ValueError(f"init_scale must be positive, not {init_scale}: at 0 no adapter would ever learn")
         self.embed_dim, self.bottleneck_dim, self.num_adapters = embed_dim, bottleneck_dim, num_adapters
-        self.norm_weight = nn.Parameter(torch.ones(num_adapters, embed_dim))
-        self.norm_bias = nn.Parameter(torch.zeros(num_adapters, embed_dim))
+        self.shared_norm = shared_norm
+        num_norms = 1 if shared_norm else num_adapters
+        self.norm_weight = nn.Parameter(torch.ones(num_norms, embed_dim))
+        self.norm_bias = nn.Parameter(torch.zeros(num_norms, embed_dim))
         self.down_weight = nn.Parameter(torch.empty(num_adapters, bottleneck_dim, embed_dim))
         self.down_bias = nn.Parameter(torch.zeros(num_adapters, bottleneck_dim))
         # D×b×H, transposed against nn.Linear: the D·b→H projection of the whole bank is then a view.
@@ -63,13 +76,9 @@ class AdapterBank(nn.Module):
             weights: the routing weights, or None for a single active adapter, whose weight is 1.
             active: the adapters to compute, in the order of ``weights``' last dimension; None for all.
         """
-        down_weight, down_bias = self._down()
-        up_weight: Tensor = self.up_weight
-        up_bias: Tensor = self.up_bias
-        if active is not None:
-            chosen = list(active) if len(active) != 1 else slice(active[0], active[0] + 1)  # a view
-            down_weight, down_bias = down_weight[chosen], down_bias[chosen]
-            up_weight, up_bias = up_weight[chosen], up_bias[chosen]
+        chosen = None if active is None else _index(active, x.device)
+        down_weight, down_bias = self._down(chosen)
+        up_weight, up_bias = _rows(self.up_weight, chosen), _rows(self.up_bias, chosen)
         normed = F.layer_norm(x, (self.embed_dim,))
         hidden = F.relu(F.linear(normed, down_weight.flatten(0, 1), down_bias.flatten()))  # T×B×A·b
         if weights is None:
@@ -84,14 +93,17 @@ class AdapterBank(nn.Module):
             return torch.addmm(residual, hidden, up_weight).view_as(x)
         return _AddWeightedUp.apply(residual, hidden, weights, up_weight).view_as(x)
 
-    def _down(self) -> tuple[Tensor, Tensor]:
-        """The down projections with the layer norms folded in: D×b×H and D×b."""
+    def _down(self, chosen: slice | Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The chosen A down projections with their layer norms folded in: A×b×H and A×b."""
         if self._frozen_down is not None:
-            return self._frozen_down
+            weight, bias = self._frozen_down
+            return _rows(weight, chosen), _rows(bias, chosen)
+        weight, bias = _rows(self.down_weight, chosen), _rows(self.down_bias, chosen)
+        gain, offset = self.norm_weight, self.norm_bias
+        if not self.shared_norm:
+            gain, offset = _rows(gain, chosen), _rows(offset, chosen)
         # down(x̂·γ + β) = (down·γ)·x̂ + down·β
-        weight = self.down_weight * self.norm_weight.unsqueeze(1)
-        bias = self.down_bias + torch.einsum("dbh,dh->db", self.down_weight, self.norm_bias)
-        return weight, bias
+        return weight * gain.unsqueeze(1), bias + torch.einsum("dbh,dh->db", weight, offset.expand(len(weight), -1))
 
     def make_generation_fast_(self, **_: object) -> None:
         """fairseq's hook before decoding: fold the layer norms once instead of at every step."""
@@ -129,6 +141,20 @@ class _AddWeightedUp(torch.autograd.Function):
         grad_weights = (grad_scaled * hidden).unflatten(-1, (weights.size(-1), -1)).sum(-1)
         grad_up = _scale_blocks(hidden, weights).t() @ grad
         return grad, _scale_blocks(grad_scaled, weights), grad_weights, grad_up
+
+
+def _index(active: Sequence[int], device: torch.device) -> slice | Tensor:
+    """What picks these adapters; of a single one it makes a view."""
+    if len(active) == 1:
+        return slice(active[0], active[0] + 1)
+    return torch.tensor(active, device=device)
+
+
+def _rows(stacked: Tensor, chosen: slice | Tensor | None) -> Tensor:
+    """D×… → A×…."""
+    if chosen is None:
+        return stacked
+    return stacked[chosen] if isinstance(chosen, slice) else stacked.index_select(0, chosen)
 
 
 def _scale_blocks(x: Tensor, weights: Tensor) -> Tensor:

@@ -17,31 +17,61 @@ from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.running_mean import RunningMean, sequence_mean
 
 
+@dataclass(frozen=True)
+class RowGroup:
+    """Rows of a batch that pass the same adapters with the same weights.
+
+    Attributes:
+        rows: their indices; None for the whole batch.
+        adapters: those with a weight other than zero; none for rows that stay as they are.
+        weights: of these adapters; None for a single one, whose weight is 1.
+    """
+
+    rows: Tensor | None
+    adapters: list[int]
+    weights: Tensor | None
+
+
 @dataclass
 class RoutingBatch:
     """What routers may know of the batch that passes through a stack of layers, and what they leave.
 
     Attributes:
         padding_mask: B×T, True = pad; None for no padding.
-        domain_ids: B, the sentences' domains, where known.
+        given_weights: B×D, or 1×D for all rows alike: routing weights that are known before the model runs. A row sums
+            to one, or is zero throughout: no adapter.
         incremental_state: fairseq's, in cached decoding.
         gate_logits: filled by gate routers, one tensor a layer, before any temperature.
     """
 
     padding_mask: Tensor | None = None
-    domain_ids: Tensor | None = None
+    given_weights: Tensor | None = None
     incremental_state: dict | None = None
     gate_logits: list[Tensor] = field(default_factory=list)
 
     @cached_property
-    def rows_by_domain(self) -> list[tuple[int, Tensor]]:
-        """The domains that occur, each with the indices of its rows; found once for all layers."""
-        assert self.domain_ids is not None
-        return [(d, (self.domain_ids == d).nonzero().squeeze(1)) for d in self.domain_ids.unique().tolist()]
+    def groups(self) -> list[RowGroup]:
+        """The rows by their given weights; found once for all layers."""
+        assert self.given_weights is not None
+        kinds, kind_of_row = self.given_weights.unique(dim=0, return_inverse=True)
+        groups = []
+        for kind, weights in enumerate(kinds):
+            adapters = weights.nonzero().squeeze(1)
+            groups.append(
+                RowGroup(
+                    rows=None if len(kinds) == 1 else (kind_of_row == kind).nonzero().squeeze(1),
+                    adapters=adapters.tolist(),
+                    weights=weights[adapters] if len(adapters) != 1 else None,
+                )
+            )
+        return groups
 
 
-class DomainRouter(nn.Module):
-    """Plain adapters: each sentence goes through the adapter of its domain, the others are not computed."""
+class GivenRouter(nn.Module):
+    """Weights given with the batch: one adapter of the sentence's domain, or those on a path of a domain tree.
+
+    Only adapters with some weight are computed, and each only for its rows.
+    """
 
     def forward(self, x: Tensor, bank: AdapterBank, batch: RoutingBatch) -> Tensor:
         """
@@ -49,17 +79,21 @@ class DomainRouter(nn.Module):
             x: T×B×H; result: T×B×H
 
         Raises:
-            ValueError: if the batch says nothing of its domains.
+            ValueError: if the batch brings no weights.
         """
-        if batch.domain_ids is None:
-            raise ValueError("plain adapters need domain_ids: the domain of every sentence")
-        groups = batch.rows_by_domain
-        if len(groups) == 1:
-            return bank(x, None, active=[groups[0][0]])
+        if batch.given_weights is None:
+            raise ValueError("these adapters need to be told the domain or path of every sentence")
+        groups = batch.groups
+        if groups[0].rows is None:
+            return _through(bank, x, groups[0])
         out = torch.empty_like(x)
-        for domain, rows in groups:
-            out[:, rows] = bank(x[:, rows], None, active=[domain])
+        for group in groups:
+            out[:, group.rows] = _through(bank, x[:, group.rows], group)
         return out
+
+
+def _through(bank: AdapterBank, x: Tensor, group: RowGroup) -> Tensor:
+    return bank(x, group.weights, active=group.adapters) if group.adapters else x
 
 
 class GateRouter(nn.Module):

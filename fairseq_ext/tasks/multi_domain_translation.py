@@ -1,9 +1,8 @@
 """Translation between two languages, of text from several known domains."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,16 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.dataclass import ChoiceEnum
-from fairseq.logging import metrics
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_langpair_dataset
-from omegaconf import II
 from torch import Tensor
 
-from fairseq_ext.data.data_directory import check_directories, infer_languages
-from fairseq_ext.data.multi_domain_dataset import DomainCorpus, MultiDomainDataset, upsampling_repetitions
-from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag, read_domain_names
+from fairseq_ext.data.data_directory import infer_languages
+from fairseq_ext.data.domain_pairs import DomainPairs, PairCorpus
+from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag
 from fairseq_ext.errors import InputError
-from fairseq_ext.evaluation.domain_metrics import average_over, log_under_name
 from fairseq_ext.evaluation.gate_report import GateReport
+from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, read_directory
 from fairseq_ext.teacher.labels import read_teacher_probs
 from fairseq_ext.training.checkpoints import check_fit
 
@@ -30,7 +27,7 @@ _TAGGED_LINE = re.compile(r"\s*<domain:([^<>\s]+)>\s*(.*)", re.DOTALL)
 
 
 @dataclass
-class MultiDomainTranslationConfig(TranslationConfig):
+class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
     teacher_dir: str = field(
         default="",
         metadata={
@@ -38,25 +35,6 @@ class MultiDomainTranslationConfig(TranslationConfig):
             "data-prep/train_teacher.py writes it (default: none)"
         },
     )
-    upsampling: ChoiceEnum(["none", "max", "temperature"]) = field(  # type: ignore[valid-type]
-        default="max",
-        metadata={
-            "help": "domains in an epoch: as large as they are (none), all as the largest (max), or by temperature "
-            "(default: max, the paper's)"
-        },
-    )
-    upsampling_temperature: float = field(
-        default=5.0,
-        metadata={"help": "T of --upsampling temperature: shares are proportional to size^(1/T) (default: 5)"},
-    )
-    train_domains: str = field(
-        default="",
-        metadata={
-            "help": "domains to train and validate on, separated by commas; the others keep their numbers "
-            "(default: all)"
-        },
-    )
-    valid_subset: str = II("dataset.valid_subset")
     domain_tags: bool = field(
         default=False,
         metadata={"help": "TAG: open every source sentence with its domain's tag (default: no tags)"},
@@ -85,7 +63,7 @@ class MultiDomainTranslationConfig(TranslationConfig):
 
 
 @register_task("multi_domain_translation", dataclass=MultiDomainTranslationConfig)
-class MultiDomainTranslationTask(TranslationTask):
+class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
     """fairseq's translation task over a data directory with one sub-directory per domain.
 
     ::
@@ -102,6 +80,7 @@ class MultiDomainTranslationTask(TranslationTask):
     """
 
     cfg: MultiDomainTranslationConfig
+    measures = ("loss", "bleu")
 
     def __init__(
         self,
@@ -111,24 +90,20 @@ class MultiDomainTranslationTask(TranslationTask):
         domains: list[str],
     ):
         super().__init__(cfg, src_dict, tgt_dict)
-        self.domains = domains
+        self.set_domains(domains)
+        if cfg.domain:
+            self.check_option("--domain", [cfg.domain])
         self.tags = [domain_tag(name) for name in domains]
         self.model_takes_domains = False
         self.model_needs_domains = False
         self.gate_report = GateReport(domains, cfg.print_gates, cfg.gates_output)
-        self.train_domains = [name.strip() for name in cfg.train_domains.split(",") if name.strip()] or domains
-        for option, names in (("--domain", [cfg.domain]), ("--train-domains", self.train_domains)):
-            for name in names:
-                if name and name not in domains:
-                    raise InputError(f"{option} {name}: unknown; {cfg.data}/{DOMAINS_FILE} has {', '.join(domains)}")
         if cfg.domain_tags:
             self._require_tags()
 
     @classmethod
     def setup_task(cls, cfg: MultiDomainTranslationConfig, **_: Any) -> "MultiDomainTranslationTask":
         data = Path(cfg.data)
-        domains = read_domain_names(data / DOMAINS_FILE)
-        check_directories(data, domains)
+        domains = read_directory(data)
         if cfg.source_lang is None or cfg.target_lang is None:
             cfg.source_lang, cfg.target_lang = infer_languages(data / domains[0])
         dictionaries = []
@@ -156,39 +131,24 @@ class MultiDomainTranslationTask(TranslationTask):
 
     # Data
 
-    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **_: Any) -> None:
-        """Load ``SPLIT`` of all domains, where it trains or validates of --train-domains, or ``SPLIT:DOMAIN``."""
-        name, _, only = split.partition(":")
-        if only and only not in self.domains:
-            raise InputError(f"split {split}: unknown domain {only}; there are {', '.join(self.domains)}")
-        is_train = split == self.cfg.train_subset
-        domains = [only] if only else self._domains_of(split)
-        corpora = [self._load_corpus(name, domain, is_train) for domain in domains]
-        repetitions = None
-        if is_train:
-            sizes = [len(corpus.pairs) for corpus in corpora]
-            repetitions = upsampling_repetitions(sizes, str(self.cfg.upsampling), self.cfg.upsampling_temperature)
-        self.datasets[split] = MultiDomainDataset(
+    def load_corpus(self, split: str, domain: str, is_train: bool) -> PairCorpus:
+        pairs = self._load_pairs(split, domain)
+        domain_id = self.domains.index(domain)
+        probs = None
+        if self.cfg.teacher_dir:
+            probs = read_teacher_probs(Path(self.cfg.teacher_dir), domain, split, self.domains, len(pairs))
+        return PairCorpus(pairs, domain_id, self._routed_ids(domain_id, probs, is_train), probs)
+
+    def join_corpora(
+        self, corpora: Sequence[PairCorpus], repetitions: Sequence[float] | None, is_train: bool
+    ) -> DomainPairs:
+        return DomainPairs(
             corpora,
             repetitions,
             tags=[self.src_dict.index(tag) for tag in self.tags] if self.cfg.domain_tags else None,
             domains_to_model=self.model_takes_domains,
             single_domain_batches=not is_train,
         )
-
-    def _domains_of(self, split: str) -> list[str]:
-        """The domains that a split is made of, in their order."""
-        if split in {self.cfg.train_subset, *str(self.cfg.valid_subset).split(",")}:
-            return [name for name in self.domains if name in self.train_domains]
-        return self.domains
-
-    def _load_corpus(self, split: str, domain: str, is_train: bool) -> DomainCorpus:
-        pairs = self._load_pairs(split, domain)
-        domain_id = self.domains.index(domain)
-        probs = None
-        if self.cfg.teacher_dir:
-            probs = read_teacher_probs(Path(self.cfg.teacher_dir), domain, split, self.domains, len(pairs))
-        return DomainCorpus(pairs, domain_id, self._routed_ids(domain_id, probs, is_train), probs)
 
     def _load_pairs(self, split: str, domain: str) -> LanguagePairDataset:
         directory = Path(self.cfg.data) / domain
@@ -232,36 +192,6 @@ class MultiDomainTranslationTask(TranslationTask):
         if source == "none" and self.model_needs_domains:
             raise InputError("plain adapters need a domain: use --domain-source oracle or classifier, or --domain NAME")
         return domain_id if source == "oracle" else None
-
-    # Training and validation
-
-    def valid_step(self, sample: dict, model: Any, criterion: Any) -> tuple[Any, Any, dict]:
-        """Validate a batch, all of one domain, and log it under that domain too."""
-        loss, sample_size, log = super().valid_step(sample, model, criterion)
-        domain_id = int(sample["domain_ids"][0])
-        # Every worker logs every key, or fairseq could not sum them.
-        for d, name in enumerate(self.domains):
-            log |= {
-                f"{name}/{key}": value if d == domain_id else 0 * value for key, value in log.items() if "/" not in key
-            }
-        return loss, sample_size, log
-
-    def reduce_metrics(self, logging_outputs: list[dict], criterion: Any) -> None:
-        """Overall metrics; in validation also loss and BLEU of each domain, and their plain averages."""
-        overall = [{key: value for key, value in log.items() if "/" not in key} for log in logging_outputs]
-        super().reduce_metrics(overall, criterion)
-        for name in self.domains:
-            prefix = f"{name}/"
-            logs = [
-                {key.removeprefix(prefix): value for key, value in log.items() if key.startswith(prefix)}
-                for log in logging_outputs
-            ]
-            if any(log.get("ntokens", 0) for log in logs):
-                with metrics.aggregate(new_root=True) as own:
-                    super().reduce_metrics(logs, criterion)
-                log_under_name(own, name)
-                for measure in own.keys() & {"loss", "bleu"}:
-                    metrics.log_derived(f"{measure}_avg", partial(average_over, self.domains, measure))
 
     # Inference
 

@@ -156,10 +156,13 @@ def check_fit(
         return
     own = model.state_dict()
     problems = []
-    if "encoder.embed_tokens.weight" in own.keys() & state_dict.keys():
-        rows, own_rows = (len(s["encoder.embed_tokens.weight"]) for s in (state_dict, own))
-        if rows != own_rows:
-            problems.append(f"it knows {rows} source symbols, the data's dictionary {own_rows}: wrong dictionary")
+    # A language model has no encoder.
+    for key, kind in (("encoder.embed_tokens.weight", "source symbols"), ("decoder.embed_tokens.weight", "symbols")):
+        if key in own.keys() & state_dict.keys():
+            rows, own_rows = len(state_dict[key]), len(own[key])
+            if rows != own_rows:
+                problems.append(f"it knows {rows} {kind}, the data's dictionary {own_rows}: wrong dictionary")
+            break
     misshapen = [n for n in sorted(own.keys() & state_dict.keys()) if own[n].shape != state_dict[n].shape]
     for what, names in [
         ("missing", sorted(own.keys() - state_dict.keys())),

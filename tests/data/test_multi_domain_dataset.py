@@ -60,7 +60,7 @@ def test_rows_keep_their_domains_when_the_batch_is_sorted(data: Path, teacher: P
     for row, index in enumerate(batch["id"].tolist()):
         corpus, position = dataset.locate(index)
         source = batch["net_input"]["src_tokens"][row]
-        assert source[source != 1].tolist() == corpus.pairs[position]["source"].tolist()
+        assert source[source != 1].tolist() == corpus.examples[position]["source"].tolist()
         assert batch["domain_ids"][row] == corpus.domain_id == batch["net_input"]["domain_ids"][row]
         np.testing.assert_array_equal(batch["teacher_probs"][row].numpy(), corpus.teacher_probs[position])
 

@@ -112,3 +112,17 @@ def test_rejects_empty_sizes(sizes: tuple[int, int, int]) -> None:
 def test_rejects_a_scale_with_which_nothing_learns() -> None:
     with pytest.raises(ValueError, match="init_scale"):
         AdapterBank(4, 4, 2, init_scale=0.0)
+
+
+def test_a_shared_norm_is_one_norm_for_every_adapter() -> None:
+    torch.manual_seed(0)
+    bank, own = AdapterBank(H, B_DIM, D, shared_norm=True), AdapterBank(H, B_DIM, D)
+    with torch.no_grad():
+        for name, parameter in bank.named_parameters():
+            torch.nn.init.normal_(parameter, std=0.5)
+            getattr(own, name).copy_(parameter.expand_as(getattr(own, name)))
+    x, weights = torch.randn(7, 4, H), torch.tensor([0.25, 0.75])
+    assert bank.norm_weight.shape == (1, H)
+    torch.testing.assert_close(bank(x, weights, active=[0, 2]), own(x, weights, active=[0, 2]))
+    bank.make_generation_fast_()
+    torch.testing.assert_close(bank(x, weights, active=[0, 2]), own(x, weights, active=[0, 2]))

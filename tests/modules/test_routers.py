@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from fairseq_ext.modules.adapter_bank import AdapterBank
-from fairseq_ext.modules.routers import DomainRouter, GateRouter, RoutingBatch
+from fairseq_ext.modules.routers import GateRouter, GivenRouter, RoutingBatch
 
 H, D = 8, 3
 
@@ -19,14 +19,34 @@ def bank() -> AdapterBank:
 
 def test_each_row_goes_through_the_adapter_of_its_domain(bank: AdapterBank) -> None:
     x, ids = torch.randn(5, 4, H), torch.tensor([2, 0, 2, 1])
-    out = DomainRouter()(x, bank, RoutingBatch(domain_ids=ids))
+    out = GivenRouter()(x, bank, RoutingBatch(given_weights=nn.functional.one_hot(ids, D)))
     for row, domain in enumerate(ids.tolist()):
         torch.testing.assert_close(out[:, [row]], bank(x[:, [row]], None, active=[domain]))
 
 
-def test_domain_routing_needs_domains(bank: AdapterBank) -> None:
-    with pytest.raises(ValueError, match="domain_ids"):
-        DomainRouter()(torch.randn(5, 4, H), bank, RoutingBatch())
+def test_rows_go_through_their_paths(bank: AdapterBank) -> None:
+    x = torch.randn(5, 4, H)
+    weights = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
+    out = GivenRouter()(x, bank, RoutingBatch(given_weights=weights))
+    torch.testing.assert_close(out, bank(x, weights))
+    assert torch.equal(out[:, 3], x[:, 3])
+
+
+def test_one_row_of_weights_serves_the_whole_batch(bank: AdapterBank) -> None:
+    x, weights = torch.randn(5, 4, H), torch.tensor([[0.0, 0.25, 0.75]])
+    torch.testing.assert_close(GivenRouter()(x, bank, RoutingBatch(given_weights=weights)), bank(x, weights))
+
+
+def test_only_adapters_with_weight_are_computed(bank: AdapterBank) -> None:
+    x, weights = torch.randn(5, 4, H), torch.tensor([[0.0, 0.5, 0.5]])
+    with torch.no_grad():
+        bank.down_weight[0] = float("nan")  # would spread to everything computed with it
+    assert GivenRouter()(x, bank, RoutingBatch(given_weights=weights)).isfinite().all()
+
+
+def test_given_routing_needs_weights(bank: AdapterBank) -> None:
+    with pytest.raises(ValueError, match="domain or path"):
+        GivenRouter()(torch.randn(5, 4, H), bank, RoutingBatch())
 
 
 def test_gate_is_softmax_of_projected_mean(bank: AdapterBank) -> None:

@@ -1,0 +1,90 @@
+"""Blocks of text of several domains, for language models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.data import TokenBlockDataset
+
+from fairseq_ext.data.multi_domain_dataset import DomainCorpus, MultiDomainDataset
+
+
+@dataclass
+class BlockCorpus(DomainCorpus):
+    """The blocks of one domain (a ``MonolingualDataset``), which never reach into another's.
+
+    Attributes:
+        node_weights: N routing weights for all of them; None where the model has no adapters, or the blocks choose
+            their own.
+    """
+
+    node_weights: np.ndarray | None = None
+
+
+class DomainBlocks(MultiDomainDataset[BlockCorpus]):
+    """Batches of blocks, with ``node_weights`` (B×N) in ``net_input`` for models that route by them.
+
+    Args:
+        corpora, repetitions, seed, single_domain_batches: see the base class.
+        unscored_tokens: so many tokens at the start of a block are read, but no targets; a block without any more is
+            left out.
+        padding_idx: what stands for no target.
+    """
+
+    def __init__(
+        self,
+        corpora: Sequence[BlockCorpus],
+        repetitions: Sequence[float] | None = None,
+        seed: int = 1,
+        single_domain_batches: bool = False,
+        unscored_tokens: int = 0,
+        padding_idx: int = 1,
+    ):
+        super().__init__(corpora, repetitions, seed, single_domain_batches)
+        self.unscored_tokens = unscored_tokens
+        self.padding_idx = padding_idx
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return super().__getitem__(index) | {"node_weights": self.locate(index)[0].node_weights}
+
+    def ordered_indices(self) -> np.ndarray:
+        indices = super().ordered_indices()
+        return indices[self.num_tokens_vec(indices) > self.unscored_tokens]
+
+    def add_to_batch(self, batch: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+        weights = [row["node_weights"] for row in rows]
+        if all(row is not None for row in weights):
+            batch["net_input"]["node_weights"] = torch.from_numpy(np.stack(weights))
+        if self.unscored_tokens:
+            batch["target"][:, : self.unscored_tokens] = self.padding_idx  # for criterions
+            batch["start_indices"] = [self.unscored_tokens] * len(rows)  # for fairseq-eval-lm
+            batch["ntokens"] -= self.unscored_tokens * len(rows)
+
+
+def let_blocks_be_sentences() -> None:
+    """Let fairseq cut blocks of one sentence (``--sample-break-mode eos``, typed lines) with numpy ≥ 2.3.
+
+    It asks numpy for a name that is no longer there.
+    """
+    cut = TokenBlockDataset._build_slice_indices
+    if not hasattr(cut, "__wrapped__"):
+        TokenBlockDataset._build_slice_indices = staticmethod(_cutting_sentences(cut))
+
+
+def _cutting_sentences(cut: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(cut)
+    def cut_or_count(sizes: Any, break_mode: Any, document_sep_len: int, block_size: int | None) -> Any:
+        if break_mode != "eos":
+            return cut(sizes, break_mode, document_sep_len, block_size)
+        lengths = np.asarray(sizes, dtype=np.int64)
+        ends = lengths.cumsum()
+        numbers = np.arange(len(lengths))
+        block_to_sentence = np.stack([numbers, np.zeros_like(numbers), numbers], 1)  # first, offset in it, last
+        return lengths, block_to_sentence, np.stack([ends - lengths, ends], 1)
+
+    return cut_or_count

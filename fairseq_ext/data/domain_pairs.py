@@ -1,0 +1,72 @@
+"""Sentence pairs of several domains, for translation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from fairseq_ext.data.multi_domain_dataset import DomainCorpus, MultiDomainDataset
+
+
+@dataclass
+class PairCorpus(DomainCorpus):
+    """The sentence pairs of one domain (a ``LanguagePairDataset``), with what is known of their domains.
+
+    Attributes:
+        routed_ids: N domain numbers to translate them by, or one for all, or None for no domain.
+        teacher_probs: N×D, the classifier's, or None.
+    """
+
+    routed_ids: np.ndarray | int | None = None
+    teacher_probs: np.ndarray | None = None
+
+    def route(self, row: int) -> int | None:
+        """The domain by which sentence ``row`` is translated."""
+        if self.routed_ids is None or isinstance(self.routed_ids, int):
+            return self.routed_ids
+        return int(self.routed_ids[row])
+
+
+class DomainPairs(MultiDomainDataset[PairCorpus]):
+    """Batches of sentence pairs, with ``teacher_probs`` (B×D) beside ``domain_ids`` (B,) where labels are known.
+
+    Args:
+        corpora, repetitions, seed, single_domain_batches: see the base class.
+        tags: dictionary index of each domain's tag, put in front of the source; None for no tags.
+        domains_to_model: also pass ``domain_ids`` to the model.
+    """
+
+    def __init__(
+        self,
+        corpora: Sequence[PairCorpus],
+        repetitions: Sequence[float] | None = None,
+        seed: int = 1,
+        tags: Sequence[int] | None = None,
+        domains_to_model: bool = False,
+        single_domain_batches: bool = False,
+    ):
+        super().__init__(corpora, repetitions, seed, single_domain_batches)
+        self.tags = tags
+        self.domains_to_model = domains_to_model
+        self._sizes[:, 0] += int(tags is not None)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        item = super().__getitem__(index)
+        corpus, row = self.locate(index)
+        item["routed_id"] = routed = corpus.route(row)
+        if self.tags is not None and routed is not None:
+            source = item["source"]
+            item["source"] = torch.cat([source.new_tensor([self.tags[routed]]), source])
+        if corpus.teacher_probs is not None:
+            item["teacher_probs"] = torch.from_numpy(np.array(corpus.teacher_probs[row], dtype=np.float32))
+        return item
+
+    def add_to_batch(self, batch: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+        if self.domains_to_model and rows[0]["routed_id"] is not None:
+            batch["net_input"]["domain_ids"] = torch.tensor([row["routed_id"] for row in rows])
+        if all("teacher_probs" in row for row in rows):
+            batch["teacher_probs"] = torch.stack([row["teacher_probs"] for row in rows])

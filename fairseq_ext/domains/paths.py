@@ -1,0 +1,56 @@
+"""Over which paths of a domain tree text is scored or written, as ``--paths`` says it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fairseq_ext.domains.domain_tree import ALL_PATHS, NO_PATH, DomainTree
+from fairseq_ext.errors import InputError
+
+
+def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> list[str]:
+    """The nodes or domains at which the paths start.
+
+    Args:
+        spec: names separated by commas, ``all`` for every leaf of the tree, ``none`` for no adapter, or a file
+            ``FILE.json`` that gives the names for each domain of the data.
+        tree: that of the model.
+        domain: of the text; None for text of no known domain, which a file says nothing of.
+
+    Raises:
+        InputError: if a name is unknown to the tree, or the domain to the file.
+    """
+    if spec in (ALL_PATHS, NO_PATH):
+        return list(tree.leaves) if spec == ALL_PATHS else []
+    if spec.endswith(".json"):
+        if domain is None:
+            raise InputError(f"--paths {spec}: typed text is of no domain of the data; give names of domains or leaves")
+        names = _names_in_file(Path(spec), domain)
+    else:
+        names = [name.strip() for name in spec.split(",") if name.strip()]
+    if not names:
+        raise InputError(f"--paths {spec!r}: no name; give domains or leaves, {ALL_PATHS} or {NO_PATH}")
+    for name in names:
+        _check_name(name, tree, spec)
+    return names
+
+
+def _names_in_file(path: Path, domain: str) -> list[str]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"--paths {path}: cannot be read ({error})") from None
+    if not isinstance(content, dict) or domain not in content:
+        raise InputError(f"--paths {path}: no paths for domain {domain}; choose them with scripts/choose_paths.py")
+    names = content[domain]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"--paths {path}: domain {domain}: {json.dumps(names)[:60]} is no list of names")
+    return names
+
+
+def _check_name(name: str, tree: DomainTree, spec: str) -> None:
+    try:
+        tree.path(name)
+    except InputError as error:
+        raise InputError(f"--paths {spec}: {error}") from None

@@ -1,0 +1,290 @@
+"""Hierarchical adapters for language models: one adapter for each node of a domain tree."""
+
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models import register_model, register_model_architecture
+from fairseq.models.transformer import TransformerDecoder
+from fairseq.models.transformer_lm import (
+    TransformerLanguageModel,
+    TransformerLanguageModelConfig,
+    base_lm_architecture,
+    transformer_lm_gpt,
+)
+from torch import Tensor
+
+from fairseq_ext.domains.domain_tree import DomainTree, multi_tree, read_tree, single_tree, tree_from_json
+from fairseq_ext.errors import InputError
+from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
+from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
+from fairseq_ext.modules.routers import GivenRouter, RoutingBatch
+from fairseq_ext.training.checkpoints import add_fresh_adapters
+from fairseq_ext.training.freezing import freeze_base, train_adapters_only
+from fairseq_ext.training.tree_nodes import keep_order_of_nodes, node_names_entry
+
+NodeWeights = Tensor | Callable[[Tensor], Tensor]
+
+
+@dataclass
+class HierAdapterConfig(AdapterConfig, TransformerLanguageModelConfig):
+    """Options of the hierarchical adapters and their baselines."""
+
+    tree: str = field(default="", metadata={"help": "domain tree (JSON); the checkpoint keeps it (default: none)"})
+    adapters: ChoiceEnum(["tree", "single", "multi"]) = field(  # type: ignore[valid-type]
+        default="tree",
+        metadata={
+            "help": "one adapter for each node of --tree (tree), for each domain (single), or one for all domains, "
+            "as wide as --tree's paths are long (multi) (default: tree)"
+        },
+    )
+    train_nodes: str = field(
+        default="",
+        metadata={
+            "help": "nodes to train, separated by commas; all else stays as it is, bit for bit, the shared layer "
+            "norms too (default: all nodes)"
+        },
+    )
+    tree_json: str = field(
+        default="", metadata={"help": "the tree itself, noted in checkpoints; give --tree instead (default: none)"}
+    )
+
+
+class PathDecoder(TransformerDecoder):
+    """fairseq's decoder of a language model, whose layers have a bank of adapters each, weighted by row.
+
+    Attributes:
+        default_node_weights: B×N or 1×N routing weights for input that brings none, or what computes them from the
+            tokens (B×T); None if there are no such.
+    """
+
+    default_node_weights: NodeWeights | None = None
+    _STATE = "node_weights"
+
+    def forward(  # type: ignore[override]
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Any = None,
+        incremental_state: dict | None = None,
+        features_only: bool = False,
+        node_weights: Tensor | None = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """
+        Shape:
+            prev_output_tokens: B×T; node_weights: B×N or 1×N; result: B×T×V, or B×T×H for features
+        """
+        kwargs.pop("src_lengths", None)
+        x, extra = self.extract_features(
+            prev_output_tokens, incremental_state=incremental_state, node_weights=node_weights, **kwargs
+        )
+        return (x if features_only else self.output_layer(x)), extra
+
+    def extract_features(  # type: ignore[override]
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Any = None,
+        incremental_state: dict | None = None,
+        node_weights: Tensor | None = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        if node_weights is None:
+            node_weights = self._default_weights(prev_output_tokens, incremental_state)
+        with routing(self.layers.children(), RoutingBatch(given_weights=node_weights)):
+            features: tuple[Tensor, dict[str, Any]] = super().extract_features(
+                prev_output_tokens, None, incremental_state, **kwargs
+            )
+        return features
+
+    def _default_weights(self, tokens: Tensor, incremental_state: dict | None) -> Tensor:
+        """The weights for input without any, the same for a sentence's whole generation."""
+        state = {} if incremental_state is None else incremental_state
+        if self._STATE not in state:
+            if self.default_node_weights is None:
+                raise InputError("these adapters need to be told the domain: give --domain, --paths or --choose-paths")
+            weights = self.default_node_weights
+            if callable(weights):
+                weights = weights(tokens)
+            weights = weights.to(tokens.device)
+            if len(weights) > 1:  # a sentence's hypotheses lie side by side
+                weights = weights.repeat_interleave(len(tokens) // len(weights), dim=0)
+            state[self._STATE] = {"weights": weights}
+        return state[self._STATE]["weights"]
+
+    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
+        """Follow the beam."""
+        saved = incremental_state.get(self._STATE)
+        if saved is not None and len(saved["weights"]) > 1:
+            incremental_state[self._STATE] = {"weights": saved["weights"].index_select(0, new_order)}
+
+    def output_layer(self, features: Tensor) -> Tensor:
+        """B×T×H → B×T×V."""
+        return multiply_without_time(super().output_layer, features)
+
+
+@register_model("transformer_lm_hier_adapter", dataclass=HierAdapterConfig)
+class TransformerLMHierAdapterModel(TransformerLanguageModel):
+    """A frozen language model with a bank behind every layer, one adapter a node of a domain tree (§2.3).
+
+    The weights of a row are those of the path of its domain, or of several (:meth:`DomainTree.path_weights`). One
+    layer norm serves all adapters of a layer. Single adapters and one multi-domain adapter, the paper's
+    baselines, are the same model with another tree.
+
+    Attributes:
+        tree: its nodes are the rows of every bank.
+        trained_nodes: rows that training may change.
+    """
+
+    tree: DomainTree
+    trained_nodes: list[int]
+
+    @classmethod
+    def build_model(cls, cfg: Any, task: Any) -> "TransformerLMHierAdapterModel":
+        if getattr(cfg, "checkpoint_activations", False):
+            # Layers are recomputed when their batch is gone.
+            raise InputError("--checkpoint-activations cannot be used with adapters; leave it out")
+        embed_tree(cfg, getattr(task, "domains", []))
+        model: TransformerLMHierAdapterModel = super().build_model(cfg, task)
+        # fairseq has made embeddings of whatever kind the options ask for; only the stack of layers is ours.
+        embed_tokens = model.decoder.embed_tokens
+        model.decoder = PathDecoder(cfg, task.target_dictionary, embed_tokens, no_encoder_attn=True)
+        model.add_adapters(cfg)
+        return model
+
+    def add_adapters(self, cfg: HierAdapterConfig) -> None:
+        """Attach a bank to every layer and freeze the rest."""
+        self.tree = tree = tree_from_json(cfg.tree_json, "the model's tree")
+        size = (self.decoder.embed_dim, cfg.bottleneck_dim, len(tree.names))
+        for layer in self.decoder.layers.children():
+            bank = AdapterBank(*size, cfg.adapter_init_scale, shared_norm=True)
+            PostLayerAdapter(bank, GivenRouter()).attach(layer)
+        self.decoder.register_buffer("node_names", node_names_entry(tree.names))
+        self.frozen_mode = str(cfg.frozen_mode)
+        freeze_base(self)
+        wanted = [name.strip() for name in cfg.train_nodes.split(",") if name.strip()]
+        self.trained_nodes = [_node(tree, name) for name in wanted] or list(range(len(tree.names)))
+        for bank in self.banks if wanted else ():
+            bank.norm_weight.requires_grad_(False)
+            bank.norm_bias.requires_grad_(False)
+
+    @property
+    def banks(self) -> list[AdapterBank]:
+        """The banks of all layers, from the first."""
+        return [layer.adapter.bank for layer in self.decoder.layers.children()]
+
+    def forward(  # type: ignore[override]
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None, node_weights: Tensor | None = None, **kwargs: Any
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """
+        Shape:
+            src_tokens: B×T; node_weights: B×N, rows sum to one or are zero (no adapter); result: B×T×V
+        """
+        out: tuple[Tensor, dict[str, Any]] = self.decoder(src_tokens, node_weights=node_weights, **kwargs)
+        return out
+
+    def train(self, mode: bool = True) -> "TransformerLMHierAdapterModel":
+        super().train(mode)
+        if mode and getattr(self, "frozen_mode", "train") == "eval":
+            train_adapters_only(self)
+            self.training = True
+        return self
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
+        super().upgrade_state_dict_named(state_dict, name)
+        keep_order_of_nodes(self, state_dict, self.tree.names)
+        add_fresh_adapters(self, state_dict)
+
+
+def embed_tree(cfg: Any, domains: Sequence[str]) -> None:
+    """Put the tree, and the adapters' width that follows from it, into the options, in place.
+
+    Checkpoints then hold all that it takes to build the model again; options that have been completed stay.
+
+    Args:
+        cfg: the model's options.
+        domains: of the data, for baselines without a tree.
+
+    Raises:
+        InputError: if neither tree nor domains are known.
+    """
+    if cfg.tree_json:
+        return
+    tree = read_tree(Path(cfg.tree)) if cfg.tree else None
+    kind = str(cfg.adapters)
+    width = cfg.bottleneck_dim or cfg.decoder_embed_dim // 2
+    if kind == "multi" and tree:
+        width = round(width * tree.mean_path_length)
+    if kind != "tree":
+        tree = _baseline(kind, sorted(tree.domains) if tree else domains)
+    if tree is None:
+        raise InputError("--adapters tree needs a domain tree: give --tree FILE.json")
+    cfg.bottleneck_dim, cfg.tree_json = width, tree.to_json()
+
+
+def _baseline(kind: str, domains: Sequence[str]) -> DomainTree:
+    if not domains:
+        raise InputError(
+            f"--adapters {kind} needs domains: give --tree, or train with --task multi_domain_language_modeling"
+        )
+    return single_tree(domains) if kind == "single" else multi_tree(domains)
+
+
+def _node(tree: DomainTree, name: str) -> int:
+    if name not in tree.names:
+        raise InputError(f"--train-nodes: {name!r} is no node; there are {', '.join(tree.names)}")
+    return tree.names.index(name)
+
+
+def _own_size(args: Namespace, size: dict[str, Any]) -> None:
+    """Set what neither the command line nor another preset has set; fairseq does the rest."""
+    for name, value in size.items():
+        setattr(args, name, getattr(args, name, value))
+
+
+@register_model_architecture("transformer_lm_hier_adapter", "transformer_lm_hier_adapter_gpt2")
+def gpt2_architecture(args: Namespace) -> None:
+    """The paper's size, GPT-2's smallest: 12 layers, 768/3072/12, learned positions, embeddings tied."""
+    _own_size(
+        args,
+        {"decoder_learned_pos": True, "share_decoder_input_output_embed": True, "activation_fn": "gelu_accurate"},
+    )
+    transformer_lm_gpt(args)
+
+
+@register_model_architecture("transformer_lm", "transformer_lm_small")
+@register_model_architecture("transformer_lm_hier_adapter", "transformer_lm_hier_adapter_small")
+def small_architecture(args: Namespace) -> None:
+    """A size for two CPU cores: 4 layers, width 192, embeddings tied."""
+    _own_size(
+        args,
+        {
+            "decoder_embed_dim": 192,
+            "decoder_ffn_embed_dim": 768,
+            "decoder_layers": 4,
+            "decoder_attention_heads": 4,
+            "share_decoder_input_output_embed": True,
+            "activation_fn": "gelu",
+        },
+    )
+    base_lm_architecture(args)
+
+
+@register_model_architecture("transformer_lm", "transformer_lm_tiny")
+@register_model_architecture("transformer_lm_hier_adapter", "transformer_lm_hier_adapter_tiny")
+def tiny_architecture(args: Namespace) -> None:
+    """A size for tests: 2 layers, width 32."""
+    _own_size(
+        args,
+        {
+            "decoder_embed_dim": 32,
+            "decoder_ffn_embed_dim": 64,
+            "decoder_layers": 2,
+            "decoder_attention_heads": 2,
+            "share_decoder_input_output_embed": True,
+        },
+    )
+    base_lm_architecture(args)

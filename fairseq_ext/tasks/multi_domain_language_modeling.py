@@ -1,0 +1,285 @@
+"""Language modelling of text from several known domains."""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary, MonolingualDataset
+from fairseq.tasks import register_task
+from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
+from torch import Tensor
+
+from fairseq_ext.data.domain_blocks import BlockCorpus, DomainBlocks, let_blocks_be_sentences
+from fairseq_ext.domains.domain_tree import DomainTree
+from fairseq_ext.domains.names import DOMAINS_FILE
+from fairseq_ext.domains.paths import names_of_paths
+from fairseq_ext.errors import InputError
+from fairseq_ext.models.transformer_lm_hier_adapter import embed_tree
+from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, read_directory
+from fairseq_ext.training.checkpoints import check_fit
+from fairseq_ext.training.tree_nodes import only_active_nodes_change
+
+let_blocks_be_sentences()
+
+
+@dataclass
+class MultiDomainLanguageModelingConfig(MultiDomainConfig, LanguageModelingConfig):
+    single_domain_batches: bool = field(
+        default=False,
+        metadata={"help": "train on batches of one domain each, as the paper does (default: domains are mixed)"},
+    )
+    domain: str = field(
+        default="",
+        metadata={"help": "validate, score or write everything as this domain (default: each domain as itself)"},
+    )
+    paths: str = field(
+        default="",
+        metadata={
+            "help": "validate, score or write everything over these paths of the tree, averaged: domains or leaves "
+            "separated by commas, all, none for the base model, or FILE.json with paths for each domain of the "
+            "data, as scripts/choose_paths.py writes it (default: each domain's own)"
+        },
+    )
+    choose_paths: str = field(
+        default="",
+        metadata={
+            "help": "let each sequence, or prompt, choose its own paths by the clusters in this directory, as "
+            "scripts/induce_tree.py writes it (default: no)"
+        },
+    )
+    num_paths: int = field(
+        default=1, metadata={"help": "how many paths a sequence chooses with --choose-paths (default: 1)"}
+    )
+    choose_tokens: int = field(
+        default=0,
+        metadata={
+            "help": "how many of its first tokens a sequence chooses by; only scores of later tokens are fair, see "
+            "--unscored-tokens (default: 0, all)"
+        },
+    )
+    unscored_tokens: int = field(
+        default=0,
+        metadata={
+            "help": "validate and score without so many tokens at the start of each block; they are read only "
+            "(default: 0)"
+        },
+    )
+
+
+@register_task("multi_domain_language_modeling", dataclass=MultiDomainLanguageModelingConfig)
+class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
+    """fairseq's language modelling task over a data directory with one sub-directory per domain.
+
+    ::
+
+        data-bin/domains.txt                      the domains, sorted
+        data-bin/dict.txt
+        data-bin/DOMAIN/SPLIT.{bin,idx}           cut into blocks of --tokens-per-sample
+
+    A split named ``test`` is that of all domains in their order, ``test:DOMAIN`` that of one. Models with a domain tree
+    get the routing weights of every row, ``node_weights`` (B×N): those of the path of its domain, or, in validation
+    and inference, what --domain, --paths or --choose-paths say. Other models of language train and are evaluated too.
+
+    Raises:
+        InputError: where directory, dictionary, domains, tree and paths do not fit together.
+    """
+
+    measures = ("loss", "ppl")
+
+    def __init__(
+        self,
+        cfg: MultiDomainLanguageModelingConfig,
+        dictionary: Dictionary,
+        output_dictionary: Dictionary | None = None,
+        targets: list[str] | None = None,
+    ):
+        super().__init__(cfg, dictionary, output_dictionary, targets)
+        self.cfg = cfg
+        self.set_domains(read_directory(Path(cfg.data)))
+        self.tree: DomainTree | None = None
+        self._check_options()
+
+    def _check_options(self) -> None:
+        given = self._routing_options()
+        if len(given) > 1:
+            raise InputError(f"{' and '.join(given)} contradict each other; give one of them")
+        for option in ("choose_tokens", "unscored_tokens"):
+            if (number := getattr(self.cfg, option)) < 0:
+                raise InputError(f"--{option.replace('_', '-')} {number}: give 0 or more")
+        if self.cfg.unscored_tokens and self.cfg.add_bos_token:
+            raise InputError("--unscored-tokens cannot be used with --add-bos-token; leave one of them out")
+
+    def _routing_options(self) -> list[str]:
+        """Those that are given."""
+        return [
+            f"--{name.replace('_', '-')}" for name in ("domain", "paths", "choose_paths") if getattr(self.cfg, name)
+        ]
+
+    @classmethod
+    def setup_dictionary(cls, cfg: MultiDomainLanguageModelingConfig, **kwargs: Any) -> tuple[Dictionary, Dictionary]:
+        if not cfg.data:
+            raise InputError(
+                "no data directory; give one with domains.txt, dict.txt and a sub-directory for each domain"
+            )
+        path = Path(cfg.data) / "dict.txt"
+        if not path.is_file():
+            raise InputError(f"{path}: not found; binarise the data with data-prep/prepare_lm.py")
+        return super().setup_dictionary(cfg, **kwargs)
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        if hasattr(cfg, "tree_json"):
+            embed_tree(cfg, self.domains)  # here and not in the model, or checkpoints would not have it
+        model = super().build_model(cfg, from_checkpoint)
+        model.register_load_state_dict_pre_hook(check_fit)
+        tree = getattr(model, "tree", None)
+        if self.tree is not None and tree != self.tree:
+            raise InputError("these models have different trees; use them one at a time")
+        self.tree = tree
+        if tree is None and self._routing_options():
+            raise InputError(f"{self._routing_options()[0]}: the model has no adapters, it reads all domains alike")
+        if self.cfg.choose_paths:
+            model.decoder.default_node_weights = self._sequence_paths(model)
+        return model
+
+    def _sequence_paths(self, model: Any) -> Callable[[Tensor], Tensor]:
+        # The clusters' tools take their time to load, and few need them.
+        from fairseq_ext.induction.sequence_paths import SequencePaths
+
+        return SequencePaths.load(
+            Path(self.cfg.choose_paths),
+            model,
+            num_paths=self.cfg.num_paths,
+            num_tokens=self.cfg.choose_tokens,
+            padding_idx=self.dictionary.pad(),
+        )
+
+    # Data
+
+    def load_corpus(self, split: str, domain: str, is_train: bool) -> BlockCorpus:
+        blocks = self._load_blocks(split, domain)
+        # Sequences that choose for themselves bring no weights; the model then asks for its default.
+        is_chosen = self.cfg.choose_paths and not is_train
+        weights = None if self.tree is None or is_chosen else self._weights_of(domain, is_train)
+        return BlockCorpus(blocks, self.domains.index(domain), weights)
+
+    def join_corpora(
+        self, corpora: Sequence[BlockCorpus], repetitions: Sequence[float] | None, is_train: bool
+    ) -> DomainBlocks:
+        return DomainBlocks(
+            corpora,
+            repetitions,
+            single_domain_batches=self.cfg.single_domain_batches or not is_train,
+            unscored_tokens=0 if is_train else self.cfg.unscored_tokens,
+            padding_idx=self.dictionary.pad(),
+        )
+
+    def _load_blocks(self, split: str, domain: str) -> MonolingualDataset:
+        """One domain's blocks, cut by fairseq's own task as its options say."""
+        directory = Path(self.cfg.data) / domain
+        file = directory / f"{split}.bin"
+        if not file.is_file() or not file.with_suffix(".idx").is_file():
+            raise InputError(f"{file}: not found; binarise this split, or take domain {domain} out of {DOMAINS_FILE}")
+        if file.stat().st_size == 0:
+            raise InputError(f"{directory}: split {split} is empty; a domain needs at least one line")
+        cfg = copy.copy(self.cfg)
+        cfg.data = str(directory)
+        task = LanguageModelingTask(cfg, self.dictionary, self.output_dictionary, self.targets)
+        task.load_dataset(split)
+        return task.datasets[split]
+
+    def _weights_of(self, domain: str | None, is_train: bool = False) -> np.ndarray:
+        """Routing weights of text of a domain, or of text of no known domain."""
+        assert self.tree is not None
+        if self.cfg.paths and not is_train:
+            return self.tree.path_weights(names_of_paths(self.cfg.paths, self.tree, domain))
+        if self.cfg.domain and not is_train:
+            domain = self.cfg.domain
+        remedy = "give --domain NAME, --paths NAMES or --choose-paths DIRECTORY"
+        if domain is None:
+            raise InputError(f"typed text is of no domain, and these adapters need to be told one; {remedy}")
+        if domain not in self.tree.domains:
+            listed = ", ".join(sorted(self.tree.domains))
+            raise InputError(f"domain {domain}: not in the model's tree, which has {listed}; {remedy}")
+        return self.tree.path_weights([domain])
+
+    # Training and scoring
+
+    def optimizer_step(self, optimizer: Any, model: Any, update_num: int) -> None:
+        """Let only the adapters change that took part, whatever the optimiser remembers of the others."""
+        if not hasattr(model, "banks"):
+            super().optimizer_step(optimizer, model, update_num)
+            return
+        with only_active_nodes_change(optimizer.optimizer, model.banks, model.trained_nodes):
+            super().optimizer_step(optimizer, model, update_num)
+
+    def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        """fairseq's batches.
+
+        Raises:
+            InputError: if the model cannot read blocks that fairseq would leave out, every one.
+        """
+        limit = kwargs.get("max_positions")
+        are_cut = str(self.cfg.sample_break_mode) == "none"  # else a line may be too long
+        if limit is not None and are_cut and isinstance(dataset, DomainBlocks):
+            longest = int(dataset.sizes.max())
+            if longest > limit:
+                raise InputError(
+                    f"--tokens-per-sample: blocks of {longest} tokens are too long for the model; give at most {limit}"
+                )
+        return super().get_batch_iterator(dataset, *args, **kwargs)
+
+    def eval_lm_dataloader(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        """fairseq-eval-lm's batches.
+
+        Raises:
+            InputError: if a context window would reach into another domain, or be scored by halves.
+        """
+        if kwargs.get("context_window", 0) > 0:
+            if len(dataset.corpora) > 1:
+                raise InputError(
+                    "--context-window would reach into other domains; evaluate one: --gen-subset test:NAME"
+                )
+            if self.cfg.unscored_tokens:
+                raise InputError("--context-window cannot be used with --unscored-tokens; leave one of them out")
+        return super().eval_lm_dataloader(dataset, *args, **kwargs)
+
+    # Inference
+
+    def inference_step(
+        self,
+        generator: Any,
+        models: list,
+        sample: dict,
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+    ) -> list:
+        """Go on from each prompt over the paths of its domain, or of --domain, --paths or --choose-paths."""
+        if self.tree is None:
+            return super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        defaults = [model.decoder.default_node_weights for model in models]
+        weights = self._prompt_weights(defaults[0], sample["net_input"], prefix_tokens)
+        try:
+            for model in models:
+                model.decoder.default_node_weights = weights
+            return super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        finally:
+            for model, default in zip(models, defaults, strict=True):
+                model.decoder.default_node_weights = default
+
+    def _prompt_weights(
+        self, chosen_by: Callable[[Tensor], Tensor] | None, net_input: dict, prefix_tokens: Tensor | None
+    ) -> Tensor:
+        """B×N, or 1×N for all prompts alike."""
+        if chosen_by is not None:
+            tokens = net_input["src_tokens"]
+            if prefix_tokens is not None:  # --prefix-size: only these are known
+                start = self.dictionary.bos() if self.cfg.add_bos_token else self.dictionary.eos()
+                tokens = torch.cat([prefix_tokens.new_full((len(prefix_tokens), 1), start), prefix_tokens], dim=1)
+            return chosen_by(tokens)
+        if "node_weights" in net_input:
+            return net_input["node_weights"]
+        return torch.from_numpy(self._weights_of(None)).unsqueeze(0)

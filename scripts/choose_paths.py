@@ -1,0 +1,12 @@
+#!/usr/bin/env python3
+"""Choose paths of an induced tree for further domains; see ``choose_paths.py --help``."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fairseq_ext.induction.choose_paths import main  # noqa: E402
+
+if __name__ == "__main__":
+    main()

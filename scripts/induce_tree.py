@@ -1,0 +1,12 @@
+#!/usr/bin/env python3
+"""Induce a domain tree from text; see ``induce_tree.py --help``."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fairseq_ext.induction.induce_tree import main  # noqa: E402
+
+if __name__ == "__main__":
+    main()

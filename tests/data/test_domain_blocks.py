@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_ext.data.domain_blocks import DomainBlocks
+from fairseq_ext.domains.domain_tree import read_tree
+from tests import toy_text
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy_text.make_text(tmp_path_factory.mktemp("blocks"))
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy_text.write_tree(tmp_path_factory.mktemp("tree") / "tree.json")
+
+
+def load(text: Path, split: str, *extra: str, tree: Path | None = None) -> DomainBlocks:
+    options = [*extra, "--tree", str(tree)] if tree else list(extra)
+    task, model = toy_text.make_task(text, *options, arch=toy_text.HIER if tree else toy_text.PLAIN)
+    task.build_model(model)
+    task.load_dataset(split)
+    return task.datasets[split]
+
+
+def batches(dataset: DomainBlocks, **limits: Any) -> list[np.ndarray]:
+    return dataset.batch_by_size(dataset.ordered_indices(), required_batch_size_multiple=8, **limits)
+
+
+def collate(dataset: DomainBlocks, indices: Any) -> dict[str, Any]:
+    return dataset.collater([dataset[int(index)] for index in indices])
+
+
+def test_blocks_are_the_text_and_never_of_two_domains(text: Path) -> None:
+    dataset = load(text, "test")
+    dictionary = toy_text.make_dictionary()
+    targets = [dataset[i]["target"] for i in range(len(dataset))]
+    for domain_id, name in enumerate(toy_text.DOMAINS):
+        own = [target for i, target in enumerate(targets) if dataset[i]["domain_id"] == domain_id]
+        assert sum(target.eq(dictionary.eos()).sum() for target in own) == 7  # all its lines
+        assert all(len(target) == toy_text.BLOCK for target in own[:-1])
+        words = {dictionary[int(token)].rstrip("0123456789") for target in own for token in target}
+        assert words <= {"all", name, "</s>"}
+
+
+def test_a_block_is_predicted_from_the_token_before_it(text: Path) -> None:
+    dataset = load(text, "test")
+    first, second = dataset[0], dataset[1]
+    assert first["source"][0] == toy_text.make_dictionary().eos()
+    assert torch.equal(first["source"][1:], first["target"][:-1])
+    assert second["source"][0] == first["target"][-1]
+
+
+def test_mixed_batches_carry_each_rows_own_path(text: Path, tree: Path) -> None:
+    dataset = load(text, "train", tree=tree)
+    tree_ = read_tree(tree)
+    found = batches(dataset, max_sentences=8)
+    assert any(len(set(dataset.domain_of(batch))) > 1 for batch in found)
+    for indices in found:
+        batch = collate(dataset, indices)
+        for row, index in enumerate(batch["id"].tolist()):
+            name = toy_text.DOMAINS[int(batch["domain_ids"][row])]
+            assert dataset.domain_of(np.array([index]))[0] == batch["domain_ids"][row]
+            np.testing.assert_array_equal(batch["net_input"]["node_weights"][row], tree_.path_weights([name]))
+            target = batch["target"][row]
+            assert target[target != 1].tolist() == dataset[index]["target"].tolist()
+
+
+def test_a_tree_gives_each_row_even_weights_along_its_path(text: Path, tree: Path) -> None:
+    dataset = load(text, "test", tree=tree)
+    rows = {dataset[i]["domain_id"]: dataset[i]["node_weights"].tolist() for i in range(len(dataset))}
+    third = np.float32(1 / 3)
+    assert rows == {0: [third, third, third, 0, 0], 1: [third, third, 0, third, 0], 2: [0.5, 0, 0, 0, 0.5]}
+
+
+def test_plain_models_are_not_told_weights(text: Path) -> None:
+    dataset = load(text, "train")
+    assert set(collate(dataset, [0, 1])["net_input"]) == {"src_tokens", "src_lengths"}
+
+
+@pytest.mark.parametrize(("mode", "shares"), [("none", [4, 2, 1]), ("max", [1, 1, 1])])
+def test_small_domains_are_over_sampled(text: Path, mode: str, shares: list[int]) -> None:
+    dataset = load(text, "train", "--upsampling", mode)
+    visits = Counter(dataset.domain_of(np.arange(len(dataset))).tolist())
+    np.testing.assert_allclose([visits[d] / visits[0] for d in range(3)], np.array(shares) / shares[0], atol=0.15)
+
+
+def test_single_domain_batches_on_request(text: Path) -> None:
+    dataset = load(text, "train", "--single-domain-batches")
+    found = batches(dataset, max_sentences=8)
+    assert all(len(set(dataset.domain_of(batch))) == 1 for batch in found)
+    assert sorted(np.concatenate(found).tolist()) == list(range(len(dataset)))
+
+
+def test_evaluation_batches_keep_to_one_domain_and_leave_nothing_out(text: Path) -> None:
+    dataset = load(text, "valid")
+    found = batches(dataset, max_tokens=40)
+    assert all(len(set(dataset.domain_of(batch))) == 1 for batch in found)
+    assert sorted(np.concatenate(found).tolist()) == list(range(len(dataset)))
+
+
+def test_unscored_tokens_are_read_but_no_targets(text: Path) -> None:
+    plain, later = load(text, "test"), load(text, "test", "--unscored-tokens", "3")
+    indices = later.ordered_indices()
+    assert indices.tolist() == [i for i in plain.ordered_indices() if plain.size(i) > 3]
+    whole, batch = collate(plain, indices), collate(later, indices)
+    assert torch.equal(batch["net_input"]["src_tokens"], whole["net_input"]["src_tokens"])
+    assert batch["target"][:, :3].eq(1).all()
+    assert torch.equal(batch["target"][:, 3:], whole["target"][:, 3:])
+    assert batch["ntokens"] == batch["target"].ne(1).sum()
+    assert batch["start_indices"] == [3] * len(indices)
+
+
+def test_training_scores_all_tokens(text: Path) -> None:
+    dataset = load(text, "train", "--unscored-tokens", "3")
+    assert "start_indices" not in collate(dataset, [0, 1])
+
+
+def test_blocks_can_be_lines(text: Path) -> None:
+    dataset = load(text, "test", "--sample-break-mode", "eos")
+    assert len(dataset) == 21
+    for i in range(21):
+        item, eos = dataset[i], toy_text.make_dictionary().eos()
+        assert item["target"].eq(eos).nonzero().flatten().tolist() == [len(item["target"]) - 1]
+        assert item["source"].tolist() == [eos, *item["target"][:-1].tolist()]
+        assert dataset.size(i) == len(item["target"])

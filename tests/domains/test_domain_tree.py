@@ -1,0 +1,141 @@
+"""Domain trees: paths, weights, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairseq_ext.domains.domain_tree import multi_tree, read_tree, single_tree, tree_from_json
+from fairseq_ext.errors import InputError
+
+# The manual tree of the paper's Figure 1, leaves first.
+PARENTS = {
+    "frontiers": "science",
+    "journals": "science",
+    "booking": "reviews",
+    "yelp": "reviews",
+    "science": "root",
+    "reviews": "root",
+    "root": None,
+}
+DOMAINS = {
+    "yelp.com": "yelp",
+    "booking": "booking",
+    "journals": "journals",
+    "plos": "journals",
+    "frontiers": "frontiers",
+}
+DOMAINS = {name.replace(".", "-"): leaf for name, leaf in DOMAINS.items()}
+
+
+def as_json(parents: Any = None, domains: Any = None) -> str:
+    parents = PARENTS if parents is None else parents
+    nodes = [{"name": name, "parent": parent} for name, parent in parents.items()]
+    return json.dumps({"nodes": nodes, "domains": DOMAINS if domains is None else domains})
+
+
+def test_paths_and_weights() -> None:
+    tree = tree_from_json(as_json(), "t")
+    assert tree.names == tuple(PARENTS)
+    assert tree.path("yelp") == tree.path("yelp-com") == (3, 5, 6)
+    assert tree.path("science") == (4, 6)
+    assert tree.leaves == ("frontiers", "journals", "booking", "yelp")
+    assert tree.mean_path_length == 3
+    third, sixth = 1 / 3, 1 / 6
+    one = tree.path_weights(["plos"])
+    np.testing.assert_allclose(one, [0, third, 0, 0, third, 0, third], rtol=1e-6)
+    # Both paths of science share two nodes; a path of reviews shares only the root.
+    np.testing.assert_allclose(
+        tree.path_weights(["frontiers", "journals"]), [sixth, sixth, 0, 0, third, 0, third], rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        tree.path_weights(["journals", "yelp"]), [0, sixth, 0, sixth, sixth, sixth, third], rtol=1e-6
+    )
+    assert tree.path_weights(list(tree.leaves)).sum() == pytest.approx(1)
+    # Paths of unequal length are even, too, and a path named twice counts twice.
+    uneven = tree.path_weights(["science", "yelp", "yelp"])
+    np.testing.assert_allclose(uneven, np.array([0, 0, 0, 4, 3, 4, 7]) / 18, rtol=1e-6)
+    assert one.dtype == np.float32
+    assert not tree.path_weights([]).any()
+
+
+def test_the_text_of_a_tree_is_stable() -> None:
+    tree = tree_from_json(as_json(), "t")
+    again = tree_from_json(tree.to_json(), "t")
+    assert again == tree
+    assert again.to_json() == tree.to_json()
+    assert list(tree.domains) == sorted(DOMAINS)
+    turned = tree_from_json(as_json(domains=dict(reversed(DOMAINS.items()))), "t")
+    assert turned.to_json() == tree.to_json()
+
+
+def test_the_baselines_are_trees() -> None:
+    single, multi = single_tree(["a", "b"]), multi_tree(["a", "b"])
+    assert single.path_weights(["b"]).tolist() == [0, 1]
+    assert single.mean_path_length == multi.mean_path_length == 1
+    assert multi.path("a") == multi.path("b") == multi.path("all") == (0,)
+    for tree in (single, multi):
+        assert tree_from_json(tree.to_json(), "t") == tree
+    with pytest.raises(InputError, match="'all' has a meaning of its own"):
+        single_tree(["all", "b"])
+
+
+def test_a_file_needs_a_single_root(tmp_path: Path) -> None:
+    path = tmp_path / "tree.json"
+    path.write_text(as_json())
+    assert read_tree(path).path("booking") == (2, 5, 6)
+    path.write_text(single_tree(["a", "b"]).to_json())
+    with pytest.raises(InputError, match=r"tree\.json: several roots \(a, b\)"):
+        read_tree(path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_tree(path)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_tree(tmp_path / "absent.json")
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match="'yelpp': no domain or node of the tree; its domains are booking, frontiers"):
+        tree_from_json(as_json(), "t").path("yelpp")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "no tree in JSON"),
+        ("[" * 100_000, "no tree in JSON"),
+        ("[]", "not list"),
+        ("{}", "not none"),
+        ('{"nodes": [], "domains": {}}', "no list of nodes"),
+        ('{"nodes": [{"name": "a", "parent": null}], "domains": {"a": "a"}, "more": 1}', "'more'"),
+        ('{"nodes": [{"name": "a"}], "domains": {"a": "a"}}', "is no node"),
+        ('{"nodes": [{"name": "a", "parent": 0}], "domains": {"a": "a"}}', "its parent is 0"),
+        ('{"nodes": [{"name": 1, "parent": null}], "domains": {"a": "a"}}', "1 is no name"),
+        ('{"nodes": [{"name": "a", "parent": null}], "domains": {"a": "a", "a": "a"}}', "'a' is given twice"),
+        ('{"nodes": [{"name": "a", "parent": null}], "domains": {"b": ["a"]}}', "which is no node"),
+        (as_json(domains={}), "names no domain"),
+        (as_json({"a b": None}), "'a b' is no name"),
+        (as_json({"none": None}), "'none' has a meaning"),
+        (as_json({**PARENTS, "root": "yelp"}), "no root"),
+        (as_json({**PARENTS, "science": "frontiers"}), "'frontiers' never reaches a root"),
+        (as_json({**PARENTS, "science": "sciences"}), "'science': its parent 'sciences' is no node"),
+        (as_json(domains={**DOMAINS, "x": "science"}), "'x' is on 'science', which has children"),
+        (as_json(domains={**DOMAINS, "x": "y"}), "'x' is on 'y', which is no node"),
+        (as_json(domains={**DOMAINS, "booking": "yelp"}), "'booking' is on node 'yelp', but another node"),
+        (as_json({**PARENTS, "law": "root"}), "leaf 'law' has no domain"),
+        (
+            json.dumps({"nodes": [{"name": "a", "parent": None}] * 2, "domains": {"a": "a"}}),
+            "two nodes 'a'",
+        ),
+    ],
+)
+def test_bad_trees_are_refused_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        tree_from_json(text, "my.json")
+    assert str(error.value).startswith("my.json: ")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)

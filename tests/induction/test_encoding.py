@@ -1,0 +1,116 @@
+"""States of a language model: averages without padding, of the base, of blocks drawn at random."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import data_utils
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.induction.encoding import LanguageModel, check_length, draw_blocks
+from fairseq_ext.induction.states import average_states, base_states
+from tests.induction.small_lm import BLOCK, DOMAINS, make_checkpoint, make_data, make_tree_file
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Data directory and checkpoint."""
+    root = tmp_path_factory.mktemp("small-lm")
+    data = make_data(root / "data")
+    return data, make_checkpoint(root / "lm.pt", data)
+
+
+def test_averages_leave_out_padding() -> None:
+    features = torch.arange(24.0).reshape(2, 4, 3)
+    tokens = torch.tensor([[5, 6, 1, 1], [1, 1, 7, 8]])  # padding at either end
+    average = average_states(features, tokens, pad=1)
+    assert torch.equal(average, torch.stack([features[0, :2].mean(0), features[1, 2:].mean(0)]))
+    first = average_states(features, tokens, pad=1, first=1)
+    assert torch.equal(first, torch.stack([features[0, 0], features[1, 2]]))
+    assert torch.equal(average_states(features, tokens, pad=1, first=9), average)
+    assert not average_states(features, torch.ones_like(tokens), pad=1).any()
+    assert average_states(features.half(), tokens, pad=1).dtype == torch.float32
+
+
+def test_states_are_the_decoders_last_averaged(small: tuple[Path, Path]) -> None:
+    data, checkpoint = small
+    model = LanguageModel.load(checkpoint, data, cpu=True)
+    assert model.tokens_per_sample == BLOCK
+    blocks = draw_blocks(data, "law", "train", model.dictionary, length=BLOCK, count=7, seed=1)
+    states = model.encode(blocks)
+    with torch.no_grad():
+        features = model.model.decoder(blocks, features_only=True)[0]
+    np.testing.assert_allclose(states, features.mean(1).numpy(), rtol=1e-5, atol=1e-6)
+    # The states of the first tokens do not know of those after them.
+    with torch.no_grad():
+        first = base_states(model.model, blocks, model.dictionary.pad(), first=5).numpy()
+    np.testing.assert_allclose(first, model.encode(blocks[:, :5]), rtol=1e-5, atol=1e-6)
+
+
+def test_adapters_take_no_part(small: tuple[Path, Path], tmp_path: Path) -> None:
+    data, base = small
+    tree = make_tree_file(tmp_path / "tree.json")
+    adapted = make_checkpoint(tmp_path / "tree.pt", data, "transformer_lm_hier_adapter_tiny", tree=tree)
+    # The same base below random adapters.
+    state = torch.load(adapted, weights_only=True)
+    state["model"] |= torch.load(base, weights_only=True)["model"]
+    torch.save(state, adapted)
+    models = [LanguageModel.load(path, data, cpu=True) for path in (base, adapted)]
+    blocks = draw_blocks(data, "med", "train", models[0].dictionary, length=BLOCK, count=5, seed=1)
+    assert np.array_equal(models[0].encode(blocks), models[1].encode(blocks))
+    weights = torch.from_numpy(models[1].model.tree.path_weights(["med"]))[None]
+    with torch.no_grad():
+        moved = models[1].model.decoder.extract_features(blocks, node_weights=weights)[0].mean(1).numpy()
+    assert np.abs(moved - models[0].encode(blocks)).max() > 0.01
+
+
+def test_blocks_are_stretches_of_one_domain_and_drawn_once(small: tuple[Path, Path]) -> None:
+    data, checkpoint = small
+    dictionary = LanguageModel.load(checkpoint, data, cpu=True).dictionary
+    lines = data_utils.load_indexed_dataset(str(data / "tax" / "train"), dictionary)
+    text = torch.cat([lines[row] for row in range(len(lines))])
+    every = draw_blocks(data, "tax", "train", dictionary, length=8, count=len(text) // 8, seed=1)
+    assert torch.equal(every.flatten(), text[: every.numel()])
+    some = draw_blocks(data, "tax", "train", dictionary, length=8, count=9, seed=1)
+    rows = [int((every == block).all(1).nonzero()[0]) for block in some]
+    assert rows == sorted(set(rows))
+    assert not torch.equal(some, draw_blocks(data, "tax", "train", dictionary, length=8, count=9, seed=2))
+    fewer = draw_blocks(data, "tax", "train", dictionary, length=8, count=10**6, seed=1, takes_fewer=True)
+    assert torch.equal(fewer, every)
+
+
+def test_too_little_text_is_named(small: tuple[Path, Path]) -> None:
+    data, checkpoint = small
+    dictionary = LanguageModel.load(checkpoint, data, cpu=True).dictionary
+    lines = data_utils.load_indexed_dataset(str(data / "tax" / "train"), dictionary)
+    available = int(lines.sizes.sum()) // 8
+    with pytest.raises(InputError, match=rf"tax/train: too little text, {available} blocks .* lower --sequences to"):
+        draw_blocks(data, "tax", "train", dictionary, length=8, count=available + 1, seed=1)
+    with pytest.raises(InputError, match=r"too little text, 0 blocks of 100000 tokens"):
+        draw_blocks(data, "tax", "train", dictionary, length=100_000, count=5, seed=1, takes_fewer=True)
+    with pytest.raises(InputError, match=r"tax/test\.idx: not found"):
+        draw_blocks(data, "tax", "test", dictionary, length=8, count=1, seed=1)
+
+
+def test_other_checkpoints_and_lengths_are_refused(small: tuple[Path, Path], tmp_path: Path) -> None:
+    data, checkpoint = small
+    model = LanguageModel.load(checkpoint, data, cpu=True)
+    assert check_length(0, model) == BLOCK
+    assert check_length(5, model) == 5
+    with pytest.raises(InputError, match=f"--tokens {BLOCK + 1}: the language model reads from 1 to {BLOCK}"):
+        check_length(BLOCK + 1, model)
+    other = make_data(tmp_path / "other", {"law": DOMAINS["law"]})
+    with (other / "dict.txt").open("a") as file:
+        file.write("more 1\n")
+    with pytest.raises(InputError, match=r"lm\.pt: knows 44 symbols, .*dict\.txt has 45"):
+        LanguageModel.load(checkpoint, other, cpu=True)
+    (other / "dict.txt").unlink()
+    with pytest.raises(InputError, match=r"dict\.txt: not found"):
+        LanguageModel.load(checkpoint, other, cpu=True)
+    state = torch.load(checkpoint, weights_only=True)
+    torch.save({**state, "model": {"encoder.x": torch.ones(1), "decoder.x": torch.ones(1)}}, tmp_path / "mt.pt")
+    with pytest.raises(InputError, match=r"mt\.pt: no language model"):
+        LanguageModel.load(tmp_path / "mt.pt", data, cpu=True)

@@ -1,0 +1,222 @@
+"""Inducing a tree and choosing paths of it, from the command lines on a small model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_ext.domains.domain_tree import read_tree
+from fairseq_ext.errors import InputError
+from fairseq_ext.induction import choose_paths, induce_tree
+from fairseq_ext.induction.choose_paths import format_paths
+from fairseq_ext.induction.encoding import LanguageModel
+from fairseq_ext.induction.induce_tree import Induction, describe_tree, induce
+from tests.induction.small_lm import DOMAINS, WORDS, make_checkpoint, make_data, make_tree_file
+
+FILES = {"tree.json", "clusters.npz", "clusters.json", "dendrogram.png", "scatter.png", "domains_by_cluster.png"}
+OPTIONS = ["--sequences", "20", "--cpu"]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Data directory and checkpoint."""
+    root = tmp_path_factory.mktemp("small-lm")
+    data = make_data(root / "data")
+    return data, make_checkpoint(root / "lm.pt", data)
+
+
+@pytest.fixture(scope="module")
+def induced(small: tuple[Path, Path]) -> Path:
+    """An induced tree of the four domains."""
+    data, checkpoint = small
+    output = data.parent / "tree"
+    induce_tree.main([str(checkpoint), str(data), str(output), *OPTIONS])
+    return output
+
+
+def test_related_domains_are_siblings(induced: Path) -> None:
+    assert {path.name for path in induced.iterdir()} > FILES
+    tree = read_tree(induced / "tree.json")
+    assert tree.names[0] == "root"
+    assert set(tree.domains) == set(DOMAINS)
+    for one, other in (("bio", "med"), ("law", "tax")):
+        shared = set(tree.path(one)) & set(tree.path(other))
+        assert len(shared) > 1  # more than the root
+        assert shared & set(tree.path("law" if one == "bio" else "bio")) == {0}
+    record = json.loads((induced / "clusters.json").read_text())
+    assert record["domains"] == sorted(DOMAINS)
+    assert np.array(record["counts"]).sum(1).tolist() == [20] * 4
+    assert record["options"]["tokens"] == 16
+    lines = describe_tree(induced).splitlines()
+    assert lines[0] == "root"
+    assert lines[1].startswith("  ")
+    assert len(lines) == len(tree.names) + 1
+    assert {line.strip().split(":")[0] for line in lines[:-1]} == set(tree.names)
+    assert f"{len(tree.leaves)} leaves, {len(tree.names)} nodes" in lines[-1]
+    for name in ("dendrogram.png", "scatter.png", "domains_by_cluster.png"):
+        assert (induced / name).read_bytes().startswith(b"\x89PNG")
+    assert not list(induced.glob(".*"))
+
+
+def test_a_seed_gives_the_same_bytes(small: tuple[Path, Path], induced: Path, tmp_path: Path) -> None:
+    data, checkpoint = small
+    induce_tree.main([str(checkpoint), str(data), str(tmp_path / "again"), *OPTIONS])
+    for name in FILES:
+        assert (tmp_path / "again" / name).read_bytes() == (induced / name).read_bytes(), name
+    induce_tree.main([str(checkpoint), str(data), str(tmp_path / "other"), *OPTIONS, "--seed", "2"])
+    assert (tmp_path / "other" / "clusters.npz").read_bytes() != (induced / "clusters.npz").read_bytes()
+
+
+def test_what_is_encoded_survives_a_kill(
+    small: tuple[Path, Path], induced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, checkpoint = small
+    arguments = [str(checkpoint), str(data), str(tmp_path / "tree"), *OPTIONS]
+    encode, calls = LanguageModel.encode, []
+
+    def encode_two(self: LanguageModel, blocks: torch.Tensor) -> np.ndarray:
+        calls.append(len(blocks))
+        if len(calls) == 3:
+            raise MemoryError
+        return encode(self, blocks)
+
+    monkeypatch.setattr(LanguageModel, "encode", encode_two)
+    with pytest.raises(MemoryError):
+        induce_tree.main(arguments)
+    assert not (tmp_path / "tree").exists()
+    induce_tree.main(arguments)
+    assert len(calls) == 3 + 2
+    for name in FILES:
+        assert (tmp_path / "tree" / name).read_bytes() == (induced / name).read_bytes(), name
+    induce_tree.main(arguments)  # up to date
+    assert len(calls) == 5
+
+
+def test_a_domain_with_too_little_text_is_named(small: tuple[Path, Path], tmp_path: Path) -> None:
+    data, checkpoint = small
+    with pytest.raises(InputError, match=r"bio/train: too little text"):
+        induce_tree.main([str(checkpoint), str(data), str(tmp_path / "tree"), "--sequences", "100000", "--cpu"])
+    assert not (tmp_path / "tree").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--components", "81"], "80 sequences for 81 clusters"),
+        (["--components", "1"], "all domains .* fall into one cluster"),
+        (["--dimensions", "0"], "--dimensions 0: must be 1 at least"),
+        (["--sequences", "0"], "--sequences 0: must be 1 at least"),
+        (["--covariance-floor", "nan"], "--covariance-floor nan"),
+        (["--tokens", "17"], "--tokens 17: the language model reads from 1 to 16 tokens"),
+        (["--split", "valid"], r"bio/valid\.bin: not found"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(
+    small: tuple[Path, Path], tmp_path: Path, options: list[str], message: str
+) -> None:
+    data, checkpoint = small
+    with pytest.raises(InputError, match=message) as error:
+        induce_tree.main([str(checkpoint), str(data), str(tmp_path / "tree"), *OPTIONS, *options])
+    assert "\n" not in str(error.value)
+
+
+def test_empty_clusters_are_dropped() -> None:
+    # Two domains of the same text, which one cluster wins; the other cluster gets neither.
+    rng = np.random.default_rng(1)
+    states = [rng.normal(loc=place, size=(60, 6)) for place in (0, 9, 9, -9)]
+    options = Induction(components=4, covariance_floor=1e-2)
+    result = induce(states, ["a", "b", "c", "d"], options)
+    assert sorted(result.settled.values()) == [["a"], ["b", "c"], ["d"]]
+    (shared,) = (number for number, names in result.settled.items() if names == ["b", "c"])
+    assert result.tree.path("b") == result.tree.path("c") == result.tree.path(f"cluster_{shared}")
+    assert len(result.tree.names) == 5
+    # What no longer has a cluster falls to those that are left.
+    assert sum(result.chooser.votes(np.concatenate(states)).values()) == 240
+    assert result.chooser.clusters.weights.sum() == pytest.approx(1)
+
+
+def test_thirty_domains_with_few_sequences_in_a_hundred_dimensions() -> None:
+    rng = np.random.default_rng(2)
+    groups = np.repeat(rng.normal(scale=6, size=(10, 120)), 3, axis=0)
+    states = [rng.normal(loc=mean + rng.normal(scale=2, size=120), size=(12, 120)) for mean in groups]
+    names = [f"d{number:02}" for number in range(30)]
+    result = induce(states, names, Induction(seed=4))
+    assert np.isfinite(result.divergences).all()
+    assert len(result.tree.names) == 2 * len(result.settled) - 1
+    assert set(result.tree.domains) == set(names)
+
+
+def test_unseen_domains_find_their_kin(
+    small: tuple[Path, Path], induced: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    _, checkpoint = small
+    unseen = make_data(tmp_path / "unseen", {"court": WORDS[21:31], "drug": WORDS[1:11]}, seed=9)
+    arguments = [str(checkpoint), str(induced), str(unseen), str(tmp_path / "paths"), "--cpu"]
+    choose_paths.main(arguments)
+    paths = json.loads((tmp_path / "paths" / "paths.json").read_text())
+    votes = json.loads((tmp_path / "paths" / "votes.json").read_text())
+    tree = read_tree(induced / "tree.json")
+    kin = {"court": {"law", "tax"}, "drug": {"bio", "med"}}
+    for name, domains in kin.items():
+        assert set(paths[name]) == {tree.names[tree.domains[domain]] for domain in domains}
+        assert set(votes[name]) == set(tree.leaves)
+        assert votes[name][paths[name][0]] >= votes[name][paths[name][1]]
+    printed = capsys.readouterr().out
+    assert printed == (tmp_path / "paths" / "paths.txt").read_text()
+    assert printed.splitlines()[1].startswith("court ")
+    # A few tokens of a few sequences do nearly as well, and an adapted model chooses as its base does.
+    short = [*arguments[:3], str(tmp_path / "short"), "--cpu", "--choose-tokens", "4", "--num-paths", "1"]
+    choose_paths.main([*short, "--sequences", "10"])
+    few = json.loads((tmp_path / "short" / "paths.json").read_text())
+    assert all(set(few[name]) < {tree.names[tree.domains[domain]] for domain in kin[name]} for name in kin)
+
+
+def test_an_adapted_model_chooses_as_its_base(small: tuple[Path, Path], induced: Path, tmp_path: Path) -> None:
+    data, base = small
+    adapted = tmp_path / "tree.pt"
+    make_checkpoint(adapted, data, "transformer_lm_hier_adapter_tiny", tree=make_tree_file(tmp_path / "tree.json"))
+    state = torch.load(adapted, weights_only=True)
+    state["model"] |= torch.load(base, weights_only=True)["model"]
+    torch.save(state, adapted)
+    for path in (base, adapted):
+        choose_paths.main([str(path), str(induced), str(data), str(tmp_path / path.stem), "--cpu"])
+    for name in ("paths.json", "votes.json"):
+        assert (tmp_path / base.stem / name).read_bytes() == (tmp_path / "tree" / name).read_bytes()
+
+
+def test_wrong_choices_are_refused_in_one_line(small: tuple[Path, Path], induced: Path, tmp_path: Path) -> None:
+    data, checkpoint = small
+    output = str(tmp_path / "paths")
+    num_leaves = len(read_tree(induced / "tree.json").leaves)
+    with pytest.raises(InputError, match=f"9 paths: the induced tree has {num_leaves} leaves"):
+        choose_paths.main([str(checkpoint), str(induced), str(data), output, "--num-paths", "9"])
+    with pytest.raises(InputError, match="--num-paths 0: must be 1 at least"):
+        choose_paths.main([str(checkpoint), str(induced), str(data), output, "--num-paths", "0"])
+    wide = make_checkpoint(tmp_path / "wide.pt", data, decoder_embed_dim=64)
+    with pytest.raises(InputError, match="states of width 32, these are of width 64"):
+        choose_paths.main([str(wide), str(induced), str(data), output, "--cpu"])
+    with pytest.raises(InputError, match=r"clusters\.npz: not found"):
+        choose_paths.main([str(checkpoint), str(data), str(data), output])
+    broken = shutil.copytree(induced, tmp_path / "broken")
+    (broken / "clusters.json").write_text("{}")
+    with pytest.raises(InputError, match=r"clusters\.json: not the record of an induced tree"):
+        choose_paths.main([str(checkpoint), str(broken), str(data), output, "--cpu"])
+
+
+def test_the_table_of_paths() -> None:
+    table = format_paths(
+        {"reuters": ["cluster_14", "npr"], "bbc": ["mail"]},
+        {"reuters": {"cluster_14": 7, "npr": 2, "mail": 1}, "bbc": {"cluster_14": 0, "npr": 0, "mail": 4}},
+        {"cluster_14": ["aljazeera", "sun"], "npr": ["npr"], "mail": ["mail"]},
+    )
+    assert table.splitlines() == [
+        "domain   path  leaf         votes  training domains",
+        "reuters     1  cluster_14   70.0%  aljazeera, sun",
+        "            2  npr          20.0%  npr",
+        "bbc         1  mail        100.0%  mail",
+    ]

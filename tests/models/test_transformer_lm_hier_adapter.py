@@ -1,0 +1,225 @@
+"""What the hierarchical adapter model promises."""
+
+import copy
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from fairseq import options as fairseq_options
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.models.transformer_lm import TransformerLanguageModel
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor, nn
+
+from fairseq_ext.domains.domain_tree import tree_from_json
+from fairseq_ext.errors import InputError
+from fairseq_ext.models.transformer_lm_hier_adapter import TransformerLMHierAdapterModel
+
+NODES = {"root": None, "reviews": "root", "science": "root", "books": "reviews", "films": "reviews", "bio": "science"}
+TREE = {
+    "nodes": [{"name": name, "parent": parent} for name, parent in NODES.items()],
+    "domains": {name: name for name in ("bio", "books", "films")},
+}
+BANK = {"norm_weight", "norm_bias", "down_weight", "down_bias", "up_weight", "up_bias"}
+EXTRA = {f"decoder.layers.{n}.adapter.bank.{name}" for n in (0, 1) for name in BANK}
+
+
+@pytest.fixture
+def tree_file(tmp_path: Path) -> Path:
+    return write_tree(tmp_path / "tree.json", TREE)
+
+
+def write_tree(path: Path, content: dict) -> Path:
+    path.write_text(json.dumps(content))
+    return path
+
+
+def make_task(domains: tuple[str, ...] = ()) -> Any:
+    dictionary = Dictionary()
+    for n in range(30):
+        dictionary.add_symbol(f"w{n}")
+    return SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary, domains=list(domains))
+
+
+def make_config(arch: str = "transformer_lm_hier_adapter_tiny", **options: Any) -> Any:
+    """The model's options as fairseq's command line makes them."""
+    given = {"tokens_per_sample": 64, "dropout": 0.0, "attention_dropout": 0.0, "task": "language_modeling"} | options
+    words = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    args = fairseq_options.parse_args_and_arch(
+        fairseq_options.get_training_parser(), ["data", "--arch", arch, "--optimizer", "adam", *words]
+    )
+    return convert_namespace_to_omegaconf(args).model
+
+
+def make_model(seed: int = 1, domains: tuple[str, ...] = (), **options: Any) -> Any:
+    torch.manual_seed(seed)
+    return TransformerLMHierAdapterModel.build_model(make_config(**options), make_task(domains)).eval()
+
+
+def make_base() -> Any:
+    torch.manual_seed(1)
+    return TransformerLanguageModel.build_model(make_config("transformer_lm_tiny"), make_task()).eval()
+
+
+def randomise(model: Any) -> Any:
+    torch.manual_seed(2)
+    with torch.no_grad():
+        for bank in model.banks:
+            for parameter in bank.parameters():
+                nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+@pytest.fixture
+def model(tree_file: Path) -> Any:
+    return randomise(make_model(tree=str(tree_file)))
+
+
+def tokens_of(rows: int = 4, length: int = 9) -> Tensor:
+    generator = torch.Generator().manual_seed(3)
+    return torch.randint(4, 34, (rows, length), generator=generator)
+
+
+def weights_of(model: Any, *paths: list[str]) -> Tensor:
+    return torch.stack([torch.from_numpy(model.tree.path_weights(names)) for names in paths])
+
+
+def test_is_registered_as_ours() -> None:
+    assert ARCH_MODEL_REGISTRY["transformer_lm_hier_adapter_tiny"] is TransformerLMHierAdapterModel
+
+
+def test_adds_exactly_these_keys(model: Any) -> None:
+    base_keys, keys = make_base().state_dict().keys(), model.state_dict().keys()
+    assert base_keys <= keys
+    assert keys - base_keys == EXTRA | {"decoder.node_names"}
+
+
+def test_starts_as_its_base_exactly(tree_file: Path) -> None:
+    base, model = make_base(), make_model(seed=5, tree=str(tree_file))
+    model.load_state_dict(copy.deepcopy(base.state_dict()), strict=True)
+    weights = weights_of(model, ["books"], ["bio"], [], ["films", "bio"])
+    assert torch.equal(base(tokens_of())[0], model(tokens_of(), node_weights=weights)[0])
+
+
+def test_without_a_path_it_is_its_base_exactly(model: Any) -> None:
+    base = make_base()
+    base.load_state_dict({k: v for k, v in model.state_dict().items() if "adapter" not in k and "node_names" not in k})
+    nothing = torch.zeros(1, len(NODES))
+    assert torch.equal(base(tokens_of())[0], model(tokens_of(), node_weights=nothing)[0])
+
+
+def test_a_path_is_the_mean_of_its_nodes_adapters(model: Any) -> None:
+    """Equation of §2.3 and §2.4, written out for the first layer."""
+    layer = model.decoder.layers[0]
+    bank, x = layer.adapter.bank, torch.randn(5, 1, 32)
+    path = [list(NODES).index(name) for name in ("films", "reviews", "root")]
+    normed = nn.functional.layer_norm(x, (32,), bank.norm_weight[0], bank.norm_bias[0])
+    outputs = [
+        torch.relu(normed @ bank.down_weight[n].t() + bank.down_bias[n]) @ bank.up_weight[n] + bank.up_bias[n] + x
+        for n in path
+    ]
+    weights = weights_of(model, ["films"])[0, path]
+    torch.testing.assert_close(bank(x, weights, active=path), torch.stack(outputs).mean(0), atol=1e-5, rtol=1e-5)
+
+
+def test_a_mixed_batch_equals_its_rows_alone(model: Any) -> None:
+    tokens, weights = tokens_of(), weights_of(model, ["books"], ["bio"], [], ["films", "bio"])
+    mixed = model(tokens, node_weights=weights)[0]
+    for row in range(4):
+        alone = model(tokens[[row]], node_weights=weights[[row]])[0]
+        torch.testing.assert_close(mixed[[row]], alone, atol=1e-5, rtol=1e-5)
+
+
+def test_equal_adapters_make_any_tree_one_adapter(model: Any) -> None:
+    with torch.no_grad():
+        for bank in model.banks:
+            for kind in bank.STACKED:
+                parameter = getattr(bank, kind)
+                parameter.copy_(parameter[:1].expand_as(parameter))
+    tokens = tokens_of()
+    outputs = [model(tokens, node_weights=weights_of(model, names))[0] for names in (["bio"], ["books", "films"])]
+    torch.testing.assert_close(*outputs, atol=1e-5, rtol=1e-5)
+
+
+def test_routing_must_be_known(model: Any) -> None:
+    with pytest.raises(InputError, match="--domain"):
+        model(tokens_of())
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_generated_scores_equal_forced_ones(model: Any, beam: int) -> None:
+    """Cached decoding, with other paths in every row, follows the beam."""
+    dictionary = model.decoder.dictionary
+    model.decoder.default_node_weights = weights_of(model, ["books"], ["bio"], ["films", "bio"])
+    prompts = tokens_of(3, 4)
+    generator = SequenceGenerator([model], dictionary, beam_size=beam, max_len_a=0, max_len_b=12)
+    sample = {"net_input": {"src_tokens": prompts, "src_lengths": torch.full((3,), 4)}}
+    hypotheses = generator.generate([model], sample, prefix_tokens=prompts, bos_token=dictionary.eos())
+    for row, (best, *_) in enumerate(hypotheses):
+        tokens = best["tokens"]
+        forced_input = torch.cat([tokens.new_tensor([dictionary.eos()]), tokens[:-1]])[None]
+        weights = model.decoder.default_node_weights[[row]]
+        forced = model.get_normalized_probs(model(forced_input, node_weights=weights), log_probs=True)[0]
+        scores = forced.gather(1, tokens[:, None]).squeeze(1)
+        torch.testing.assert_close(scores, best["positional_scores"], atol=1e-4, rtol=0)
+
+
+def test_weights_can_be_computed_from_the_tokens(model: Any) -> None:
+    weights = weights_of(model, ["books"], ["bio"], ["bio"], ["films"])
+    model.decoder.default_node_weights = lambda tokens: weights[: len(tokens)]
+    assert torch.equal(model(tokens_of())[0], model(tokens_of(), node_weights=weights)[0])
+
+
+def test_baselines_are_other_trees(tree_file: Path) -> None:
+    single = make_model(tree=str(tree_file), adapters="single", bottleneck_dim=8)
+    assert single.tree.names == ("bio", "books", "films")
+    assert single.tree.parents == (None, None, None)
+    multi = make_model(tree=str(tree_file), adapters="multi", bottleneck_dim=8)
+    assert len(multi.tree.names) == 1
+    assert multi.banks[0].bottleneck_dim == 24  # three nodes on every path
+    assert make_model(domains=("a", "b"), adapters="single").tree.names == ("a", "b")
+    with pytest.raises(InputError, match="--tree"):
+        make_model(adapters="single")
+    with pytest.raises(InputError, match="--tree"):
+        make_model()
+
+
+def test_the_options_keep_the_tree(tree_file: Path) -> None:
+    config = make_config(tree=str(tree_file))
+    TransformerLMHierAdapterModel.build_model(config, make_task())
+    tree_file.unlink()
+    again = TransformerLMHierAdapterModel.build_model(config, make_task())
+    assert again.tree == tree_from_json(json.dumps(TREE), "here")
+
+
+def test_a_grown_tree_leaves_other_domains_as_they_are(model: Any, tmp_path: Path) -> None:
+    grown = copy.deepcopy(TREE)
+    grown["nodes"].insert(1, {"name": "chem", "parent": "science"})  # rows move
+    grown["domains"]["chem"] = "chem"
+    larger = make_model(seed=7, tree=str(write_tree(tmp_path / "grown.json", grown)))
+    larger.load_state_dict(copy.deepcopy(model.state_dict()), strict=True)
+    for domain in TREE["domains"]:
+        before = model(tokens_of(), node_weights=weights_of(model, [domain]))[0]
+        assert torch.equal(before, larger(tokens_of(), node_weights=weights_of(larger, [domain]))[0])
+
+
+def test_nodes_of_a_checkpoint_are_not_dropped_silently(model: Any, tmp_path: Path) -> None:
+    smaller = {"nodes": TREE["nodes"][:5], "domains": {"books": "books", "films": "films"}}
+    smaller["nodes"] = [node for node in smaller["nodes"] if node["name"] != "science"]
+    other = make_model(tree=str(write_tree(tmp_path / "smaller.json", smaller)))
+    with pytest.raises(InputError, match="science, bio"):
+        other.load_state_dict(copy.deepcopy(model.state_dict()), strict=True)
+
+
+def test_train_nodes_freezes_the_shared_norms_too(tree_file: Path) -> None:
+    model = make_model(tree=str(tree_file), train_nodes="films,reviews")
+    assert [model.tree.names[row] for row in model.trained_nodes] == ["films", "reviews"]
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert trained == {name for name in EXTRA if "norm" not in name}
+    with pytest.raises(InputError, match="'film'"):
+        make_model(tree=str(tree_file), train_nodes="film")

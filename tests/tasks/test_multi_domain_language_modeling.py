@@ -1,0 +1,400 @@
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+from fairseq.logging import metrics
+from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from fairseq.sequence_scorer import SequenceScorer
+from fairseq.tasks import TASK_REGISTRY
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.tasks.multi_domain_language_modeling import MultiDomainLanguageModelingTask
+from tests import toy, toy_text
+
+PAD = 1
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy_text.make_text(tmp_path_factory.mktemp("text"))
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy_text.write_tree(tmp_path_factory.mktemp("tree") / "tree.json")
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy_text.write_clusters(tmp_path_factory.mktemp("clusters"))
+
+
+@pytest.fixture
+def own_text(text: Path, tmp_path: Path) -> Path:
+    """A copy of the data to break."""
+    return Path(shutil.copytree(text, tmp_path / "text-bin"))
+
+
+def loaded(text: Path, tree: Path | None, *extra: str) -> tuple[Any, Any]:
+    """Task and model, whose weights are the same whatever the options."""
+    options = [*extra, "--tree", str(tree)] if tree else list(extra)
+    task, cfg = toy_text.make_task(text, *options, arch=toy_text.HIER if tree else toy_text.PLAIN)
+    torch.manual_seed(1)
+    model = task.build_model(cfg).eval()
+    toy.randomise_adapters(model)
+    return task, model
+
+
+def weights_of(task: Any, split: str = "test") -> list[list[float]]:
+    """The routing weights of each domain of a split, in order."""
+    task.load_dataset(split)
+    return [corpus.node_weights.tolist() for corpus in task.datasets[split].corpora]
+
+
+def test_registered(text: Path, tree: Path) -> None:
+    loaded(text, tree)
+    assert TASK_REGISTRY["multi_domain_language_modeling"] is MultiDomainLanguageModelingTask
+
+
+# Validation
+
+
+def validate(task: Any, model: Any, split: str = "valid", max_sentences: int = 2) -> tuple[dict, list[dict]]:
+    if split not in task.datasets:
+        task.load_dataset(split)
+    dataset = task.datasets[split]
+    criterion = CrossEntropyCriterion(task, sentence_avg=False)
+    logs = [
+        task.valid_step(dataset.collater([dataset[i] for i in batch]), model, criterion)[2]
+        for batch in dataset.batch_by_size(dataset.ordered_indices(), max_sentences=max_sentences)
+    ]
+    with metrics.aggregate(new_root=True) as shown:
+        for log in logs:
+            task.reduce_metrics([log], criterion)
+    return shown.get_smoothed_values(), logs
+
+
+def test_validation_logs_the_perplexity_of_every_domain(text: Path, tree: Path) -> None:
+    task, model = loaded(text, tree)
+    values, _ = validate(task, model)
+    perplexities = []
+    for name in toy_text.DOMAINS:
+        task.load_dataset(f"valid:{name}")
+        own = task.datasets[f"valid:{name}"]
+        batch = own.collater([own[i] for i in range(len(own))])
+        with torch.no_grad():
+            lprobs = model(**batch["net_input"])[0].log_softmax(-1)
+        scored = batch["target"].ne(PAD)
+        nll = -lprobs.gather(2, batch["target"].unsqueeze(2)).squeeze(2)[scored].mean().item()
+        assert values[f"loss_{name}"] == pytest.approx(nll / math.log(2), abs=1e-3)
+        assert values[f"ppl_{name}"] == pytest.approx(math.exp(nll), rel=1e-3)
+        perplexities.append(values[f"ppl_{name}"])
+    assert len(set(perplexities)) == 3
+    assert values["ppl_avg"] == pytest.approx(sum(perplexities) / 3, abs=1e-2)
+    assert values["loss_avg"] == pytest.approx(sum(values[f"loss_{n}"] for n in toy_text.DOMAINS) / 3, abs=1e-3)
+
+
+def test_validation_leaves_out_unscored_tokens(text: Path, tree: Path) -> None:
+    task, model = loaded(text, tree, "--unscored-tokens", "5")
+    values, logs = validate(task, model)
+    task.load_dataset("valid:sub")
+    own = task.datasets["valid:sub"]
+    total, count = 0.0, 0
+    for i in own.ordered_indices():
+        item = own[int(i)]
+        weights = torch.from_numpy(item["node_weights"]).unsqueeze(0)
+        with torch.no_grad():
+            lprobs = model(item["source"].unsqueeze(0), node_weights=weights)[0][0].log_softmax(-1)
+        total -= float(lprobs.gather(1, item["target"].unsqueeze(1))[5:].sum())
+        count += len(item["target"]) - 5
+    assert values["loss_sub"] == pytest.approx(total / count / math.log(2), abs=1e-3)
+    assert sum(log["sub/ntokens"] for log in logs) == count
+
+
+def test_plain_models_validate_too(text: Path) -> None:
+    task, model = loaded(text, None)
+    values, _ = validate(task, model)
+    assert all(f"ppl_{name}" in values for name in [*toy_text.DOMAINS, "avg"])
+
+
+def test_training_on_some_domains(text: Path, tree: Path) -> None:
+    task, model = loaded(text, tree, "--train-domains", "law,sub")
+    for split in ("train", "valid", "test"):
+        task.load_dataset(split)
+    numbers = [[corpus.domain_id for corpus in task.datasets[s].corpora] for s in ("train", "valid", "test")]
+    assert numbers == [[0, 2], [0, 2], [0, 1, 2]]
+    values, _ = validate(task, model)
+    assert "ppl_med" not in values
+
+
+# Routing
+
+THIRD = float(np.float32(1 / 3))
+LAW, MED, SUB = [THIRD, THIRD, THIRD, 0, 0], [THIRD, THIRD, 0, THIRD, 0], [0.5, 0, 0, 0, 0.5]
+
+
+def test_text_is_routed_as_options_say(text: Path, tree: Path, tmp_path: Path) -> None:
+    assert weights_of(loaded(text, tree)[0]) == [LAW, MED, SUB]
+    assert weights_of(loaded(text, tree, "--domain", "sub")[0]) == [SUB, SUB, SUB]
+    assert weights_of(loaded(text, tree, "--paths", "sub")[0], "test:law") == [SUB]
+    assert weights_of(loaded(text, tree, "--paths", "none")[0]) == [[0.0] * 5] * 3
+    mean = weights_of(loaded(text, tree, "--paths", "law,sub")[0])[1]
+    np.testing.assert_allclose(mean, (np.array(LAW) + SUB) / 2, atol=1e-7)
+    everything = weights_of(loaded(text, tree, "--paths", "all")[0])[0]
+    np.testing.assert_allclose(everything, np.mean([LAW, MED, SUB], axis=0), atol=1e-7)
+    (tmp_path / "paths.json").write_text(json.dumps({"law": ["sub"], "med": ["law"], "sub": ["science"]}))
+    chosen = weights_of(loaded(text, tree, "--paths", str(tmp_path / "paths.json"))[0])
+    assert chosen == [SUB, LAW, [0.5, 0.5, 0, 0, 0]]
+
+
+def test_training_text_always_goes_its_own_path(text: Path, tree: Path, clusters: Path) -> None:
+    for option, value in (("--domain", "sub"), ("--paths", "none"), ("--choose-paths", str(clusters))):
+        task, _ = loaded(text, tree, option, value)
+        assert weights_of(task, "train") == [LAW, MED, SUB]
+
+
+def test_no_path_is_the_base_model(text: Path, tree: Path) -> None:
+    adapted, base = loaded(text, tree, "--paths", "none"), loaded(text, None)
+    own = adapted[1].state_dict()
+    base[1].load_state_dict({name: own[name] for name in base[1].state_dict()})
+    figures = [
+        {k: v for k, v in validate(*system)[0].items() if k.startswith(("loss", "ppl"))} for system in (adapted, base)
+    ]
+    assert figures[0] == pytest.approx(figures[1])
+    assert len(figures[0]) == 10
+
+
+def test_chosen_paths_are_those_of_each_sequence(text: Path, tree: Path, clusters: Path) -> None:
+    """A batch whose sequences choose = each with the weights it chooses, given."""
+    task, model = loaded(text, tree, "--choose-paths", str(clusters), "--num-paths", "2", "--choose-tokens", "4")
+    task.load_dataset("test")
+    dataset = task.datasets["test"]
+    batch = dataset.collater([dataset[i] for i in range(len(dataset))])
+    assert "node_weights" not in batch["net_input"]
+    weights = model.decoder.default_node_weights(batch["net_input"]["src_tokens"])
+    assert len(weights.unique(dim=0)) > 1
+    with torch.no_grad():
+        chosen = model(**batch["net_input"])[0]
+        given = model(**batch["net_input"], node_weights=weights)[0]
+    torch.testing.assert_close(chosen, given)
+
+
+def test_baselines_need_no_tree(text: Path) -> None:
+    for kind, expected in (("single", np.eye(3).tolist()), ("multi", [[1.0]] * 3)):
+        task, cfg = toy_text.make_task(text, "--adapters", kind)
+        task.build_model(cfg)
+        assert weights_of(task) == expected
+
+
+# Training
+
+
+def test_only_nodes_on_the_paths_of_a_step_change(text: Path, tree: Path) -> None:
+    task, model = loaded(text, tree)
+    criterion = CrossEntropyCriterion(task, sentence_avg=False)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = FairseqAdam(FairseqAdamConfig(lr=[0.1], weight_decay=0.1, adam_betas="(0.9, 0.98)", tpu=False), trained)
+    task.load_dataset("train")
+    dataset = task.datasets["train"]
+
+    def step(domain_ids: set[int]) -> set[str]:
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        rows = [i for i in range(len(dataset)) if dataset[i]["domain_id"] in domain_ids]
+        optimizer.zero_grad()
+        task.train_step(dataset.collater([dataset[i] for i in rows]), model, criterion, optimizer, 0)
+        task.optimizer_step(optimizer, model, 0)
+        changed = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
+        assert all(".adapter." in name for name in changed)
+        banks = [(name, before[name], model.state_dict()[name]) for name in changed if "up_bias" in name]
+        return {
+            node
+            for _, old, new in banks
+            for row, node in enumerate(model.tree.names)
+            if not torch.equal(old[row], new[row])
+        }
+
+    assert step({0, 1, 2}) == set(toy_text.NODES)  # all have momentum now
+    assert step({2}) == {"root", "sub"}
+    assert step({0}) == {"root", "science", "law"}
+
+
+# Generation
+
+
+def generate(task: Any, model: Any, lines: list[str], beam: int = 3) -> list[dict]:
+    """Go on from lines the way fairseq-interactive does; the best hypothesis of each."""
+    tokens, lengths = task.get_interactive_tokens_and_lengths(lines, lambda line: line)
+    dataset = task.build_dataset_for_inference(tokens, lengths)
+    batch = dataset.collater([dataset[i] for i in range(len(lines))])
+    generator = task.build_generator([model], Namespace(beam=beam, max_len_b=12, unkpen=1e9))
+    sample = {"net_input": {k: batch["net_input"][k] for k in ("src_tokens", "src_lengths")}}
+    return [hypotheses[0] for hypotheses in task.inference_step(generator, [model], sample)]
+
+
+def forced(model: Any, hypothesis: dict, weights: torch.Tensor) -> torch.Tensor:
+    """The scores of a hypothesis in one pass, without a cache."""
+    target = hypothesis["tokens"]
+    source = torch.cat([target[-1:], target[:-1]])  # both ends are </s>
+    with torch.no_grad():
+        lprobs = model(source.unsqueeze(0), node_weights=weights.unsqueeze(0))[0][0].log_softmax(-1)
+    return lprobs.gather(1, target.unsqueeze(1)).squeeze(1)
+
+
+PROMPTS = ["law1 law2 all3", "sub4", "med5 med6 med7 med8", "", "sub1 all2"]
+
+
+@pytest.mark.parametrize("option", ["--domain", "--paths"])
+def test_generation_goes_over_the_given_paths(text: Path, tree: Path, option: str) -> None:
+    spec = "sub" if option == "--domain" else "law,sub"
+    task, model = loaded(text, tree, option, spec)
+    weights = torch.from_numpy(task.tree.path_weights(spec.split(",")))
+    for prompt, hypothesis in zip(PROMPTS, generate(task, model, PROMPTS), strict=True):
+        words = task.dictionary.string(hypothesis["tokens"])
+        assert words.startswith(prompt)
+        torch.testing.assert_close(hypothesis["positional_scores"], forced(model, hypothesis, weights))
+
+
+def test_every_prompt_chooses_its_own_paths(text: Path, tree: Path, clusters: Path) -> None:
+    """Also when its hypotheses change places in the beam, and other prompts are done."""
+    task, model = loaded(text, tree, "--choose-paths", str(clusters))
+    rows = []
+    for prompt, hypothesis in zip(PROMPTS, generate(task, model, PROMPTS), strict=True):
+        tokens = task.dictionary.encode_line(prompt, add_if_not_exist=False).long()
+        prompt_tokens = torch.cat([tokens[-1:], tokens[:-1]]).unsqueeze(0)
+        rows.append(model.decoder.default_node_weights(prompt_tokens)[0])
+        torch.testing.assert_close(hypothesis["positional_scores"], forced(model, hypothesis, rows[-1]))
+    assert len(torch.stack(rows).unique(dim=0)) > 1
+
+
+def test_a_prefix_of_known_text_chooses_by_itself_alone(text: Path, tree: Path, clusters: Path) -> None:
+    """As fairseq-generate does with --prefix-size: what comes after the prefix is not known."""
+    task, model = loaded(text, tree, "--choose-paths", str(clusters))
+    task.load_dataset("test")
+    dataset = task.datasets["test"]
+    batch = dataset.collater([dataset[i] for i in range(6)])
+    prefix = batch["target"][:, :2]
+    generator = task.build_generator([model], Namespace(beam=1, max_len_b=10))
+    asked = []
+    chooses = model.decoder.default_node_weights
+    model.decoder.default_node_weights = lambda tokens: asked.append(tokens) or chooses(tokens)
+    task.inference_step(generator, [model], batch, prefix_tokens=prefix)
+    assert [tokens.tolist() for tokens in asked] == [[[task.dictionary.eos(), *row] for row in prefix.tolist()]]
+
+
+def test_known_text_goes_on_over_its_own_path(text: Path, tree: Path) -> None:
+    task, model = loaded(text, tree)
+    task.load_dataset("test")
+    dataset = task.datasets["test"]
+    indices = [0, len(dataset) - 2, 1, len(dataset) - 3]
+    batch = dataset.collater([dataset[i] for i in indices])
+    prefix = torch.tensor([[task.dictionary.index("all1")]] * 4)
+    generator = task.build_generator([model], Namespace(beam=2, max_len_b=10))
+    for row, (best, *_) in enumerate(task.inference_step(generator, [model], batch, prefix_tokens=prefix)):
+        scores = forced(model, best, batch["net_input"]["node_weights"][row])
+        torch.testing.assert_close(best["positional_scores"], scores)
+
+
+def test_typed_text_needs_to_be_told_its_domain(text: Path, tree: Path) -> None:
+    task, model = loaded(text, tree)
+    with pytest.raises(InputError, match="typed text is of no domain.*--domain"):
+        generate(task, model, ["law1"])
+    plain, base = loaded(text, None)
+    assert generate(plain, base, ["law1"])
+
+
+def test_scoring_ends_where_scored_tokens_do(text: Path, tree: Path) -> None:
+    """fairseq-eval-lm's scorer, over batches whose first tokens are not scored."""
+    for skipped in (0, 5):
+        task, model = loaded(text, tree, "--unscored-tokens", str(skipped))
+        task.load_dataset("test")
+        loader = task.eval_lm_dataloader(task.datasets["test"], max_tokens=100, max_positions=8, num_workers=0)
+        count, total = 0, 0.0
+        for batch in loader:
+            for (hypothesis,) in SequenceScorer(task.dictionary).generate([model], batch):
+                count += hypothesis["positional_scores"].numel()
+                total += float(hypothesis["positional_scores"].sum())
+        blocks = [task.datasets["test"][i] for i in range(len(task.datasets["test"]))]
+        assert count == sum(max(0, len(block["target"]) - skipped) for block in blocks)
+        values = validate(task, model, "test")[0]
+        assert -total / count / math.log(2) == pytest.approx(values["loss"], abs=1e-3)
+
+
+# Bad input: one line, naming the value and the remedy
+
+
+def refuse(text: Path, tree: Path | None, match: str, *extra: str, load: str = "test") -> None:
+    with pytest.raises(InputError, match=match) as caught:
+        loaded(text, tree, *extra)[0].load_dataset(load)
+    assert "\n" not in str(caught.value)
+
+
+def test_options_that_do_not_go_together(text: Path, tree: Path, clusters: Path) -> None:
+    refuse(text, tree, "--domain and --paths contradict", "--domain", "law", "--paths", "all")
+    refuse(text, tree, "--paths and --choose-paths contr", "--paths", "all", "--choose-paths", str(clusters))
+    refuse(text, tree, "--unscored-tokens cannot .* --add-bos-token", "--unscored-tokens", "2", "--add-bos-token")
+    refuse(text, tree, "--choose-tokens -1: give 0 or more", "--choose-tokens", "-1")
+    refuse(text, tree, "4 paths: the induced tree has 3", "--choose-paths", str(clusters), "--num-paths", "4")
+
+
+def test_plain_models_have_no_paths(text: Path, clusters: Path) -> None:
+    for option, value in (("--domain", "law"), ("--paths", "none"), ("--choose-paths", str(clusters))):
+        refuse(text, None, f"{option}: the model has no adapters", option, value)
+
+
+def test_unknown_names(text: Path, tree: Path) -> None:
+    refuse(text, tree, "domain news: not in the model's tree, which has law, med, sub", "--domain", "news")
+    refuse(text, tree, "--paths law,news: 'news'", "--paths", "law,news")
+    refuse(text, tree, "--train-domains news: unknown", "--train-domains", "law,news")
+    refuse(text, tree, "unknown domain news", load="test:news")
+
+
+def test_a_domain_that_the_tree_lacks(tmp_path: Path, tree: Path) -> None:
+    text = toy_text.make_text(tmp_path, ["law", "news"], (9, 9))
+    refuse(text, tree, "domain news: not in the model's tree, .*--choose-paths DIRECTORY")
+    assert weights_of(loaded(text, tree)[0], "test:law") == [LAW]
+    assert weights_of(loaded(text, tree, "--domain", "med")[0]) == [MED, MED]
+
+
+def test_an_inner_node_is_no_domain(tmp_path: Path, tree: Path) -> None:
+    refuse(toy_text.make_text(tmp_path, ["science"], (9,)), tree, "domain science: not in the model's tree")
+
+
+def test_missing_and_empty_files(own_text: Path, tree: Path) -> None:
+    (own_text / "med/test.idx").unlink()
+    refuse(own_text, tree, r"med/test\.bin: not found; .*take domain med out of domains\.txt")
+    toy_text.write_text(own_text / "law", "valid", [], toy_text.make_dictionary())
+    refuse(own_text, tree, "law: split valid is empty", load="valid")
+    shutil.copytree(own_text / "law", own_text / "news")
+    refuse(own_text, tree, r"news: not listed in .*domains\.txt")
+    shutil.rmtree(own_text / "news")
+    (own_text / "dict.txt").unlink()
+    refuse(own_text, tree, r"dict\.txt: not found; .*prepare_lm")
+
+
+def test_scoring_that_would_not_be_what_it_seems(text: Path, tree: Path) -> None:
+    task, _ = loaded(text, tree)
+    for split in ("test", "test:law"):
+        task.load_dataset(split)
+    with pytest.raises(InputError, match="reach into other domains"):
+        task.eval_lm_dataloader(task.datasets["test"], max_positions=8, context_window=2)
+    for loader in (task.eval_lm_dataloader, task.get_batch_iterator):
+        with pytest.raises(InputError, match="blocks of 8 tokens are too long for the model; give at most 6"):
+            loader(task.datasets["test"], max_positions=6)
+    assert list(task.eval_lm_dataloader(task.datasets["test:law"], max_positions=8, context_window=2, num_workers=0))
+
+
+def test_models_with_different_trees(text: Path, tree: Path, tmp_path: Path) -> None:
+    task, cfg = toy_text.make_task(text, "--tree", str(tree))
+    task.build_model(cfg)
+    other = toy_text.make_task(text, "--adapters", "single")[1]
+    with pytest.raises(InputError, match="different trees"):
+        task.build_model(other)
