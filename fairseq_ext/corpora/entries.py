@@ -154,7 +154,7 @@ def folder_entries(folder: Path, langs: tuple[str, str]) -> dict[str, list[str]]
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: not found; give a folder with DOMAIN.{langs[0]}, DOMAIN.{langs[1]}")
-    sides = [_side_files(folder, lang) for lang in langs]
+    sides = [domain_files(folder, lang) for lang in langs]
     for this in (0, 1):
         for name in sorted(sides[this].keys() - sides[1 - this].keys()):
             file = f"{name}.{langs[this]}{sides[this][name]}"
@@ -171,16 +171,20 @@ def folder_entries(folder: Path, langs: tuple[str, str]) -> dict[str, list[str]]
     return entries
 
 
-def _side_files(folder: Path, lang: str) -> dict[str, str]:
-    """By domain, the suffix that tells how its file of a language is compressed."""
+def domain_files(folder: Path, ending: str) -> dict[str, str]:
+    """By domain, the suffix that tells how its file ``DOMAIN.ENDING`` is compressed.
+
+    Raises:
+        InputError: if there are two files of a domain.
+    """
     suffixes: dict[str, str] = {}
     for suffix in ("", *SUFFIXES):
-        for path in folder.glob(f"*.{lang}{suffix}"):
-            name = path.name.removesuffix(f".{lang}{suffix}")
+        for path in folder.glob(f"*.{ending}{suffix}"):
+            name = path.name.removesuffix(f".{ending}{suffix}")
             if name.startswith("."):
                 continue
             if name in suffixes:
-                raise InputError(f"{path}: there is also {name}.{lang}{suffixes[name]}; remove one of them")
+                raise InputError(f"{path}: there is also {name}.{ending}{suffixes[name]}; remove one of them")
             suffixes[name] = suffix
     return suffixes
 

@@ -52,6 +52,18 @@ def task_output(folder: Path, index: int) -> Path:
     return folder / f"{index:06d}"
 
 
+def move_outputs(tasks: Path, count: int, folder: Path) -> None:
+    """Move the files that the tasks made into one folder, in their sub-directories, and delete the tasks."""
+    for index in range(count):
+        output = task_output(tasks, index)
+        for path in sorted(output.rglob("*")):
+            if path.is_file():  # none is left there if an interrupted run came so far
+                target = folder / path.relative_to(output)
+                target.parent.mkdir(exist_ok=True)
+                path.rename(target)
+    remove_tasks(tasks)
+
+
 def remove_tasks(folder: Path) -> None:
     """Delete the tasks' directories: all at once, so that a kill leaves none that looks done and is not."""
     gone = folder.with_name(f"{folder.name}.gone")

@@ -7,7 +7,7 @@ of fairseq and are handed on unread; :mod:`fairseq_ext.experiment.runs` reads th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,14 @@ from typing import Any
 from fairseq_ext.corpora.raw_text import ON_BAD_UTF8
 from fairseq_ext.domains.names import check_domain_names
 from fairseq_ext.errors import InputError
-from fairseq_ext.experiment.yaml_sections import as_mapping, load_yaml, read_section
+from fairseq_ext.experiment.yaml_sections import (
+    as_mapping,
+    check_choice,
+    check_numbers,
+    check_seed,
+    load_yaml,
+    read_section,
+)
 from fairseq_ext.filtering.cascade import FILTERS
 from fairseq_ext.filtering.clean import Cleaning
 from fairseq_ext.filtering.deduplicate import DEDUPLICATE
@@ -46,18 +53,26 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Subwords:
-    """The joint SentencePiece model; ``vocab_size`` counts every symbol, domain tags included.
+class SentencePiece:
+    """How a SentencePiece model is trained; ``vocab_size`` counts every symbol, domain tags included.
 
-    Of more than ``max_sentences`` lines, both languages together, a sample is trained on, since SentencePiece keeps
-    all lines: 200,000 lines of 68 bytes took 0.34 GB, so two million should take some 3.5 GB. ``reuse`` names the
-    folder of another experiment's subwords, which are taken as they are: then its models understand this
-    experiment's data, and the other way round.
+    Of more than ``max_sentences`` lines, all languages together, a sample is trained on, since SentencePiece keeps
+    all lines: 200,000 lines of 68 bytes took 0.34 GB, so two million should take some 3.5 GB.
     """
 
     vocab_size: int = 32000
     character_coverage: float = 1.0
     max_sentences: int = 2_000_000
+
+
+@dataclass(frozen=True)
+class Subwords(SentencePiece):
+    """The joint SentencePiece model of both languages.
+
+    ``reuse`` names the folder of another experiment's subwords, which are taken as they are: then its models
+    understand this experiment's data, and the other way round.
+    """
+
     reuse: str | None = None
 
 
@@ -187,33 +202,35 @@ def _check(config: ExperimentConfig) -> None:
         raise InputError(f"{where}: corpora: give either folder or domains")
     if corpora.domains is not None:
         check_domain_names(sorted(corpora.domains), f"{where}: corpora: domains")
-    _check_choice(corpora.on_bad_utf8, ON_BAD_UTF8, f"{where}: corpora: on_bad_utf8")
+    check_choice(corpora.on_bad_utf8, ON_BAD_UTF8, f"{where}: corpora: on_bad_utf8")
     if config.source_lang == config.target_lang:
         raise InputError(f"{where}: target_lang: {config.target_lang!r} is also the source_lang; change one")
     for name in ("split", "subwords", "teacher", "evaluate"):
-        _check_numbers(dataclasses.asdict(getattr(config, name)), f"{where}: {name}")
+        # All are counts, sizes or rates, so none makes sense at zero; two have a higher minimum.
+        check_numbers(dataclasses.asdict(getattr(config, name)), f"{where}: {name}", _MINIMUM)
     if config.evaluate.ood:
         check_domain_names(sorted(config.evaluate.ood), f"{where}: evaluate: ood")
-    if not 0 <= config.seed < 1 << 31:
-        raise InputError(f"{where}: seed: {config.seed} is out of range; give 0 to {(1 << 31) - 1}")
-    if not 0.98 <= config.subwords.character_coverage <= 1:
-        raise InputError(f"{where}: subwords: character_coverage: SentencePiece takes 0.98 to 1.0")
-    if config.subwords.vocab_size >= 1 << 31:
-        raise InputError(f"{where}: subwords: vocab_size: {config.subwords.vocab_size} is too large")
+    check_seed(config.seed, where)
+    check_sentencepiece(config.subwords, f"{where}: subwords")
 
 
-def _check_numbers(values: Mapping[str, Any], where: str) -> None:
-    """All numbers are counts, sizes or rates, so none makes sense at zero; two have a higher minimum."""
-    for key, value in values.items():
-        if isinstance(value, int | float) and (value <= 0 or value < _MINIMUM.get(key, 0)):
-            raise InputError(f"{where}: {key}: {value} is too small; give {_MINIMUM.get(key, 'more than 0')}")
+def check_sentencepiece(options: SentencePiece, where: str) -> None:
+    """Check what SentencePiece itself would refuse without a clear word.
+
+    Raises:
+        InputError: naming ``where``, the key and its range.
+    """
+    if not 0.98 <= options.character_coverage <= 1:
+        raise InputError(f"{where}: character_coverage: SentencePiece takes 0.98 to 1.0")
+    if options.vocab_size >= 1 << 31:
+        raise InputError(f"{where}: vocab_size: {options.vocab_size} is too large")
 
 
 def _clean(value: Any, where: str) -> Cleaning:
     entries = dict(as_mapping(value, where))
     given = as_mapping(entries.pop("filters", None) or {}, f"{where}: filters")
     for name in given:
-        _check_choice(name, tuple(FILTERS), f"{where}: filters")
+        check_choice(name, tuple(FILTERS), f"{where}: filters")
     # Pairs without text on a side are no pairs, whatever else is kept.
     chosen = {"empty": None, **given}
     filters = {
@@ -226,7 +243,7 @@ def _clean(value: Any, where: str) -> Cleaning:
         normalise = _options(Normalise, entries.pop("normalise"), f"{where}: normalise")
     clean: Cleaning = read_section(Cleaning, entries, where, given={"filters": filters, "normalise": normalise})
     if clean.deduplicate is not None:
-        _check_choice(clean.deduplicate, DEDUPLICATE, f"{where}: deduplicate")
+        check_choice(clean.deduplicate, DEDUPLICATE, f"{where}: deduplicate")
     return clean
 
 
@@ -236,11 +253,6 @@ def _options(kind: type, value: Any, where: str) -> Any:
         return read_section(kind, {} if value is None else value, where)
     except InputError as error:
         raise error if str(error).startswith(where) else InputError(f"{where}: {error}") from None
-
-
-def _check_choice(value: str, allowed: Sequence[str], where: str) -> None:
-    if value not in allowed:
-        raise InputError(f"{where}: {value!r} is unknown; choose one of {', '.join(allowed)}")
 
 
 def _evaluate(value: Any, where: str) -> Evaluate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,37 @@ def as_mapping(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"{where}: expected keys and values, got {value!r}")
     return value
+
+
+def check_choice(value: str, allowed: Sequence[str], where: str) -> None:
+    """Raise unless ``value`` is one of the allowed ones.
+
+    Raises:
+        InputError: naming ``where``, the value and the choices.
+    """
+    if value not in allowed:
+        raise InputError(f"{where}: {value!r} is unknown; choose one of {', '.join(allowed)}")
+
+
+def check_numbers(values: Mapping[str, Any], where: str, minimum: Mapping[str, int] = _NOTHING) -> None:
+    """Raise unless all numbers among the values of a section are above zero, and no less than their ``minimum``.
+
+    Raises:
+        InputError: naming ``where``, the key and its value.
+    """
+    for key, value in values.items():
+        if isinstance(value, int | float) and (value <= 0 or value < minimum.get(key, 0)):
+            raise InputError(f"{where}: {key}: {value} is too small; give {minimum.get(key, 'more than 0')}")
+
+
+def check_seed(seed: int, where: str) -> None:
+    """Raise unless every generator in use takes this seed.
+
+    Raises:
+        InputError: naming ``where`` and the range.
+    """
+    if not 0 <= seed < 1 << 31:
+        raise InputError(f"{where}: seed: {seed} is out of range; give 0 to {(1 << 31) - 1}")
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -58,7 +58,7 @@ def subword_steps(config: ExperimentConfig) -> list[Step]:
             "langs": langs,
             "seed": config.seed,
             **{key: options[key] for key in options if key != "reuse"},
-            "with": _versions("sentencepiece"),
+            "with": versions("sentencepiece"),
         },
         build=lambda folder: train_subwords(folder, splits, langs, options=config.subwords, seed=config.seed),
     )
@@ -73,14 +73,28 @@ def subword_steps(config: ExperimentConfig) -> list[Step]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``data-prep/prepare.py``."""
-    parser = argparse.ArgumentParser(
-        description="Prepare an experiment's data: import, filter, hold out, subwords, numbers for fairseq. "
+    run_preparation(
+        "Prepare an experiment's data: import, filter, hold out, subwords, numbers for fairseq. "
         "Finished steps are not run again.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        lambda path, engine: preparation_steps(load_config(path), engine),
+        arguments,
     )
+
+
+def run_preparation(
+    description: str, steps_of: Callable[[Path, Engine], list[Step]], arguments: Sequence[str] | None
+) -> None:
+    """The command line of a preparation.
+
+    Args:
+        description: what it prepares.
+        steps_of: gives the steps of an experiment file.
+        arguments: None for those of the program.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
     parser.add_argument("--dry-run", action="store_true", help="only print which steps would run")
-    parser.add_argument("--to", metavar="STEP", help="stop after this step, for instance clean (default: the last)")
+    parser.add_argument("--to", metavar="STEP", help="stop after this step, for instance splits (default: the last)")
     parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes; 0 takes one a core")
     parser.add_argument(
         "--scheduler",
@@ -90,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.workers < 0:
         raise InputError(f"--workers: {options.workers} is no number of processes; give 0 or more")
-    steps = preparation_steps(load_config(options.config), Engine(options.workers, options.scheduler))
+    steps = steps_of(options.config, Engine(options.workers, options.scheduler))
     run_steps(_up_to(steps, options.to), dry_run=options.dry_run)
 
 
@@ -185,7 +199,7 @@ def _clean_step(config: ExperimentConfig, domains: Sequence[str], engine: Engine
             *(index_path(corpora, name) for name in domains),  # what import counted is in the report
             *([word_list] if word_list else []),
         ],
-        options={"domains": domains, "langs": langs, **dataclasses.asdict(clean), "with": _versions(*_CLEANERS)},
+        options={"domains": domains, "langs": langs, **dataclasses.asdict(clean), "with": versions(*_CLEANERS)},
         build=lambda folder: clean_corpora(folder, corpora, domains, langs, clean, engine, word_list),
         resumable=True,
     )
@@ -224,7 +238,7 @@ def _subwords_dir(config: ExperimentConfig) -> Path:
     return Path(config.subwords.reuse) if config.subwords.reuse else config.work_dir / "subwords"
 
 
-def _versions(*packages: str) -> dict[str, str]:
+def versions(*packages: str) -> dict[str, str]:
     """The versions of packages that decide on what a step makes."""
     return {name: version(name) for name in packages}
 

@@ -18,10 +18,10 @@ from typing import Any
 import sentencepiece
 from tqdm import tqdm
 
-from fairseq_ext.corpora.text_files import stream_lines, stream_parallel, write_lines
+from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag, read_domain_names
 from fairseq_ext.errors import InputError
-from fairseq_ext.experiment.config import Subwords
+from fairseq_ext.experiment.config import SentencePiece, Subwords
 from fairseq_ext.preparation.split import SPLITS, stable_hash
 
 MODEL_FILE = "sentencepiece.model"
@@ -53,8 +53,27 @@ def train_subwords(folder: Path, splits: Path, langs: tuple[str, str], *, option
         InputError: if the vocabulary is too large or too small for the text.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
-    lines = _training_lines(splits, domains, langs, options, seed)
-    model = _train(lines, [domain_tag(name) for name in domains], options, seed)
+    files = [[splits / name / f"train.{lang}" for lang in langs] for name in domains]
+    train_sentencepiece(folder, files, [domain_tag(name) for name in domains], options=options, seed=seed)
+
+
+def train_sentencepiece(
+    folder: Path, files: Sequence[Sequence[Path]], tags: Sequence[str], *, options: SentencePiece, seed: int
+) -> None:
+    """Train on the lines of files, and write ``sentencepiece.model`` and fairseq's ``dict.txt``.
+
+    Args:
+        folder: where to write.
+        files: the training text; files that are grouped together have the same number of lines, and of a sample they
+            contribute the same ones.
+        tags: symbols of their own besides.
+        options: see :func:`train_subwords`.
+        seed: see :func:`train_subwords`.
+
+    Raises:
+        InputError: if the vocabulary is too large or too small for the text.
+    """
+    model = _train(_training_lines(files, options, seed), tags, options, seed)
     (folder / MODEL_FILE).write_bytes(model)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     write_lines(folder / DICT_FILE, (f"{piece} 1" for piece in dictionary_pieces(processor)))
@@ -113,26 +132,24 @@ def refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> Itera
         yield line
 
 
-def _training_lines(
-    splits: Path, domains: Sequence[str], langs: tuple[str, str], options: Subwords, seed: int
-) -> list[str]:
-    """All lines of the training sets or, if they are too many, those of the pairs of smallest hash.
+def _training_lines(files: Sequence[Sequence[Path]], options: SentencePiece, seed: int) -> list[str]:
+    """All lines of the training sets or, if they are too many, those of the rows of smallest hash.
 
-    Hashes depend on no order, and whole pairs keep the share of each language. Sorted, since
-    floating-point sums, hence the model, follow the order of the lines.
+    Hashes depend on no order, and whole rows, being a sentence in each language, keep the share of each language.
+    Sorted, since floating-point sums, hence the model, follow the order of the lines.
     """
-    files = [[splits / name / f"train.{lang}" for lang in langs] for name in domains]
     num_lines = sum(1 for file in chain.from_iterable(files) for _ in stream_lines(file))
     if num_lines <= options.max_sentences:
         return sorted(line for file in chain.from_iterable(files) for line in stream_lines(file))
-    pairs = chain.from_iterable(stream_parallel(*sides) for sides in files)
-    ranked = ((stable_hash(seed, *pair), pair) for pair in pairs)
-    lines = sorted(line for _, pair in heapq.nsmallest(options.max_sentences // 2, ranked) for line in pair)
+    rows = chain.from_iterable(zip(*map(stream_lines, group), strict=True) for group in files)
+    ranked = ((stable_hash(seed, *row), row) for row in rows)
+    chosen = heapq.nsmallest(options.max_sentences // len(files[0]), ranked)
+    lines = sorted(line for _, row in chosen for line in row)
     print(f"subwords: {len(lines)} of {num_lines} lines are trained on (subwords.max_sentences)", file=sys.stderr)
     return lines
 
 
-def _train(lines: Sequence[str], tags: Sequence[str], options: Subwords, seed: int) -> bytes:
+def _train(lines: Sequence[str], tags: Sequence[str], options: SentencePiece, seed: int) -> bytes:
     model = io.BytesIO()
     sentencepiece.set_random_generator_seed(seed)
     try:
