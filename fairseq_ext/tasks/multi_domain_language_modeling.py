@@ -13,7 +13,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from torch import Tensor
 
-from fairseq_ext.data.domain_blocks import BlockCorpus, DomainBlocks, let_blocks_be_sentences
+from fairseq_ext.data.domain_blocks import BlockCorpus, DomainBlocks
 from fairseq_ext.domains.domain_tree import DomainTree
 from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.domains.paths import names_of_paths
@@ -22,8 +22,6 @@ from fairseq_ext.models.transformer_lm_hier_adapter import embed_tree
 from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, read_directory
 from fairseq_ext.training.checkpoints import check_fit
 from fairseq_ext.training.tree_nodes import only_active_nodes_change
-
-let_blocks_be_sentences()
 
 
 @dataclass
