@@ -1,32 +1,16 @@
-"""A whole experiment, from corpora to its report, as stages: each a list of steps."""
+"""A whole translation experiment, from corpora to its report, as stages."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
-from fairseq_ext.engine.steps import Step, print_plan, run_steps
+from fairseq_ext.engine.stages import Stage, run_chosen, stage_parser
+from fairseq_ext.engine.steps import Step
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
 from fairseq_ext.experiment.runs import baseline_of, outputs_of, runs_of, systems_of
 from fairseq_ext.pipeline.training import training_step
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A part of an experiment.
-
-    Attributes:
-        name: what the command line calls it.
-        steps: makes its steps, when all stages before it are done; what these left decides, for instance, which
-            domains there are.
-    """
-
-    name: str
-    steps: Callable[[], list[Step]]
 
 
 def stages_of(config: ExperimentConfig) -> list[Stage]:
@@ -49,86 +33,16 @@ def stages_of(config: ExperimentConfig) -> list[Stage]:
     ]
 
 
-def choose_stages(
-    stages: Sequence[Stage], first: str | None = None, last: str | None = None, only: Sequence[str] = ()
-) -> list[Stage]:
-    """The stages from ``first`` to ``last``, or ``only`` these, in their own order.
-
-    Raises:
-        InputError: naming a stage that is not there, or an empty choice.
-    """
-    names = [stage.name for stage in stages]
-    for option, wanted in (("--from", [first]), ("--to", [last]), ("--only", only)):
-        for name in wanted:
-            if name is not None and name not in names:
-                raise InputError(f"{option} {name}: no such stage; there are {', '.join(names)}")
-    if only:
-        if first or last:
-            raise InputError("--only: names all stages that run; leave out --from and --to")
-        return [stage for stage in stages if stage.name in only]
-    chosen = stages[names.index(first) if first else 0 : names.index(last) + 1 if last else len(names)]
-    if not chosen:
-        raise InputError(f"--from {first} --to {last}: {last} comes before {first}; exchange them")
-    return list(chosen)
-
-
-def run_stages(stages: Sequence[Stage], chosen: Sequence[Stage], *, dry_run: bool = False) -> None:
-    """Run the chosen stages in order; with ``dry_run`` print what each of their steps would do.
-
-    Args:
-        stages: all of the experiment.
-        chosen: those to run.
-        dry_run: only print the plan.
-
-    Raises:
-        InputError: naming the stage to run first, if one needs what is not there.
-    """
-    planned: list[Step] = []
-    for stage in chosen:
-        steps = stage.steps()
-        planned += steps
-        _check_inputs(stage, steps, planned, stages)
-        if not dry_run:
-            run_steps(steps)
-    if dry_run:
-        print_plan(planned)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``scripts/run_experiment.sh``."""
-    parser = argparse.ArgumentParser(
-        prog="scripts/run_experiment.sh",
-        description="Run an experiment from its corpora to its report. Its stages are prepare, teacher, every "
+    parser = stage_parser(
+        "scripts/run_experiment.sh",
+        "Run an experiment from its corpora to its report. Its stages are prepare, teacher, every "
         "system by its name, translate, score, analyse and report. What is finished is not done again; stop the "
         "command as you like and start it again.",
     )
-    parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
-    parser.add_argument("--from", dest="first", metavar="STAGE", help="begin with this stage (default: the first)")
-    parser.add_argument("--to", dest="last", metavar="STAGE", help="end with this stage (default: the last)")
-    parser.add_argument("--only", nargs="+", default=[], metavar="STAGE", help="run these stages alone")
-    parser.add_argument("--dry-run", action="store_true", help="only print which steps would run")
     options = parser.parse_args(arguments)
-    stages = stages_of(load_config(options.config))
-    chosen = choose_stages(stages, options.first, options.last, options.only)
-    # A test set that is not there is to be noticed before the first training, not after the last.
-    for stage in chosen:
-        stage.steps()
-    run_stages(stages, chosen, dry_run=options.dry_run)
-
-
-def _check_inputs(stage: Stage, steps: Sequence[Step], planned: Sequence[Step], stages: Sequence[Stage]) -> None:
-    """Name the stage that makes what is missing, if no step makes it that runs before."""
-    made = {step.output for step in planned}
-    for step in steps:
-        for path in step.inputs:
-            if path.exists() or made & {path, *path.parents}:
-                continue
-            for earlier in stages[: [other.name for other in stages].index(stage.name)]:
-                if {path, *path.parents} & {other.output for other in earlier.steps()}:
-                    raise InputError(
-                        f"{stage.name}: needs {path}, which the stage {earlier.name} makes; run that first: "
-                        f"--from {earlier.name}"
-                    )
+    run_chosen(stages_of(load_config(options.config)), options)
 
 
 # The libraries of a stage can take seconds to import; only where it is used it pays.

@@ -8,16 +8,24 @@ from pathlib import Path
 import pytest
 from fairseq import options
 
+from fairseq_ext.domains.domain_tree import read_tree
 from fairseq_ext.experiment.config import Corpora, ExperimentConfig, load_config
+from fairseq_ext.experiment.language_models import all_lm_runs, language_model_of, trees_of
+from fairseq_ext.experiment.lm_config import load_lm_config
 from fairseq_ext.experiment.runs import all_output_runs, baseline_of, domains_of, expand, systems_of
+from fairseq_ext.gpt2.convert import _OPTIONS as GPT2_OPTIONS
 from fairseq_ext.pipeline.fairseq_cli import as_arguments
 from fairseq_ext.pipeline.translation import how_to_make
 from fairseq_ext.run_experiment import stages_of
+from fairseq_ext.run_lm_experiment import lm_stages_of
 from tests import toy
 
-CONFIGS = sorted((Path(__file__).resolve().parents[1] / "configs").glob("**/*.yaml"))
-# These prepare data and train nothing; tests/test_docs.py looks at data.yaml.
-TRAINING = [path for path in CONFIGS if path.name not in ("data.yaml", "paper-base.yaml")]
+ROOT = Path(__file__).resolve().parents[1]
+CONFIGS = sorted((ROOT / "configs").glob("**/*.yaml"))
+LANGUAGE_MODELS = [path for path in CONFIGS if path.parent.name == "hier"]
+# Two prepare data and train nothing; tests/test_docs.py looks at data.yaml.
+NOT_TRAINING = ("data.yaml", "paper-base.yaml")
+TRAINING = [path for path in CONFIGS if path.name not in NOT_TRAINING and path not in LANGUAGE_MODELS]
 
 
 @pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.name)
@@ -58,6 +66,29 @@ def given_domains(path: Path) -> ExperimentConfig:
     if config.corpora.folder is None:
         return config
     return dataclasses.replace(config, corpora=Corpora(domains={"LAW": ["x.{lang}"], "SUB": ["y.{lang}"]}))
+
+
+@pytest.mark.parametrize("path", LANGUAGE_MODELS, ids=lambda path: path.name)
+def test_language_models_parse(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)  # the trees' paths are relative to it
+    config = load_lm_config(path)
+    names = [stage.name for stage in lm_stages_of(config)]
+    assert len(set(names)) == len(names)
+    for run in all_lm_runs(config):
+        model = language_model_of(config, run.name)
+        if model.checkpoint:
+            continue
+        arguments = ["data", "--task", "multi_domain_language_modeling", "--user-dir", toy.USER_DIR]
+        parser = options.get_training_parser("multi_domain_language_modeling")
+        parsed = options.parse_args_and_arch(parser, arguments + as_arguments(model.system.options))
+        assert parsed.arch == model.system.options["arch"]
+        assert (getattr(parsed, "adapters", None) or "tree") == (model.adapters or "tree")
+        assert parsed.tokens_per_sample == model.tokens_per_sample
+        if config.subwords.gpt2:  # or it would read GPT-2's weights as another model's
+            assert {name: getattr(parsed, name) for name in GPT2_OPTIONS} == GPT2_OPTIONS
+            assert (parsed.decoder_embed_dim, parsed.decoder_layers, parsed.max_target_positions) == (768, 12, 1024)
+    for tree in trees_of(config).values():
+        assert tree.is_induced or read_tree(tree.path).mean_path_length == 3
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from fairseq_ext import run_experiment
+from fairseq_ext.engine.stages import Stage, choose_stages, run_stages
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig
 from fairseq_ext.pipeline.out_of_domain import out_of_domain_steps
-from fairseq_ext.run_experiment import Stage, choose_stages, run_stages, stages_of
+from fairseq_ext.run_experiment import stages_of
 from tests.experiment.test_runs import SYSTEMS, config_of
 from tests.small_corpus import write_config, write_corpora
 

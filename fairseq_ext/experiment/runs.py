@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from fairseq_ext.corpora.entries import folder_entries
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
@@ -24,6 +24,19 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 PLAIN_ADAPTERS = "transformer_domain_adapter"
 
 _Named = TypeVar("_Named", "Run", "OutputRun")
+
+
+class Experiment(Protocol):
+    """What experiments of every kind have: their file, their folder, their seed, and systems to train."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def work_dir(self) -> Path: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def train(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -107,7 +120,7 @@ class OutputRun:
         return self.run.domain is None and self.domain_source != "oracle"
 
 
-def systems_of(config: ExperimentConfig) -> dict[str, System]:
+def systems_of(config: Experiment) -> dict[str, System]:
     """The systems under ``train: systems``, each with the options of ``train: common`` first.
 
     They come in the order of the file, but none before the one that it starts from.
@@ -127,7 +140,7 @@ def systems_of(config: ExperimentConfig) -> dict[str, System]:
     return ordered
 
 
-def system_of(config: ExperimentConfig, name: str) -> System:
+def system_of(config: Experiment, name: str) -> System:
     """One system by its name.
 
     Raises:
@@ -150,7 +163,7 @@ def runs_of(config: ExperimentConfig, name: str) -> list[Run]:
     runs = expand(system, config.seed, domains_of(config) if system.per_domain else ())
     if not separator:
         return runs
-    return [_named(runs, name, f"{config.path}: train: systems: {system_name}")]
+    return [named_run(runs, name, f"{config.path}: train: systems: {system_name}")]
 
 
 def expand(system: System, seed: int, domains: Sequence[str]) -> list[Run]:
@@ -176,7 +189,15 @@ def start_of(config: ExperimentConfig, run: Run) -> Run | None:
     """
     if run.system.start is None:
         return None
-    candidates = runs_of(config, run.system.start)
+    return fitting_run(run, runs_of(config, run.system.start), f"{config.path}: train: systems")
+
+
+def fitting_run(run: Run, candidates: Sequence[Run], where: str) -> Run:
+    """The run of another system that one starts from: its only one, or that of the same domain or seed.
+
+    Raises:
+        InputError: if there are several and none of them fits.
+    """
     if len(candidates) == 1:
         return candidates[0]
     for candidate in candidates:
@@ -184,7 +205,7 @@ def start_of(config: ExperimentConfig, run: Run) -> Run | None:
         if (candidate.domain, candidate.seed) == (run.domain if candidate.domain else None, run.seed):
             return candidate
     raise InputError(
-        f"{config.path}: train: systems: {run.system.name}: from: no run of {run.system.start!r} has the seed or "
+        f"{where}: {run.system.name}: from: no run of {run.system.start!r} has the seed or "
         f"domain of {run.name}; there are {', '.join(candidate.name for candidate in candidates)}"
     )
 
@@ -222,7 +243,7 @@ def output_runs_of(config: ExperimentConfig, name: str) -> list[OutputRun]:
         OutputRun(output + run.name.removeprefix(run.system.name), output, run, options, gates)
         for run in runs_of(config, system)
     ]
-    return [_named(runs, name, f"{where}: {output}")] if separator else runs
+    return [named_run(runs, name, f"{where}: {output}")] if separator else runs
 
 
 def all_output_runs(config: ExperimentConfig) -> list[OutputRun]:
@@ -258,6 +279,18 @@ def domains_of(config: ExperimentConfig) -> list[str]:
     if binarised.is_file():
         return read_domain_names(binarised)
     return sorted(folder_entries(Path(config.corpora.folder or ""), (config.source_lang, config.target_lang)))
+
+
+def named_run(runs: Sequence[_Named], name: str, where: str) -> _Named:
+    """The run of this name.
+
+    Raises:
+        InputError: if there is none.
+    """
+    for run in runs:
+        if run.name == name:
+            return run
+    raise InputError(f"{where}: no run {name!r}; there are {', '.join(run.name for run in runs)}")
 
 
 def option_of(options: Mapping[str, Any], name: str) -> Any:
@@ -338,10 +371,3 @@ def _seeds(value: Any, where: str) -> tuple[int, ...]:
     if not all(type(seed) is int and seed >= 0 for seed in seeds) or len(set(seeds)) < len(seeds):
         raise InputError(f"{where}: seeds: expected different whole numbers, such as [1, 2, 3], got {value!r}")
     return tuple(seeds)
-
-
-def _named(runs: Sequence[_Named], name: str, where: str) -> _Named:
-    for run in runs:
-        if run.name == name:
-            return run
-    raise InputError(f"{where}: no run {name!r}; there are {', '.join(run.name for run in runs)}")

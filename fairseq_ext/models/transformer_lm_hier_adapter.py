@@ -250,7 +250,12 @@ def gpt2_architecture(args: Namespace) -> None:
     """The paper's size, GPT-2's smallest: 12 layers, 768/3072/12, learned positions, embeddings tied."""
     _own_size(
         args,
-        {"decoder_learned_pos": True, "share_decoder_input_output_embed": True, "activation_fn": "gelu_accurate"},
+        {
+            "decoder_learned_pos": True,
+            "share_decoder_input_output_embed": True,
+            "no_scale_embedding": True,
+            "activation_fn": "gelu_accurate",
+        },
     )
     transformer_lm_gpt(args)
 

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from fairseq_ext.engine.processes import distributed_arguments
 from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
-from fairseq_ext.experiment.runs import Run, runs_of, start_of
+from fairseq_ext.experiment.runs import Experiment, Run, runs_of, start_of
 from fairseq_ext.pipeline.fairseq_cli import as_arguments, run_fairseq
 
 BEST_CHECKPOINT = "checkpoint_best.pt"
 LOG_FILE = "train.log"
 
 
-def system_dir(config: ExperimentConfig, run: str) -> Path:
+def system_dir(config: Experiment, run: str) -> Path:
     """Where a trained run of a system lies."""
     return config.work_dir / "systems" / run
 
 
-def best_checkpoint(config: ExperimentConfig, run: str) -> Path:
+def best_checkpoint(config: Experiment, run: str) -> Path:
     """The checkpoint of a trained run to start from or translate with."""
     return system_dir(config, run) / BEST_CHECKPOINT
 
@@ -60,6 +61,19 @@ def training_step(config: ExperimentConfig, run: Run, extra: Sequence[str] = ())
         arguments += ["--finetune-from-model", str(inputs[-1])]
     chosen = {**system.options, **({"train-domains": run.domain} if run.domain else {})}
     arguments += [*as_arguments(chosen), *extra]
+    options = {"system": chosen, "extra": list(extra), "seed": run.seed}
+    return train_step(system_dir(config, run.name), inputs, arguments, options)
+
+
+def train_step(output: Path, inputs: Sequence[Path], arguments: Sequence[str], options: Mapping[str, Any]) -> Step:
+    """A step that runs ``fairseq-train``, resumed where it was stopped and joined by further processes.
+
+    Args:
+        output: directory of the checkpoints.
+        inputs: what the result depends on, the data directory first.
+        arguments: fairseq-train's, but for data, checkpoints, logs and processes.
+        options: what the result depends on besides; see :class:`~fairseq_ext.engine.steps.Step`.
+    """
     command = [str(inputs[0]), *arguments, *distributed_arguments(arguments)]
 
     def build(folder: Path) -> None:
@@ -73,8 +87,7 @@ def training_step(config: ExperimentConfig, run: Run, extra: Sequence[str] = ())
     def join(folder: Path) -> None:
         run_fairseq("train", [*command, "--save-dir", str(folder), "--log-format", "simple"])
 
-    options = {"system": chosen, "extra": list(extra), "seed": run.seed}
-    return Step(system_dir(config, run.name), inputs, options, build, resumable=True, join=join)
+    return Step(output, inputs, options, build, resumable=True, join=join)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -11,20 +11,14 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from fairseq_ext.engine.steps import Step, run_steps
-from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
-from fairseq_ext.pages.page import make_environment
 from fairseq_ext.report import expectations, pictures, tables
-from fairseq_ext.report.content import Block, Missing, Picture, Report, Section
+from fairseq_ext.report.content import Block, Missing, Report, Section
 from fairseq_ext.report.examples import example_files, read_examples
 from fairseq_ext.report.expectations import describe_difference
-from fairseq_ext.report.markdown import parse_markdown, render_markdown
 from fairseq_ext.report.results import DISAGREEMENTS, FILES, Design, Results, read_results
+from fairseq_ext.report.writing import PAGE_FILE, find_reading, reading_sections, write_report
 
-MARKDOWN_FILE = "report.md"
-PAGE_FILE = "report.html"
-_TEMPLATE = "report.html.jinja"
-_PICTURE_TEMPLATE = "picture.svg.jinja"
 _VERSION = 1
 
 
@@ -73,7 +67,7 @@ def make_report(config: ExperimentConfig) -> Report:
     """Everything that the report says."""
     design, results = Design.of(config), read_results(config.work_dir)
     sections = [
-        *_reading(config),
+        *reading_sections(reading_path(config)),
         Section("expectations", "What is expected of a multi-domain system", [expectations.checklist(results, design)]),
         Section("data", "Data", [tables.training_sizes(results), _distances(results)]),
         Section("systems", "Systems", [tables.parameters(results, design)]),
@@ -102,34 +96,9 @@ def make_report(config: ExperimentConfig) -> Report:
     )
 
 
-def write_report(folder: Path, report: Report) -> None:
-    """Write the page, the Markdown and the pictures."""
-    environment = make_environment(Path(__file__).parent)
-    environment.filters["number"] = lambda value: f"{value:.1f}".removesuffix(".0")
-    files = {
-        MARKDOWN_FILE: render_markdown(report),
-        PAGE_FILE: environment.get_template(_TEMPLATE).render(report=report),
-    }
-    for picture in (block for section in report.sections for block in section.blocks if isinstance(block, Picture)):
-        files[f"{picture.name}.svg"] = environment.get_template(_PICTURE_TEMPLATE).render(picture=picture)
-    for name, content in files.items():
-        with (folder / name).open("w", encoding="utf-8", newline="\n") as file:
-            file.write(content)
-
-
 def reading_path(config: ExperimentConfig) -> Path | None:
-    """The Markdown file with words on the results, if any.
-
-    Raises:
-        InputError: if the file is not there.
-    """
-    name = config.evaluate.report.reading
-    if name is None:
-        return None
-    path = config.path.parent / name
-    if not path.is_file():
-        raise InputError(f"{config.path}: evaluate: report: reading: no file {path}; write it, or take the key out")
-    return path
+    """The Markdown file with words on the results, if any; see :func:`find_reading`."""
+    return find_reading(config.path, "evaluate: report: reading", config.evaluate.report.reading)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -149,17 +118,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _is_there(path: Path, planned: Collection[Path]) -> bool:
     return path.is_file() or path.parent in planned
-
-
-def _reading(config: ExperimentConfig) -> list[Section]:
-    path = reading_path(config)
-    if path is None:
-        return []
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
-    return [Section("reading", "Reading", parse_markdown(text))]
 
 
 def _quality(results: Results, design: Design) -> list[Block]:

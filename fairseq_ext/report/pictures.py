@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq_ext.filtering.charts import axis_ticks
@@ -116,50 +117,73 @@ def draw_gains(results: Results, design: Design) -> Picture | None:
     if not outputs:
         return None
     points = [
-        (column, number, *found)
+        DotPoint(column, number, *found, f"{name}, {column}: {signed(found[0])}")
         for column in columns
         for number, name in enumerate(outputs)
         if (found := _gain(results, design, metric, name, column))
     ]
-    low = min(0.0, *(gain - spread for _, _, gain, spread in points))
-    high = max(0.0, *(gain + spread for _, _, gain, spread in points))
+    shapes, size = dot_plot(columns, outputs, points, f"{metric} points over {design.baseline}", strong=AVERAGES)
+    notes = ["Lines are standard deviations over training runs."] if any(point.spread for point in points) else []
+    if len(design.main) - 1 > NUM_COLOURS:
+        notes.append(f"The {NUM_COLOURS} outputs with the highest AVG; the tables have all.")
+    return Picture("gains", f"Gains over {design.baseline}", *size, shapes, Below(notes, [FILES["scores"]]))
+
+
+@dataclass(frozen=True)
+class DotPoint:
+    """A dot of :func:`dot_plot`: its row, the number of its series, value, standard deviation and title."""
+
+    row: str
+    series: int
+    value: float
+    spread: float
+    title: str
+
+
+def dot_plot(
+    rows: Sequence[str], series: Sequence[str], points: Sequence[DotPoint], axis: str, strong: Sequence[str] = ()
+) -> tuple[list[Shape], tuple[float, float]]:
+    """Dots of several series by row, around zero; and width and height.
+
+    Args:
+        rows: from top to bottom.
+        series: names of the colours, at most :data:`NUM_COLOURS`.
+        points: the dots.
+        axis: what the values are.
+        strong: rows that are set off.
+    """
+    low = min([0.0, *(point.value - point.spread for point in points)])
+    high = max([0.0, *(point.value + point.spread for point in points)])
     step = axis_ticks(high - low)[1]
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    left, right = _text_width(map(_cut, columns)) + 14, 900
-    legend, top = _legend(outputs, right)
-    band = max(26, 8 * len(outputs) + 12)
+    left, right = _text_width(map(_cut, rows)) + 14, 900
+    legend, top = _legend(series, right)
+    band = max(26, 8 * len(series) + 12)
 
-    def place(gain: float) -> float:
-        return round(left + (gain / step - first) / max(last - first, 1) * (right - left), 1)
+    def place(value: float) -> float:
+        return round(left + (value / step - first) / max(last - first, 1) * (right - left), 1)
 
-    bottom = top + band * len(columns)
+    bottom = top + band * len(rows)
     shapes = [*legend]
     for tick in range(first, last + 1):
         x = place(tick * step)
         shapes.append(Shape("line", x, top, "zero" if tick == 0 else "grid", height=bottom - top))
         shapes.append(Shape("text", x, bottom + 18, "small", _tick(tick * step), anchor="middle"))
-    title = f"{metric} points over {design.baseline}"
-    shapes.append(Shape("text", (left + right) / 2, bottom + 40, "small", title, anchor="middle"))
-    for row, column in enumerate(columns):
-        y = top + row * band
-        if row:
+    shapes.append(Shape("text", (left + right) / 2, bottom + 40, "small", axis, anchor="middle"))
+    for number, row in enumerate(rows):
+        y = top + number * band
+        if number:
             shapes.append(Shape("line", 0, y, "grid", width=right))
-        style = "strong" if column in AVERAGES else ""
-        shapes.append(Shape("text", left - 12, y + band / 2 + 4.5, style, _cut(column), anchor="end"))
-    for column, number, gain, spread in points:
-        y = top + columns.index(column) * band + band / 2 + (number - (len(outputs) - 1) / 2) * 8
-        if spread:
-            start = place(gain - spread)
-            shapes.append(Shape("line", start, y, "spread", width=round(place(gain + spread) - start, 1)))
-        shapes.append(
-            Shape("dot", place(gain), y, f"f{number}", f"{outputs[number]}, {column}: {signed(gain)}", width=5)
-        )
-    notes = ["Lines are standard deviations over training runs."] if any(point[3] for point in points) else []
-    if len(design.main) - 1 > NUM_COLOURS:
-        notes.append(f"The {NUM_COLOURS} outputs with the highest AVG; the tables have all.")
-    return Picture(
-        "gains", f"Gains over {design.baseline}", right + 20, bottom + 50, shapes, Below(notes, [FILES["scores"]])
-    )
+        style = "strong" if row in strong else ""
+        shapes.append(Shape("text", left - 12, y + band / 2 + 4.5, style, _cut(row), anchor="end"))
+    for point in points:
+        y = top + rows.index(point.row) * band + band / 2 + (point.series - (len(series) - 1) / 2) * 8
+        if point.spread:
+            start = place(point.value - point.spread)
+            width = round(place(point.value + point.spread) - start, 1)
+            shapes.append(Shape("line", start, y, "spread", width=width))
+        shapes.append(Shape("dot", place(point.value), y, f"f{point.series}", point.title, width=5))
+    return shapes, (right + 20, bottom + 50)
 
 
 def heat_map(

@@ -123,10 +123,15 @@ def read_results(work_dir: Path) -> Results:
     Raises:
         InputError: if one of them is no JSON.
     """
-    return Results(**{name: _read(work_dir / path) for name, path in FILES.items()})
+    return Results(**{name: read_record(work_dir / path) for name, path in FILES.items()})
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def read_record(path: Path) -> dict[str, Any] | None:
+    """Read a record of results; None if it is not there.
+
+    Raises:
+        InputError: if it is no JSON object.
+    """
     if not path.is_file():
         return None
     try:

@@ -1,0 +1,113 @@
+"""Stages: the parts of a whole experiment, each a list of steps, and which of them a command runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_ext.engine.steps import Step, print_plan, run_steps
+from fairseq_ext.errors import InputError
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of an experiment.
+
+    Attributes:
+        name: what the command line calls it.
+        steps: makes its steps, when all stages before it are done; what these left decides, for instance, which
+            domains there are.
+    """
+
+    name: str
+    steps: Callable[[], list[Step]]
+
+
+def choose_stages(
+    stages: Sequence[Stage], first: str | None = None, last: str | None = None, only: Sequence[str] = ()
+) -> list[Stage]:
+    """The stages from ``first`` to ``last``, or ``only`` these, in their own order.
+
+    Raises:
+        InputError: naming a stage that is not there, or an empty choice.
+    """
+    names = [stage.name for stage in stages]
+    for option, wanted in (("--from", [first]), ("--to", [last]), ("--only", only)):
+        for name in wanted:
+            if name is not None and name not in names:
+                raise InputError(f"{option} {name}: no such stage; there are {', '.join(names)}")
+    if only:
+        if first or last:
+            raise InputError("--only: names all stages that run; leave out --from and --to")
+        return [stage for stage in stages if stage.name in only]
+    chosen = stages[names.index(first) if first else 0 : names.index(last) + 1 if last else len(names)]
+    if not chosen:
+        raise InputError(f"--from {first} --to {last}: {last} comes before {first}; exchange them")
+    return list(chosen)
+
+
+def run_stages(stages: Sequence[Stage], chosen: Sequence[Stage], *, dry_run: bool = False) -> None:
+    """Run the chosen stages in order; with ``dry_run`` print what each of their steps would do.
+
+    Args:
+        stages: all of the experiment.
+        chosen: those to run.
+        dry_run: only print the plan.
+
+    Raises:
+        InputError: naming the stage to run first, if one needs what is not there.
+    """
+    planned: list[Step] = []
+    for stage in chosen:
+        steps = stage.steps()
+        planned += steps
+        _check_inputs(stage, steps, planned, stages)
+        if not dry_run:
+            run_steps(steps)
+    if dry_run:
+        print_plan(planned)
+
+
+def stage_parser(prog: str, description: str) -> argparse.ArgumentParser:
+    """The command line of an experiment: its file, and which stages to run."""
+    parser = argparse.ArgumentParser(prog=prog, description=description)
+    parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
+    parser.add_argument("--from", dest="first", metavar="STAGE", help="begin with this stage (default: the first)")
+    parser.add_argument("--to", dest="last", metavar="STAGE", help="end with this stage (default: the last)")
+    parser.add_argument("--only", nargs="+", default=[], metavar="STAGE", help="run these stages alone")
+    parser.add_argument("--dry-run", action="store_true", help="only print which steps would run")
+    return parser
+
+
+def run_chosen(stages: Sequence[Stage], options: argparse.Namespace) -> None:
+    """Run the stages that a command line chose.
+
+    Args:
+        stages: all of the experiment.
+        options: what :func:`stage_parser` read.
+
+    Raises:
+        InputError: as :func:`choose_stages` and :func:`run_stages` do.
+    """
+    chosen = choose_stages(stages, options.first, options.last, options.only)
+    # A test set that is not there is to be noticed before the first training, not after the last.
+    for stage in chosen:
+        stage.steps()
+    run_stages(stages, chosen, dry_run=options.dry_run)
+
+
+def _check_inputs(stage: Stage, steps: Sequence[Step], planned: Sequence[Step], stages: Sequence[Stage]) -> None:
+    """Name the stage that makes what is missing, if no step makes it that runs before."""
+    made = {step.output for step in planned}
+    for step in steps:
+        for path in step.inputs:
+            if path.exists() or made & {path, *path.parents}:
+                continue
+            for earlier in stages[: [other.name for other in stages].index(stage.name)]:
+                if {path, *path.parents} & {other.output for other in earlier.steps()}:
+                    raise InputError(
+                        f"{stage.name}: needs {path}, which the stage {earlier.name} makes; run that first: "
+                        f"--from {earlier.name}"
+                    )

@@ -1,0 +1,64 @@
+"""Reports of every kind as files: the page, the same as Markdown, its pictures; and the reader's own words in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.pages.page import make_environment
+from fairseq_ext.report.content import Picture, Report, Section
+from fairseq_ext.report.markdown import parse_markdown, render_markdown
+
+MARKDOWN_FILE = "report.md"
+PAGE_FILE = "report.html"
+_TEMPLATE = "report.html.jinja"
+_PICTURE_TEMPLATE = "picture.svg.jinja"
+
+
+def write_report(folder: Path, report: Report) -> None:
+    """Write the page, the Markdown and the pictures."""
+    environment = make_environment(Path(__file__).parent)
+    environment.filters["number"] = lambda value: f"{value:.1f}".removesuffix(".0")
+    files = {
+        MARKDOWN_FILE: render_markdown(report),
+        PAGE_FILE: environment.get_template(_TEMPLATE).render(report=report),
+    }
+    for picture in (block for section in report.sections for block in section.blocks if isinstance(block, Picture)):
+        files[f"{picture.name}.svg"] = environment.get_template(_PICTURE_TEMPLATE).render(picture=picture)
+    for name, content in files.items():
+        with (folder / name).open("w", encoding="utf-8", newline="\n") as file:
+            file.write(content)
+
+
+def find_reading(experiment: Path, key: str, name: str | None) -> Path | None:
+    """The Markdown file with words on the results, if any.
+
+    Args:
+        experiment: its file, beside which this one lies.
+        key: where in that file it is named, for messages.
+        name: of the file.
+
+    Raises:
+        InputError: if the file is not there.
+    """
+    if name is None:
+        return None
+    path = experiment.parent / name
+    if not path.is_file():
+        raise InputError(f"{experiment}: {key}: no file {path}; write it, or take the key out")
+    return path
+
+
+def reading_sections(path: Path | None) -> list[Section]:
+    """The section with these words; none without a file.
+
+    Raises:
+        InputError: if the file cannot be read.
+    """
+    if path is None:
+        return []
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    return [Section("reading", "Reading", parse_markdown(text))]

@@ -1,0 +1,44 @@
+"""The command line of stages; tests/test_run_experiment.py has their choice and order on a real experiment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.engine.stages import Stage, run_chosen, stage_parser
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.errors import InputError
+
+
+def stages_in(folder: Path) -> list[Stage]:
+    def steps(name: str) -> list[Step]:
+        return [Step(folder / name, [], {}, lambda output: (output / "made").touch())]
+
+    return [Stage(name, lambda name=name: steps(name)) for name in ("one", "two", "three")]  # type: ignore[misc]
+
+
+def run(folder: Path, *arguments: str) -> None:
+    options = stage_parser("x", "y").parse_args(["file.yaml", *arguments])
+    run_chosen(stages_in(folder), options)
+
+
+def test_only_the_chosen_stages_run(tmp_path: Path) -> None:
+    run(tmp_path, "--from", "two")
+    assert {path.parent.name for path in tmp_path.glob("*/made")} == {"two", "three"}
+
+
+def test_a_dry_run_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(tmp_path, "--only", "three", "--dry-run")
+    assert capsys.readouterr().out.split() == ["build", str(tmp_path / "three")]
+    assert not list(tmp_path.iterdir())
+
+
+def test_mistakes_of_late_stages_come_before_anything_runs(tmp_path: Path) -> None:
+    def fail() -> list[Step]:
+        raise InputError("no such set")
+
+    stages = [*stages_in(tmp_path), Stage("four", fail)]
+    with pytest.raises(InputError, match="no such set"):
+        run_chosen(stages, stage_parser("x", "y").parse_args(["file.yaml"]))
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,119 @@
+"""Systems, trees and measurements as the file of a language model experiment says them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.experiment.language_models import (
+    all_lm_runs,
+    domains_of_tree,
+    evaluation_of,
+    language_models_of,
+    lm_runs_of,
+    lm_start_of,
+    needs_induced_tree,
+    trees_of,
+)
+from fairseq_ext.experiment.lm_config import LanguageModelExperiment, load_lm_config
+from tests.small_lm_experiment import ADAPTERS, DOMAINS, write_lm_experiment
+
+
+def config_of(folder: Path, systems: dict[str, Any] | None = None, **changes: Any) -> LanguageModelExperiment:
+    if systems is not None:
+        changes["train"] = {"systems": systems}
+    return load_lm_config(write_lm_experiment(folder, **changes))
+
+
+def test_trees_are_files_or_induced_by_the_first_system(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    manual, induced = trees_of(config).values()
+    assert (manual.path, manual.is_induced) == (tmp_path / "tree.json", False)
+    assert domains_of_tree(manual) == sorted(DOMAINS)
+    assert induced.path == tmp_path / "work/trees/induced/tree.json"
+    assert (induced.system, induced.options) == ("base", {"sequences": 60, "dimensions": 5})
+    assert domains_of_tree(induced) is None
+
+
+def test_systems_know_their_tree_and_adapters(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    models = language_models_of(config)
+    assert {name: (model.adapters, model.tree) for name, model in models.items()} == {
+        "base": (None, None),
+        "single": ("single", "manual"),
+        "multi": ("multi", "induced"),
+        "manual": ("tree", "manual"),
+        "induced": ("tree", "induced"),
+    }
+    assert models["manual"].tokens_per_sample == 16
+    assert "tree" not in models["manual"].system.options
+    assert [name for name in models if needs_induced_tree(config, name)] == ["multi", "induced"]
+
+
+def test_runs_start_from_the_run_of_their_seed(tmp_path: Path) -> None:
+    base = {"arch": "transformer_lm_tiny", "seeds": [1, 2]}
+    config = config_of(tmp_path, {"base": base, "deep": {**ADAPTERS, "tree": "manual", "seeds": [2]}}, tree={
+        "manual": str(tmp_path / "tree.json")
+    })  # fmt: skip
+    assert [run.name for run in all_lm_runs(config)] == ["base@1", "base@2", "deep"]
+    start = lm_start_of(config, lm_runs_of(config, "deep")[0])
+    assert start is not None
+    assert start.name == "base@2"
+
+
+@pytest.mark.parametrize(
+    ("system", "message"),
+    [
+        ({"arch": "transformer_lm_tiny", "uses_teacher": True}, "x: uses_teacher: is for translation"),
+        ({"arch": "transformer_lm_tiny", "per_domain": True}, "x: per_domain: is for translation"),
+        ({"arch": "transformer_lm_tiny", "tree": "manual"}, "x: tree: goes with an arch transformer_lm_hier_adapter"),
+        ({**ADAPTERS}, "x: tree: goes with an arch"),
+        ({**ADAPTERS, "tree": "oak"}, "x: tree: no 'oak' under tree; there are manual, induced"),
+        ({**ADAPTERS, "tree": "manual", "adapters": "double"}, "adapters: 'double' is unknown; choose one of tree, "),
+        ({"checkpoint": "gpt2.pt", "from": "base"}, "x: checkpoint: is not trained, so it has no from"),
+        ({"checkpoint": 2}, "x: checkpoint: expected the path of a checkpoint, got 2"),
+    ],
+)
+def test_mistakes_in_systems_are_named(tmp_path: Path, system: dict[str, Any], message: str) -> None:
+    config = config_of(tmp_path, {"base": {"arch": "transformer_lm_tiny"}, "x": system})
+    with pytest.raises(InputError, match=message):
+        language_models_of(config)
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"oak": 3}, "tree: oak: expected a file, or the options of an induction, got 3"),
+        ({"oak": {"system": "deep"}}, "oak: system: 'deep' is no language model without adapters; there are base"),
+        ({"oak tree": "x.json"}, "'oak tree' is no domain name"),
+    ],
+)
+def test_mistakes_in_trees_are_named(tmp_path: Path, tree: dict[str, Any], message: str) -> None:
+    systems = {"base": {"arch": "transformer_lm_tiny"}, "deep": {**ADAPTERS, "tree": "manual"}}
+    config = config_of(tmp_path, systems, tree={"manual": "m.json", **tree})
+    with pytest.raises(InputError, match=message):
+        language_models_of(config)
+
+
+def test_what_is_measured_has_defaults_and_may_be_nothing(tmp_path: Path) -> None:
+    evaluation = evaluation_of(config_of(tmp_path, evaluate={}))
+    assert (evaluation.num_paths, evaluation.choose_tokens, evaluation.sequences) == ([1, 2], [0, 32], 1000)
+    assert evaluation_of(config_of(tmp_path, evaluate={"choose_tokens": []})).choose_tokens == []
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "message"),
+    [
+        ({"num_paths": [0]}, "evaluate: num_paths: 0 is too small; give 1 or more"),
+        ({"choose_tokens": [-1]}, "choose_tokens: -1 is too small; give 0 or more"),
+        ({"sequences": 0}, "sequences: 0 is too small"),
+        ({"every_path": ["multi"]}, "every_path: 'multi' is no system with a tree; there are manual, induced"),
+        ({"paths": 2}, "evaluate: unknown key 'paths'"),
+    ],
+)
+def test_mistakes_in_measurements_are_named(tmp_path: Path, evaluate: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        evaluation_of(config_of(tmp_path, evaluate=evaluate))

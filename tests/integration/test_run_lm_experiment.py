@@ -1,0 +1,102 @@
+"""Language models from text to their report by one command, and what holds of the figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.gpt2.convert import import_gpt2
+from tests.gpt2.tiny_gpt2 import make_gpt2
+from tests.small_lm_experiment import ADAPTERS, DOMAINS, UNSEEN, write_lm_experiment
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fairseq_ext.run_lm_experiment", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = write_lm_experiment(tmp_path_factory.mktemp("lm"))
+    result = run(str(path))
+    assert result.returncode == 0, result.stderr[-2000:]
+    return path
+
+
+def record(experiment: Path, name: str) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads((experiment.parent / "work/perplexity" / name / "perplexity.json").read_text())
+    return result
+
+
+def test_everything_is_made_and_made_once(experiment: Path) -> None:
+    result = run(str(experiment), "--dry-run")
+    assert {line.split("/")[0].strip() for line in result.stdout.splitlines()} == {"up to date"}
+    report = experiment.parent / "work/report"
+    page = (report / "report.html").read_text(encoding="utf-8")
+    for number in (1, 2, 3, 4, 5, 6, 7, 9):
+        assert f"Table {number}." in page
+    assert "not measured" in page  # of what this experiment leaves out
+    assert (report / "tree-induced.svg").is_file()
+
+
+def test_every_system_is_measured_on_every_domain(experiment: Path) -> None:
+    routings = {name: record(experiment, name)["nats"] for name in ("base", "single", "multi", "manual", "induced")}
+    for nats in routings.values():
+        assert sorted(nats) == sorted([*DOMAINS, *UNSEEN])
+    unseen = {name: nats["garden_new"].keys() for name, nats in routings.items()}
+    assert unseen["base"] == {"none"}
+    assert unseen["multi"] == {"all"}
+    assert unseen["single"] == {"all", *(f"path:{name}" for name in DOMAINS)}
+    assert unseen["manual"] >= {"all", "chosen:1", "chosen:2", "below:bank", "below:garden", "path:bank_do"}
+    assert unseen["induced"] == {"all", "chosen:1", "chosen:2"} | {
+        f"sequence:{k}:{n}" for k in (1, 2) for n in (0, 4)
+    }  # fmt: skip
+
+
+def test_adapters_learn_their_domains(experiment: Path) -> None:
+    base = record(experiment, "base")["nats"]
+    for name in ("single", "multi", "manual", "induced"):
+        own = record(experiment, name)["nats"]
+        assert sum(own[d]["own"] for d in DOMAINS) < sum(base[d]["none"] for d in DOMAINS), name
+
+
+def test_unseen_text_chooses_what_is_like_it(experiment: Path) -> None:
+    """Of the leaves ordered by perplexity, the first shares its nouns."""
+    ranking = record(experiment, "manual")["choices"]["ranking"]["garden_new"]
+    assert ranking[0].startswith("garden")
+
+
+def test_an_imported_gpt2_is_the_base(tmp_path: Path) -> None:
+    """Adapters that have hardly learned leave it as it is, whatever its size."""
+    model = make_gpt2(tmp_path / "hf").config
+    (tmp_path / "gpt2").mkdir()
+    import_gpt2(tmp_path / "hf", tmp_path / "gpt2")
+    size = {"decoder-embed-dim": model.n_embd, "decoder-ffn-embed-dim": 4 * model.n_embd,
+            "decoder-layers": model.n_layer, "decoder-attention-heads": model.n_head,
+            "max-target-positions": model.n_positions}  # fmt: skip
+    adapters = {**ADAPTERS, **size, "from": "gpt2", "arch": "transformer_lm_hier_adapter_gpt2", "lr": 1e-9}
+    systems = {"gpt2": {"checkpoint": str(tmp_path / "gpt2/model.pt")}, "deep": {**adapters, "tree": "manual"}}
+    common = {"optimizer": "adam", "tokens-per-sample": 16, "batch-size": 8, "cpu": True, "max-update": 1}
+    path = write_lm_experiment(
+        tmp_path,
+        subwords={"gpt2": str(tmp_path / "gpt2")},
+        tree={"manual": str(tmp_path / "tree.json")},
+        train={"common": common, "systems": systems},
+        evaluate={"cpu": True},
+    )
+    result = run(str(path))
+    assert result.returncode == 0, result.stderr[-2000:]
+    base, adapted = record(path, "gpt2")["nats"], record(path, "deep")["nats"]
+    for name in DOMAINS:
+        assert adapted[name]["own"] == pytest.approx(base[name]["none"], rel=1e-5)
