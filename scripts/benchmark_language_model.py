@@ -32,7 +32,8 @@ from fairseq_ext.models.transformer_lm_hier_adapter import TransformerLMHierAdap
 
 def tree_with_paths(depth: int, nodes: int) -> DomainTree:
     """Two paths of ``depth`` nodes that part below the root, and leaves at the root to make up the number."""
-    names, parents = ["root"], [None]
+    names = ["root"]
+    parents: list[int | None] = [None]
     for branch in ("a", "b"):
         for level in range(1, depth):
             names.append(f"{branch}{level}")

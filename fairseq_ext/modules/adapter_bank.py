@@ -99,9 +99,8 @@ class AdapterBank(nn.Module):
             weight, bias = self._frozen_down
             return _rows(weight, chosen), _rows(bias, chosen)
         weight, bias = _rows(self.down_weight, chosen), _rows(self.down_bias, chosen)
-        gain, offset = self.norm_weight, self.norm_bias
-        if not self.shared_norm:
-            gain, offset = _rows(gain, chosen), _rows(offset, chosen)
+        norms = None if self.shared_norm else chosen
+        gain, offset = _rows(self.norm_weight, norms), _rows(self.norm_bias, norms)
         # down(x̂·γ + β) = (down·γ)·x̂ + down·β
         return weight * gain.unsqueeze(1), bias + torch.einsum("dbh,dh->db", weight, offset.expand(len(weight), -1))
 
