@@ -11,6 +11,8 @@ from fairseq_ext import run_lm_experiment
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.lm_config import load_lm_config
+from fairseq_ext.induction.choose_paths import PathChoice
+from fairseq_ext.induction.induce_tree import Induction
 from fairseq_ext.run_lm_experiment import lm_stages_of
 from tests.small_lm_experiment import ADAPTERS, DOMAINS, write_lm_experiment
 
@@ -43,6 +45,23 @@ def test_a_system_depends_on_its_base_and_its_tree(tmp_path: Path) -> None:
     # A tree drawn by hand says which domains there are.
     assert manual.options["system"]["train-domains"] == ",".join(sorted(DOMAINS))
     assert "train-domains" not in induced.options["system"]
+
+
+def test_given_domains_are_kept(tmp_path: Path) -> None:
+    """A grown tree is trained on what is new."""
+    systems = {"base": PLAIN, "manual": {**ADAPTERS, "tree": "manual", "train_domains": DOMAINS[0]}}
+    [step] = steps_of(tmp_path, train={"systems": systems}, evaluate={})["manual"]
+    assert step.options["system"]["train_domains"] == DOMAINS[0]
+    assert "train-domains" not in step.options["system"]
+
+
+def test_trees_and_paths_are_those_of_the_commands(tmp_path: Path) -> None:
+    """A new version of either makes them again."""
+    steps = steps_of(tmp_path)
+    [tree], [paths] = steps["tree"], steps["paths"]
+    assert tree.options == Induction(sequences=60, dimensions=5, seed=1).recorded()
+    assert paths.options == PathChoice(num_paths=2, sequences=20, seed=1).recorded()
+    assert "version" in tree.options.keys() & paths.options.keys()
 
 
 def test_what_is_measured_depends_on_paths_only_where_clusters_choose_them(tmp_path: Path) -> None:

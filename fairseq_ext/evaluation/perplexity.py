@@ -58,7 +58,7 @@ class LanguageModelScorer:
     Args:
         model: fairseq's, in evaluation mode, on its device.
         task: ``multi_domain_language_modeling`` over the data.
-        max_tokens: tokens in a batch.
+        max_tokens: tokens in a batch, which always takes one block.
     """
 
     model: Any
@@ -85,7 +85,7 @@ class LanguageModelScorer:
             # The batches' own weights are replaced; this way they can be made for domains outside the tree, too.
             task.cfg.paths = "none"
         device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
-        return cls(model.to(device).eval(), task, max_tokens)
+        return cls(model.to(device).eval(), task, max(max_tokens, tokens_per_sample))
 
     @property
     def tree(self) -> DomainTree | None:

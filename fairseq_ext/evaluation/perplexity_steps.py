@@ -160,7 +160,7 @@ def measure(folder: Path, places: Places, what: Measurement, *, max_tokens: int 
         "domains": own,
         "unseen": read_domain_names(places.unseen / DOMAINS_FILE) if places.unseen else [],
         "choices": {"ranking": {}, "losses": {}, "sequences": {}},
-        "cost": costs_of(scorer.model, places.checkpoint, places.data),
+        "cost": costs_of(scorer.model, places.checkpoint),
     }
     parts = {name: _domain_part(folder, name, scorer, places, what, is_unseen=False) for name in own}
     if places.unseen:

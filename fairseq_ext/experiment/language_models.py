@@ -22,6 +22,7 @@ from fairseq_ext.experiment.yaml_sections import as_mapping, check_numbers, read
 HIERARCHICAL = "transformer_lm_hier_adapter"
 TREE_FILE = "tree.json"
 _ADAPTERS = ("tree", "single", "multi")
+_STARTS = ("finetune-from-model", "restore-file")  # fairseq's own ways to start from a checkpoint
 _DEFAULT_BLOCK = 1024  # fairseq's
 
 
@@ -79,7 +80,7 @@ class Evaluation:
     """What is measured, and how.
 
     Attributes:
-        sequences: blocks of an unseen domain's validation set by which its paths are chosen; the test set has no part.
+        sequences: blocks of an unseen domain's training set by which its paths are chosen; the test set has no part.
         num_paths: how many paths an unseen domain is given, as the paper has 1 and 2; all are always measured too.
         choose_tokens: every sequence also chooses paths of its own, by its first so many tokens; 0 is all of them,
             and an empty list turns that off.
@@ -192,8 +193,8 @@ def evaluation_of(config: LanguageModelExperiment) -> Evaluation:
     """
     where = f"{config.path}: evaluate"
     # An empty list has no type to check, and says: none.
-    given: dict[str, Any] = {"choose_tokens": []} if config.evaluate.get("choose_tokens") == [] else {}
-    entries = {key: value for key, value in config.evaluate.items() if value not in (None, [])}
+    given: dict[str, Any] = {key: [] for key in ("choose_tokens", "every_path") if config.evaluate.get(key) == []}
+    entries = {key: value for key, value in config.evaluate.items() if value is not None and key not in given}
     evaluation: Evaluation = read_section(Evaluation, entries, where, given=given)
     check_numbers({"sequences": evaluation.sequences, "max_tokens": evaluation.max_tokens}, where)
     for key, least in (("num_paths", 1), ("choose_tokens", 0)):
@@ -207,7 +208,37 @@ def evaluation_of(config: LanguageModelExperiment) -> Evaluation:
             raise InputError(
                 f"{where}: every_path: {name!r} is no system with a tree; there are {', '.join(with_tree) or 'none'}"
             )
+    _check_blocks(models, f"{config.path}: train: systems")
+    if evaluation.choose_tokens:
+        _check_clusters(models, trees_of(config), where)
     return evaluation
+
+
+def _check_blocks(models: Mapping[str, LanguageModel], where: str) -> None:
+    """Check that adapters and what they are on, which are compared, read blocks of one length."""
+    for name, model in models.items():
+        start = models.get(model.system.start or "")
+        if model.adapters is not None and start is not None and start.tokens_per_sample != model.tokens_per_sample:
+            raise InputError(
+                f"{where}: {name}: tokens-per-sample: is {model.tokens_per_sample}, that of {start.system.name!r} "
+                f"{start.tokens_per_sample}; give both the same, or their perplexities cannot be compared"
+            )
+
+
+def _check_clusters(models: Mapping[str, LanguageModel], trees: Mapping[str, Tree], where: str) -> None:
+    """Check that clusters are only asked about states of the model whose states they are of."""
+    for name, model in models.items():
+        tree = trees.get(model.tree or "")
+        if model.adapters != "tree" or tree is None or not tree.is_induced:
+            continue
+        base = model
+        while base.adapters is not None and base.system.start is not None:
+            base = models[base.system.start]
+        if base.adapters is None and base.system.name != tree.system:
+            raise InputError(
+                f"{where}: choose_tokens: the adapters of {name!r} are on {base.system.name!r}, whose states the "
+                f"clusters of {tree.name!r} (of {tree.system!r}) do not know; write choose_tokens: []"
+            )
 
 
 def _read_tree(config: LanguageModelExperiment, name: str, entry: Any, where: str) -> Tree:
@@ -244,6 +275,8 @@ def _read_model(system: System, trees: Mapping[str, Tree], where: str) -> Langua
         raise InputError(f"{where}: tree: no {tree!r} under tree; there are {', '.join(trees) or 'none'}")
     if (tree is None) != (model.adapters is None):
         raise InputError(f"{where}: tree: goes with an arch {HIERARCHICAL}*, and that with a tree")
+    if model.adapters is not None and system.start is None and not any(option_of(options, key) for key in _STARTS):
+        raise InputError(f"{where}: from: is missing; adapters go on a trained language model, which stays as it is")
     if model.adapters is not None and model.adapters not in _ADAPTERS:
         raise InputError(f"{where}: adapters: {model.adapters!r} is unknown; choose one of {', '.join(_ADAPTERS)}")
     return model

@@ -49,6 +49,10 @@ class PathChoice:
             if getattr(self, name) < least:
                 raise InputError(f"--{name.replace('_', '-')} {getattr(self, name)}: must be {least} at least")
 
+    def recorded(self) -> dict[str, Any]:
+        """The options of a step that chooses paths."""
+        return {"version": _VERSION, **dataclasses.asdict(self)}
+
 
 def paths_step(
     output: Path,
@@ -80,7 +84,7 @@ def paths_step(
     return Step(
         output,
         inputs=[checkpoint, clusters / CLUSTERS_FILE, clusters / RECORD_FILE, *texts],
-        options={"version": _VERSION, **dataclasses.asdict(chosen)},
+        options=chosen.recorded(),
         build=lambda folder: write_paths(folder, checkpoint, clusters, data, chosen, cpu=cpu),
     )
 

@@ -70,6 +70,10 @@ class Induction:
         if not 0 <= self.covariance_floor < np.inf:
             raise InputError(f"--covariance-floor {self.covariance_floor}: must be 0 at least, say 0.001")
 
+    def recorded(self) -> dict[str, Any]:
+        """The options of a step that induces a tree."""
+        return {"version": _VERSION, **dataclasses.asdict(self)}
+
 
 @dataclass(frozen=True)
 class InducedTree:
@@ -108,7 +112,7 @@ def induction_step(
     return Step(
         output,
         inputs=[checkpoint, *text_files(data, domains, chosen.split)],
-        options={"version": _VERSION, **dataclasses.asdict(chosen)},
+        options=chosen.recorded(),
         build=lambda folder: write_tree(folder, checkpoint, data, chosen, cpu=cpu),
         resumable=True,
     )

@@ -8,6 +8,7 @@ work.
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,7 @@ class PathChooser:
                 arrays = {name: file[name] for name in [*_ARRAYS, "names"]}
         except FileNotFoundError:
             raise InputError(f"{path}: not found; give a directory that scripts/induce_tree.py made") from None
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise InputError(f"{path}: no clusters can be read ({error}); induce the tree again") from None
         names = tuple(str(name) for name in arrays.pop("names").ravel())
         _check_arrays(arrays, len(names), path)
@@ -126,3 +127,6 @@ def _check_arrays(arrays: dict[str, np.ndarray], num_leaves: int, path: Path) ->
     for name, array in arrays.items():
         if array.shape != shapes[name] or array.dtype != np.float64 or not np.isfinite(array).all():
             raise InputError(f"{path}: its array {name!r} is damaged; induce the tree again")
+    for name, values in (("weights", arrays["weights"]), ("covariances", np.linalg.eigvalsh(arrays["covariances"]))):
+        if not (values > 0).all():
+            raise InputError(f"{path}: its array {name!r} is of no Gaussian mixture; induce the tree again")

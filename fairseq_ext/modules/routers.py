@@ -79,10 +79,12 @@ class GivenRouter(nn.Module):
             x: T×B×H; result: T×B×H
 
         Raises:
-            ValueError: if the batch brings no weights.
+            ValueError: if the batch brings no weights, or those of another number of rows.
         """
         if batch.given_weights is None:
             raise ValueError("these adapters need to be told the domain or path of every sentence")
+        if len(batch.given_weights) not in (1, x.size(1)):
+            raise ValueError(f"there are routing weights for {len(batch.given_weights)} rows, but {x.size(1)} rows")
         groups = batch.groups
         if groups[0].rows is None:
             return _through(bank, x, groups[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from fairseq_ext.experiment.language_models import (
     trees_of,
 )
 from fairseq_ext.experiment.lm_config import LanguageModelExperiment
-from fairseq_ext.experiment.runs import Run
+from fairseq_ext.experiment.runs import Run, option_of
 from fairseq_ext.experiment.yaml_sections import read_section
 from fairseq_ext.induction.choose_paths import PathChoice
 from fairseq_ext.induction.induce_tree import Induction
@@ -58,7 +57,7 @@ def lm_training_step(config: LanguageModelExperiment, run: Run) -> Step | None:
         tree = trees_of(config)[model.tree]
         inputs.append(tree.path)
         arguments += ["--tree", str(tree.path)]
-        if domains := domains_of_tree(tree):
+        if (domains := domains_of_tree(tree)) and option_of(options, "train-domains") is None:
             options["train-domains"] = ",".join(domains)
     arguments += as_arguments(options)
     return train_step(
@@ -87,7 +86,7 @@ def tree_step(config: LanguageModelExperiment, tree: Tree) -> Step:
 
         write_tree(folder, checkpoint, data, options, cpu=cpu)
 
-    return Step(tree.path.parent, [checkpoint, data], dataclasses.asdict(options), build, resumable=True)
+    return Step(tree.path.parent, [checkpoint, data], options.recorded(), build, resumable=True)
 
 
 def paths_step(config: LanguageModelExperiment, tree: Tree) -> Step:
@@ -104,7 +103,7 @@ def paths_step(config: LanguageModelExperiment, tree: Tree) -> Step:
         write_paths(folder, checkpoint, tree.path.parent, data, options, cpu=evaluation.cpu)
 
     inputs = [checkpoint, tree.path.parent, data]
-    return Step(config.work_dir / "paths" / tree.name, inputs, dataclasses.asdict(options), build)
+    return Step(config.work_dir / "paths" / tree.name, inputs, options.recorded(), build)
 
 
 def _induction_of(config: LanguageModelExperiment, tree: Tree) -> Induction:

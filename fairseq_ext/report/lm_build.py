@@ -6,7 +6,6 @@ All figures come from the records that other steps left; what was not measured i
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection
 from pathlib import Path
 
 from fairseq_ext.engine.steps import Step
@@ -22,19 +21,18 @@ from fairseq_ext.report.writing import find_reading, reading_sections, write_rep
 _VERSION = 1
 
 
-def lm_report_step(config: LanguageModelExperiment, planned: Collection[Path] = ()) -> Step:
+def lm_report_step(config: LanguageModelExperiment) -> Step:
     """The step that writes ``report/`` of what there is, so make it when the other steps have run.
 
     Args:
         config: the experiment.
-        planned: directories that other steps will have made by the time this one runs; for a plan.
 
     Raises:
         InputError: naming a key of the file, or a reading that is not there.
     """
     design = LmDesign.of(config)
     reading = find_reading(config.path, "evaluate: reading", evaluation_of(config).reading)
-    files = [path for path in result_files(config) if path.is_file() or path.parent in planned]
+    files = [path for path in result_files(config) if path.is_file()]
     options = {
         "version": _VERSION,
         "design": repr(design),

@@ -165,7 +165,7 @@ def result_files(config: LanguageModelExperiment) -> list[Path]:
 
 
 def geometric_mean(losses: Iterable[float]) -> float:
-    """The perplexity of a mean loss: what the paper's averages are, too."""
+    """The perplexity of a mean loss, which no single domain of a high perplexity decides."""
     return math.exp(statistics.fmean(losses))
 
 

@@ -1,6 +1,6 @@
 """The tables of a language model report, numbered as in the paper on hierarchical adapters (docs/language-models.md).
 
-Averages over domains are perplexities of mean losses, as the paper's are.
+Averages over domains are perplexities of mean losses, as in the paper's Table 2; its others average perplexities.
 """
 
 from __future__ import annotations

@@ -234,8 +234,14 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         """fairseq-eval-lm's batches.
 
         Raises:
-            InputError: if a context window would reach into another domain, or be scored by halves.
+            InputError: if a context window would reach into another domain, or be scored by halves; or if the set is
+                the one of training, in which domains are repeated and keep to their own paths.
         """
+        if dataset.repetitions is not None:
+            raise InputError(
+                f"--gen-subset {self.cfg.train_subset}: is up-sampled and routed as in training; score a domain of it: "
+                f"--gen-subset {self.cfg.train_subset}:NAME"
+            )
         if kwargs.get("context_window", 0) > 0:
             if len(dataset.corpora) > 1:
                 raise InputError(

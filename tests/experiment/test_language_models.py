@@ -71,6 +71,7 @@ def test_runs_start_from_the_run_of_their_seed(tmp_path: Path) -> None:
         ({"arch": "transformer_lm_tiny", "per_domain": True}, "x: per_domain: is for translation"),
         ({"arch": "transformer_lm_tiny", "tree": "manual"}, "x: tree: goes with an arch transformer_lm_hier_adapter"),
         ({**ADAPTERS}, "x: tree: goes with an arch"),
+        ({**ADAPTERS, "tree": "manual", "from": None}, "x: from: is missing; adapters go on a trained language model"),
         ({**ADAPTERS, "tree": "oak"}, "x: tree: no 'oak' under tree; there are manual, induced"),
         ({**ADAPTERS, "tree": "manual", "adapters": "double"}, "adapters: 'double' is unknown; choose one of tree, "),
         ({"checkpoint": "gpt2.pt", "from": "base"}, "x: checkpoint: is not trained, so it has no from"),
@@ -101,13 +102,38 @@ def test_mistakes_in_trees_are_named(tmp_path: Path, tree: dict[str, Any], messa
 def test_what_is_measured_has_defaults_and_may_be_nothing(tmp_path: Path) -> None:
     evaluation = evaluation_of(config_of(tmp_path, evaluate={}))
     assert (evaluation.num_paths, evaluation.choose_tokens, evaluation.sequences) == ([1, 2], [0, 32], 1000)
-    assert evaluation_of(config_of(tmp_path, evaluate={"choose_tokens": []})).choose_tokens == []
+    evaluation = evaluation_of(config_of(tmp_path, evaluate={"choose_tokens": [], "every_path": []}))
+    assert (evaluation.choose_tokens, evaluation.every_path) == ([], [])
+
+
+def test_perplexities_that_are_compared_are_over_blocks_of_one_length(tmp_path: Path) -> None:
+    short = {**ADAPTERS, "tree": "manual", "tokens-per-sample": 64}
+    config = config_of(tmp_path, {"base": {"arch": "transformer_lm_tiny"}, "x": short}, evaluate={})
+    with pytest.raises(
+        InputError, match="systems: x: tokens-per-sample: is 64, that of 'base' 1024; give both the same"
+    ):
+        evaluation_of(config)
+
+
+def test_clusters_of_other_states_choose_nothing(tmp_path: Path) -> None:
+    """Sequences are told apart by the states of the model that the tree was induced from."""
+    plain = {"arch": "transformer_lm_tiny"}
+    systems = {"base": plain, "tuned": {**plain, "from": "base"}, "x": {**ADAPTERS, "tree": "induced"}}
+    asked: dict[str, Any] = {"evaluate": {"choose_tokens": [4]}}
+    assert evaluation_of(config_of(tmp_path, systems, **asked)).choose_tokens == [4]
+    more = {**ADAPTERS, "tree": "induced", "from": "x"}  # the same base, one step further
+    assert evaluation_of(config_of(tmp_path, {**systems, "more": more}, **asked)).choose_tokens == [4]
+    systems["x"]["from"] = "tuned"
+    with pytest.raises(InputError, match="choose_tokens: the adapters of 'x' are on 'tuned', whose states the"):
+        evaluation_of(config_of(tmp_path, systems, **asked))
+    assert evaluation_of(config_of(tmp_path, systems, evaluate={"choose_tokens": []})).choose_tokens == []
 
 
 @pytest.mark.parametrize(
     ("evaluate", "message"),
     [
         ({"num_paths": [0]}, "evaluate: num_paths: 0 is too small; give 1 or more"),
+        ({"num_paths": []}, r"evaluate: num_paths: expected a list, got \[\]"),
         ({"choose_tokens": [-1]}, "choose_tokens: -1 is too small; give 0 or more"),
         ({"sequences": 0}, "sequences: 0 is too small"),
         ({"every_path": ["multi"]}, "every_path: 'multi' is no system with a tree; there are manual, induced"),

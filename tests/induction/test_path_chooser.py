@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -68,13 +69,23 @@ def test_a_file_gives_the_same_choices_and_equal_bytes(chooser: PathChooser, tmp
     assert (tmp_path / "again" / "clusters.npz").read_bytes() == (tmp_path / "clusters.npz").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("name", "values"), [("weights", np.array([0.5, 0.5, 0.0])), ("covariances", -np.stack([np.eye(2)] * 3))]
+)
+def test_impossible_clusters_are_refused(chooser: PathChooser, tmp_path: Path, name: str, values: np.ndarray) -> None:
+    PathChooser(dataclasses.replace(chooser.clusters, **{name: values}), chooser.names).save(tmp_path)
+    with pytest.raises(InputError, match=f"{name}' is of no Gaussian mixture"):
+        PathChooser.load(tmp_path)
+
+
 def test_damaged_files_are_named(chooser: PathChooser, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"clusters\.npz: not found; give a directory that scripts/induce_tree\.py"):
         PathChooser.load(tmp_path)
     chooser.save(tmp_path)
     path = tmp_path / "clusters.npz"
     whole = path.read_bytes()
-    for damaged in (b"", whole[:200], whole[: len(whole) // 2]):
+    np.save(tmp_path / "one.npy", np.zeros(3))  # an array alone, which numpy reads too
+    for damaged in (b"", whole[:200], whole[: len(whole) // 2], (tmp_path / "one.npy").read_bytes()):
         path.write_bytes(damaged)
         with pytest.raises(InputError, match=r"clusters\.npz: no clusters can be read"):
             PathChooser.load(tmp_path)

@@ -49,6 +49,11 @@ def test_given_routing_needs_weights(bank: AdapterBank) -> None:
         GivenRouter()(torch.randn(5, 4, H), bank, RoutingBatch())
 
 
+def test_every_row_needs_weights(bank: AdapterBank) -> None:
+    with pytest.raises(ValueError, match="weights for 2 rows, but 3 rows"):
+        GivenRouter()(torch.randn(5, 3, H), bank, RoutingBatch(given_weights=torch.eye(D)[:2]))
+
+
 def test_gate_is_softmax_of_projected_mean(bank: AdapterBank) -> None:
     gate = GateRouter(H, D, temperature=0.5, causal=False)
     nn.init.normal_(gate.weight)

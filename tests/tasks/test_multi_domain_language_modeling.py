@@ -392,6 +392,18 @@ def test_scoring_that_would_not_be_what_it_seems(text: Path, tree: Path) -> None
     assert list(task.eval_lm_dataloader(task.datasets["test:law"], max_positions=8, context_window=2, num_workers=0))
 
 
+def test_the_training_set_is_scored_by_domain(text: Path, tree: Path) -> None:
+    """As a whole it is repeated, and heeds none of the options on paths."""
+    task, _ = loaded(text, tree, "--paths", "sub")
+    task.load_dataset("train")
+    with pytest.raises(InputError, match="--gen-subset train: is up-sampled .* score a domain of it: .* train:NAME"):
+        task.eval_lm_dataloader(task.dataset("train"), max_tokens=32)
+    task.load_dataset("train:law")
+    batches = list(task.eval_lm_dataloader(task.dataset("train:law"), max_tokens=32, num_workers=0))
+    expected = torch.from_numpy(task.tree.path_weights(["sub"]))
+    assert all(torch.equal(row, expected) for batch in batches for row in batch["net_input"]["node_weights"])
+
+
 def test_models_with_different_trees(text: Path, tree: Path, tmp_path: Path) -> None:
     task, cfg = toy_text.make_task(text, "--tree", str(tree))
     task.build_model(cfg)
