@@ -7,7 +7,6 @@ from typing import Any
 
 import fairseq  # noqa: F401  before the package's registrations
 from fairseq import checkpoint_utils
-from torch import nn
 
 from fairseq_ext import registration  # noqa: F401  the checkpoints' models
 from fairseq_ext.modules.adapter_bank import AdapterBank
@@ -29,7 +28,7 @@ def costs_of(model: Any, checkpoint: Path) -> dict[str, Any]:
         ``updates``, and ``leaf_updates``: updates times the share of the text that the mean leaf sees, which is one by
         the number of leaves however large their domains are.
     """
-    sizes = {name: parameter.numel() for name, parameter in _parameters(model)}
+    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     base = {name: size for name, size in sizes.items() if not is_adapter_key(name)}
     dense = sum(size for name, size in base.items() if not any(part in name for part in _EMBEDDINGS))
     record: dict[str, Any] = {"base": sum(base.values()), "base_flops": 2 * dense}
@@ -56,8 +55,3 @@ def _updates_of(checkpoint: Path) -> int:
     """How often a model was updated until this checkpoint of it."""
     history = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint)).get("optimizer_history") or [{}]
     return int(history[-1].get("num_updates", 0))
-
-
-def _parameters(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    """Each once, however often it is used."""
-    return list(model.named_parameters(remove_duplicate=True))

@@ -13,6 +13,7 @@ from typing import Any
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.errors import InputError
+from fairseq_ext.induction.command_line import add_fields, read_fields
 from fairseq_ext.induction.encoding import LanguageModel, check_length, draw_blocks, log, quieten_fairseq
 from fairseq_ext.induction.induce_tree import RECORD_FILE, text_files
 from fairseq_ext.induction.path_chooser import CLUSTERS_FILE, PathChooser
@@ -159,7 +160,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("tree", type=Path, help="directory that induce_tree.py made")
     parser.add_argument("data", type=Path, help="data directory: domains.txt, dict.txt, DOMAIN/SPLIT.{bin,idx}")
     parser.add_argument("output", type=Path, help="directory to write; one that is up to date is not made again")
-    default = PathChoice()
     help_texts = {
         "num_paths": "leaves a domain",
         "sequences": "that vote, at most, a domain",
@@ -167,14 +167,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "split": "set to draw them from; evaluate on another",
         "seed": "draws them",
     }
-    for field in dataclasses.fields(PathChoice):
-        value = getattr(default, field.name)
-        option = f"--{field.name.replace('_', '-')}"
-        parser.add_argument(option, type=type(value), default=value, help=help_texts[field.name])
+    add_fields(parser, PathChoice, help_texts)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     given = parser.parse_args(arguments)
     quieten_fairseq()
-    options = PathChoice(**{field.name: getattr(given, field.name) for field in dataclasses.fields(PathChoice)})
+    options = read_fields(given, PathChoice)
     run_steps([paths_step(given.output, given.checkpoint, given.tree, given.data, options, cpu=given.cpu)])
     print((given.output / TABLE_FILE).read_text(encoding="utf-8"), end="")
 

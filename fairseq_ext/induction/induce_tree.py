@@ -23,6 +23,7 @@ from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.steps import Step, atomic_write, run_steps
 from fairseq_ext.errors import InputError
 from fairseq_ext.induction.agglomeration import count_choices, link, name_leaves, settle_domains, tree_from_linkage
+from fairseq_ext.induction.command_line import add_fields, read_fields
 from fairseq_ext.induction.divergence import symmetrised_divergences
 from fairseq_ext.induction.encoding import LanguageModel, check_length, draw_blocks, log, quieten_fairseq
 from fairseq_ext.induction.gaussian_clusters import Fit, fit_clusters
@@ -235,7 +236,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("checkpoint", type=Path, help="language model, a fairseq checkpoint (transformer_lm)")
     parser.add_argument("data", type=Path, help="data directory: domains.txt, dict.txt, DOMAIN/train.{bin,idx}")
     parser.add_argument("output", type=Path, help="directory to write; one that is up to date is not made again")
-    default = Induction()
     help_texts = {
         "sequences": "blocks of text a domain",
         "tokens": "length of a block; 0: as in the language model's training",
@@ -245,14 +245,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "covariance_floor": "least variance of a Gaussian in any direction, as a share of the mean variance",
         "seed": "draws the blocks, and where the mixture starts",
     }
-    for field in dataclasses.fields(Induction):
-        value = getattr(default, field.name)
-        option = f"--{field.name.replace('_', '-')}"
-        parser.add_argument(option, type=type(value), default=value, help=help_texts[field.name])
+    add_fields(parser, Induction, help_texts)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     given = parser.parse_args(arguments)
     quieten_fairseq()
-    options = Induction(**{field.name: getattr(given, field.name) for field in dataclasses.fields(Induction)})
+    options = read_fields(given, Induction)
     run_steps([induction_step(given.output, given.checkpoint, given.data, options, cpu=given.cpu)])
     print(describe_tree(given.output))
 

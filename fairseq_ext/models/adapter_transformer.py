@@ -18,7 +18,7 @@ from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
 from fairseq_ext.modules.routers import RoutingBatch
 from fairseq_ext.training.checkpoints import add_fresh_adapters
-from fairseq_ext.training.freezing import freeze_base, train_adapters_only
+from fairseq_ext.training.freezing import FrozenBase, freeze_base
 
 
 @dataclass
@@ -127,7 +127,7 @@ def domain_weights(layers: nn.ModuleList, domain_ids: Tensor | None) -> Tensor |
     return F.one_hot(domain_ids, num_adapters)
 
 
-class AdapterTransformerModel(TransformerModel):
+class AdapterTransformerModel(FrozenBase, TransformerModel):
     """A frozen Transformer with a bank of domain adapters behind every layer.
 
     Sub-classes choose the router. State-dict keys of the base stay as they are, so that any plain
@@ -194,13 +194,6 @@ class AdapterTransformerModel(TransformerModel):
         """
         encoder_out = self.encoder(src_tokens, src_lengths, domain_ids=domain_ids)
         return self.decoder(prev_output_tokens, encoder_out=encoder_out, **kwargs)
-
-    def train(self, mode: bool = True) -> "AdapterTransformerModel":
-        super().train(mode)
-        if mode and getattr(self, "frozen_mode", "train") == "eval":
-            train_adapters_only(self)
-            self.training = True
-        return self
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         super().upgrade_state_dict_named(state_dict, name)

@@ -24,7 +24,7 @@ from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
 from fairseq_ext.modules.routers import GivenRouter, RoutingBatch
 from fairseq_ext.training.checkpoints import add_fresh_adapters
-from fairseq_ext.training.freezing import freeze_base, train_adapters_only
+from fairseq_ext.training.freezing import FrozenBase, freeze_base
 from fairseq_ext.training.tree_nodes import keep_order_of_nodes, node_names_entry
 
 NodeWeights = Tensor | Callable[[Tensor], Tensor]
@@ -127,7 +127,7 @@ class PathDecoder(TransformerDecoder):
 
 
 @register_model("transformer_lm_hier_adapter", dataclass=HierAdapterConfig)
-class TransformerLMHierAdapterModel(TransformerLanguageModel):
+class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
     """A frozen language model with a bank behind every layer, one adapter a node of a domain tree (§2.3).
 
     The weights of a row are those of the path of its domain, or of several (:meth:`DomainTree.path_weights`). One
@@ -185,13 +185,6 @@ class TransformerLMHierAdapterModel(TransformerLanguageModel):
         """
         out: tuple[Tensor, dict[str, Any]] = self.decoder(src_tokens, node_weights=node_weights, **kwargs)
         return out
-
-    def train(self, mode: bool = True) -> "TransformerLMHierAdapterModel":
-        super().train(mode)
-        if mode and getattr(self, "frozen_mode", "train") == "eval":
-            train_adapters_only(self)
-            self.training = True
-        return self
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         super().upgrade_state_dict_named(state_dict, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from torch import nn
 
 # Everything an adapted layer adds lives below its attribute of this name.
@@ -23,3 +25,20 @@ def train_adapters_only(model: nn.Module) -> None:
     """Put the base in evaluation mode (no dropout) and the adapters and routers in training mode."""
     for name, module in model.named_modules():
         module.training = is_adapter_key(name)
+
+
+class FrozenBase(nn.Module):
+    """A model whose base is frozen, to be named before fairseq's class.
+
+    Attributes:
+        frozen_mode: ``eval`` or ``train``, the mode of the base while the adapters train.
+    """
+
+    frozen_mode: str = "train"
+
+    def train(self, mode: bool = True) -> Self:
+        super().train(mode)
+        if mode and self.frozen_mode == "eval":
+            train_adapters_only(self)
+            self.training = True
+        return self
