@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from fairseq_ext.engine.stages import Stage, run_chosen, stage_parser
+from fairseq_ext.engine.stages import Stage, check_stage_names, run_chosen, stage_parser
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig, load_config
 from fairseq_ext.experiment.runs import baseline_of, outputs_of, runs_of, systems_of
 from fairseq_ext.pipeline.training import training_step
@@ -21,16 +20,13 @@ def stages_of(config: ExperimentConfig) -> list[Stage]:
     """
     before = {"prepare": _preparation, "teacher": _teacher}
     after = {"translate": _translation, "score": _scores, "analyse": _analyses, "report": _report}
-    systems = systems_of(config)
-    for name in systems:
-        if name in before or name in after:
-            raise InputError(f"{config.path}: train: systems: {name!r} is the name of a stage; choose another one")
-    baseline_of(config)
-    return [
+    stages = [
         *(Stage(name, partial(make, config)) for name, make in before.items()),
-        *(Stage(name, partial(_training, config, name)) for name in systems),
+        *(Stage(name, partial(_training, config, name)) for name in systems_of(config)),
         *(Stage(name, partial(make, config)) for name, make in after.items()),
     ]
+    baseline_of(config)
+    return check_stage_names(stages, f"{config.path}: train: systems")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

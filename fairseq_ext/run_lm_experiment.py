@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from fairseq_ext.engine.stages import Stage, run_chosen, stage_parser
+from fairseq_ext.engine.stages import Stage, check_stage_names, run_chosen, stage_parser
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.language_models import (
@@ -42,9 +42,7 @@ def lm_stages_of(config: LanguageModelExperiment) -> list[Stage]:
         *(Stage(name, partial(_training, config, name)) for name in late),
         *(Stage(name, partial(make, config)) for name, make in after.items()),
     ]
-    for name in models.keys() & {"prepare", "tree", *after}:
-        raise InputError(f"{config.path}: train: systems: {name!r} is the name of a stage; choose another one")
-    return stages
+    return check_stage_names(stages, f"{config.path}: train: systems")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

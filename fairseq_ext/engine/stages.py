@@ -25,6 +25,23 @@ class Stage:
     steps: Callable[[], list[Step]]
 
 
+def check_stage_names(stages: Sequence[Stage], where: str) -> list[Stage]:
+    """The stages, after a check that each has a name of its own.
+
+    Args:
+        stages: all of the experiment; those of its systems have their names.
+        where: the file and the key of the systems, for messages.
+
+    Raises:
+        InputError: naming a system that is named like another stage.
+    """
+    names = [stage.name for stage in stages]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{where}: {name!r} is the name of a stage; choose another one")
+    return list(stages)
+
+
 def choose_stages(
     stages: Sequence[Stage], first: str | None = None, last: str | None = None, only: Sequence[str] = ()
 ) -> list[Stage]:

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import shutil
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any
 
 from fairseq_ext.domains.domain_tree import DomainTree
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.steps import Step, atomic_write
 from fairseq_ext.evaluation.routings import (
     ALL,
@@ -140,9 +139,7 @@ def measure(folder: Path, places: Places, what: Measurement, *, max_tokens: int 
     from fairseq_ext.analysis.adapter_costs import costs_of
     from fairseq_ext.evaluation.perplexity import LanguageModelScorer
 
-    # What fairseq's own dependencies say of each other tells a user nothing.
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", module="torch")
+    quieten_fairseq()
 
     def load(data: Path) -> LanguageModelScorer:
         return LanguageModelScorer.load(

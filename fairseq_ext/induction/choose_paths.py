@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.errors import InputError
 from fairseq_ext.induction.command_line import add_fields, read_fields
-from fairseq_ext.induction.encoding import LanguageModel, check_length, draw_blocks, log, quieten_fairseq
+from fairseq_ext.induction.encoding import LanguageModel, check_length, draw_blocks, log
 from fairseq_ext.induction.induce_tree import RECORD_FILE, text_files
 from fairseq_ext.induction.path_chooser import CLUSTERS_FILE, PathChooser
 
@@ -94,6 +95,7 @@ def write_paths(
     folder: Path, checkpoint: Path, clusters: Path, data: Path, options: PathChoice, *, cpu: bool = False
 ) -> None:
     """Write ``paths.json``, ``votes.json`` and the table of both."""
+    quieten_fairseq()
     record = _read_record(clusters)
     chooser = PathChooser.load(clusters)
     model = LanguageModel.load(checkpoint, data, cpu=cpu)
@@ -170,7 +172,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_fields(parser, PathChoice, help_texts)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     given = parser.parse_args(arguments)
-    quieten_fairseq()
     options = read_fields(given, PathChoice)
     run_steps([paths_step(given.output, given.checkpoint, given.tree, given.data, options, cpu=given.cpu)])
     print((given.output / TABLE_FILE).read_text(encoding="utf-8"), end="")

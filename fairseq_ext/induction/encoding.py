@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,11 +133,6 @@ def check_length(tokens: int, model: LanguageModel) -> int:
     if not 0 <= tokens <= longest:
         raise InputError(f"--tokens {tokens}: the language model reads from 1 to {longest} tokens; 0 is its own choice")
     return tokens or model.tokens_per_sample
-
-
-def quieten_fairseq() -> None:
-    """Let nothing through but warnings: with fairseq loaded, every library is asked for all that it could say."""
-    logging.getLogger().setLevel(logging.WARNING)
 
 
 def log(message: str) -> None:

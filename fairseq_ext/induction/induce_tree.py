@@ -20,12 +20,13 @@ import numpy as np
 
 from fairseq_ext.domains.domain_tree import DomainTree, read_tree
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.steps import Step, atomic_write, run_steps
 from fairseq_ext.errors import InputError
 from fairseq_ext.induction.agglomeration import count_choices, link, name_leaves, settle_domains, tree_from_linkage
 from fairseq_ext.induction.command_line import add_fields, read_fields
 from fairseq_ext.induction.divergence import symmetrised_divergences
-from fairseq_ext.induction.encoding import LanguageModel, check_length, draw_blocks, log, quieten_fairseq
+from fairseq_ext.induction.encoding import LanguageModel, check_length, draw_blocks, log
 from fairseq_ext.induction.gaussian_clusters import Fit, fit_clusters
 from fairseq_ext.induction.path_chooser import PathChooser
 from fairseq_ext.induction.pictures import draw_dendrogram, draw_domains_by_cluster, draw_scatter
@@ -136,6 +137,7 @@ def text_files(data: Path, domains: Sequence[str], split: str) -> list[Path]:
 
 def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *, cpu: bool = False) -> None:
     """Encode, induce, and write tree, clusters, record and pictures; encoded domains survive an interruption."""
+    quieten_fairseq()
     domains = read_domain_names(data / DOMAINS_FILE)
     states, length = encode_domains(folder / _STATES_FOLDER, checkpoint, data, domains, options, cpu=cpu)
     induced = induce(states, domains, options)
@@ -248,7 +250,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_fields(parser, Induction, help_texts)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     given = parser.parse_args(arguments)
-    quieten_fairseq()
     options = read_fields(given, Induction)
     run_steps([induction_step(given.output, given.checkpoint, given.data, options, cpu=given.cpu)])
     print(describe_tree(given.output))

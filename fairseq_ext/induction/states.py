@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 
 
-def base_states(model: Any, tokens: Tensor, pad: int, first: int = 0) -> Tensor:
+def base_states(model: Any, tokens: Tensor, pad: int) -> Tensor:
     """The base model's last hidden states, averaged over each row's tokens.
 
     Args:
         model: a fairseq language model, with or without hierarchical adapters.
         tokens: as the decoder takes them.
         pad: number of the padding symbol.
-        first: average over so many tokens only; 0 for all.
 
     Shape:
         tokens: B×T; result: B×H
@@ -27,17 +26,15 @@ def base_states(model: Any, tokens: Tensor, pad: int, first: int = 0) -> Tensor:
     if hasattr(model, "tree"):
         adapters["node_weights"] = torch.zeros(1, len(model.tree.names), device=tokens.device)
     features, _ = model.decoder.extract_features(tokens, encoder_out=None, **adapters)  # B×T×H
-    return average_states(features, tokens, pad, first)
+    return average_states(features, tokens, pad)
 
 
-def average_states(features: Tensor, tokens: Tensor, pad: int, first: int = 0) -> Tensor:
+def average_states(features: Tensor, tokens: Tensor, pad: int) -> Tensor:
     """Average over the tokens that are no padding; a row of nothing else gives zeros.
 
     Shape:
         features: B×T×H; tokens: B×T; result: B×H, float32
     """
     mask = tokens.ne(pad)
-    if first:
-        mask &= mask.cumsum(1) <= first
     weights = mask.float() / mask.sum(1, keepdim=True).clamp(min=1)  # B×T
     return torch.einsum("bth,bt->bh", features.float(), weights)

@@ -7,7 +7,7 @@ steps left (:data:`fairseq_ext.report.results.FILES`); what was not measured is 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_ext.engine.steps import Step, run_steps
@@ -22,20 +22,19 @@ from fairseq_ext.report.writing import PAGE_FILE, find_reading, reading_sections
 _VERSION = 1
 
 
-def report_step(config: ExperimentConfig, planned: Collection[Path] = ()) -> Step:
+def report_step(config: ExperimentConfig) -> Step:
     """The step that writes ``report/``: ``report.md``, ``report.html`` and pictures.
 
     It reports on what there is, so make it when the other steps have run.
 
     Args:
         config: the experiment.
-        planned: directories that other steps will have made by the time this one runs; for a plan.
 
     Raises:
         InputError: if ``evaluate: report`` names an output or a file that is not there.
     """
     design, reading = Design.of(config), reading_path(config)
-    files = [path for name in [*FILES.values(), DISAGREEMENTS] if _is_there(path := config.work_dir / name, planned)]
+    files = [path for name in [*FILES.values(), DISAGREEMENTS] if (path := config.work_dir / name).is_file()]
     if config.evaluate.report.examples and config.work_dir / DISAGREEMENTS in files:
         files += example_files(config, design.main, read_results(config.work_dir).domains)
     options = {
@@ -114,10 +113,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run_steps([step], dry_run=options.dry_run)
     if not options.dry_run:
         print(step.output / PAGE_FILE)
-
-
-def _is_there(path: Path, planned: Collection[Path]) -> bool:
-    return path.is_file() or path.parent in planned
 
 
 def _quality(results: Results, design: Design) -> list[Block]:

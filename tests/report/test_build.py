@@ -205,14 +205,6 @@ def test_the_step_runs_again_only_for_a_change(tmp_path: Path) -> None:
     assert not is_up_to_date()
 
 
-def test_a_plan_counts_on_what_other_steps_will_make(tmp_path: Path) -> None:
-    config = made_up.make_experiment(tmp_path)
-    shutil.rmtree(config.work_dir / "scores")
-    path = config.work_dir / "scores" / "scores.json"
-    assert path not in report_step(config).inputs
-    assert path in report_step(config, planned=[path.parent]).inputs
-
-
 def test_a_reading_that_is_not_there_is_named(tmp_path: Path) -> None:
     config = made_up.make_experiment(tmp_path, reading="words.md")
     with pytest.raises(InputError, match=r"evaluate: report: reading: no file .*words\.md; write it"):
