@@ -54,6 +54,19 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         file.writelines(line + "\n" for line in lines)
 
 
+def stdin_lines() -> Iterator[str]:
+    """Yield the lines of standard input, each as soon as it has come.
+
+    Raises:
+        InputError: naming the first line that is not UTF-8.
+    """
+    for number, raw in enumerate(sys.stdin.buffer, start=1):
+        try:
+            yield raw.decode("utf-8").removesuffix("\n")
+        except UnicodeDecodeError:
+            raise InputError(f"standard input, line {number}: is not UTF-8; convert the text to UTF-8") from None
+
+
 def stream_lines(path: Path) -> Iterator[str]:
     """Yield what :func:`read_lines` returns, in the memory of a line; its errors come when they are reached."""
     if not path.is_file():

@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from fairseq import checkpoint_utils, options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from omegaconf import OmegaConf
+from fairseq import checkpoint_utils
 from torch import Tensor
 
 from fairseq_ext.corpora.text_files import write_lines
-from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.errors import InputError
-from fairseq_ext.gpt2.hugging_face import (
-    ACTIVATIONS,
-    CONFIG_FILE,
-    Gpt2Config,
-    input_files,
-    read_config,
-    read_weights,
-    write_model,
-)
-from fairseq_ext.gpt2.vocabulary import (
+from fairseq_ext.gpt2.hugging_face import ACTIVATIONS, Gpt2Config, read_config, read_weights, write_model
+from fairseq_ext.gpt2.vocabulary import END_OF_TEXT, GPT2
+from fairseq_ext.gpt2.weights import fairseq_shapes, to_fairseq, to_gpt2
+from fairseq_ext.hugging_face.byte_level_bpe import (
     DICT_FILE,
-    END_OF_TEXT,
     MERGES_FILE,
     TOKENIZER_FILE,
     VOCAB_FILE,
-    Vocabulary,
-    read_imported,
-    read_vocabulary,
-    write_vocabulary,
+    ByteLevelBpe,
+    read_bpe,
+    read_imported_bpe,
+    write_bpe,
 )
-from fairseq_ext.gpt2.weights import check_weights, fairseq_shapes, to_fairseq, to_gpt2
+from fairseq_ext.hugging_face.config_file import CONFIG_FILE, check_vocab_size
+from fairseq_ext.hugging_face.conversion import Conversion
+from fairseq_ext.hugging_face.fairseq_checkpoint import as_options, write_checkpoint
+from fairseq_ext.hugging_face.weight_files import check_weights
 from fairseq_ext.training.checkpoints import load_checkpoints_safely
 
-MODEL_FILE = "model.pt"
 # fairseq's options that every GPT-2 has; a checkpoint with others is none.
 _OPTIONS = {
     "decoder_learned_pos": True,
@@ -50,31 +39,6 @@ _OPTIONS = {
     "layernorm_embedding": False,
     "share_decoder_input_output_embed": True,
 }
-
-
-def import_step(source: Path, output: Path) -> Step:
-    """The step that makes ``model.pt``, ``dict.txt``, ``vocab.json`` and ``merges.txt`` of a Hugging Face directory.
-
-    Raises:
-        InputError: if the directory has no weights.
-    """
-    texts = [source / name for name in (CONFIG_FILE, VOCAB_FILE, MERGES_FILE, TOKENIZER_FILE)]
-    return Step(
-        output,
-        inputs=[*(path for path in texts if path.is_file()), *input_files(source)],
-        options={"version": 1},
-        build=lambda folder: import_gpt2(source, folder),
-    )
-
-
-def export_step(checkpoint: Path, subwords: Path, output: Path) -> Step:
-    """The step that makes a Hugging Face directory of a checkpoint and its vocabulary."""
-    return Step(
-        output,
-        inputs=[checkpoint, *(subwords / name for name in (DICT_FILE, VOCAB_FILE, MERGES_FILE))],
-        options={"version": 1},
-        build=lambda folder: export_gpt2(checkpoint, subwords, folder),
-    )
 
 
 def import_gpt2(source: Path, folder: Path) -> None:
@@ -88,16 +52,12 @@ def import_gpt2(source: Path, folder: Path) -> None:
     Raises:
         InputError: naming the file that is missing, damaged or of another kind of model.
     """
-    config, vocabulary = read_config(source), read_vocabulary(source)
-    if config.vocab_size != len(vocabulary):
-        raise InputError(
-            f"{source / CONFIG_FILE}: vocab_size is {config.vocab_size}, but the tokeniser has {len(vocabulary)} "
-            "symbols; the two do not belong together"
-        )
+    config, vocabulary = read_config(source), read_bpe(source, GPT2)
+    check_vocab_size(config.vocab_size, len(vocabulary), source / CONFIG_FILE)
     state = to_fairseq(read_weights(source, config), vocabulary.order())
-    write_vocabulary(folder, vocabulary)
+    write_bpe(folder, vocabulary)
     write_lines(folder / DICT_FILE, vocabulary.dictionary_lines())
-    torch.save(_checkpoint(state, config), folder / MODEL_FILE)
+    write_checkpoint(folder, state, _arguments(config), "CrossEntropyCriterion")
 
 
 def export_gpt2(checkpoint: Path, subwords: Path, folder: Path) -> None:
@@ -111,62 +71,22 @@ def export_gpt2(checkpoint: Path, subwords: Path, folder: Path) -> None:
     Raises:
         InputError: if the checkpoint is no plain GPT-2, or not of this vocabulary.
     """
-    vocabulary = read_imported(subwords)
+    vocabulary = read_imported_bpe(subwords, GPT2)
     load_checkpoints_safely()
     loaded = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
     config = _config_of(loaded["cfg"]["model"], loaded["model"], vocabulary, str(checkpoint))
     weights = to_gpt2({name: value.float() for name, value in loaded["model"].items()}, vocabulary.order())
     write_model(folder, config, weights, vocabulary.ids[END_OF_TEXT])
-    write_vocabulary(folder, vocabulary)
+    write_bpe(folder, vocabulary)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``scripts/import_gpt2.py``."""
-    parser = argparse.ArgumentParser(
-        description="Make a fairseq checkpoint and dictionary of a GPT-2 directory of Hugging Face's, or the reverse."
-    )
-    parser.add_argument("source", type=Path, help="Hugging Face directory (with --export: fairseq checkpoint)")
-    parser.add_argument("output", type=Path, help="directory to make")
-    parser.add_argument("--export", action="store_true", help="from fairseq to Hugging Face")
-    parser.add_argument(
-        "--subwords",
-        type=Path,
-        metavar="DIR",
-        help="with --export: folder with dict.txt, vocab.json and merges.txt (default: that of the checkpoint)",
-    )
-    given = parser.parse_args(arguments)
-    if given.subwords and not given.export:
-        raise InputError("--subwords: is for --export only; an import takes the vocabulary from its source")
-    if given.export:
-        step = export_step(given.source, given.subwords or given.source.parent, given.output)
-    else:
-        step = import_step(given.source, given.output)
-    run_steps([step])
+    Conversion("GPT-2", (VOCAB_FILE, MERGES_FILE, TOKENIZER_FILE), import_gpt2, export_gpt2).run(arguments)
 
 
-def _checkpoint(state: Mapping[str, Tensor], config: Gpt2Config) -> dict[str, Any]:
-    """All that fairseq looks for in a checkpoint; nothing has been trained yet."""
-    return {
-        "args": None,
-        "cfg": _fairseq_config(config),
-        "model": dict(state),
-        "criterion": {},
-        "optimizer_history": [
-            {
-                "criterion_name": "CrossEntropyCriterion",
-                "optimizer_name": "FairseqAdam",
-                "lr_scheduler_state": {},
-                "num_updates": 0,
-            }
-        ],
-        "task_state": {},
-        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
-        "last_optimizer_state": None,
-    }
-
-
-def _fairseq_config(config: Gpt2Config) -> dict[str, Any]:
-    """The configuration that fairseq-train would have stored, as plain containers."""
+def _arguments(config: Gpt2Config) -> list[str]:
+    """Task, architecture and options of fairseq's that make the model."""
     values = {
         "tokens-per-sample": config.n_positions,
         "max-target-positions": config.n_positions,
@@ -181,18 +101,12 @@ def _fairseq_config(config: Gpt2Config) -> dict[str, Any]:
         "decoder-ffn-embed-dim": config.n_inner,
     }
     flags = [f"--{name.replace('_', '-')}" for name, value in _OPTIONS.items() if value]
-    # The directory of the data is the user's own, whatever stands here.
-    line = [".", "--task", "language_modeling", "--arch", "transformer_lm", "--optimizer", "adam", *flags]
-    line += [text for name, value in values.items() for text in (f"--{name}", str(value))]
-    with warnings.catch_warnings():
-        # What fairseq's dependencies say of each other tells a user nothing.
-        warnings.simplefilter("ignore")
-        parsed = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), line))
-    plain: Any = OmegaConf.to_container(parsed, resolve=True, enum_to_str=True)
-    return plain
+    return ["--task", "language_modeling", "--arch", "transformer_lm", *flags, *as_options(values)]
 
 
-def _config_of(model: Mapping[str, Any], state: Mapping[str, Tensor], vocabulary: Vocabulary, where: str) -> Gpt2Config:
+def _config_of(
+    model: Mapping[str, Any], state: Mapping[str, Tensor], vocabulary: ByteLevelBpe, where: str
+) -> Gpt2Config:
     """The options and sizes of a checkpoint, after a check that GPT-2 has the same."""
     for name, value in _OPTIONS.items():
         if model.get(name) != value:
@@ -211,5 +125,5 @@ def _config_of(model: Mapping[str, Any], state: Mapping[str, Tensor], vocabulary
         resid_pdrop=model["dropout"],
         attn_pdrop=model["attention_dropout"],
     )
-    check_weights(state, fairseq_shapes(config.shape), where)
+    check_weights(state, fairseq_shapes(config.shape), where, "GPT-2")
     return config

@@ -2,7 +2,8 @@
 
 Hugging Face keeps a projection as a matrix from inputs to outputs, fairseq as one from outputs to inputs; query, key
 and value are one matrix there and three here; fairseq's table of positions begins with rows for ``<s>`` and
-``<pad>``, which no position uses; and the symbols are in another order (:mod:`fairseq_ext.gpt2.vocabulary`).
+``<pad>``, which no position uses; and the symbols are in another order
+(:mod:`fairseq_ext.hugging_face.byte_level_bpe`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-
-from fairseq_ext.errors import InputError
 
 # Hugging Face's name and fairseq's, within a layer.
 _MODULES = {
@@ -70,7 +69,7 @@ def to_fairseq(weights: Mapping[str, Tensor], order: Sequence[int]) -> dict[str,
     """Name and lay out a GPT-2's weights as ``transformer_lm`` does.
 
     Args:
-        weights: by Hugging Face's names, without the prefix ``transformer.``; all of them (:func:`check_weights`).
+        weights: by Hugging Face's names, without the prefix ``transformer.``; all of them.
         order: by row of fairseq's dictionary, GPT-2's number of the symbol.
 
     Shape:
@@ -101,26 +100,6 @@ def to_gpt2(state: Mapping[str, Tensor], order: Sequence[int]) -> dict[str, Tens
     for layer in range(num_layers):
         weights.update(_layer_to_gpt2(state, layer))
     return weights
-
-
-def check_weights(weights: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...]], where: str) -> None:
-    """Check that these are the tensors expected, in name and shape, and numbers.
-
-    Raises:
-        InputError: naming ``where`` and the first tensor that is missing, unknown or of another shape.
-    """
-    for name, size in expected.items():
-        if name not in weights:
-            raise InputError(f"{where}: the tensor {name!r} is missing; it is not whole, or no plain GPT-2")
-        value = weights[name]
-        if tuple(value.shape) != size or not value.is_floating_point():
-            raise InputError(
-                f"{where}: {name!r} is {value.dtype} of shape {tuple(value.shape)}, expected numbers of shape {size}; "
-                "model and options do not belong together"
-            )
-    for name in weights:
-        if name not in expected:
-            raise InputError(f"{where}: the tensor {name!r} is unknown; only plain GPT-2 can be converted")
 
 
 def _layer_to_fairseq(name: str, value: Tensor) -> Iterator[tuple[str, Tensor]]:

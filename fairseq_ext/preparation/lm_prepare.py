@@ -22,12 +22,13 @@ from fairseq_ext.domains.names import DOMAINS_FILE, check_domain_names
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
 from fairseq_ext.errors import InputError
+from fairseq_ext.experiment.config import SentencePiece
 from fairseq_ext.experiment.lm_config import LanguageModelExperiment, load_lm_config
 from fairseq_ext.filtering.deduplicate import BLANK
 from fairseq_ext.preparation.binarise import binarise_files
 from fairseq_ext.preparation.lm_split import text_path, write_text_splits
 from fairseq_ext.preparation.lm_subwords import (
-    GPT2_FILES,
+    BPE_FILES,
     encode_texts,
     subword_files,
     take_gpt2_subwords,
@@ -85,7 +86,7 @@ def lm_preparation_steps(config: LanguageModelExperiment, engine: Engine = _THIS
     """
     files, unseen = _text_files(config)
     steps = [
-        _import_step(config, {**files, **unseen}, engine),
+        import_text_step(config.work_dir, {**files, **unseen}, config.corpora.on_bad_utf8, engine),
         _split_step(config, [*files, *unseen]),
         _subword_step(config, list(files)),
         _encode_step(config, [*files, *unseen], engine),
@@ -119,17 +120,9 @@ def text_files(folder: Path) -> dict[str, Path]:
     return {name: folder / f"{name}.{_ENDING}{suffixes[name]}" for name in names}
 
 
-def _text_files(config: LanguageModelExperiment) -> tuple[dict[str, Path], dict[str, Path]]:
-    corpora = config.corpora
-    files = text_files(Path(corpora.folder))
-    unseen = text_files(Path(corpora.unseen)) if corpora.unseen is not None else {}
-    for name in files.keys() & unseen.keys():
-        raise InputError(f"{unseen[name]}: {name!r} is a training domain too ({files[name]}); rename or remove one")
-    return files, unseen
-
-
-def _import_step(config: LanguageModelExperiment, files: Mapping[str, Path], engine: Engine) -> Step:
-    task = ImportText({name: path.resolve() for name, path in files.items()}, config.corpora.on_bad_utf8)
+def import_text_step(work_dir: Path, files: Mapping[str, Path], on_bad_utf8: str, engine: Engine) -> Step:
+    """The step ``corpora``: every domain's text, canonical; see :class:`ImportText`."""
+    task = ImportText({name: path.resolve() for name, path in files.items()}, on_bad_utf8)
 
     def build(folder: Path) -> None:
         for line in sorted(run_tasks(task, folder / TASKS_DIR, len(files), engine, "import")):
@@ -137,12 +130,37 @@ def _import_step(config: LanguageModelExperiment, files: Mapping[str, Path], eng
         move_outputs(folder / TASKS_DIR, len(files), folder)
 
     return Step(
-        config.work_dir / "corpora",
+        work_dir / "corpora",
         inputs=[path for _, path in sorted(files.items())],
-        options={"files": sorted(path.name for path in files.values()), "on_bad_utf8": config.corpora.on_bad_utf8},
+        options={"files": sorted(path.name for path in files.values()), "on_bad_utf8": on_bad_utf8},
         build=build,
         resumable=True,
     )
+
+
+def sentencepiece_step(output: Path, texts: Sequence[Path], options: SentencePiece, seed: int) -> Step:
+    """The step that trains a SentencePiece model on the lines of texts."""
+    return Step(
+        output,
+        inputs=texts,
+        options={
+            "vocab_size": options.vocab_size,
+            "character_coverage": options.character_coverage,
+            "max_sentences": options.max_sentences,
+            "seed": seed,
+            "with": versions("sentencepiece"),
+        },
+        build=lambda folder: train_sentencepiece(folder, [[path] for path in texts], [], options=options, seed=seed),
+    )
+
+
+def _text_files(config: LanguageModelExperiment) -> tuple[dict[str, Path], dict[str, Path]]:
+    corpora = config.corpora
+    files = text_files(Path(corpora.folder))
+    unseen = text_files(Path(corpora.unseen)) if corpora.unseen is not None else {}
+    for name in files.keys() & unseen.keys():
+        raise InputError(f"{unseen[name]}: {name!r} is a training domain too ({files[name]}); rename or remove one")
+    return files, unseen
 
 
 def _split_step(config: LanguageModelExperiment, names: Sequence[str]) -> Step:
@@ -161,25 +179,12 @@ def _subword_step(config: LanguageModelExperiment, names: Sequence[str]) -> Step
         imported = Path(options.gpt2)
         return Step(
             output,
-            inputs=[imported / name for name in GPT2_FILES],
+            inputs=[imported / name for name in BPE_FILES],
             options={"kind": "gpt2"},
             build=lambda folder: take_gpt2_subwords(folder, imported),
         )
     texts = [text_path(config.work_dir / "splits", name, "train") for name in names]
-    return Step(
-        output,
-        inputs=texts,
-        options={
-            "vocab_size": options.vocab_size,
-            "character_coverage": options.character_coverage,
-            "max_sentences": options.max_sentences,
-            "seed": config.seed,
-            "with": versions("sentencepiece"),
-        },
-        build=lambda folder: train_sentencepiece(
-            folder, [[path] for path in texts], [], options=options, seed=config.seed
-        ),
-    )
+    return sentencepiece_step(output, texts, options, config.seed)
 
 
 def _encode_step(config: LanguageModelExperiment, names: Sequence[str], engine: Engine) -> Step:

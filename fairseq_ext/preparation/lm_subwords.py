@@ -1,4 +1,4 @@
-"""Subwords of language models: a SentencePiece model of the training text, or the BPE of an imported GPT-2."""
+"""Subwords of language models: a SentencePiece model, of the training text or XLM-R's, or GPT-2's or RoBERTa's BPE."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from pathlib import Path
 from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
 from fairseq_ext.errors import InputError
-from fairseq_ext.gpt2.vocabulary import DICT_FILE, MERGES_FILE, VOCAB_FILE, read_imported
+from fairseq_ext.gpt2.vocabulary import GPT2
+from fairseq_ext.hugging_face.byte_level_bpe import DICT_FILE, MERGES_FILE, VOCAB_FILE, read_imported_bpe
+from fairseq_ext.hugging_face.config_file import read_json
 from fairseq_ext.preparation.lm_split import text_path
 from fairseq_ext.preparation.subwords import MODEL_FILE, encode_lines, load_subwords
+from fairseq_ext.roberta.vocabulary import ROBERTA
 
-GPT2_FILES = (DICT_FILE, VOCAB_FILE, MERGES_FILE)
+BPE_FILES = (DICT_FILE, VOCAB_FILE, MERGES_FILE)
 SENTENCEPIECE_FILES = (DICT_FILE, MODEL_FILE)
 _BLOCK_LINES = 20_000
 
@@ -48,8 +51,8 @@ def take_gpt2_subwords(folder: Path, imported: Path) -> None:
     Raises:
         InputError: if the folder has none, or its files do not belong together.
     """
-    read_imported(imported)
-    for name in GPT2_FILES:
+    read_imported_bpe(imported, GPT2)
+    for name in BPE_FILES:
         shutil.copyfile(imported / name, folder / name)
 
 
@@ -66,7 +69,7 @@ def subword_files(subwords: Path) -> tuple[str, ...]:
     Raises:
         InputError: if it is of no kind.
     """
-    for names in (SENTENCEPIECE_FILES, GPT2_FILES):
+    for names in (SENTENCEPIECE_FILES, BPE_FILES):
         if all((subwords / name).is_file() for name in names):
             return names
     raise InputError(f"{subwords}: holds no subwords; expected {DICT_FILE} with {MODEL_FILE}, or with {VOCAB_FILE}")
@@ -91,16 +94,17 @@ def load_encoder(subwords: Path) -> Callable[[Iterable[str]], Iterator[str]]:
     """
     if MODEL_FILE in subword_files(subwords):
         return partial(encode_lines, load_subwords(subwords / MODEL_FILE))
-    return partial(_encode_gpt2, subwords)
+    return partial(_encode_bpe, subwords)
 
 
-def _encode_gpt2(subwords: Path, lines: Iterable[str]) -> Iterator[str]:
-    """Yield GPT-2's numbers, as fairseq's ``--bpe gpt2`` writes them but many times faster."""
+def _encode_bpe(subwords: Path, lines: Iterable[str]) -> Iterator[str]:
+    """Yield the numbers of ``vocab.json``, as fairseq's ``--bpe gpt2`` writes them but many times faster."""
     from tokenizers import Tokenizer
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel
 
-    read_imported(subwords)
+    is_roberta = read_json(subwords / VOCAB_FILE).keys() >= set(ROBERTA.last)
+    read_imported_bpe(subwords, ROBERTA if is_roberta else GPT2)
     tokenizer = Tokenizer(BPE.from_file(str(subwords / VOCAB_FILE), str(subwords / MERGES_FILE)))
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
     lines = iter(lines)

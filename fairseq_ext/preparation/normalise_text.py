@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_ext.corpora.raw_text import canonical
-from fairseq_ext.errors import InputError
+from fairseq_ext.corpora.text_files import stdin_lines
 from fairseq_ext.experiment.config import load_config
 from fairseq_ext.filtering.normalise import normalise_lines
 
@@ -23,11 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--lang", help="language of the text (default: the experiment's source_lang)")
     options = parser.parse_args(arguments)
     config = load_config(options.config)
-    for number, raw in enumerate(sys.stdin.buffer, start=1):
-        try:
-            line = canonical(raw.decode("utf-8").removesuffix("\n"), Counter())
-        except UnicodeDecodeError:
-            raise InputError(f"standard input, line {number}: is not UTF-8; convert the text to UTF-8") from None
+    for line in stdin_lines():
+        line = canonical(line, Counter())
         if config.clean.normalise:
             [line] = normalise_lines([line], options.lang or config.source_lang, config.clean.normalise)
         # Flushed by line, so that an interactive translation behind it answers at once.

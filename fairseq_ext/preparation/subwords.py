@@ -28,7 +28,6 @@ MODEL_FILE = "sentencepiece.model"
 DICT_FILE = "dict.txt"
 # fairseq's order: <s> <pad> </s> <unk>. With <pad> reserved here, text cannot yield it as a piece.
 _SPECIAL_IDS: dict[str, Any] = {"bos_id": 0, "pad_id": 1, "eos_id": 2, "unk_id": 3}
-_NUM_SPECIAL = len(_SPECIAL_IDS)
 # The threads' partial sums are floating-point numbers: another number of threads, another model.
 _NUM_THREADS = 4
 _MAX_LINE_BYTES = 1 << 15
@@ -80,8 +79,12 @@ def train_sentencepiece(
 
 
 def dictionary_pieces(processor: sentencepiece.SentencePieceProcessor) -> list[str]:
-    """The model's pieces in order, without the specials, which fairseq adds itself."""
-    return [processor.id_to_piece(index) for index in range(_NUM_SPECIAL, processor.get_piece_size())]
+    """The model's pieces in order, without the special ones, which fairseq adds itself."""
+    return [
+        processor.id_to_piece(index)
+        for index in range(processor.get_piece_size())
+        if not processor.is_control(index) and not processor.is_unknown(index)
+    ]
 
 
 def load_subwords(path: Path) -> sentencepiece.SentencePieceProcessor:

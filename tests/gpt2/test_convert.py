@@ -19,8 +19,10 @@ from fairseq import checkpoint_utils
 from safetensors.torch import load_file, save_file
 
 from fairseq_ext.errors import InputError
-from fairseq_ext.gpt2.convert import MODEL_FILE, export_gpt2, import_gpt2, main
-from fairseq_ext.gpt2.vocabulary import read_imported
+from fairseq_ext.gpt2.convert import export_gpt2, import_gpt2, main
+from fairseq_ext.gpt2.vocabulary import GPT2
+from fairseq_ext.hugging_face.byte_level_bpe import read_imported_bpe
+from fairseq_ext.hugging_face.fairseq_checkpoint import MODEL_FILE
 from tests.gpt2.tiny_gpt2 import TEXT, make_gpt2
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +52,7 @@ def load(checkpoint: Path, data: Path) -> tuple[Any, Any]:
 
 def check_logits(model: Any, theirs: Any, folder: Path) -> None:
     """Random rows of all the length there is, without </s> inside and with it."""
-    order = torch.tensor(read_imported(folder).order())
+    order = torch.tensor(read_imported_bpe(folder, GPT2).order())
     rows = torch.randint(4, len(order), (3, 24), generator=torch.Generator().manual_seed(1))
     rows[:, 0] = 2
     rows[1, 7] = 2
@@ -185,7 +187,7 @@ def binarise(imported: Path, folder: Path) -> tuple[Path, list[int]]:
         FileBinarizer.multiprocess_dataset(
             str(folder / "text"), "mmap", binariser, str(data / role), vocab_size=len(dictionary), num_workers=1
         )
-    end = read_imported(imported).order()[2]
+    end = read_imported_bpe(imported, GPT2).order()[2]
     return data, [number for line in lines for number in (*map(int, line.split()), end)]
 
 
@@ -278,7 +280,7 @@ NORM = "transformer.h.1.ln_2.weight"
         (cut_weights, r"model\.safetensors: damaged, cut off, or more than weights"),
         (hide_code, r"pytorch_model\.bin: damaged, cut off, or more than weights"),
         (lead_astray, r"index\.json: '\.\./model\.safetensors' is no file name"),
-        (lambda folder: (folder / "model.safetensors").unlink(), r"holds no weights; a GPT-2 directory has"),
+        (lambda folder: (folder / "model.safetensors").unlink(), r"holds no weights; a model of Hugging Face's has"),
         (lambda folder: (folder / "config.json").unlink(), r"config\.json: not found; give a folder"),
     ],
 )

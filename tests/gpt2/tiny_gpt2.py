@@ -7,6 +7,9 @@ from typing import Any
 import torch
 from tokenizers.implementations import ByteLevelBPETokenizer
 
+from fairseq_ext.corpora.text_files import write_lines
+from fairseq_ext.gpt2.vocabulary import END_OF_TEXT, GPT2
+from fairseq_ext.hugging_face.byte_level_bpe import read_bpe, write_bpe
 from fairseq_ext.teacher.torchaudio_guard import hide_broken_torchaudio
 
 TEXT = [
@@ -14,7 +17,6 @@ TEXT = [
     "Accounts, credits and loans: the bank's rate was 12.5 % in 2024.",
     "Schließe die Tür! Žluťoučký kůň 猫が好き 🙂👍🏽",
 ] * 5
-END_OF_TEXT = "<|endoftext|>"
 
 
 def make_bpe(folder: Path) -> int:
@@ -26,6 +28,15 @@ def make_bpe(folder: Path) -> int:
     ids = {**tokenizer.get_vocab(), END_OF_TEXT: tokenizer.get_vocab_size()}
     (folder / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")
     return len(ids)
+
+
+def make_imported_bpe(folder: Path) -> Path:
+    """Write the vocabulary files of an import without the model, and return the folder."""
+    make_bpe(folder / "source")
+    vocabulary = read_bpe(folder / "source", GPT2)
+    write_bpe(folder, vocabulary)
+    write_lines(folder / "dict.txt", vocabulary.dictionary_lines())
+    return folder
 
 
 def make_gpt2(folder: Path, *, seed: int = 1, **changes: Any) -> Any:

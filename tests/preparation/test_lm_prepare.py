@@ -13,16 +13,15 @@ import numpy as np
 import pytest
 from fairseq.data import Dictionary, data_utils, encoders
 
-from fairseq_ext.corpora.text_files import read_lines, write_lines
+from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.engine.steps import step_fingerprint
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.lm_config import load_lm_config
 from fairseq_ext.filtering.deduplicate import fold
-from fairseq_ext.gpt2.vocabulary import read_vocabulary, write_vocabulary
 from fairseq_ext.preparation import lm_prepare
 from fairseq_ext.preparation.lm_subwords import fairseq_bpe_options, load_encoder
-from tests.gpt2.test_vocabulary import ODD_TEXTS, fairseq_bpe
-from tests.gpt2.tiny_gpt2 import make_bpe
+from tests.gpt2.tiny_gpt2 import make_imported_bpe
+from tests.hugging_face.odd_texts import ODD_TEXTS, fairseq_bpe
 from tests.preparation.small_texts import SEEN, UNSEEN, write_config, write_texts
 from tests.real_corpora import corpus
 from tests.small_corpus import read_tree
@@ -43,12 +42,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The vocabulary of an imported GPT-2; the model itself is not needed here."""
-    folder = tmp_path_factory.mktemp("gpt2")
-    make_bpe(folder / "source")
-    vocabulary = read_vocabulary(folder / "source")
-    write_vocabulary(folder, vocabulary)
-    write_lines(folder / "dict.txt", vocabulary.dictionary_lines())
-    return folder
+    return make_imported_bpe(tmp_path_factory.mktemp("gpt2"))
 
 
 def decoded(data: Path, name: str, role: str) -> list[str]:

@@ -1,0 +1,12 @@
+#!/usr/bin/env python3
+"""Turn a RoBERTa or XLM-R of Hugging Face's into a fairseq checkpoint, or back; see ``import_roberta.py --help``."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fairseq_ext.roberta.convert import main  # noqa: E402
+
+if __name__ == "__main__":
+    main()
