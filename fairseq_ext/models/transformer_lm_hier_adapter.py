@@ -20,6 +20,7 @@ from torch import Tensor
 from fairseq_ext.domains.domain_tree import DomainTree, multi_tree, read_tree, single_tree, tree_from_json
 from fairseq_ext.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
+from fairseq_ext.models.presets import own_size
 from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
 from fairseq_ext.modules.routers import GivenRouter, RoutingBatch
@@ -232,16 +233,10 @@ def _node(tree: DomainTree, name: str) -> int:
     return tree.names.index(name)
 
 
-def _own_size(args: Namespace, size: dict[str, Any]) -> None:
-    """Set what neither the command line nor another preset has set; fairseq does the rest."""
-    for name, value in size.items():
-        setattr(args, name, getattr(args, name, value))
-
-
 @register_model_architecture("transformer_lm_hier_adapter", "transformer_lm_hier_adapter_gpt2")
 def gpt2_architecture(args: Namespace) -> None:
     """The paper's size, GPT-2's smallest: 12 layers, 768/3072/12, learned positions, embeddings tied."""
-    _own_size(
+    own_size(
         args,
         {
             "decoder_learned_pos": True,
@@ -257,7 +252,7 @@ def gpt2_architecture(args: Namespace) -> None:
 @register_model_architecture("transformer_lm_hier_adapter", "transformer_lm_hier_adapter_small")
 def small_architecture(args: Namespace) -> None:
     """A size for two CPU cores: 4 layers, width 192, embeddings tied."""
-    _own_size(
+    own_size(
         args,
         {
             "decoder_embed_dim": 192,
@@ -275,7 +270,7 @@ def small_architecture(args: Namespace) -> None:
 @register_model_architecture("transformer_lm_hier_adapter", "transformer_lm_hier_adapter_tiny")
 def tiny_architecture(args: Namespace) -> None:
     """A size for tests: 2 layers, width 32."""
-    _own_size(
+    own_size(
         args,
         {
             "decoder_embed_dim": 32,

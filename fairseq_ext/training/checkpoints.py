@@ -85,6 +85,7 @@ def _explaining(load: Callable[..., dict]) -> Callable[..., dict]:
                 "use a checkpoint that fairseq wrote"
             ) from None
         except (
+            OSError,
             EOFError,
             RuntimeError,
             ValueError,
@@ -136,11 +137,25 @@ def add_fresh_adapters(model: nn.Module, state_dict: dict[str, Tensor]) -> None:
         state_dict.update(own)
     elif not any(".router." in name for name in present):
         state_dict.update({name: value for name, value in own.items() if ".router." in name})
-    missing = sorted(own.keys() - state_dict.keys())
+    require_entries(state_dict, own, "adapters")
+
+
+def require_entries(state_dict: dict[str, Tensor], own: Iterable[str], what: str) -> None:
+    """Refuse a checkpoint that has only some of what this model adds to its base.
+
+    Args:
+        state_dict: of the checkpoint.
+        own: the entries that the model adds.
+        what: these are.
+
+    Raises:
+        InputError: listing the entries that are missing.
+    """
+    missing = sorted(set(own) - state_dict.keys())
     if missing:
         raise InputError(
-            f"the checkpoint has adapters but lacks {len(missing)} entries of this model's: {_some(missing)}; "
-            "use the options it was trained with, or start from a base checkpoint without adapters"
+            f"the checkpoint has {what} but lacks {len(missing)} entries of this model's: {_some(missing)}; "
+            f"use the options it was trained with, or start from a base checkpoint without {what}"
         )
 
 
@@ -156,8 +171,12 @@ def check_fit(
         return
     own = model.state_dict()
     problems = []
-    # A language model has no encoder.
-    for key, kind in (("encoder.embed_tokens.weight", "source symbols"), ("decoder.embed_tokens.weight", "symbols")):
+    # A language model has no encoder, RoBERTa's lies deeper.
+    for key, kind in (
+        ("encoder.embed_tokens.weight", "source symbols"),
+        ("encoder.sentence_encoder.embed_tokens.weight", "symbols"),
+        ("decoder.embed_tokens.weight", "symbols"),
+    ):
         if key in own.keys() & state_dict.keys():
             rows, own_rows = len(state_dict[key]), len(own[key])
             if rows != own_rows:

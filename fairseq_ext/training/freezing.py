@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Self
 
 from torch import nn
@@ -15,16 +16,16 @@ def is_adapter_key(name: str) -> bool:
     return ADAPTER in name.split(".")
 
 
-def freeze_base(model: nn.Module) -> None:
-    """Stop gradients to everything but adapters and routers."""
+def freeze_base(model: nn.Module, is_trained: Callable[[str], bool] = is_adapter_key) -> None:
+    """Stop gradients to everything but adapters and routers, or what else ``is_trained`` says by its name."""
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(is_adapter_key(name))
+        parameter.requires_grad_(is_trained(name))
 
 
-def train_adapters_only(model: nn.Module) -> None:
+def train_adapters_only(model: nn.Module, is_trained: Callable[[str], bool] = is_adapter_key) -> None:
     """Put the base in evaluation mode (no dropout) and the adapters and routers in training mode."""
     for name, module in model.named_modules():
-        module.training = is_adapter_key(name)
+        module.training = is_trained(name)
 
 
 class FrozenBase(nn.Module):
@@ -36,9 +37,13 @@ class FrozenBase(nn.Module):
 
     frozen_mode: str = "train"
 
+    def is_trained(self, name: str) -> bool:
+        """Whether the parameter or module of this name is one that trains."""
+        return is_adapter_key(name)
+
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
         if mode and self.frozen_mode == "eval":
-            train_adapters_only(self)
+            train_adapters_only(self, self.is_trained)
             self.training = True
         return self

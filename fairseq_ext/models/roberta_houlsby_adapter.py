@@ -1,0 +1,332 @@
+"""Houlsby adapters in a RoBERTa encoder: adapters, layer norms and a head for each task, on one frozen base."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from fairseq.dataclass import ChoiceEnum
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model, register_model_architecture
+from fairseq.models.roberta.model import RobertaModel, base_architecture, roberta_large_architecture
+from omegaconf import OmegaConf, open_dict
+from torch import Tensor, nn
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.models.adapter_transformer import AdapterConfig
+from fairseq_ext.models.presets import own_size
+from fairseq_ext.models.task_encoder import TaskRobertaEncoder, TaskSentenceEncoder
+from fairseq_ext.modules.houlsby_adapter import ACTIVATIONS
+from fairseq_ext.modules.task_parameters import (
+    HEADS,
+    TASKS,
+    TUNINGS,
+    TaskParameters,
+    check_task_name,
+    task_names,
+)
+from fairseq_ext.training.checkpoints import check_fit
+from fairseq_ext.training.freezing import FrozenBase, freeze_base
+from fairseq_ext.training.saved_tasks import SavedTask, check_whole
+
+_BASE = "encoder.sentence_encoder"
+
+
+@dataclass
+class HoulsbyAdapterConfig(AdapterConfig):
+    """Options of the adapters and their baselines, beside fairseq's own of RoBERTa."""
+
+    bottleneck_dim: int = field(default=64, metadata={"help": "inner width of an adapter (default: 64)"})
+    adapter_init_scale: float = field(
+        default=0.01,
+        metadata={
+            "help": "standard deviation of the adapters' weights at the start, truncated at two of them; at 0 the "
+            "model starts as its base exactly, but the adapters cannot learn (default: 0.01)"
+        },
+    )
+    adapter_activation_fn: ChoiceEnum(list(ACTIVATIONS)) = field(  # type: ignore[valid-type]
+        default="gelu", metadata={"help": "non-linearity inside an adapter (default: gelu)"}
+    )
+    tuning: ChoiceEnum(TUNINGS) = field(  # type: ignore[valid-type]
+        default="adapters",
+        metadata={
+            "help": "what trains beside the task's head: its adapters and layer norms (adapters), its layer norms "
+            "(norms), the base's last --top-layers layers (top), or the whole base (full) (default: adapters)"
+        },
+    )
+    top_layers: int = field(
+        default=1, metadata={"help": "with --tuning top: how many of the last layers train (default: 1)"}
+    )
+    frozen_mode: ChoiceEnum(["eval", "train"]) = field(  # type: ignore[valid-type]
+        default="train",
+        metadata={
+            "help": "mode of the frozen part of the model in training: train has its dropout, as in fine-tuning, "
+            "eval has not (default: train)"
+        },
+    )
+
+
+@register_model("roberta_houlsby_adapter")
+class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
+    """A RoBERTa that does any number of classification and regression tasks, one at a time.
+
+    A task is a name: that of fairseq's classification head, of the task's adapters and of its layer norms. The one
+    that fairseq's ``sentence_prediction`` registers is trained, those that a checkpoint brings are kept as they are.
+    A forward pass without a task is the base, exactly. The base's state-dict keys stay, so that any ``roberta``
+    checkpoint can be the start (``--finetune-from-model``), and any of this model for the next task.
+
+    Attributes:
+        tasks: what each task adds inside the encoder, by name.
+        task_name: the one that trains, or None.
+    """
+
+    def __init__(self, args: Any, encoder: TaskRobertaEncoder):
+        super().__init__(args, encoder)
+        self.tasks = nn.ModuleDict()
+        self.task_name: str | None = None
+        self.data_labels: list[str] = []
+        self.options = HoulsbyAdapterConfig.from_args(args)
+        self.tuning, self.frozen_mode = str(self.options.tuning), str(self.options.frozen_mode)
+        self._check_options()
+        self.register_load_state_dict_pre_hook(check_fit)
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        super().add_args(parser)
+        # No argparse defaults: they would hide what an architecture preset sets.
+        gen_parser_from_dataclass(parser, HoulsbyAdapterConfig(), delete_default=True)
+
+    @classmethod
+    def build_model(cls, args: Any, task: Any) -> "RobertaHoulsbyAdapterModel":
+        with open_dict(args) if OmegaConf.is_config(args) else nullcontext():
+            args.load_checkpoint_heads = False  # a head comes with its task, or not at all
+            if getattr(args, "max_positions", None) is None:
+                args.max_positions = task.max_positions()
+            base_architecture(args)
+            model = cls(args, TaskRobertaEncoder(args, task.source_dictionary))
+        model.data_labels = data_labels(task)
+        return model
+
+    @property
+    def base(self) -> TaskSentenceEncoder:
+        """The encoder that all tasks share."""
+        return self.encoder.sentence_encoder
+
+    def forward(  # type: ignore[override]
+        self, src_tokens: Tensor, *args: Any, classification_head_name: str | None = None, **kwargs: Any
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """fairseq's forward, for a task or for the base.
+
+        Shape:
+            src_tokens: B×T; result: B×C with a task, without one B×T×V, or B×T×H for features
+        """
+        with self.active(classification_head_name) if classification_head_name else nullcontext():
+            out: tuple[Tensor, dict[str, Any]] = super().forward(
+                src_tokens, *args, classification_head_name=classification_head_name, **kwargs
+            )
+        return out
+
+    @contextmanager
+    def active(self, name: str) -> Iterator[None]:
+        """Let the encoder compute for a task until the block ends.
+
+        Raises:
+            InputError: if there is no such task.
+        """
+        if name not in self.tasks:
+            raise InputError(f"the model has no task {name!r}; it has {', '.join(self.tasks) or 'none'}")
+        before, self.base.switch.task = self.base.switch.task, self.tasks[name]
+        try:
+            yield
+        finally:
+            self.base.switch.task = before
+
+    @contextmanager
+    def without_adapters(self, layers: Collection[int]) -> Iterator[None]:
+        """Leave the adapters of these layers out until the block ends (§3.6); the task's norms stay."""
+        before, self.base.switch.skipped = self.base.switch.skipped, frozenset(layers)
+        try:
+            yield
+        finally:
+            self.base.switch.skipped = before
+
+    def register_classification_head(
+        self, name: str, num_classes: int, inner_dim: int | None = None, **kwargs: Any
+    ) -> None:
+        """Add the task to train; everything else is frozen, but for what ``--tuning`` says.
+
+        Raises:
+            InputError: if it cannot have this name, or the data has another number of labels.
+        """
+        labels = self.data_labels
+        if labels and len(labels) != num_classes:
+            raise InputError(
+                f"--num-classes: {num_classes}, but the data's label/dict.txt has {len(labels)} labels "
+                f"({', '.join(labels)}); give --num-classes {len(labels)}"
+            )
+        activation_fn, width = str(self.options.adapter_activation_fn), self.options.bottleneck_dim
+        inner_dim = inner_dim or self.args.encoder_embed_dim
+        self.task_name = name
+        self._add_task(SavedTask(name, labels, self.tuning, activation_fn, width, num_classes, inner_dim))
+
+    def is_trained(self, name: str) -> bool:
+        return f"{name}.".startswith(self._trained_prefixes())
+
+    def _trained_prefixes(self) -> tuple[str, ...]:
+        if self.task_name is None:
+            return ()
+        own = (f"{HEADS}.{self.task_name}.", f"{TASKS}.{self.task_name}.")
+        if self.tuning == "full":
+            return (*own, f"{_BASE}.")
+        if self.tuning == "top":
+            last = range(self.base.num_layers)[-self.options.top_layers :]
+            # Pre-norm encoders have a norm above the last layer.
+            return (*own, f"{_BASE}.layer_norm.", *(f"{_BASE}.layers.{number}." for number in last))
+        return own
+
+    def _check_options(self) -> None:
+        options, num_layers = self.options, self.base.num_layers
+        if options.bottleneck_dim < 1:
+            raise InputError(f"--bottleneck-dim: {options.bottleneck_dim} is too small; give at least 1")
+        if options.adapter_init_scale < 0:
+            raise InputError(f"--adapter-init-scale: {options.adapter_init_scale} is negative; give at least 0")
+        if self.tuning == "top" and not 1 <= options.top_layers <= num_layers:
+            raise InputError(f"--top-layers: {options.top_layers}, but the model has layers 1 to {num_layers}")
+
+    def _add_task(self, task: SavedTask) -> None:
+        """Make head and parameters of a task, on the base's device and in its precision."""
+        check_task_name(task.name)
+        super().register_classification_head(task.name, task.num_classes, task.inner_dim)
+        weight = self.base.embed_tokens.weight
+        self.tasks[task.name] = TaskParameters(
+            task.description,
+            weight.shape[1],
+            num_layers=self.base.num_layers,
+            num_norms=len(self.base.norm_names),
+            bottleneck_dim=task.bottleneck_dim,
+            init_scale=self.options.adapter_init_scale,
+        )
+        for part in (self.classification_heads[task.name], self.tasks[task.name]):
+            part.to(weight.device, weight.dtype).train(self.training)
+        freeze_base(self, self.is_trained)
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
+        """Take over the tasks of a checkpoint, and give a base what the task to train starts from, in place.
+
+        Raises:
+            InputError: if a task of the checkpoint is not whole, or not the model's own of this name; if training would
+                change the base that tasks of the checkpoint rest on; or if the base reads texts of another length.
+        """
+        saved = task_names(state_dict)
+        self._check_kept(state_dict, [task for task in saved if task != self.task_name])
+        for task in saved:
+            self._take_over(SavedTask.read(state_dict, task))
+            check_whole(task, self.state_dict(), state_dict)
+        super().upgrade_state_dict_named(state_dict, name)
+        self._check_positions(state_dict)
+        if self.task_name is not None and self.task_name not in saved:
+            self._start_from_base(state_dict)
+
+    def _take_over(self, saved: SavedTask) -> None:
+        if saved.name in self.tasks:
+            saved.check_same(SavedTask.read(self.state_dict(), saved.name))
+        else:
+            self._add_task(saved)
+
+    def _check_kept(self, state_dict: dict[str, Tensor], others: list[str]) -> None:
+        """Refuse to train what would not leave a checkpoint's other tasks as they are, bit for bit."""
+        if self.task_name is None or not others:
+            return
+        tasks = ", ".join(others)
+        if self.tuning in ("top", "full"):
+            raise InputError(
+                f"--tuning {self.tuning} changes the base that the checkpoint's tasks ({tasks}) rest on; use adapters "
+                "or norms, or start from a checkpoint without tasks"
+            )
+        # fairseq trains in half precision by rounding all there is, and saves it so.
+        dtype = self.base.embed_tokens.weight.dtype
+        if any(not torch.equal(value.to(dtype).to(value), value) for value in _floats(state_dict)):
+            raise InputError(
+                f"--fp16 and --bf16 would round the checkpoint's tasks ({tasks}) and their base; use --amp"
+            )
+
+    def _check_positions(self, state_dict: dict[str, Tensor]) -> None:
+        key = f"{_BASE}.embed_positions.weight"
+        own, saved = self.state_dict().get(key), state_dict.get(key)
+        if own is not None and saved is not None and len(own) != len(saved):
+            # The table begins with rows that no position uses.
+            length = len(saved) - self.base.padding_idx - 1
+            raise InputError(
+                f"--max-positions: {self.max_positions()}, but the checkpoint's base reads texts of up to {length} "
+                f"tokens; give --max-positions {length}"
+            )
+
+    def _start_from_base(self, state_dict: dict[str, Tensor]) -> None:
+        """Complete a state dict with the new task's fresh parameters, whose norms are the base's."""
+        prefix = f"{TASKS}.{self.task_name}."
+        state_dict.update({key: value for key, value in self.state_dict().items() if key.startswith(prefix)})
+        for position, norm in enumerate(self.base.norm_names):
+            for kind in ("weight", "bias"):
+                own, shared = f"{prefix}norms.{position}.{kind}", f"{_BASE}.{norm}.{kind}"
+                if own in state_dict and shared in state_dict:
+                    state_dict[own] = state_dict[shared]
+
+
+def _floats(state_dict: dict[str, Tensor]) -> Iterator[Tensor]:
+    return (value for value in state_dict.values() if value.is_floating_point())
+
+
+def data_labels(task: Any) -> list[str]:
+    """The labels of a task's data, in order; none where it is a regression, or no classification at all."""
+    dictionary = getattr(task, "label_dictionary", None)
+    if dictionary is None or task.cfg.regression_target:
+        return []
+    # fairseq rounds the number of symbols up with made-up words, and adds <mask> to every dictionary.
+    symbols = dictionary.symbols[dictionary.nspecial :]
+    return [symbol for symbol in symbols if symbol != "<mask>" and not symbol.startswith("madeupword")]
+
+
+@register_model_architecture("roberta_houlsby_adapter", "roberta_houlsby_adapter")
+def houlsby_base_architecture(args: Namespace) -> None:
+    """RoBERTa's base size: 12 layers, 768/3072/12."""
+    base_architecture(args)
+
+
+@register_model_architecture("roberta_houlsby_adapter", "roberta_houlsby_adapter_large")
+def houlsby_large_architecture(args: Namespace) -> None:
+    """RoBERTa's large size: 24 layers, 1024/4096/16."""
+    roberta_large_architecture(args)
+
+
+@register_model_architecture("roberta", "roberta_small")
+@register_model_architecture("roberta_houlsby_adapter", "roberta_houlsby_adapter_small")
+def small_architecture(args: Namespace) -> None:
+    """A size for two CPU cores: 4 layers, width 192."""
+    own_size(
+        args,
+        {
+            "encoder_layers": 4,
+            "encoder_embed_dim": 192,
+            "encoder_ffn_embed_dim": 768,
+            "encoder_attention_heads": 4,
+        },
+    )
+    base_architecture(args)
+
+
+@register_model_architecture("roberta", "roberta_tiny")
+@register_model_architecture("roberta_houlsby_adapter", "roberta_houlsby_adapter_tiny")
+def tiny_architecture(args: Namespace) -> None:
+    """A size for tests: 2 layers, width 32."""
+    own_size(
+        args,
+        {
+            "encoder_layers": 2,
+            "encoder_embed_dim": 32,
+            "encoder_ffn_embed_dim": 64,
+            "encoder_attention_heads": 2,
+        },
+    )
+    base_architecture(args)

@@ -1,0 +1,187 @@
+"""All that one task adds inside an encoder, and the switch by which the encoder's layers find it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_ext.domains.names import is_domain_name
+from fairseq_ext.errors import InputError
+from fairseq_ext.modules.houlsby_adapter import ACTIVATIONS, HoulsbyAdapter
+
+# What may be tuned: adapters and norms, norms alone, the last layers of the base, all of it; always the head, too.
+TUNINGS = ("adapters", "norms", "top", "full")
+# The state-dict prefixes below which each task has its parts, by name.
+TASKS, HEADS = "tasks", "classification_heads"
+
+
+@dataclass(frozen=True)
+class TaskDescription:
+    """What the tensors of a task do not say.
+
+    Attributes:
+        labels: names of the classes, in the head's order; none for a regression.
+        tuning: what was trained, one of :data:`TUNINGS`.
+        activation_fn: of the adapters.
+    """
+
+    labels: Sequence[str]
+    tuning: str
+    activation_fn: str
+
+    @property
+    def has_adapters(self) -> bool:
+        return self.tuning == "adapters"
+
+    @property
+    def has_norms(self) -> bool:
+        return self.tuning in ("adapters", "norms")
+
+    def to_entry(self) -> Tensor:
+        """The description as an entry of a state dict: UTF-8 of JSON."""
+        return torch.frombuffer(bytearray(json.dumps(asdict(self)).encode()), dtype=torch.uint8)
+
+    @classmethod
+    def from_entry(cls, entry: Tensor | None, where: str) -> TaskDescription:
+        """What :meth:`to_entry` wrote.
+
+        Raises:
+            InputError: naming ``where`` if it is absent or something else.
+        """
+        try:
+            fields = json.loads(bytes(entry.tolist()))  # type: ignore[union-attr]
+            description = cls(list(fields["labels"]), fields["tuning"], fields["activation_fn"])
+        except (AttributeError, KeyError, TypeError, ValueError):
+            description = None
+        if description is None or not description._is_sound():
+            raise InputError(f"{where}: does not describe a task; the file is damaged or of another program")
+        return description
+
+    def _is_sound(self) -> bool:
+        return (
+            self.tuning in TUNINGS
+            and self.activation_fn in ACTIVATIONS
+            and all(isinstance(label, str) for label in self.labels)
+        )
+
+
+class TaskParameters(nn.Module):
+    """Everything one task adds inside the encoder; its head lies beside it, with fairseq's own.
+
+    Args:
+        description: says which of the parts there are.
+        embed_dim: H, width of the encoder.
+        num_layers: L of the encoder, which take 2·L adapters: attention's, then feed-forward's, layer by layer.
+        num_norms: of the encoder, in the order of :func:`switch_norms`.
+        bottleneck_dim: b, inner width of the adapters.
+        init_scale: of the adapters' weights.
+    """
+
+    description: Tensor
+
+    def __init__(
+        self,
+        description: TaskDescription,
+        embed_dim: int,
+        *,
+        num_layers: int,
+        num_norms: int,
+        bottleneck_dim: int,
+        init_scale: float = 1e-2,
+    ):
+        super().__init__()
+        size = (embed_dim, bottleneck_dim, init_scale, description.activation_fn)
+        num_adapters = 2 * num_layers if description.has_adapters else 0
+        self.adapters = nn.ModuleList(HoulsbyAdapter(*size) for _ in range(num_adapters))
+        self.norms = nn.ModuleList(nn.LayerNorm(embed_dim) for _ in range(num_norms if description.has_norms else 0))
+        self.register_buffer("description", description.to_entry())
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the classes, in the head's order; none for a regression."""
+        return list(TaskDescription.from_entry(self.description, "the model's task").labels)
+
+
+class TaskSwitch:
+    """Says to all layers of an encoder for which task they compute.
+
+    Attributes:
+        task: the parameters to take, or None for the base alone.
+        skipped: numbers of the layers whose adapters are left out.
+    """
+
+    def __init__(self) -> None:
+        self.task: TaskParameters | None = None
+        self.skipped: Collection[int] = ()
+
+    def adapters(self, layer: int) -> Sequence[nn.Module]:
+        """The adapters of a layer, attention's first; none for the base, or where they are left out."""
+        if self.task is None or layer in self.skipped:
+            return ()
+        return list(self.task.adapters)[2 * layer : 2 * layer + 2]
+
+    def norm(self, position: int) -> nn.Module | None:
+        """The task's own of the encoder's norms, if it has some."""
+        return self.task.norms[position] if self.task is not None and len(self.task.norms) else None
+
+
+class SwitchedLayerNorm(nn.LayerNorm):
+    """A layer norm with the base's gain and offset, or those of the switch's task.
+
+    Args:
+        embed_dim: H.
+        switch: the encoder's.
+        position: its number among the encoder's norms.
+    """
+
+    def __init__(self, embed_dim: int, switch: TaskSwitch, position: int):
+        super().__init__(embed_dim)
+        self.switch, self.position = switch, position
+
+    def forward(self, x: Tensor) -> Tensor:
+        norm = self.switch.norm(self.position)
+        return super().forward(x) if norm is None else norm(x)
+
+
+def switch_norms(encoder: nn.Module, switch: TaskSwitch) -> list[str]:
+    """Let an encoder's layer norms follow the switch; their state-dict keys stay.
+
+    Args:
+        encoder: fresh, its norms are replaced.
+        switch: to follow.
+
+    Returns:
+        The norms' names in the encoder, in order.
+    """
+    # By the class's name: where apex is installed, fairseq's norms are no nn.LayerNorm.
+    norms = {name: module for name, module in encoder.named_modules() if type(module).__name__.endswith("LayerNorm")}
+    for position, (name, norm) in enumerate(norms.items()):
+        encoder.set_submodule(name, SwitchedLayerNorm(len(norm.weight), switch, position))  # type: ignore[arg-type]
+    return list(norms)
+
+
+def check_task_name(name: str) -> None:
+    """Check that a task can have this name: it becomes a part of state-dict keys and of file names.
+
+    Raises:
+        InputError: if it would be no domain name, or torch needs it itself.
+    """
+    if not is_domain_name(name) or hasattr(nn.ModuleDict(), name):
+        raise InputError(
+            f"--classification-head-name: {name!r} cannot name a task; use letters, digits, '-' and '_', and no "
+            "word of torch's own such as 'keys' or 'train'"
+        )
+
+
+def task_names(state: Iterable[str]) -> list[str]:
+    """The tasks that have entries in a model's state dict, sorted."""
+    return sorted({key.split(".")[1] for key in state if key.startswith(f"{TASKS}.")})
+
+
+def is_of_task(key: str, name: str) -> bool:
+    """Whether a state-dict key belongs to the task: to its head or to what it has inside the encoder."""
+    return key.startswith((f"{TASKS}.{name}.", f"{HEADS}.{name}."))

@@ -1,0 +1,111 @@
+"""Tasks in a state dict: which there are, what they are, and whether all their tensors are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.modules.task_parameters import HEADS, TASKS, TaskDescription, is_of_task
+
+# What must agree between a task in a checkpoint and the one to train, and the option that says it.
+_SAME = {
+    "tuning": "--tuning",
+    "activation_fn": "--adapter-activation-fn",
+    "bottleneck_dim": "--bottleneck-dim",
+    "num_classes": "--num-classes",
+    "labels": "labels",
+}
+
+
+@dataclass(frozen=True)
+class SavedTask:
+    """A task as a state dict holds it.
+
+    Attributes:
+        name: of the task.
+        labels: names of the classes; none for a regression.
+        tuning: what was trained.
+        activation_fn: of the adapters.
+        bottleneck_dim: b, inner width of the adapters; 0 if there are none.
+        num_classes: C, rows of the head's last matrix.
+        inner_dim: rows of the head's first matrix.
+    """
+
+    name: str
+    labels: Sequence[str]
+    tuning: str
+    activation_fn: str
+    bottleneck_dim: int
+    num_classes: int
+    inner_dim: int
+
+    @classmethod
+    def read(cls, state: Mapping[str, Tensor], name: str) -> SavedTask:
+        """Read a task's sizes from its tensors.
+
+        Raises:
+            InputError: if one of these is missing or damaged.
+        """
+        task, head = f"{TASKS}.{name}", f"{HEADS}.{name}"
+        description = TaskDescription.from_entry(state.get(f"{task}.description"), f"the checkpoint's task {name!r}")
+        width = _rows(state, f"{task}.adapters.0.down.weight", name) if description.has_adapters else 0
+        classes, inner = (_rows(state, f"{head}.{matrix}.weight", name) for matrix in ("out_proj", "dense"))
+        return cls(
+            name, description.labels, description.tuning, description.activation_fn, width, classes, inner
+        )  # fmt: skip
+
+    @property
+    def description(self) -> TaskDescription:
+        return TaskDescription(self.labels, self.tuning, self.activation_fn)
+
+    def check_same(self, own: SavedTask) -> None:
+        """Check that a model's own task of this name is the same, so that it can go on from here.
+
+        Raises:
+            InputError: naming the option that differs.
+        """
+        for field, option in _SAME.items():
+            saved, wanted = getattr(self, field), getattr(own, field)
+            if saved != wanted:
+                raise InputError(
+                    f"the checkpoint's task {self.name!r} has {option} {_shown(saved)}, not {_shown(wanted)}: give the "
+                    "same to go on with it, or another --classification-head-name for a new task"
+                )
+
+
+def check_whole(name: str, own: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
+    """Check that a checkpoint has all tensors of a task, in their shapes.
+
+    Args:
+        name: of the task.
+        own: state dict of a model that has it.
+        state: of the checkpoint.
+
+    Raises:
+        InputError: naming the tensors that are missing or of another shape.
+    """
+    expected = {key: value.shape for key, value in own.items() if is_of_task(key, name)}
+    for what, keys in [
+        ("lacks", [key for key in expected if key not in state]),
+        ("has in another shape", [key for key in expected if key in state and state[key].shape != expected[key]]),
+        ("should not have", [key for key in state if is_of_task(key, name) and key not in expected]),
+    ]:
+        if keys:
+            raise InputError(
+                f"the checkpoint's task {name!r} {what} {len(keys)} tensors: {', '.join(keys[:3])}"
+                f"{', …' if len(keys) > 3 else ''}; the file is damaged or of another model"
+            )
+
+
+def _rows(state: Mapping[str, Tensor], key: str, name: str) -> int:
+    value = state.get(key)
+    if value is None or value.dim() != 2:
+        raise InputError(f"the checkpoint's task {name!r} lacks the matrix {key}; the file is damaged")
+    return len(value)
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)

@@ -1,0 +1,12 @@
+#!/usr/bin/env python3
+"""List, save, load and remove the tasks of a checkpoint; see ``task_adapters.py --help``."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fairseq_ext.training.task_adapters import main  # noqa: E402
+
+if __name__ == "__main__":
+    main()

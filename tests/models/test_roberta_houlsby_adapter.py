@@ -1,0 +1,371 @@
+"""What the Houlsby adapters in RoBERTa promise."""
+
+from __future__ import annotations
+
+import copy
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from torch import Tensor, nn
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
+from tests import toy_tasks
+from tests.toy_tasks import copy_of, logits, make_base, make_model, randomise, started_from, tokens_of, train
+
+NORMS = {"post-norm": {}, "pre-norm": {"encoder_normalize_before": True}}
+BASE = "encoder.sentence_encoder"
+HEAD = {f"{matrix}.{kind}" for matrix in ("dense", "out_proj") for kind in ("weight", "bias")}
+ADAPTERS = {f"adapters.{n}.{m}.{kind}" for n in range(4) for m in ("down", "up") for kind in ("weight", "bias")}
+
+
+@pytest.fixture(params=NORMS)
+def norm(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """fairseq's options of the place of the norms."""
+    return NORMS[request.param]
+
+
+@pytest.fixture
+def base(norm: dict[str, Any]) -> Any:
+    return make_base(**norm)
+
+
+@pytest.fixture
+def model(base: Any, norm: dict[str, Any]) -> RobertaHoulsbyAdapterModel:
+    """On that base, with a task whose parameters have been somewhere."""
+    return randomise(started_from(make_model(**norm), base.state_dict()))
+
+
+def head_keys(name: str) -> set[str]:
+    return {f"classification_heads.{name}.{key}" for key in HEAD}
+
+
+def norm_keys(name: str, count: int) -> set[str]:
+    return {f"tasks.{name}.norms.{n}.{kind}" for n in range(count) for kind in ("weight", "bias")}
+
+
+def adapter_keys(name: str) -> set[str]:
+    return {f"tasks.{name}.{key}" for key in ADAPTERS}
+
+
+def num_norms(norm: dict[str, Any]) -> int:
+    """That of the embeddings, two a layer, and one at the end of pre-norm encoders."""
+    return 6 if norm else 5
+
+
+def base_logits(base: Any, head: nn.Module) -> Tensor:
+    with torch.no_grad():
+        return head(base(tokens_of(), features_only=True)[0])
+
+
+@pytest.mark.parametrize("size", ["", "_large", "_small", "_tiny"])
+def test_is_registered_as_ours(size: str) -> None:
+    assert ARCH_MODEL_REGISTRY[f"roberta_houlsby_adapter{size}"] is RobertaHoulsbyAdapterModel
+    assert ARCH_MODEL_REGISTRY["roberta_small"] is ARCH_MODEL_REGISTRY["roberta_tiny"] is ARCH_MODEL_REGISTRY["roberta"]
+
+
+@pytest.mark.parametrize(("ours", "plain"), [("", "_base"), ("_large", "_large"), ("_small", "_small")])
+def test_sizes_are_those_of_the_bases(ours: str, plain: str) -> None:
+    both = [Namespace(), Namespace()]
+    ARCH_CONFIG_REGISTRY[f"roberta_houlsby_adapter{ours}"](both[0])
+    ARCH_CONFIG_REGISTRY[f"roberta{plain}"](both[1])
+    assert both[0] == both[1]
+
+
+def test_adds_exactly_these_keys(base: Any, model: Any, norm: dict[str, Any]) -> None:
+    base_keys, keys = base.state_dict().keys(), model.state_dict().keys()
+    assert base_keys <= keys
+    expected = (
+        head_keys("sst2") | adapter_keys("sst2") | norm_keys("sst2", num_norms(norm)) | {"tasks.sst2.description"}
+    )
+    assert keys - base_keys == expected
+
+
+def test_at_scale_0_it_is_its_base_exactly(base: Any, norm: dict[str, Any]) -> None:
+    model = started_from(make_model(seed=5, adapter_init_scale=0, **norm), base.state_dict())
+    assert torch.equal(logits(model, "sst2"), base_logits(base, model.classification_heads["sst2"]))
+
+
+def test_starts_near_its_base(base: Any, norm: dict[str, Any]) -> None:
+    model = started_from(make_model(seed=5, **norm), base.state_dict())
+    start, plain = logits(model, "sst2"), base_logits(base, model.classification_heads["sst2"])
+    assert not torch.equal(start, plain)
+    torch.testing.assert_close(start, plain, atol=5e-3, rtol=0)
+
+
+def test_without_a_task_it_is_its_base_exactly(base: Any, model: Any) -> None:
+    logits(model, "sst2")  # leaves nothing behind
+    assert torch.equal(base(tokens_of())[0], model(tokens_of())[0])
+    assert torch.equal(base(tokens_of(), features_only=True)[0], model(tokens_of(), features_only=True)[0])
+
+
+def test_adapters_stand_before_the_residuals(model: Any, norm: dict[str, Any]) -> None:
+    """Fig. 2, written out for the first layer."""
+    layer, task, x = model.base.layers[0], model.tasks["sst2"], torch.randn(5, 2, toy_tasks.WIDTH)
+    one, other = list(task.norms)[1:3]
+
+    def attend(x: Tensor) -> Tensor:
+        return task.adapters[0](layer.self_attn(query=x, key=x, value=x, key_padding_mask=None)[0])
+
+    def feed(x: Tensor) -> Tensor:
+        return task.adapters[1](layer.fc2(layer.activation_fn(layer.fc1(x))))
+
+    with model.active("sst2"), torch.no_grad():
+        if norm:
+            middle = x + attend(one(x))
+            expected = middle + feed(other(middle))
+        else:
+            middle = one(x + attend(x))
+            expected = other(middle + feed(middle))
+        torch.testing.assert_close(layer(x, encoder_padding_mask=None), expected)
+
+
+def tuned_keys(tuning: str, norm: dict[str, Any]) -> set[str]:
+    """What each way of tuning trains, beside the head of the task ``a``."""
+    prefixes = {"top": (f"{BASE}.layers.1.", f"{BASE}.layer_norm."), "full": (BASE,)}.get(tuning, ("nothing",))
+    of_base = {name for name, _ in make_base(**norm).named_parameters() if name.startswith(prefixes)}
+    of_task = {
+        "adapters": adapter_keys("a") | norm_keys("a", num_norms(norm)),
+        "norms": norm_keys("a", num_norms(norm)),
+    }
+    return of_base | of_task.get(tuning, set())
+
+
+@pytest.mark.parametrize("tuning", ["adapters", "norms", "top", "full"])
+def test_three_steps_move_exactly_what_is_tuned(base: Any, norm: dict[str, Any], tuning: str) -> None:
+    model = started_from(make_model("a", tuning=tuning, **norm), base.state_dict())
+    expected = tuned_keys(tuning, norm) | head_keys("a")
+    assert {name for name, p in model.named_parameters() if p.requires_grad} == expected
+    before = copy_of(model.state_dict())
+    train(model, "a")
+    moved = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
+    # A table of the masked language model's head is that of the embeddings; attention does not depend on k's offset.
+    shared = {"encoder.lm_head.weight"} if tuning == "full" else set()
+    still = {name for name in expected if name.endswith("k_proj.bias")}
+    assert moved | still == expected | shared
+
+
+def test_padding_does_not_matter(model: Any) -> None:
+    tokens = tokens_of()
+    wider = nn.functional.pad(tokens, (0, 4), value=toy_tasks.PAD)
+    torch.testing.assert_close(logits(model, "sst2", wider), logits(model, "sst2", tokens))
+
+
+def test_permuting_the_batch_permutes_the_output(model: Any) -> None:
+    order = torch.tensor([2, 0, 3, 1])
+    torch.testing.assert_close(logits(model, "sst2", tokens_of()[order]), logits(model, "sst2")[order])
+
+
+def test_saved_and_loaded_gives_the_same(model: Any, norm: dict[str, Any], tmp_path: Path) -> None:
+    torch.save(model.state_dict(), tmp_path / "model.pt")
+    other = make_model(seed=9, **norm)
+    other.load_state_dict(torch.load(tmp_path / "model.pt", weights_only=True), strict=True)
+    assert torch.equal(logits(other, "sst2"), logits(model, "sst2"))
+
+
+def test_an_added_task_leaves_the_earlier_as_they_are(model: Any, norm: dict[str, Any]) -> None:
+    """Of another width and another number of labels, and with the norms alone."""
+    before, plain = logits(model, "sst2"), model(tokens_of())[0]
+    second = started_from(make_model("trec", 7, "abcdef", bottleneck_dim=3, num_classes=6, **norm), model.state_dict())
+    train(second, "trec")
+    third = started_from(make_model("cola", 8, (), tuning="norms", num_classes=1, **norm), second.state_dict())
+    train(third, "cola")
+    assert list(third.tasks) == ["cola", "sst2", "trec"]
+    assert torch.equal(logits(third, "sst2"), before)
+    assert torch.equal(logits(third, "trec"), logits(second, "trec"))
+    assert torch.equal(third(tokens_of())[0], plain)
+    assert [task.labels for task in third.tasks.values()] == [[], list(toy_tasks.LABELS), list("abcdef")]
+    trained = {name for name, p in third.named_parameters() if p.requires_grad}
+    assert trained == head_keys("cola") | norm_keys("cola", num_norms(norm))
+
+
+def test_the_next_task_starts_from_the_bases_norms(base: Any, model: Any, norm: dict[str, Any]) -> None:
+    second = started_from(make_model("trec", 7, **norm), model.state_dict())
+    names = second.base.norm_names
+    for own, name in zip(second.tasks["trec"].norms, names, strict=True):
+        assert torch.equal(own.weight, base.state_dict()[f"{BASE}.{name}.weight"])
+        assert torch.equal(own.bias, base.state_dict()[f"{BASE}.{name}.bias"])
+
+
+def test_a_task_is_switched_by_name(model: Any) -> None:
+    model.register_classification_head("trec", 3)
+    randomise(model, "trec", seed=8)
+    with model.active("trec"), torch.no_grad():
+        features = model(tokens_of(), features_only=True)[0]
+        assert torch.equal(model.classification_heads["trec"](features), logits(model, "trec"))
+        logits(model, "sst2")
+        assert torch.equal(model(tokens_of(), features_only=True)[0], features)
+    assert not torch.equal(model(tokens_of(), features_only=True)[0], features)
+    with pytest.raises(InputError, match="no task 'mnli'; it has sst2, trec"), model.active("mnli"):
+        raise AssertionError("must not compute")
+
+
+def test_layers_can_do_without_their_adapters(model: Any) -> None:
+    """Leaving them out is what zeros for their ``up`` would do."""
+    whole = logits(model, "sst2")
+    with model.without_adapters([1]):
+        without = logits(model, "sst2")
+    assert not torch.equal(without, whole)
+    assert torch.equal(logits(model, "sst2"), whole)
+    with torch.no_grad():
+        for adapter in list(model.tasks["sst2"].adapters)[2:]:
+            adapter.up.weight.zero_()
+            adapter.up.bias.zero_()
+    assert torch.equal(logits(model, "sst2"), without)
+
+
+@pytest.mark.parametrize("key", ["adapters.0.down.weight", "adapters.3.up.bias", "norms.2.weight", "description"])
+@pytest.mark.parametrize("own", [True, False])
+def test_missing_tensors_are_named_not_filled(own: bool, key: str) -> None:
+    state = make_model().state_dict()
+    del state[f"tasks.sst2.{key}"]
+    expected = "does not describe a task" if key == "description" else f"lacks .*tasks.sst2.{key}"
+    with pytest.raises(InputError, match=f"the checkpoint's task '?sst2'?.*{expected}") as caught:
+        make_model("sst2" if own else "trec").load_state_dict(state, strict=True)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_damage_is_named() -> None:
+    state = make_model().state_dict()
+    head, norm = "classification_heads.sst2.out_proj.weight", "tasks.sst2.norms.0.weight"
+    for change, words in [
+        ({norm: torch.ones(5)}, f"has in another shape 1 tensors: {norm}"),
+        ({"tasks.sst2.norms.9.weight": torch.ones(5)}, "should not have 1 tensors: tasks.sst2.norms.9.weight"),
+        ({head: torch.ones(5)}, f"lacks the matrix {head}"),
+        ({"tasks.a b.description": state["tasks.sst2.description"]}, "'a b'"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            make_model("trec").load_state_dict(copy_of(state | change), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"bottleneck_dim": 8}, "has --bottleneck-dim 64, not 8"),
+        ({"tuning": "norms"}, "has --tuning adapters, not norms"),
+        ({"adapter_activation_fn": "relu"}, "has --adapter-activation-fn gelu, not relu"),
+        ({"labels": ("bad", "mixed", "good")}, "has labels bad, good, mixed, not bad, mixed, good"),
+        ({"labels": ("bad", "good")}, "has --num-classes 3, not 2"),
+    ],
+)  # fmt: skip
+def test_another_task_of_the_same_name_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=f"the checkpoint's task 'sst2' {words}"):
+        make_model(**change).load_state_dict(make_model().state_dict(), strict=True)
+
+
+@pytest.mark.parametrize("tuning", ["top", "full"])
+def test_a_base_that_tasks_rest_on_is_not_changed(tuning: str) -> None:
+    first = make_model()
+    with pytest.raises(InputError, match=rf"--tuning {tuning} changes the base .*\(sst2\)"):
+        make_model("trec", tuning=tuning).load_state_dict(copy_of(first.state_dict()), strict=True)
+    # The other way round is right: the changed base is the next task's.
+    changed = make_model(tuning=tuning)
+    train(changed, "sst2")
+    second = started_from(make_model("trec"), changed.state_dict())
+    train(second, "trec")
+    assert torch.equal(logits(second, "sst2"), logits(changed, "sst2"))
+    again = started_from(make_model(tuning=tuning, seed=4), changed.state_dict())
+    assert torch.equal(logits(again, "sst2"), logits(changed, "sst2"))
+
+
+def test_half_precision_must_not_round_earlier_tasks() -> None:
+    """fairseq's --fp16 trains and saves everything in it."""
+    first = make_model()
+    with pytest.raises(InputError, match=r"would round the checkpoint's tasks \(sst2\).*--amp"):
+        make_model("trec").half().load_state_dict(copy_of(first.state_dict()), strict=True)
+    rounded = {key: v.half().float() if v.is_floating_point() else v for key, v in first.state_dict().items()}
+    second = started_from(make_model("trec").half(), rounded)
+    assert {p.dtype for p in second.parameters()} == {torch.half}
+    assert torch.equal(second.state_dict()["tasks.sst2.norms.0.weight"].float(), rounded["tasks.sst2.norms.0.weight"])
+
+
+def test_bfloat16_is_near_single_precision() -> None:
+    model = randomise(started_from(make_model(), make_base().state_dict()))
+    full, half = logits(model, "sst2"), logits(model.bfloat16(), "sst2")
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half.float(), full, atol=0.05 * float(full.abs().max()), rtol=0.1)
+
+
+def test_a_base_of_another_length_or_dictionary_is_one_line() -> None:
+    with pytest.raises(InputError, match="^--max-positions: 24, but .* up to 16 tokens; give --max-positions 16$"):
+        make_model().load_state_dict(make_base(max_positions=16).state_dict(), strict=True)
+    with pytest.raises(InputError, match="it knows 36 symbols, the data's dictionary 35: wrong dictionary"):
+        make_model().load_state_dict(make_base(words=31).state_dict(), strict=True)
+
+
+def test_a_base_of_another_size_is_one_line() -> None:
+    with pytest.raises(InputError, match="does not fit this model: .*encoder.sentence_encoder.layers.1"):
+        make_model().load_state_dict(make_base(encoder_layers=1).state_dict(), strict=True)
+    with pytest.raises(InputError, match="does not fit this model: .* of another shape"):
+        make_model().load_state_dict(make_base(encoder_ffn_embed_dim=48).state_dict(), strict=True)
+
+
+def test_a_fine_tuned_head_without_a_task_is_left_out() -> None:
+    """That of a plain RoBERTa, also when fairseq's option asks for it."""
+    plain = make_base()
+    plain.register_classification_head("mnli", 3)
+    model = started_from(make_model(load_checkpoint_heads=True), plain.state_dict())
+    assert list(model.classification_heads) == list(model.tasks) == ["sst2"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"bottleneck_dim": 0}, "--bottleneck-dim: 0 is too small"),
+        ({"adapter_init_scale": -1.0}, "--adapter-init-scale: -1.0 is negative"),
+        ({"tuning": "top", "top_layers": 3}, "--top-layers: 3, but the model has layers 1 to 2"),
+        ({"tuning": "top", "top_layers": 0}, "--top-layers: 0"),
+    ],
+)
+def test_impossible_options_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        make_model(**options)
+
+
+def test_labels_come_from_the_data() -> None:
+    model = make_model()
+    with pytest.raises(InputError, match=r"--num-classes: 2, but .* has 3 labels \(bad, good, mixed\)"):
+        model.register_classification_head("trec", 2)
+    with pytest.raises(InputError, match=r"'a\.b' cannot name a task"):
+        model.register_classification_head("a.b", 3)
+    padded = make_model(labels=("no", "yes"))
+    task = toy_tasks.make_task(("no", "yes", "madeupword0000", "madeupword0001"))
+    built = RobertaHoulsbyAdapterModel.build_model(toy_tasks.make_args(), task)
+    assert built.data_labels == padded.tasks["sst2"].labels == ["no", "yes"]
+
+
+def test_dropout_of_the_frozen_base_is_an_option() -> None:
+    noisy = make_model(dropout=0.5).train()
+    assert not torch.equal(logits(noisy, "sst2"), logits(noisy, "sst2"))
+    quiet = make_model(dropout=0.5, frozen_mode="eval").train()
+    assert torch.equal(logits(quiet, "sst2"), logits(quiet, "sst2"))
+    assert quiet.training
+    assert quiet.classification_heads["sst2"].training
+    top = make_model(dropout=0.5, frozen_mode="eval", tuning="top").train()
+    assert [layer.dropout_module.training for layer in top.base.layers] == [False, True]
+
+
+def test_tasks_of_a_checkpoint_take_the_models_mode() -> None:
+    model = make_model("trec", pooler_dropout=0.5).eval()
+    started_from(model, make_model().state_dict())
+    assert torch.equal(logits(model, "sst2"), logits(model, "sst2"))
+    assert not any(module.training for module in model.modules())
+
+
+def test_a_deep_copy_has_tasks_of_its_own(model: Any) -> None:
+    twin, before = copy.deepcopy(model), logits(model, "sst2")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    assert torch.equal(logits(twin, "sst2"), before)
+
+
+def test_layers_that_training_leaves_out() -> None:
+    """LayerDrop skips layers with their adapters, and only in training."""
+    model = make_model(encoder_layerdrop=0.9)
+    assert torch.equal(logits(model, "sst2"), logits(model, "sst2"))
+    train(model, "sst2")
