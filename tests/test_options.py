@@ -7,16 +7,27 @@ import pytest
 from fairseq_ext.criterions.label_smoothed_cross_entropy_with_kd_gate import (
     LabelSmoothedCrossEntropyWithKDGateCriterion,
 )
+from fairseq_ext.criterions.topic_language_modeling import TopicLanguageModelingCriterion
+from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
 from fairseq_ext.models.transformer_domain_adapter import TransformerDomainAdapterModel
 from fairseq_ext.models.transformer_gated_adapter import TransformerGatedAdapterModel
+from fairseq_ext.models.transformer_lm_topic import TransformerLMTopicModel
 from fairseq_ext.tasks.multi_domain_language_modeling import MultiDomainLanguageModelingTask
 from fairseq_ext.tasks.multi_domain_translation import MultiDomainTranslationTask
 
 OPTIONS = {
+    RobertaHoulsbyAdapterModel: {
+        "bottleneck-dim", "adapter-init-scale", "adapter-activation-fn", "tuning", "top-layers", "frozen-mode",
+    },
     TransformerDomainAdapterModel: {"bottleneck-dim", "adapter-init-scale", "frozen-mode"},
     TransformerGatedAdapterModel: {
         "bottleneck-dim", "adapter-init-scale", "frozen-mode", "gate-temperature", "share-gates",
     },
+    TransformerLMTopicModel: {
+        "num-topics", "topic-transformation", "topic-omega", "mixture", "mixture-chunk", "freeze-output-embedding",
+        "frozen-mode",
+    },
+    TopicLanguageModelingCriterion: {"tdm", "tdm-margin", "tdm-weight"},
     LabelSmoothedCrossEntropyWithKDGateCriterion: {
         "gate-loss-weight", "gate-loss-temperature", "gate-target", "gate-encoder-term",
     },
@@ -26,7 +37,7 @@ OPTIONS = {
     },
     MultiDomainLanguageModelingTask: {
         "upsampling", "upsampling-temperature", "train-domains", "single-domain-batches", "domain", "paths",
-        "choose-paths", "num-paths", "choose-tokens", "unscored-tokens",
+        "choose-paths", "num-paths", "choose-tokens", "unscored-tokens", "topic",
     },
 }  # fmt: skip
 

@@ -5,4 +5,5 @@ from fairseq_ext.models import (  # noqa: F401
     transformer_domain_adapter,
     transformer_gated_adapter,
     transformer_lm_hier_adapter,
+    transformer_lm_topic,
 )

@@ -66,6 +66,13 @@ class MultiDomainLanguageModelingConfig(MultiDomainConfig, LanguageModelingConfi
             "(default: 0)"
         },
     )
+    topic: int = field(
+        default=-1,
+        metadata={
+            "help": "validate, score or write everything with this topic of the model alone, of 0 to --num-topics "
+            "(default: -1, all mixed)"
+        },
+    )
 
 
 @register_task("multi_domain_language_modeling", dataclass=MultiDomainLanguageModelingConfig)
@@ -141,7 +148,18 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
             raise InputError(f"{self._routing_options()[0]}: the model has no adapters, it reads all domains alike")
         if self.cfg.choose_paths:
             model.decoder.default_node_weights = self._sequence_paths(model)
+        if self.cfg.topic >= 0:
+            self._force_topic(model)
         return model
+
+    def _force_topic(self, model: Any) -> None:
+        """Let the model use --topic alone, but in training."""
+        num_topics = getattr(model, "num_topics", None)
+        if num_topics is None:
+            raise InputError(f"--topic {self.cfg.topic}: the model has no topics; leave the option out")
+        if self.cfg.topic > num_topics:
+            raise InputError(f"--topic {self.cfg.topic}: the model has topics 0 to {num_topics}")
+        model.decoder.forced_topic = self.cfg.topic
 
     def _sequence_paths(self, model: Any) -> Callable[[Tensor], Tensor]:
         # The clusters' tools take their time to load, and few need them.

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+from fairseq.data.data_utils import load_indexed_dataset
 from fairseq.logging import metrics
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from fairseq.sequence_scorer import SequenceScorer
@@ -326,6 +327,59 @@ def test_scoring_ends_where_scored_tokens_do(text: Path, tree: Path) -> None:
         assert count == sum(max(0, len(block["target"]) - skipped) for block in blocks)
         values = validate(task, model, "test")[0]
         assert -total / count / math.log(2) == pytest.approx(values["loss"], abs=1e-3)
+
+
+# Texts and topics
+
+TEXTS = ["--sample-break-mode", "eos", "--shorten-method", "truncate", "--tokens-per-sample", "5"]
+TOPIC = ["--num-topics", "2"]
+
+
+def with_topics(text: Path, *extra: str) -> tuple[Any, Any]:
+    task, cfg = toy_text.make_task(text, *TOPIC, *extra, arch="transformer_lm_topic_tiny")
+    torch.manual_seed(1)
+    model = task.build_model(cfg).eval()
+    with torch.no_grad():
+        for parameter in model.decoder.topics.parameters():
+            parameter.normal_(std=0.3)
+    return task, model
+
+
+def test_lines_can_be_texts_of_their_own(text: Path) -> None:
+    """In every split, whole or cut at --tokens-per-sample."""
+    task, _ = with_topics(text, *TEXTS)
+    for split in ("train", "valid", "test"):
+        task.load_dataset(f"{split}:law")
+        blocks = task.datasets[f"{split}:law"]
+        plain = load_indexed_dataset(str(text / "law" / split), task.dictionary)
+        assert len(blocks) == len(plain)
+        for block, line in zip((blocks[i] for i in range(len(blocks))), plain, strict=True):
+            assert block["target"].tolist() == line[:5].tolist()
+            assert block["source"].tolist() == [task.dictionary.eos(), *line[:5].tolist()[:-1]]
+        assert max(len(line) for line in plain) > 5 == int(blocks.sizes.max())
+
+
+def test_a_topic_alone_scores_and_writes(text: Path) -> None:
+    mixed, *alone = (with_topics(text, *TEXTS, *extra) for extra in ([], ["--topic", "0"], ["--topic", "2"]))
+    losses = [validate(*system)[0]["loss"] for system in (mixed, *alone)]
+    assert len(set(losses)) == 3
+    for topic, (task, model) in zip((0, 2), alone, strict=True):
+        states = model.decoder.topics.steering
+        for hypothesis in generate(task, model, PROMPTS):
+            target = hypothesis["tokens"]
+            hidden = model(torch.cat([target[-1:], target[:-1]]).unsqueeze(0))[1]["hidden"][0]
+            lprobs = (states.steer(hidden, topic) @ model.decoder.output_weight.t()).log_softmax(-1)
+            scores = lprobs.gather(1, target.unsqueeze(1)).squeeze(1)
+            torch.testing.assert_close(hypothesis["positional_scores"], scores, atol=1e-4, rtol=0)
+
+
+def test_topics_that_the_model_has_not(text: Path, tree: Path) -> None:
+    refuse(text, None, "--topic 0: the model has no topics", "--topic", "0")
+    refuse(text, tree, "--topic 1: the model has no topics", "--topic", "1")
+    with pytest.raises(InputError, match="--topic 3: the model has topics 0 to 2"):
+        with_topics(text, "--topic", "3")
+    with pytest.raises(InputError, match="--domain: the model has no adapters"):
+        with_topics(text, "--domain", "law")
 
 
 # Bad input: one line, naming the value and the remedy

@@ -1,0 +1,222 @@
+"""The topic aware transformer: a frozen language model whose last states are steered towards topics."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models import register_model, register_model_architecture
+from fairseq.models.transformer import TransformerDecoder
+from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
+from torch import Tensor
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.models.transformer_lm_hier_adapter import gpt2_architecture, small_architecture, tiny_architecture
+from fairseq_ext.modules.mixture_of_softmaxes import MixtureOfSoftmaxes
+from fairseq_ext.modules.topic_steering import TopicSteering
+from fairseq_ext.training.checkpoints import require_entries
+from fairseq_ext.training.freezing import FrozenBase, freeze_base
+
+# All that the topics add lies below the decoder's attribute of this name.
+TOPICS = "topics"
+
+
+@dataclass
+class TopicConfig(TransformerLanguageModelConfig):
+    """Options of the topics, beside fairseq's own of the language model."""
+
+    num_topics: int = field(
+        default=10,
+        metadata={"help": "Z, topics beside topic 0, which leaves the base's states as they are (default: 10)"},
+    )
+    topic_transformation: ChoiceEnum(["affine", "multiplication", "addition"]) = field(  # type: ignore[valid-type]
+        default="affine",
+        metadata={
+            "help": "what a topic does with the last state h: h·A + b (affine), h ⊙ g (multiplication), or "
+            "(1 − ω)·h + ω·g (addition) (default: affine, the paper's)"
+        },
+    )
+    topic_omega: float = field(
+        default=0.0,
+        metadata={
+            "help": "ω of the addition at the start, from 0 to 1; every topic learns its own (default: 0, so that the "
+            "model starts as its base)"
+        },
+    )
+    mixture: ChoiceEnum(["softmaxes", "logits"]) = field(  # type: ignore[valid-type]
+        default="softmaxes",
+        metadata={
+            "help": "what the topics' weights mix: their probabilities (softmaxes, the paper's), or their logits, for "
+            "little more than the base's own time (logits) (default: softmaxes)"
+        },
+    )
+    mixture_chunk: int = field(
+        default=1024,
+        metadata={
+            "help": "rows of logits that are in memory at a time, one a token and topic; changes speed and memory, no "
+            "result (default: 1024)"
+        },
+    )
+    freeze_output_embedding: bool = field(
+        default=False,
+        metadata={"help": "use the base's output embedding (default: a copy of it is trained, as in the paper)"},
+    )
+    frozen_mode: ChoiceEnum(["eval", "train"]) = field(  # type: ignore[valid-type]
+        default="train",
+        metadata={
+            "help": "mode of the frozen base while the topics train: train has its dropout, eval has not "
+            "(default: train)"
+        },
+    )
+
+
+class TopicDecoder(TransformerDecoder):
+    """fairseq's decoder of a language model, with a mixture of topics for its output layer.
+
+    Attributes:
+        topics: steer the last states, and mix what follows from them.
+        forced_topic: the only topic to use when the model is not in training; None for all of them.
+    """
+
+    topics: MixtureOfSoftmaxes
+    forced_topic: int | None = None
+
+    def forward(  # type: ignore[override]
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Any = None,
+        incremental_state: dict | None = None,
+        features_only: bool = False,
+        targets: Tensor | None = None,
+        src_lengths: Any = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Scores whose softmax are the probabilities of the next tokens; or how probable the targets are.
+
+        Args:
+            prev_output_tokens: input.
+            targets: what follows each token, or padding. With them, nothing of the size of the vocabulary is made for
+                more than a chunk of tokens; the features are returned.
+
+        Returns:
+            Scores or features, and ``hidden``, the last states; ``topic_weights``, π; ``topic_embeddings``, the columns
+            of W_Z; with targets, ``log_prob``, the sum of the logarithms of their probabilities.
+
+        Shape:
+            prev_output_tokens, targets: B×T; scores: B×T×V; features, hidden: B×T×H; topic_weights: B×T×(Z+1);
+            topic_embeddings: (Z+1)×H; log_prob: scalar
+        """
+        hidden, extra = self.extract_features(prev_output_tokens, None, incremental_state, **kwargs)
+        if targets is not None:
+            extra["log_prob"] = self.log_prob_sum(hidden, targets)
+        if features_only or targets is not None:
+            return hidden, extra
+        return self.output_layer(hidden), extra
+
+    def extract_features(  # type: ignore[override]
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Any = None,
+        incremental_state: dict | None = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        hidden, extra = super().extract_features(prev_output_tokens, encoder_out, incremental_state, **kwargs)
+        steering = self.topics.steering
+        extra |= {
+            "hidden": hidden,
+            "topic_weights": steering.weights(hidden),
+            "topic_embeddings": steering.embeddings,
+        }
+        return hidden, extra
+
+    def output_layer(self, features: Tensor) -> Tensor:
+        """B×T×H → B×T×V."""
+        scores = self.topics.scores(features.flatten(0, 1), self.output_weight, self._only_topic)
+        return scores.unflatten(0, features.shape[:2])
+
+    def log_prob_sum(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """The sum of the logarithms of the targets' probabilities, a scalar: B×T×H, B×T."""
+        is_token = targets.ne(self.padding_idx)
+        return self.topics.log_prob_sum(hidden[is_token], targets[is_token], self.output_weight, self._only_topic)
+
+    @property
+    def output_weight(self) -> Tensor:
+        """W_V transposed, V×H: that of the topics, or the base's."""
+        own: Tensor | None = self.topics.output_weight
+        return self.output_projection.weight if own is None else own
+
+    @property
+    def _only_topic(self) -> int | None:
+        return None if self.training else self.forced_topic
+
+
+@register_model("transformer_lm_topic", dataclass=TopicConfig)
+class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
+    """A frozen language model that Z topics steer towards a corpus (Topic Aware Transformer).
+
+    Trained are the topics, and a copy of the output embedding, so that one which the base shares with its input stays
+    as it is. State-dict keys of the base are those of fairseq's ``transformer_lm``; ours lie below
+    ``decoder.topics``.
+    """
+
+    @classmethod
+    def build_model(cls, cfg: Any, task: Any) -> "TransformerLMTopicModel":
+        _check(cfg)
+        model: TransformerLMTopicModel = super().build_model(cfg, task)
+        # fairseq has made embeddings of whatever kind the options ask for; only the output layer is ours.
+        embed_tokens = model.decoder.embed_tokens
+        model.decoder = TopicDecoder(cfg, task.target_dictionary, embed_tokens, no_encoder_attn=True)
+        model.add_topics(cfg)
+        return model
+
+    def add_topics(self, cfg: TopicConfig) -> None:
+        """Put the topics on top and freeze the rest."""
+        output = self.decoder.output_projection
+        transformation = str(cfg.topic_transformation)
+        self.decoder.topics = MixtureOfSoftmaxes(
+            TopicSteering(output.in_features, cfg.num_topics, transformation, cfg.topic_omega),
+            average_states=str(cfg.mixture) == "logits",
+            chunk_size=cfg.mixture_chunk,
+            output_weight=None if cfg.freeze_output_embedding else output.weight,
+        )
+        self.frozen_mode = str(cfg.frozen_mode)
+        freeze_base(self, self.is_trained)
+
+    def is_trained(self, name: str) -> bool:
+        return TOPICS in name.split(".")
+
+    @property
+    def num_topics(self) -> int:
+        """Z, without topic 0."""
+        number: int = self.decoder.topics.steering.num_topics
+        return number
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
+        """Give a base checkpoint fresh topics, and a copy of its own output embedding to train."""
+        super().upgrade_state_dict_named(state_dict, name)
+        own = {key: value for key, value in self.state_dict().items() if self.is_trained(key)}
+        if not any(self.is_trained(key) for key in state_dict):
+            state_dict.update(own)
+            base, copy = "decoder.output_projection.weight", f"decoder.{TOPICS}.output_weight"
+            if copy in own and base in state_dict:
+                state_dict[copy] = state_dict[base].clone()
+        require_entries(state_dict, own, "topics")
+
+
+def _check(cfg: TopicConfig) -> None:
+    """
+    Raises:
+        InputError: naming an option that topics cannot be made with.
+    """
+    if cfg.num_topics < 0:
+        raise InputError(f"--num-topics {cfg.num_topics}: give 0 or more")
+    if not 0 <= cfg.topic_omega <= 1:
+        raise InputError(f"--topic-omega {cfg.topic_omega}: give a number from 0 to 1")
+    if cfg.mixture_chunk < 1:
+        raise InputError(f"--mixture-chunk {cfg.mixture_chunk}: give 1 or more")
+    if cfg.adaptive_softmax_cutoff is not None:
+        raise InputError("--adaptive-softmax-cutoff cannot be used with topics; leave it out")
+
+
+register_model_architecture("transformer_lm_topic", "transformer_lm_topic_gpt2")(gpt2_architecture)
+register_model_architecture("transformer_lm_topic", "transformer_lm_topic_small")(small_architecture)
+register_model_architecture("transformer_lm_topic", "transformer_lm_topic_tiny")(tiny_architecture)

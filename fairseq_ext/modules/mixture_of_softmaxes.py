@@ -1,0 +1,109 @@
+"""A mixture of softmaxes, one for each topic, in memory that does not grow with their number."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_ext.modules.chunked_sum import chunked_sum
+from fairseq_ext.modules.topic_steering import TopicSteering
+
+
+class MixtureOfSoftmaxes(nn.Module):
+    """``P(x) = Σ_z π_z · softmax(F(h, z)·W_V)[x]`` (Topic Aware Transformer, Eq. 2 and 4).
+
+    The cheap form averages the states instead: ``softmax(Σ_z π_z·F(h, z)·W_V)``. As W_V is linear this is the softmax
+    of the averaged logits, with one product with W_V for all topics. A single softmax is all there is, too, where
+    topic 0 is the only one or a topic is forced.
+
+    Args:
+        steering: weighs the topics and steers the states.
+        average_states: use the cheap form.
+        chunk_size: rows of logits that are in memory at a time, one a token and softmax; at least 1.
+        output_weight: V×H, of which a copy becomes a parameter; None for no own output embedding.
+
+    Shape:
+        hidden: N×H; output_weight, W_V transposed: V×H; targets: N
+
+    Raises:
+        ValueError: if ``chunk_size`` is less than 1.
+    """
+
+    def __init__(
+        self,
+        steering: TopicSteering,
+        average_states: bool = False,
+        chunk_size: int = 1024,
+        output_weight: Tensor | None = None,
+    ):
+        super().__init__()
+        if chunk_size < 1:
+            raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
+        self.steering = steering
+        self.average_states = average_states
+        self.chunk_size = chunk_size
+        own = None if output_weight is None else nn.Parameter(output_weight.detach().clone())
+        self.register_parameter("output_weight", own)
+
+    def components(self, hidden: Tensor, topic: int | None = None) -> tuple[Tensor, Tensor]:
+        """The K softmaxes to mix: their log weights (N×K) and the states they are of (N×K×H).
+
+        Args:
+            hidden: of N tokens.
+            topic: the only one to use; None for all.
+        """
+        if self._num_softmaxes(topic) > 1:
+            return self.steering.log_weights(hidden), self.steering(hidden)
+        if topic is None and self.steering.num_topics:
+            weights = self.steering.weights(hidden).to(hidden.dtype)
+            states = weights.unsqueeze(1) @ self.steering(hidden)
+        else:
+            states = self.steering.steer(hidden, topic or 0).unsqueeze(1)
+        return states.new_zeros(states.shape[:2]), states
+
+    def scores(self, hidden: Tensor, output_weight: Tensor, topic: int | None = None) -> Tensor:
+        """N×V, whose softmax are the probabilities: their logarithms, or the logits of a single softmax."""
+        # A chunk of tokens shares one product, in which W_V is read once for all topics.
+        chunks = hidden.split(self._tokens_in_chunk(topic))
+        return torch.cat([mixed_scores(*self.components(chunk, topic), output_weight) for chunk in chunks])
+
+    def log_prob_sum(self, hidden: Tensor, targets: Tensor, output_weight: Tensor, topic: int | None = None) -> Tensor:
+        """``Σ_n log P(x_n)`` of the targets, a scalar; its gradients come with it, chunk by chunk."""
+
+        def of_tokens(hidden: Tensor, targets: Tensor) -> Tensor:
+            return target_log_probs(*self.components(hidden, topic), output_weight, targets)
+
+        parameters = [*self.steering.parameters(), output_weight]
+        return chunked_sum(of_tokens, hidden, targets, parameters, self._tokens_in_chunk(topic))
+
+    def _num_softmaxes(self, topic: int | None) -> int:
+        return 1 if self.average_states or topic is not None else self.steering.num_topics + 1
+
+    def _tokens_in_chunk(self, topic: int | None) -> int:
+        return max(1, self.chunk_size // self._num_softmaxes(topic))
+
+
+def mixed_scores(log_weights: Tensor, states: Tensor, output_weight: Tensor) -> Tensor:
+    """The logarithms of all probabilities; of a single softmax its logits, which it does not change.
+
+    Shape:
+        log_weights: N×K; states: N×K×H; output_weight: V×H; result: N×V
+    """
+    logits = F.linear(states.flatten(0, 1), output_weight)  # N·K×V
+    if states.size(1) == 1:
+        return logits
+    log_probs = logits.log_softmax(-1, dtype=log_weights.dtype).unflatten(0, log_weights.shape)  # N×K×V
+    return (log_probs + log_weights.unsqueeze(-1)).logsumexp(1)
+
+
+def target_log_probs(log_weights: Tensor, states: Tensor, output_weight: Tensor, targets: Tensor) -> Tensor:
+    """The logarithm of each target's probability.
+
+    Shape:
+        log_weights: N×K; states: N×K×H; output_weight: V×H; targets: N; result: N
+    """
+    logits = F.linear(states.flatten(0, 1), output_weight)  # N·K×V
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    costs = F.cross_entropy(logits, targets.repeat_interleave(states.size(1)), reduction="none")
+    return (log_weights - costs.unflatten(0, log_weights.shape)).logsumexp(1)

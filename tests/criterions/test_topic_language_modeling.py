@@ -1,0 +1,183 @@
+"""The loss of the topics against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.logging import metrics
+from torch import Tensor, nn
+
+from fairseq_ext.criterions.topic_language_modeling import (
+    TopicLanguageModelingCriterion,
+    count_dead_topics,
+    mean_over_tokens,
+    tdm_terms,
+    topic_entropy,
+)
+from fairseq_ext.errors import InputError
+
+PAD = 1
+TOPICS = torch.tensor([[0.0, 0, 0], [3.0, 0, 4]])  # z_d, B×H
+TEXTS = torch.tensor([[0.0, 0, 2], [3.0, 0, 0]])  # TID_d
+TASK = SimpleNamespace(target_dictionary=SimpleNamespace(pad=lambda: PAD))
+KINDS = ["triplet", "l2", "cross-entropy", "kl", "none"]
+
+
+class Given(nn.Module):
+    """A model that has found everything already."""
+
+    def __init__(self, log_prob: float, weights: Tensor, embeddings: Tensor, hidden: Tensor):
+        super().__init__()
+        self.decoder = SimpleNamespace(topics=True)
+        self.extra = {
+            "log_prob": torch.tensor(log_prob, requires_grad=True),
+            "topic_weights": weights.clone().requires_grad_(),
+            "topic_embeddings": embeddings.clone().requires_grad_(),
+            "hidden": hidden,
+        }
+
+    def forward(self, src_tokens: Tensor, targets: Tensor) -> tuple[None, dict]:
+        return None, self.extra
+
+
+def criterion(tdm: str = "triplet", margin: float = 0.2, weight: float = 0.5) -> Any:
+    return TopicLanguageModelingCriterion(TASK, False, tdm, margin, weight)
+
+
+def test_registered() -> None:
+    assert CRITERION_REGISTRY["topic_language_modeling"] is TopicLanguageModelingCriterion
+
+
+def test_triplets_by_hand() -> None:
+    """Distances 2 and 4 to their own texts, 3 and √13 to the other's."""
+    expected = torch.tensor([0.0, 4 - math.sqrt(13) + 0.2])
+    torch.testing.assert_close(tdm_terms("triplet", TOPICS, TEXTS, 0.2), expected)
+    expected = torch.tensor([2 - 3 + 1.5, 4 - math.sqrt(13) + 1.5])
+    torch.testing.assert_close(tdm_terms("triplet", TOPICS, TEXTS, 1.5), expected)
+
+
+def test_the_other_text_is_the_next_row() -> None:
+    texts = torch.tensor([[0.0], [1.0], [5.0]])
+    topics = torch.tensor([[0.0], [0.0], [0.0]])
+    expected = torch.tensor([0 - 1 + 10.0, 1 - 5 + 10.0, 5 - 0 + 10.0])
+    torch.testing.assert_close(tdm_terms("triplet", topics, texts, 10), expected)
+
+
+def test_the_ablation_by_hand() -> None:
+    torch.testing.assert_close(tdm_terms("l2", TOPICS, TEXTS, 0), torch.tensor([4 / 3, 16 / 3]))
+    topics, texts = torch.tensor([[0.0, math.log(3)]]), torch.tensor([[math.log(4), 0.0]])  # ¼ ¾ and ⅘ ⅕
+    crossed = -(0.25 * math.log(0.8) + 0.75 * math.log(0.2))
+    entropy = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
+    torch.testing.assert_close(tdm_terms("cross-entropy", topics, texts, 0), torch.tensor([crossed]))
+    torch.testing.assert_close(tdm_terms("kl", topics, texts, 0), torch.tensor([crossed - entropy]))
+    torch.testing.assert_close(tdm_terms("kl", topics, topics, 0), torch.zeros(1))
+    assert tdm_terms("none", TOPICS, TEXTS, 0.2).tolist() == [0, 0]
+
+
+def test_a_single_text_has_no_triplet() -> None:
+    topics = TOPICS[:1].clone().requires_grad_()
+    term = tdm_terms("triplet", topics, TEXTS[:1], 0.2)
+    assert term.tolist() == [0]
+    (term.sum() + 0 * topics.sum()).backward()
+    assert not topics.grad.any()
+    assert tdm_terms("l2", topics, TEXTS[:1], 0.2).item() == pytest.approx(4 / 3)
+
+
+def test_a_topic_on_its_text_has_a_gradient() -> None:
+    """The distance's own is undefined there."""
+    topics = TEXTS.clone().requires_grad_()
+    tdm_terms("triplet", topics, TEXTS, 9).sum().backward()
+    assert topics.grad.isfinite().all()
+
+
+def test_means_leave_out_padding() -> None:
+    values = torch.tensor([[[1.0, 2], [3.0, 6]], [[5.0, 7], [float("nan"), 9]], [[8.0, 8], [8.0, 8]]])
+    is_token = torch.tensor([[True, True], [True, False], [False, False]])
+    assert mean_over_tokens(values, is_token).tolist() == [[2, 4], [5, 7], [0, 0]]
+
+
+# Two texts of two tokens and one; two topics.
+TARGET = torch.tensor([[5, 6], [7, PAD]])
+WEIGHTS = torch.tensor([[[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.9, 0.1]]])
+EMBEDDINGS = torch.tensor([[4.0, 0, 0], [0, 8.0, 0]])
+HIDDEN = torch.tensor([[[0.0, 4, 0], [2.0, 4, 0]], [[4.0, 0, 1], [9.0, 9, 9]]])
+SAMPLE = {"net_input": {"src_tokens": TARGET}, "target": TARGET, "ntokens": 3}
+
+
+def test_loss_by_hand() -> None:
+    """z is (1 6 0) and (4 0 0), the texts' means are (1 4 0) and (4 0 1)."""
+    model = Given(-9.0, WEIGHTS, EMBEDDINGS, HIDDEN)
+    margin = 7.0
+    terms = [2 - math.sqrt(9 + 36 + 1) + margin, 1 - math.sqrt(9 + 16) + margin]
+    loss, sample_size, log = criterion(margin=margin)(model, SAMPLE)
+    assert sample_size == 3
+    assert loss.item() == pytest.approx(9 + 0.5 * (2 * terms[0] + 1 * terms[1]))
+    assert log["loss"].item() == 9
+    assert log["tdm_loss"].item() == pytest.approx(sum(terms))
+    assert log["topic_weights"].tolist() == pytest.approx([0.5 + 1, 1.5])
+    loss.backward()
+    assert model.extra["log_prob"].grad.item() == -1
+    assert model.extra["topic_embeddings"].grad.any()
+    assert model.extra["topic_weights"].grad[0].any()
+    assert not model.extra["topic_weights"].grad[1, 1].any()  # padding
+
+
+@pytest.mark.parametrize("tdm", KINDS)
+def test_padding_changes_nothing(tdm: str) -> None:
+    loss, _, log = criterion(tdm)(Given(-9.0, WEIGHTS, EMBEDDINGS, HIDDEN), SAMPLE)
+    target = nn.functional.pad(TARGET, (0, 3), value=PAD)
+    wide = [nn.functional.pad(values, (0, 0, 0, 3), value=99.0) for values in (WEIGHTS, HIDDEN)]
+    padded = SAMPLE | {"target": target, "net_input": {"src_tokens": target}}
+    other, _, other_log = criterion(tdm)(Given(-9.0, wide[0], EMBEDDINGS, wide[1]), padded)
+    torch.testing.assert_close(other, loss)
+    torch.testing.assert_close(other_log, log)
+
+
+def test_a_batch_of_one_text_is_plain_language_modelling() -> None:
+    sample = {"net_input": {"src_tokens": TARGET[:1]}, "target": TARGET[:1], "ntokens": 2}
+    loss, _, log = criterion()(Given(-9.0, WEIGHTS[:1], EMBEDDINGS, HIDDEN[:1]), sample)
+    assert loss.item() == 9
+    assert log["tdm_loss"].item() == 0
+
+
+def test_logs_of_workers_sum_to_figures_of_all() -> None:
+    logs = [
+        {"loss": 3.0, "tdm_loss": 1.0, "topic_weights": torch.tensor([4.0, 0.0, 0.0]), "ntokens": 4, "nsentences": 2},
+        {"loss": 9.0, "tdm_loss": 0.5, "topic_weights": torch.tensor([0.0, 4.0, 0.2]), "ntokens": 4, "nsentences": 4},
+    ]
+    logs = [log | {"sample_size": log["ntokens"]} for log in logs]
+    summed = {key: sum(log[key] for log in logs) for key in logs[0]}
+    usage = np.array([4, 4, 0.2]) / 8
+    for reductions in ([logs], [[summed]], [[logs[0]], [logs[1]]]):
+        with metrics.aggregate(new_root=True) as shown:
+            for reduced in reductions:
+                TopicLanguageModelingCriterion.reduce_metrics(reduced)
+        values = shown.get_smoothed_values()
+        assert values["loss"] == pytest.approx(12 / 8 / math.log(2), abs=1e-3)
+        assert values["ppl"] == pytest.approx(math.exp(12 / 8), rel=1e-2)
+        assert values["tdm_loss"] == pytest.approx(1.5 / 6, abs=1e-4)
+        assert values["topic_entropy"] == pytest.approx(-(usage * np.log2(usage)).sum(), abs=1e-3)
+        assert values["dead_topics"] == 1
+        assert not any(key.startswith("_") for key in values)
+    assert TopicLanguageModelingCriterion.logging_outputs_can_be_summed()
+
+
+def test_figures_of_usage() -> None:
+    assert topic_entropy(np.array([1.0, 0.0])) == 0
+    assert topic_entropy(np.full(4, 0.25)) == 2
+    assert count_dead_topics(np.array([0.9, 0.06, 0.04])) == 0
+    assert count_dead_topics(np.array([0.97, 0.03, 0.0])) == 2
+
+
+def test_a_model_without_topics_is_told() -> None:
+    with pytest.raises(InputError, match="--arch transformer_lm_topic"):
+        criterion()(SimpleNamespace(decoder=None), SAMPLE)
+    for option in ("margin", "weight"):
+        with pytest.raises(InputError, match=f"--tdm-{option} -1: give 0 or more"):
+            criterion(**{option: -1})

@@ -1,0 +1,174 @@
+"""The mixture against its formula, written out and by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fairseq_ext.modules.mixture_of_softmaxes import MixtureOfSoftmaxes, mixed_scores, target_log_probs
+from fairseq_ext.modules.topic_steering import TopicSteering
+
+WIDTH, SYMBOLS, TOKENS = 4, 6, 7
+
+
+def make(num_topics: int = 3, kind: str = "affine", dtype: torch.dtype = torch.float, **options: int) -> tuple:
+    """A mixture of topics that have been somewhere, states, targets and output embedding."""
+    torch.manual_seed(1)
+    mixture = MixtureOfSoftmaxes(TopicSteering(WIDTH, num_topics, kind), **options).to(dtype)  # type: ignore[arg-type]
+    for parameter in mixture.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    hidden, weight = torch.randn(TOKENS, WIDTH, dtype=dtype), torch.randn(SYMBOLS, WIDTH, dtype=dtype)
+    return mixture, hidden, torch.randint(SYMBOLS, (TOKENS,)), weight.requires_grad_()
+
+
+def formula(mixture: MixtureOfSoftmaxes, hidden: Tensor, weight: Tensor) -> Tensor:
+    """N×V, Eq. 2 topic by topic; or the softmax of averaged logits."""
+    steering = mixture.steering
+    weights = steering.weights(hidden)
+    logits = torch.stack([steering.steer(hidden, z) @ weight.t() for z in range(steering.num_topics + 1)], 1)
+    if mixture.average_states:
+        return (weights.unsqueeze(2) * logits).sum(1).softmax(-1)
+    return (weights.unsqueeze(2) * logits.softmax(-1)).sum(1)
+
+
+def test_two_topics_by_hand() -> None:
+    """States (0 0) and (log 3, 0), symbols (1 0), (0 1), (0 0): probabilities ⅓ ⅓ ⅓ and 3/5 1/5 1/5."""
+    states = torch.tensor([[[0.0, 0.0], [math.log(3), 0.0]]] * 2)  # N×K×H
+    weight = torch.tensor([[1.0, 0], [0, 1], [0, 0]])
+    log_weights = torch.tensor([[0.25, 0.75], [0.5, 0.5]]).log()
+    expected = torch.tensor(
+        [
+            [0.25 / 3 + 0.75 * 3 / 5, 0.25 / 3 + 0.75 / 5, 0.25 / 3 + 0.75 / 5],
+            [0.5 / 3 + 0.5 * 3 / 5, 0.5 / 3 + 0.5 / 5, 0.5 / 3 + 0.5 / 5],
+        ]
+    )
+    torch.testing.assert_close(mixed_scores(log_weights, states, weight), expected.log())
+    chosen = target_log_probs(log_weights, states, weight, torch.tensor([0, 2]))
+    torch.testing.assert_close(chosen, expected[[0, 1], [0, 2]].log())
+
+
+@pytest.mark.parametrize("average_states", [False, True])
+@pytest.mark.parametrize("kind", ["affine", "multiplication", "addition"])
+@pytest.mark.parametrize("chunk_size", [1, 9, 1000])
+def test_is_its_formula(kind: str, average_states: bool, chunk_size: int) -> None:
+    mixture, hidden, targets, weight = make(kind=kind, average_states=average_states, chunk_size=chunk_size)
+    probs = formula(mixture, hidden, weight)
+    torch.testing.assert_close(probs.sum(1), torch.ones(TOKENS))
+    torch.testing.assert_close(mixture.scores(hidden, weight).softmax(1), probs)
+    expected = probs[torch.arange(TOKENS), targets].log().sum()
+    torch.testing.assert_close(mixture.log_prob_sum(hidden, targets, weight), expected)
+    parameters = [*mixture.parameters(), weight]
+    torch.testing.assert_close(
+        torch.autograd.grad(mixture.log_prob_sum(hidden, targets, weight), parameters),
+        torch.autograd.grad(expected, parameters, allow_unused=True, materialize_grads=True),
+        atol=1e-5,
+        rtol=1e-4,
+    )
+
+
+def test_scores_are_log_probabilities_that_sum_to_one() -> None:
+    mixture, hidden, _, weight = make()
+    torch.testing.assert_close(mixture.scores(hidden, weight).exp().sum(1), torch.ones(TOKENS))
+
+
+@pytest.mark.parametrize("average_states", [False, True])
+def test_gradcheck(average_states: bool) -> None:
+    mixture, hidden, targets, weight = make(2, dtype=torch.double, average_states=average_states, chunk_size=6)
+    names = [name for name, _ in mixture.named_parameters()]
+
+    def of_all(hidden: Tensor, weight: Tensor, *parameters: Tensor) -> Tensor:
+        named = dict(zip(names, parameters, strict=True))
+        called: Tensor = torch.func.functional_call(_Sum(mixture), {f"of.{n}": p for n, p in named.items()}, (
+            hidden, targets, weight,
+        ))  # fmt: skip
+        return called
+
+    assert torch.autograd.gradcheck(of_all, (hidden.requires_grad_(), weight, *mixture.parameters()))
+
+
+class _Sum(nn.Module):
+    """Makes a method the forward pass."""
+
+    def __init__(self, mixture: MixtureOfSoftmaxes):
+        super().__init__()
+        self.of = mixture
+
+    def forward(self, hidden: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
+        return self.of.log_prob_sum(hidden, targets, weight)
+
+
+def test_a_frozen_output_embedding_gets_no_gradient() -> None:
+    mixture, hidden, targets, weight = make()
+    weight = weight.detach()
+    mixture.log_prob_sum(hidden, targets, weight).backward()
+    assert weight.grad is None
+    assert all(parameter.grad is not None for parameter in mixture.parameters())
+
+
+@pytest.mark.parametrize("average_states", [False, True])
+def test_a_topic_alone_is_one_softmax(average_states: bool) -> None:
+    mixture, hidden, targets, weight = make(average_states=average_states)
+    for topic in (0, 2):
+        logits = mixture.steering.steer(hidden, topic) @ weight.t()
+        torch.testing.assert_close(mixture.scores(hidden, weight, topic), logits)
+        expected = logits.log_softmax(1)[torch.arange(TOKENS), targets].sum()
+        torch.testing.assert_close(mixture.log_prob_sum(hidden, targets, weight, topic), expected)
+    assert torch.equal(mixture.scores(hidden, weight, 0), nn.functional.linear(hidden, weight))
+
+
+def test_without_topics_it_is_the_plain_output_layer_exactly() -> None:
+    mixture, hidden, targets, weight = make(0)
+    assert torch.equal(mixture.scores(hidden, weight), nn.functional.linear(hidden, weight))
+    mixture.log_prob_sum(hidden, targets, weight).backward()
+    assert weight.grad.any()
+
+
+def test_sure_weights_are_that_topic_alone() -> None:
+    mixture, hidden, _, weight = make()
+    with torch.no_grad():
+        mixture.steering.norm.weight.zero_()
+        mixture.steering.norm.bias.copy_(torch.tensor([1.0, 0, 0, 0]))
+        mixture.steering.embeddings.zero_()[2, 0] = 100
+    torch.testing.assert_close(mixture.scores(hidden, weight), mixture.scores(hidden, weight, 2).log_softmax(1))
+
+
+@pytest.mark.parametrize(("num_topics", "expected"), [(1, [8, 6]), (3, [8, 8, 8, 4]), (20, [21] * 7)])
+def test_no_more_logits_at_a_time_than_a_chunk(
+    monkeypatch: pytest.MonkeyPatch, num_topics: int, expected: list[int]
+) -> None:
+    mixture, hidden, targets, weight = make(num_topics, chunk_size=9)
+    linear, rows = nn.functional.linear, []
+
+    def counting(x: Tensor, matrix: Tensor, *rest: Tensor) -> Tensor:
+        if matrix is weight:
+            rows.append(len(x))
+        return linear(x, matrix, *rest)
+
+    monkeypatch.setattr(nn.functional, "linear", counting)
+    mixture.scores(hidden, weight)
+    assert rows == expected
+    mixture.log_prob_sum(hidden, targets, weight).backward()
+    assert rows == 2 * expected  # and none again in the backward pass
+
+
+def test_an_own_output_embedding_is_a_copy() -> None:
+    weight = torch.randn(SYMBOLS, WIDTH)
+    mixture = MixtureOfSoftmaxes(TopicSteering(WIDTH, 2), output_weight=weight)
+    assert torch.equal(mixture.output_weight, weight)
+    with torch.no_grad():
+        mixture.output_weight.zero_()
+    assert weight.any()
+    assert "output_weight" not in MixtureOfSoftmaxes(TopicSteering(WIDTH, 2)).state_dict()
+    with pytest.raises(ValueError, match="chunk_size must be at least 1, not 0"):
+        MixtureOfSoftmaxes(TopicSteering(WIDTH, 2), chunk_size=0)
+
+
+def test_bfloat16_is_near_float32() -> None:
+    mixture, hidden, _, weight = make()
+    full = mixture.scores(hidden, weight)
+    half = mixture.bfloat16().scores(hidden.bfloat16(), weight.bfloat16())
+    assert half.dtype == torch.float32
+    torch.testing.assert_close(half, full, atol=0.1, rtol=0.1)
