@@ -9,13 +9,23 @@ import pytest
 from fairseq import options
 
 from fairseq_ext.domains.domain_tree import read_tree
+from fairseq_ext.experiment.classification import (
+    roberta_runs_of,
+    roberta_systems_of,
+    sweep_runs_of,
+    task_runs_of,
+)
+from fairseq_ext.experiment.classification_config import load_classification_config
 from fairseq_ext.experiment.config import Corpora, ExperimentConfig, load_config
 from fairseq_ext.experiment.language_models import all_lm_runs, language_model_of, trees_of
 from fairseq_ext.experiment.lm_config import load_lm_config
 from fairseq_ext.experiment.runs import all_output_runs, baseline_of, domains_of, expand, systems_of
 from fairseq_ext.gpt2.convert import _OPTIONS as GPT2_OPTIONS
+from fairseq_ext.pipeline.classification_training import BASE_ARGUMENTS, task_arguments
 from fairseq_ext.pipeline.fairseq_cli import as_arguments
 from fairseq_ext.pipeline.translation import how_to_make
+from fairseq_ext.preparation.task_data import TaskFacts, write_task_facts
+from fairseq_ext.run_classification_experiment import classification_stages_of
 from fairseq_ext.run_experiment import stages_of
 from fairseq_ext.run_lm_experiment import lm_stages_of
 from tests import toy
@@ -23,9 +33,10 @@ from tests import toy
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("**/*.yaml"))
 LANGUAGE_MODELS = [path for path in CONFIGS if path.parent.name == "hier"]
+CLASSIFIERS = [path for path in CONFIGS if path.parent.name == "houlsby"]
 # Two prepare data and train nothing; tests/test_docs.py looks at data.yaml.
 NOT_TRAINING = ("data.yaml", "paper-base.yaml")
-TRAINING = [path for path in CONFIGS if path.name not in NOT_TRAINING and path not in LANGUAGE_MODELS]
+TRAINING = [path for path in CONFIGS if path.name not in NOT_TRAINING and path not in LANGUAGE_MODELS + CLASSIFIERS]
 
 
 @pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.name)
@@ -89,6 +100,27 @@ def test_language_models_parse(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             assert (parsed.decoder_embed_dim, parsed.decoder_layers, parsed.max_target_positions) == (768, 12, 1024)
     for tree in trees_of(config).values():
         assert tree.is_induced or read_tree(tree.path).mean_path_length == 3
+
+
+@pytest.mark.parametrize("path", CLASSIFIERS, ids=lambda path: path.name)
+def test_classifiers_parse(path: Path, tmp_path: Path) -> None:
+    config = load_classification_config(path)
+    names = [stage.name for stage in classification_stages_of(config)]
+    assert len(set(names)) == len(names)
+    write_task_facts(tmp_path, TaskFacts("classification", ["a", "b"], 2, {"train": 100}, {}))
+    swept = [run for runs in sweep_runs_of(config).values() for run in runs.values()]
+    for run in [*task_runs_of(config), *swept]:
+        arguments = ["data", *task_arguments(tmp_path, run), *as_arguments(run.system.options)]
+        parser = options.get_training_parser("sentence_prediction")
+        parsed = options.parse_args_and_arch(parser, [*arguments, "--user-dir", toy.USER_DIR])
+        assert (parsed.arch, parsed.classification_head_name) == (run.system.options["arch"], run.domain)
+    for name, system in roberta_systems_of(config).items():
+        if system.is_base and system.checkpoint is None:
+            [run] = roberta_runs_of(config, name)
+            arguments = ["data", *BASE_ARGUMENTS, *as_arguments(run.system.options), "--user-dir", toy.USER_DIR]
+            parsed = options.parse_args_and_arch(options.get_training_parser("masked_lm"), arguments)
+            # What it is trained on is as long as what it is used on.
+            assert parsed.max_positions == parsed.tokens_per_sample
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)

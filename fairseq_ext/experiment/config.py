@@ -102,9 +102,33 @@ class TransformersTeacher:
     device: str = "auto"
 
 
-Teacher = TfidfTeacher | TransformersTeacher
+@dataclass(frozen=True)
+class HoulsbyTeacher:
+    """Options of adapters on a frozen encoder; see :mod:`fairseq_ext.teacher.houlsby_classifier`."""
+
+    model: str
+    subwords: str | None = None
+    backend: str = "houlsby"
+    folds: int = 5
+    epochs: int = 3
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    bottleneck_dim: int = 64
+    device: str = "auto"
+
+    @property
+    def subwords_folder(self) -> Path:
+        """Where the subwords of the model are: beside it, if not elsewhere."""
+        return Path(self.subwords) if self.subwords else Path(self.model).parent
+
+
+Teacher = TfidfTeacher | TransformersTeacher | HoulsbyTeacher
 _MINIMUM = {"folds": 2, "char_ngrams": 2}
-_TEACHERS: dict[str, type] = {"tfidf": TfidfTeacher, "transformers": TransformersTeacher}
+_TEACHERS: dict[str, type] = {
+    "tfidf": TfidfTeacher,
+    "transformers": TransformersTeacher,
+    "houlsby": HoulsbyTeacher,
+}
 
 
 @dataclass(frozen=True)

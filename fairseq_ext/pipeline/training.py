@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,13 @@ def training_step(config: ExperimentConfig, run: Run, extra: Sequence[str] = ())
     return train_step(system_dir(config, run.name), inputs, arguments, options)
 
 
-def train_step(output: Path, inputs: Sequence[Path], arguments: Sequence[str], options: Mapping[str, Any]) -> Step:
+def train_step(
+    output: Path,
+    inputs: Sequence[Path],
+    arguments: Sequence[str],
+    options: Mapping[str, Any],
+    derived: Callable[[], Sequence[str]] = tuple,
+) -> Step:
     """A step that runs ``fairseq-train``, resumed where it was stopped and joined by further processes.
 
     Args:
@@ -73,19 +79,23 @@ def train_step(output: Path, inputs: Sequence[Path], arguments: Sequence[str], o
         inputs: what the result depends on, the data directory first.
         arguments: fairseq-train's, but for data, checkpoints, logs and processes.
         options: what the result depends on besides; see :class:`~fairseq_ext.engine.steps.Step`.
+        derived: further arguments, which follow from the inputs and are asked for when these are there; what is given
+            in ``arguments`` too is taken from there.
     """
-    command = [str(inputs[0]), *arguments, *distributed_arguments(arguments)]
+
+    def command() -> list[str]:
+        return [str(inputs[0]), *derived(), *arguments, *distributed_arguments(arguments)]
 
     def build(folder: Path) -> None:
         # How progress is shown changes nothing in the result.
         display = ["--log-format", "tqdm" if sys.stderr.isatty() else "simple", "--log-interval", "100"]
         files = ["--save-dir", str(folder), "--log-file", str(folder / LOG_FILE)]
-        run_fairseq("train", [*command, *files, *display])
+        run_fairseq("train", [*command(), *files, *display])
         for leftover in folder.glob("*.tmp"):  # of a run that was killed as it saved
             leftover.unlink()
 
     def join(folder: Path) -> None:
-        run_fairseq("train", [*command, "--save-dir", str(folder), "--log-format", "simple"])
+        run_fairseq("train", [*command(), "--save-dir", str(folder), "--log-format", "simple"])
 
     return Step(output, inputs, options, build, resumable=True, join=join)
 

@@ -23,7 +23,7 @@ class BinariseFile:
     Args:
         encoded: folder of the pieces.
         dictionary: fairseq's dictionary.
-        files: the file of pieces in ``encoded``, and what is made of it less its endings, as ``DOMAIN/NAME`` each.
+        files: the file of pieces in ``encoded``, and what is made of it less its endings, in a folder or none.
     """
 
     encoded: Path
@@ -31,13 +31,13 @@ class BinariseFile:
     files: Sequence[tuple[str, str]]
 
     def __call__(self, index: int, output: Path) -> str:
-        """Write the file of this number as ``DOMAIN/NAME.{bin,idx}`` into an empty directory."""
+        """Write the file of this number as ``NAME.{bin,idx}`` into an empty directory."""
         # fairseq takes seconds to import; only this step pays.
         from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
         from fairseq.data import Dictionary
 
         source, target = self.files[index]
-        (output / target).parent.mkdir()
+        (output / target).parent.mkdir(exist_ok=True)
         dictionary = Dictionary.load(str(self.dictionary))
         summary = FileBinarizer.multiprocess_dataset(
             str(self.encoded / source),

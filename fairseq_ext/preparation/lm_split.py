@@ -50,7 +50,14 @@ def text_path(folder: Path, name: str, role: str) -> Path:
     return folder / name / f"{role}.txt"
 
 
-def write_text_splits(folder: Path, texts: Mapping[str, Path], *, options: LanguageModelSplit, seed: int) -> None:
+def write_text_splits(
+    folder: Path,
+    texts: Mapping[str, Path],
+    *,
+    options: LanguageModelSplit,
+    seed: int,
+    elsewhere: Collection[str] = (),
+) -> None:
     """Write ``DOMAIN/{train,valid,test}.txt``.
 
     Which stretches are held out follows from the seed, the domain's name and their numbers. The test sets are exactly
@@ -63,6 +70,7 @@ def write_text_splits(folder: Path, texts: Mapping[str, Path], *, options: Langu
         texts: the file of every domain, one line each sentence or paragraph, in the order of the text.
         options: number of held-out lines, and of consecutive ones.
         seed: draws other stretches.
+        elsewhere: folded lines that something else is tested on; they count as test lines.
 
     Raises:
         InputError: naming the first domain that is too small.
@@ -70,7 +78,7 @@ def write_text_splits(folder: Path, texts: Mapping[str, Path], *, options: Langu
     domains = {
         name: _choose(name, sum(1 for _ in stream_lines(path)), options, seed) for name, path in sorted(texts.items())
     }
-    keys: dict[str, set[str]] = {"test": set(), "valid": set()}
+    keys: dict[str, set[str]] = {"test": set(elsewhere), "valid": set()}
     for name, stretches in domains.items():
         for line, role in _with_roles(texts[name], stretches, f"hold out {name}"):
             if role in keys:
@@ -79,7 +87,7 @@ def write_text_splits(folder: Path, texts: Mapping[str, Path], *, options: Langu
     for name, stretches in domains.items():
         counts[name] = _write_domain(folder, name, texts[name], stretches, keys)
         for role in SPLITS:
-            if not counts[name][role]:
+            if not counts[name][role] and (role != "test" or options.test):
                 raise InputError(f"{name}: nothing is left for {role}: all its lines repeat held-out ones; add text")
     _report(counts)
 

@@ -53,6 +53,18 @@ def test_held_out_lines_are_consecutive(tmp_path: Path, seed: int) -> None:
     assert sorted(lengths) == [5, 10]
 
 
+def test_lines_that_something_else_is_tested_on_are_in_no_set(tmp_path: Path) -> None:
+    """Also where there is no test set to report on."""
+    text = unlike("a")
+    (tmp_path / "a.txt").write_text("\n".join(text) + "\n", encoding="utf-8")
+    options = LanguageModelSplit(valid=15, test=0, stretch=10)
+    elsewhere = {fold(line) for line in text[:40]}
+    write_text_splits(tmp_path, {"a": tmp_path / "a.txt"}, options=options, seed=1, elsewhere=elsewhere)
+    kept = [line for role in ("train", "valid") for line in read_lines(tmp_path / "a" / f"{role}.txt")]
+    assert sorted(kept) == sorted(text[40:])
+    assert (tmp_path / "a" / "test.txt").read_bytes() == b""
+
+
 def test_seed_and_name_draw_other_stretches(tmp_path: Path) -> None:
     text = unlike("a")
     one = split(tmp_path / "one", {"a": text}, 1)["a"]["test"]

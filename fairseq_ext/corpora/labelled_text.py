@@ -1,0 +1,161 @@
+"""Labelled sentences, or pairs of them, from a table with a header: .tsv, .csv, or .jsonl with an object a line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fairseq_ext.corpora.raw_text import canonical
+from fairseq_ext.corpora.text_files import stream_lines
+from fairseq_ext.errors import InputError
+from fairseq_ext.filtering.deduplicate import BLANK
+
+# fairseq's dictionaries have these of their own.
+_RESERVED = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+
+
+class Example(NamedTuple):
+    """A label, or a number as it is written, and the one or two texts that it is for."""
+
+    label: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where a table has what.
+
+    Attributes:
+        label: name of the column of labels or, for a regression, of numbers.
+        texts: names of the one or two columns of text.
+        is_number: whether labels are numbers.
+    """
+
+    label: str
+    texts: tuple[str, ...]
+    is_number: bool = False
+
+
+def read_examples(path: Path, columns: Columns) -> list[Example]:
+    """Read a table's examples, in order, their texts made canonical.
+
+    Quotes have no meaning in a .tsv; in a .csv they have the usual one, and may enclose line feeds.
+
+    Raises:
+        InputError: if the file is missing, empty, no such table or has no such column; naming the line, if one is not
+            UTF-8, has too few or too many columns, no label, no text, or a label that cannot be one.
+    """
+    examples = [_example(row, columns, f"{path}, line {number}") for number, row in _rows(path, columns)]
+    if not examples:
+        raise InputError(f"{path}: has a header and no examples")
+    return examples
+
+
+def is_table(path: Path) -> bool:
+    """Whether the name of a file says that it is a table of a form that can be read."""
+    return path.suffix in TABLES
+
+
+def _rows(path: Path, columns: Columns) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield every row with the number of its (last) line."""
+    if not is_table(path):
+        raise InputError(f"{path}: is no table; give {', '.join(TABLES)}")
+    for number, row in TABLES[path.suffix](path):
+        for name in (columns.label, *columns.texts):
+            if name not in row:
+                raise InputError(
+                    f"{path}, line {number}: no column {name!r}; there are {', '.join(map(repr, row))} (a task's keys "
+                    "label, text and text2 name its columns)"
+                )
+        yield number, row
+
+
+def _tsv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    lines = enumerate(stream_lines(path), start=1)
+    return _with_header(path, ((number, line.removesuffix("\r").split("\t")) for number, line in lines))
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.reader((line + "\n" for line in stream_lines(path)), strict=True)
+    return _with_header(path, _numbered(path, reader))
+
+
+def _numbered(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: is not valid CSV ({error})") from None
+
+
+def _with_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    header: list[str] | None = None
+    for number, row in rows:
+        if header is None:
+            header = [name.strip() for name in row]
+            if len(set(header)) < len(header):
+                raise InputError(f"{path}, line {number}: two columns have the same name; the first line is the header")
+        elif len(row) != len(header):
+            raise InputError(f"{path}, line {number}: has {len(row)} columns, not the {len(header)} of the header")
+        else:
+            yield number, dict(zip(header, row, strict=True))
+
+
+def _jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(stream_lines(path), start=1):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{path}, line {number}: is not valid JSON ({error.msg})") from None
+        if not isinstance(row, dict):
+            raise InputError(f"{path}, line {number}: is no JSON object; each line is one, with a key for each column")
+        yield number, row
+
+
+TABLES = {".tsv": _tsv_rows, ".csv": _csv_rows, ".jsonl": _jsonl_rows}
+
+
+def _example(row: dict[str, Any], columns: Columns, where: str) -> Example:
+    label, texts = row[columns.label], tuple(row[name] for name in columns.texts)
+    for name, text in zip(columns.texts, texts, strict=True):
+        if not isinstance(text, str):
+            raise InputError(f"{where}: {name}: expected text, got {text!r}")
+    # JSON has numbers; a table has only text.
+    if not isinstance(label, str | int | float) or isinstance(label, bool):
+        raise InputError(f"{where}: {columns.label}: expected a label, got {label!r}")
+    return Example(
+        _label(canonical(str(label), Counter()), columns.is_number, f"{where}: {columns.label}"),
+        tuple(_text(text, f"{where}: {name}") for name, text in zip(columns.texts, texts, strict=True)),
+    )
+
+
+def _text(text: str, where: str) -> str:
+    text = canonical(text, Counter())
+    if BLANK.fullmatch(text):
+        raise InputError(f"{where}: is empty; take the row out")
+    return text
+
+
+def _label(label: str, is_number: bool, where: str) -> str:
+    if not label:
+        raise InputError(f"{where}: is empty; every example needs a label")
+    if is_number:
+        return _number(label, where)
+    if " " in label or label in _RESERVED:
+        raise InputError(f"{where}: {label!r} cannot be a label; use one word, and none of {', '.join(_RESERVED)}")
+    return label
+
+
+def _number(label: str, where: str) -> str:
+    try:
+        if math.isfinite(float(label)):
+            return label
+    except ValueError:
+        pass
+    raise InputError(f"{where}: {label!r} is no number; a task of classes has kind: classification")

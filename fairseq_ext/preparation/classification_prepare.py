@@ -1,0 +1,206 @@
+"""From text and labelled tables to the data of a base model and of classifiers, as steps.
+
+For every task there are ``tasks/TASK`` (its sets as text) and ``data-bin/TASK`` (fairseq's layout for its task
+``sentence_prediction``), both with ``task.json``. For a base model of our own there are ``corpora``, ``splits``,
+``subwords``, ``encoded`` and ``masked-lm``, one corpus of all domains for fairseq's task ``masked_lm``. It holds no
+line that a task is validated or tested on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from fairseq_ext.corpora.text_files import stream_lines, write_lines
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.experiment.classification_config import (
+    BaseText,
+    ClassificationExperiment,
+    ClassificationTask,
+    load_classification_config,
+)
+from fairseq_ext.experiment.lm_config import LanguageModelSplit
+from fairseq_ext.preparation.binarise import binarise_files
+from fairseq_ext.preparation.lm_prepare import import_text_step, sentencepiece_step, text_files
+from fairseq_ext.preparation.lm_split import text_path, write_text_splits
+from fairseq_ext.preparation.lm_subwords import encode_texts, subword_files
+from fairseq_ext.preparation.prepare import run_preparation, versions
+from fairseq_ext.preparation.split import SPLITS
+from fairseq_ext.preparation.subwords import DICT_FILE
+from fairseq_ext.preparation.task_data import TASK_FILE, read_task_facts
+from fairseq_ext.preparation.task_split import LABEL, held_out_texts, set_path, write_task_splits
+
+MASKED_LM_DIR = "masked-lm"
+_ROLES = ("train", "valid")  # of the base model's text: it is only a start, so nothing is reported of it
+_THIS_MACHINE = Engine()
+# For tasks: to start processes, which import fairseq, takes longer than to binarise their few examples.
+_THIS_PROCESS = Engine(workers=1)
+_PIECES = ".pieces"  # encoded text, while it is binarised
+
+
+def raw_task(config: ClassificationExperiment, task: str) -> Path:
+    """Where a task's sets lie as text."""
+    return config.work_dir / "tasks" / task
+
+
+def task_data(config: ClassificationExperiment, task: str) -> Path:
+    """Where a task's sets lie as numbers: a data directory of fairseq's ``sentence_prediction``."""
+    return config.work_dir / "data-bin" / task
+
+
+def classification_preparation_steps(config: ClassificationExperiment, engine: Engine = _THIS_MACHINE) -> list[Step]:
+    """The steps of the data preparation, in order; all write below ``config.work_dir``.
+
+    Raises:
+        InputError: if a folder holds no text or subwords.
+    """
+    corpora, imported = config.corpora, config.subwords.imported
+    names = list(text_files(Path(corpora.folder))) if corpora else []
+    text = _text_steps(config, corpora, engine) if corpora else []
+    subwords = _imported_step(config, Path(imported)) if imported is not None else _trained_step(config, names)
+    base = [_encode_step(config, names, engine), _masked_lm_step(config, names, engine)] if corpora else []
+    return [
+        *(_task_step(config, task) for task in config.tasks.values()),
+        *text,
+        subwords,
+        *base,
+        *(_binarise_step(config, name) for name in config.tasks),
+    ]
+
+
+def binarise_task(folder: Path, texts: Path, subwords: Path, splits: Sequence[str], engine: Engine) -> None:
+    """Make a data directory of fairseq's ``sentence_prediction`` of a task's sets.
+
+    Args:
+        folder: where to write.
+        texts: of the sets, as :func:`~fairseq_ext.preparation.task_split.write_task_splits` leaves them.
+        subwords: folder of the subword model.
+        splits: the sets.
+        engine: does the work.
+    """
+    facts = read_task_facts(texts)
+    pieces, dictionary = folder / _PIECES, subwords / DICT_FILE
+    encode_texts(pieces, texts, subwords, [(part, role) for part in facts.inputs for role in splits], engine)
+    for part in facts.inputs:
+        _binarise_part(folder, part, pieces, dictionary, splits, engine)
+    shutil.rmtree(pieces)
+    if facts.labels:
+        write_lines(folder / LABEL / DICT_FILE, (f"{label} 1" for label in facts.labels))
+        _binarise_part(folder, LABEL, texts, folder / LABEL / DICT_FILE, splits, engine)
+    else:
+        for role in splits:
+            write_lines(folder / LABEL / f"{role}.label", stream_lines(set_path(texts, LABEL, role)))
+    shutil.copyfile(texts / TASK_FILE, folder / TASK_FILE)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line of ``data-prep/prepare_classification.py``."""
+    run_preparation(
+        "Prepare the data of classifiers: tasks, text of the base model, subwords, numbers for fairseq. "
+        "Finished steps are not run again.",
+        lambda path, engine: classification_preparation_steps(load_classification_config(path), engine),
+        arguments,
+    )
+
+
+def _task_step(config: ClassificationExperiment, task: ClassificationTask) -> Step:
+    # What it is measured by makes no difference to its data.
+    columns = {"kind": task.kind, "columns": dataclasses.asdict(task.columns), "tables": list(task.tables)}
+    shares = {"task_valid": config.split.task_valid, "task_test": config.split.task_test}
+    return Step(
+        raw_task(config, task.name),
+        inputs=list(task.tables.values()),
+        options={**columns, **shares, "name": task.name, "seed": config.seed},
+        build=lambda folder: write_task_splits(folder, task, options=config.split, seed=config.seed),
+    )
+
+
+def _text_steps(config: ClassificationExperiment, corpora: BaseText, engine: Engine) -> list[Step]:
+    files = text_files(Path(corpora.folder))
+    texts = {name: config.work_dir / "corpora" / f"{name}.txt" for name in files}
+    split = LanguageModelSplit(valid=config.split.valid, test=0, stretch=config.split.stretch)
+    tasks = [raw_task(config, name) for name in config.tasks]
+
+    def build(folder: Path) -> None:
+        elsewhere = set(chain.from_iterable(map(held_out_texts, tasks)))
+        write_text_splits(folder, texts, options=split, seed=config.seed, elsewhere=elsewhere)
+
+    return [
+        import_text_step(config.work_dir, files, corpora.on_bad_utf8, engine),
+        Step(
+            config.work_dir / "splits",
+            inputs=[*texts.values(), *tasks],
+            options={**dataclasses.asdict(split), "seed": config.seed, "domains": list(texts)},
+            build=build,
+        ),
+    ]
+
+
+def _trained_step(config: ClassificationExperiment, names: Sequence[str]) -> Step:
+    texts = [text_path(config.work_dir / "splits", name, "train") for name in names]
+    return sentencepiece_step(config.work_dir / "subwords", texts, config.subwords, config.seed)
+
+
+def _imported_step(config: ClassificationExperiment, imported: Path) -> Step:
+    names = subword_files(imported)
+
+    def build(folder: Path) -> None:
+        for name in names:
+            shutil.copyfile(imported / name, folder / name)
+
+    return Step(config.work_dir / "subwords", [imported / name for name in names], {"files": list(names)}, build)
+
+
+def _encode_step(config: ClassificationExperiment, names: Sequence[str], engine: Engine) -> Step:
+    splits, subwords = config.work_dir / "splits", config.work_dir / "subwords"
+    files = [(name, role) for name in names for role in _ROLES]
+    return Step(
+        config.work_dir / "encoded",
+        inputs=[splits, subwords],
+        options={"with": versions("sentencepiece", "tokenizers")},
+        build=lambda folder: encode_texts(folder, splits, subwords, files, engine),
+        resumable=True,
+    )
+
+
+def _masked_lm_step(config: ClassificationExperiment, names: Sequence[str], engine: Engine) -> Step:
+    encoded, subwords = config.work_dir / "encoded", config.work_dir / "subwords"
+
+    def lines(role: str) -> Iterator[str]:
+        for name in names:
+            yield from stream_lines(text_path(encoded, name, role))
+
+    def build(folder: Path) -> None:
+        for role in _ROLES:
+            write_lines(folder / _PIECES / f"{role}.txt", lines(role))
+        dictionary = subwords / DICT_FILE
+        binarise_files(folder, folder / _PIECES, dictionary, [(f"{role}.txt", role) for role in _ROLES], engine)
+        shutil.rmtree(folder / _PIECES)
+        shutil.copyfile(dictionary, folder / DICT_FILE)
+
+    return Step(config.work_dir / MASKED_LM_DIR, [encoded, subwords], {"domains": list(names)}, build)
+
+
+def _binarise_step(config: ClassificationExperiment, name: str, engine: Engine) -> Step:
+    texts, subwords = raw_task(config, name), config.work_dir / "subwords"
+    return Step(
+        task_data(config, name),
+        inputs=[texts, subwords],
+        options={"with": versions("sentencepiece", "tokenizers")},
+        build=lambda folder: binarise_task(folder, texts, subwords, SPLITS, engine),
+    )
+
+
+def _binarise_part(
+    folder: Path, part: str, texts: Path, dictionary: Path, splits: Sequence[str], engine: Engine
+) -> None:
+    """Binarise sets of the texts or labels of a task, and put the dictionary beside them."""
+    files = [(f"{part}/{role}.txt", f"{part}/{role}") for role in splits]
+    binarise_files(folder, texts, dictionary, files, engine)
+    target = folder / part / DICT_FILE
+    if target != dictionary:
+        shutil.copyfile(dictionary, target)

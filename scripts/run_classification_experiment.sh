@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# Run an experiment with classifiers from its text and tables to its report.
+# Usage: scripts/run_classification_experiment.sh CONFIG [--from STAGE] [--to STAGE] [--only STAGE…] [--dry-run]; --help lists the options.
+set -euo pipefail
+source "$(dirname "$0")/env.sh"
+exec "$python" -m fairseq_ext.run_classification_experiment "$@"

@@ -1,0 +1,74 @@
+"""Tables with a header, in three forms: what they say, and which row is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.corpora.labelled_text import Columns, Example, read_examples
+from fairseq_ext.errors import InputError
+
+COLUMNS = Columns("label", ("text",))
+PAIRS = Columns("y", ("one", "two"))
+NUMBERS = Columns("label", ("text",), is_number=True)
+
+
+def read(path: Path, text: str | bytes, columns: Columns = COLUMNS) -> list[Example]:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_examples(path, columns)
+
+
+def test_the_forms_say_the_same(tmp_path: Path) -> None:
+    expected = [Example("yes", ('"a" b', "c")), Example("0", ("d", "e, f"))]
+    tsv = '\ufeffone\ty\tid\ttwo\r\n"a"  b\tyes\t1\tc\r\nd\t0\t2\t e, f\r\n'
+    csv = '\ufeffone,y,id,two\r\n"""a"" b",yes,1,c\r\nd,0,2,"e,\nf"\r\n'
+    jsonl = '{"one": "\\"a\\" b", "y": "yes", "two": "c"}\n{"two": "e, f\\u0000", "y": 0, "one": "d", "id": 2}\n'
+    assert read(tmp_path / "x.tsv", tsv, PAIRS) == expected
+    assert read(tmp_path / "x.csv", csv, PAIRS) == expected
+    assert read(tmp_path / "x.jsonl", jsonl, PAIRS) == expected
+
+
+def test_numbers_are_kept_as_they_are_written(tmp_path: Path) -> None:
+    assert read(tmp_path / "x.tsv", "label\ttext\n0.50\ta\n-3\tb\n", NUMBERS) == [("0.50", ("a",)), ("-3", ("b",))]
+    assert read(tmp_path / "x.jsonl", '{"label": 2.5, "text": "a"}', NUMBERS) == [("2.5", ("a",))]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("x.tsv", "label\ttext\na\tb\nc\n", r"x\.tsv, line 3: has 1 columns, not the 2 of the header"),
+        ("x.tsv", "label\ttext\na\tb\tc\n", r"x\.tsv, line 2: has 3 columns"),
+        ("x.tsv", "label\ttext\n\tb\n", r"x\.tsv, line 2: label: is empty; every example needs a label"),
+        ("x.tsv", "label\ttext\na\tb\na\t\u200b \n", r"x\.tsv, line 3: text: is empty; take the row out"),
+        ("x.tsv", "label\ttext\nnot so\tb\n", r"x\.tsv, line 2: label: 'not so' cannot be a label; use one word"),
+        ("x.tsv", "label\ttext\n<unk>\tb\n", r"x\.tsv, line 2: label: '<unk>' cannot be a label"),
+        ("x.tsv", "gold\ttext\na\tb\n", r"x\.tsv, line 2: no column 'label'; there are 'gold', 'text' \(a task's keys"),
+        ("x.tsv", "text\ttext\na\tb\n", r"x\.tsv, line 1: two columns have the same name"),
+        ("x.tsv", "label\ttext\n", r"x\.tsv: has a header and no examples"),
+        ("x.tsv", "", r"x\.tsv: is empty"),
+        ("x.tsv", b"label\ttext\na\tb\na\t\xe9\n", r"x\.tsv, line 3: byte 3 is not UTF-8; convert the file to UTF-8"),
+        ("x.csv", 'label,text\na,"b\n\nc",d\n', r"x\.csv, line 4: has 3 columns"),
+        ("x.csv", 'label,text\na,"b\n', r"x\.csv, line 2: is not valid CSV \(unexpected end of data\)"),
+        ("x.jsonl", '{"label": "a", "text": "b"}\n{"label"\n', r"x\.jsonl, line 2: is not valid JSON"),
+        ("x.jsonl", "[1]\n", r"x\.jsonl, line 1: is no JSON object"),
+        ("x.jsonl", '{"text": "b"}\n', r"x\.jsonl, line 1: no column 'label'; there are 'text'"),
+        ("x.jsonl", '{"label": null, "text": "b"}\n', r"x\.jsonl, line 1: label: expected a label, got None"),
+        ("x.jsonl", '{"label": 1, "text": ["b"]}\n', r"x\.jsonl, line 1: text: expected text, got \['b'\]"),
+        ("x.txt", "a", r"x\.txt: is no table; give \.tsv, \.csv, \.jsonl"),
+    ],
+)
+def test_bad_rows_are_named(tmp_path: Path, name: str, text: str | bytes, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / name, text)
+
+
+@pytest.mark.parametrize("label", ["high", "nan", "inf"])
+def test_a_regression_needs_numbers(tmp_path: Path, label: str) -> None:
+    with pytest.raises(InputError, match=rf"line 2: label: '{label}' is no number; a task of classes has kind: class"):
+        read(tmp_path / "x.tsv", f"label\ttext\n{label}\tb\n", NUMBERS)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.csv: not found"):
+        read_examples(tmp_path / "none.csv", COLUMNS)
