@@ -9,7 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from fairseq_ext.errors import InputError
-from fairseq_ext.experiment.config import Teacher, TfidfTeacher, TransformersTeacher
+from fairseq_ext.experiment.config import HoulsbyTeacher, Teacher, TfidfTeacher, TransformersTeacher
+from fairseq_ext.preparation.lm_subwords import subword_files
 
 
 class Classifier(Protocol):
@@ -31,10 +32,22 @@ def make_classifier(options: Teacher, seed: int) -> Classifier:
         from fairseq_ext.teacher.tfidf import TfidfClassifier
 
         return TfidfClassifier(options)
+    if isinstance(options, HoulsbyTeacher):
+        from fairseq_ext.teacher.houlsby_classifier import HoulsbyClassifier
+
+        return HoulsbyClassifier(options, seed)
     assert isinstance(options, TransformersTeacher)
     from fairseq_ext.teacher.transformers_classifier import TransformersClassifier
 
     return TransformersClassifier(options, seed)
+
+
+def input_files(options: Teacher) -> list[Path]:
+    """Files that a classifier starts from, whose contents its predictions depend on."""
+    if not isinstance(options, HoulsbyTeacher):
+        return []
+    folder = options.subwords_folder
+    return [Path(options.model), *(folder / name for name in subword_files(folder))]
 
 
 def load_classifier(folder: Path, backend: str) -> Classifier:
@@ -51,4 +64,8 @@ def load_classifier(folder: Path, backend: str) -> Classifier:
         from fairseq_ext.teacher.transformers_classifier import TransformersClassifier
 
         return TransformersClassifier.load(folder)
-    raise InputError(f"{folder}: unknown kind of teacher {backend!r}; there are tfidf and transformers")
+    if backend == "houlsby":
+        from fairseq_ext.teacher.houlsby_classifier import HoulsbyClassifier
+
+        return HoulsbyClassifier.load(folder)
+    raise InputError(f"{folder}: unknown kind of teacher {backend!r}; there are tfidf, transformers and houlsby")

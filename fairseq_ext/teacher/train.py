@@ -24,7 +24,7 @@ from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig, Teacher, load_config
 from fairseq_ext.preparation.prepare import corpus_steps
 from fairseq_ext.preparation.split import HELD_OUT, SPLITS, normalise_source, stable_hash
-from fairseq_ext.teacher.classifier import Classifier, make_classifier
+from fairseq_ext.teacher.classifier import Classifier, input_files, make_classifier
 from fairseq_ext.teacher.labels import label_path, write_probs, write_teacher_record
 from fairseq_ext.teacher.metrics import confusion_matrix, format_report, plot_confusion, summarise
 
@@ -47,7 +47,7 @@ def teacher_steps(config: ExperimentConfig) -> list[Step]:
     splits = config.work_dir / "splits"
     teacher = Step(
         config.work_dir / "teacher",
-        inputs=[splits],
+        inputs=[splits, *input_files(config.teacher)],
         options={"lang": config.source_lang, "seed": config.seed, **dataclasses.asdict(config.teacher)},
         build=lambda folder: train_teacher(
             folder, splits, config.source_lang, options=config.teacher, seed=config.seed

@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import TransformersTeacher
+from fairseq_ext.teacher.devices import choose_device
 from fairseq_ext.teacher.torchaudio_guard import hide_broken_torchaudio
 
 hide_broken_torchaudio()
@@ -21,7 +22,6 @@ hide_broken_torchaudio()
 import transformers  # noqa: E402
 
 _SETTINGS = "classifier.json"
-_DEVICES = ("auto", "cpu", "cuda")
 
 
 class TransformersClassifier:
@@ -38,7 +38,7 @@ class TransformersClassifier:
     def __init__(self, options: TransformersTeacher, seed: int) -> None:
         self.options = options
         self.seed = seed
-        self.device = _choose_device(options.device)
+        self.device = choose_device(options.device)
         self.model: Any = None
         self.tokenizer: Any = None
 
@@ -139,12 +139,3 @@ class TransformersClassifier:
             save_strategy="no",
             report_to="none",
         )
-
-
-def _choose_device(name: str) -> str:
-    if name not in _DEVICES:
-        raise InputError(f"teacher.device: {name!r} is unknown; choose one of {', '.join(_DEVICES)}")
-    has_gpu = torch.cuda.is_available()
-    if name == "cuda" and not has_gpu:
-        raise InputError("teacher.device: this machine has no CUDA device; choose cpu or auto")
-    return ("cuda" if has_gpu else "cpu") if name == "auto" else name

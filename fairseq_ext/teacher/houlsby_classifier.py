@@ -1,0 +1,146 @@
+"""Domain classifier by adapters on a frozen RoBERTa of fairseq's (Houlsby et al. 2019): a few per cent of fine-tuning.
+
+The domains are a task, ``domain``, of :mod:`fairseq_ext.models.roberta_houlsby_adapter`; the base is what
+``scripts/import_roberta.py`` made, or one of our own.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import fairseq  # noqa: F401  before the package's registrations
+import numpy as np
+from scipy.special import softmax
+from tqdm import tqdm
+
+from fairseq_ext.corpora.text_files import write_lines
+from fairseq_ext.engine.quiet import quieten_fairseq
+from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.errors import InputError
+from fairseq_ext.evaluation.classification import logits_of
+from fairseq_ext.evaluation.classify import to_input
+from fairseq_ext.experiment.config import HoulsbyTeacher
+from fairseq_ext.experiment.runs import Run, System
+from fairseq_ext.pipeline.classification_training import task_arguments
+from fairseq_ext.pipeline.fairseq_cli import as_arguments, run_fairseq
+from fairseq_ext.preparation.classification_prepare import binarise_task
+from fairseq_ext.preparation.lm_subwords import load_encoder, subword_files
+from fairseq_ext.preparation.task_data import TaskFacts, write_task_facts
+from fairseq_ext.preparation.task_split import LABEL, set_path
+from fairseq_ext.teacher.devices import choose_device
+from fairseq_ext.training.task_adapters import load_task_model, size_options, write_model_alone
+
+_TASK = "domain"
+_MODEL_FILE, _SETTINGS = "model.pt", "classifier.json"
+_BLOCK = 1024  # sentences that are ordered by length together
+
+
+class HoulsbyClassifier:
+    """See :class:`~fairseq_ext.teacher.classifier.Classifier`.
+
+    Args:
+        options: the base and its subwords, and how to train.
+        seed: of the new parameters, the order of the batches and dropout.
+
+    Raises:
+        InputError: if the device is unknown or absent.
+    """
+
+    def __init__(self, options: HoulsbyTeacher, seed: int) -> None:
+        self.options = options
+        self.seed = seed
+        self.device = choose_device(options.device)
+        self.base, self.subwords = Path(options.model), options.subwords_folder
+        # The trained model lives in a file, as fairseq leaves it, and is copied to where it is saved.
+        self._scratch = tempfile.TemporaryDirectory()
+        self._model: Any = None
+
+    def fit(self, texts: Sequence[str], labels: np.ndarray, num_domains: int) -> None:
+        """Train adapters, layer norms and head by ``fairseq-train``; the base stays as it is.
+
+        Raises:
+            InputError: if the base cannot be read, or the training fails.
+        """
+        with tempfile.TemporaryDirectory() as scratch:
+            data = self._write_data(Path(scratch), texts, labels, num_domains)
+            run = Run(_TASK, System(_TASK, options=self._training_options()), self.seed, _TASK)
+            folders = ["--save-dir", scratch, "--finetune-from-model", str(self.base)]
+            arguments = [*task_arguments(data, run), *as_arguments(run.system.options), "--seed", str(run.seed)]
+            run_fairseq("train", [str(data), *arguments, *folders, "--log-format", "simple"])
+            write_model_alone(Path(scratch) / "checkpoint_last.pt", self._file)
+        self._model = None
+
+    def predict(self, texts: Sequence[str]) -> np.ndarray:
+        """Return P(domain | text), N×D, float32."""
+        if self._model is None:
+            quieten_fairseq()
+            self._model = load_task_model(self._file, self.subwords).to(self.device)
+        pieces = load_encoder(self.subwords)(texts)
+        inputs = [to_input(self._model, [line]) for line in pieces]
+        blocks = [inputs[start : start + _BLOCK] for start in range(0, len(inputs), _BLOCK)]
+        progress = tqdm(blocks, desc="classify", unit="block", disable=None)
+        logits = [logits_of(self._model, _TASK, block, self.options.batch_size) for block in progress]
+        return softmax(np.concatenate(logits), axis=1)
+
+    def save(self, folder: Path) -> None:
+        """Write model, subwords and settings; the base need not be kept for it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(self._file, folder / _MODEL_FILE)
+        for name in subword_files(self.subwords):
+            shutil.copyfile(self.subwords / name, folder / name)
+        settings = asdict(self.options) | {"model": None, "subwords": None}
+        (folder / _SETTINGS).write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> HoulsbyClassifier:
+        """Load what :meth:`save` wrote.
+
+        Raises:
+            InputError: if files are missing or broken.
+        """
+        try:
+            settings = json.loads((folder / _SETTINGS).read_text(encoding="utf-8"))
+            options = HoulsbyTeacher(**settings | {"model": str(folder / _MODEL_FILE), "device": "auto"})
+            classifier = cls(options, seed=0)
+            shutil.copyfile(classifier.base, classifier._file)
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(f"{folder}: holds no usable classifier ({error})") from None
+        return classifier
+
+    @property
+    def _file(self) -> Path:
+        return Path(self._scratch.name) / _MODEL_FILE
+
+    def _write_data(self, folder: Path, texts: Sequence[str], labels: np.ndarray, num_domains: int) -> Path:
+        """Binarise the training set, the number of a domain being its label."""
+        raw, data = folder / "text", folder / _TASK
+        # Labels are numbered in the order of their names: that must be the order of the numbers.
+        names = [f"{number:0{len(str(num_domains))}d}" for number in range(num_domains)]
+        write_lines(set_path(raw, "input0", "train"), texts)
+        write_lines(set_path(raw, LABEL, "train"), (names[label] for label in labels))
+        write_task_facts(raw, TaskFacts("classification", names, 1, {"train": len(texts)}, {}))
+        data.mkdir()
+        binarise_task(data, raw, self.subwords, ["train"], Engine())
+        return data
+
+    def _training_options(self) -> dict[str, Any]:
+        options = self.options
+        return {
+            "arch": "roberta_houlsby_adapter",
+            **size_options(self.base),
+            "bottleneck-dim": options.bottleneck_dim,
+            "optimizer": "adam",
+            "lr": options.learning_rate,
+            "max-epoch": options.epochs,
+            "batch-size": options.batch_size,
+            "cpu": self.device == "cpu",
+            "num-workers": 0,
+            "disable-validation": True,
+            "no-epoch-checkpoints": True,
+        }

@@ -1,0 +1,65 @@
+"""The classifier of adapters on a frozen encoder: a tiny base of random weights, made here."""
+
+from pathlib import Path
+
+import fairseq  # noqa: F401  before the package's registrations
+import numpy as np
+import pytest
+import torch
+
+from fairseq_ext.corpora.text_files import read_lines, write_lines
+from fairseq_ext.errors import InputError
+from fairseq_ext.experiment.config import HoulsbyTeacher, SentencePiece
+from fairseq_ext.preparation.subwords import DICT_FILE, MODEL_FILE, train_sentencepiece
+from fairseq_ext.teacher.classifier import input_files, load_classifier, make_classifier
+from tests import toy_tasks
+
+TEXTS = ["credit account", "tree garden", "account", "garden"] * 16
+LABELS = np.array([0, 1, 0, 1] * 16)
+OPTIONS = {"epochs": 40, "batch_size": 8, "learning_rate": 0.02, "bottleneck_dim": 16, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint with its subwords beside it."""
+    folder = tmp_path_factory.mktemp("base")
+    write_lines(folder / "text", TEXTS)
+    train_sentencepiece(folder, [[folder / "text"]], [], options=SentencePiece(vocab_size=18), seed=1)
+    words = len(read_lines(folder / DICT_FILE))
+    return toy_tasks.write_checkpoint(folder / "model.pt", toy_tasks.make_base(words=words), toy_tasks.PLAIN)
+
+
+@pytest.mark.slow
+def test_it_learns_on_a_base_that_stays_and_survives_saving(base: Path, tmp_path: Path) -> None:
+    classifier = make_classifier(HoulsbyTeacher(str(base), **OPTIONS), seed=1)
+    classifier.fit(TEXTS, LABELS, 2)
+    probs = classifier.predict(TEXTS)
+    np.testing.assert_allclose(probs.sum(axis=1), 1, atol=1e-5)
+    assert probs.dtype == np.float32
+    assert (probs.argmax(axis=1) == LABELS).all()
+    # Rows keep their places although batches are made by length.
+    one_by_one = np.concatenate([classifier.predict([text]) for text in TEXTS[:4]])
+    np.testing.assert_allclose(one_by_one, probs[:4], atol=1e-5)
+
+    classifier.save(tmp_path / "saved")
+    before = torch.load(base, weights_only=True)["model"]
+    after = torch.load(tmp_path / "saved" / "model.pt", weights_only=True)["model"]
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    restored = load_classifier(tmp_path / "saved", "houlsby")
+    assert np.array_equal(restored.predict(TEXTS), probs)
+
+
+def test_what_it_starts_from_is_known(base: Path) -> None:
+    options = HoulsbyTeacher(str(base))
+    assert input_files(options) == [base, base.parent / DICT_FILE, base.parent / MODEL_FILE]
+    assert input_files(HoulsbyTeacher("elsewhere/model.pt", subwords=str(base.parent)))[1:] == input_files(options)[1:]
+
+
+def test_a_folder_without_subwords_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no subwords"):
+        input_files(HoulsbyTeacher(str(tmp_path / "model.pt")))
+
+
+def test_a_broken_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no usable classifier"):
+        load_classifier(tmp_path, "houlsby")
