@@ -86,7 +86,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Shape:
-    """A rectangle, text, line or dot; see ``drawing.svg.jinja`` for which attributes each kind reads."""
+    """A rectangle, text, line, slanting segment or dot; see ``drawing.svg.jinja`` for what each kind reads."""
 
     kind: str
     x: float

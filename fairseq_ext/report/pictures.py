@@ -157,18 +157,18 @@ def dot_plot(
     step = axis_ticks(high - low)[1]
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     left, right = _text_width(map(_cut, rows)) + 14, 900
-    legend, top = _legend(series, right)
+    heads, top = legend(series, right)
     band = max(26, 8 * len(series) + 12)
 
     def place(value: float) -> float:
         return round(left + (value / step - first) / max(last - first, 1) * (right - left), 1)
 
     bottom = top + band * len(rows)
-    shapes = [*legend]
+    shapes = [*heads]
     for tick in range(first, last + 1):
         x = place(tick * step)
         shapes.append(Shape("line", x, top, "zero" if tick == 0 else "grid", height=bottom - top))
-        shapes.append(Shape("text", x, bottom + 18, "small", _tick(tick * step), anchor="middle"))
+        shapes.append(Shape("text", x, bottom + 18, "small", tick_label(tick * step), anchor="middle"))
     shapes.append(Shape("text", (left + right) / 2, bottom + 40, "small", axis, anchor="middle"))
     for number, row in enumerate(rows):
         y = top + number * band
@@ -243,11 +243,11 @@ def _gain(results: Results, design: Design, metric: str, output: str, column: st
     return None if gain is None or score is None else (gain, score.get("sd") or 0.0)
 
 
-def _legend(outputs: Sequence[str], width: float) -> tuple[list[Shape], float]:
-    """Dots and names, broken into lines; and the height that they take."""
+def legend(outputs: Sequence[str], width: float, colours: Sequence[int] | None = None) -> tuple[list[Shape], float]:
+    """Dots and names, broken into lines; and the height that they take. Colours are numbered as names if not given."""
     shapes: list[Shape] = []
     x, y = 6.0, 10.0
-    for number, name in enumerate(outputs):
+    for number, name in zip(colours or range(NUM_COLOURS), outputs, strict=False):
         room = _text_width([name]) + 40
         if x > 6 and x + room > width:
             x, y = 6.0, y + 22
@@ -256,8 +256,9 @@ def _legend(outputs: Sequence[str], width: float) -> tuple[list[Shape], float]:
     return shapes, y + 22
 
 
-def _tick(number: float) -> str:
-    return "0" if abs(number) < 1e-9 else f"{number:+g}".replace("-", "−")
+def tick_label(number: float, plus: str = "+") -> str:
+    """A number at an axis, with a true minus sign, and a plus where that is wanted."""
+    return "0" if abs(number) < 1e-9 else f"{number:{plus}g}".replace("-", "−")
 
 
 def _short_layer(name: str) -> str:

@@ -1,0 +1,170 @@
+"""Line charts of a report: panels side by side over one logarithmic axis, as shapes on a plane."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairseq_ext.filtering.charts import axis_ticks
+from fairseq_ext.report.content import Shape
+from fairseq_ext.report.pictures import legend, tick_label
+
+_PLOT = (300.0, 170.0)  # of a panel, without its labels
+_ONLY_PLOT = (620.0, 230.0)  # of one that stands alone
+_LEFT, _TOP, _FOOT, _GAP = 46.0, 26.0, 24.0, 22.0
+_ACROSS = 3  # panels in a row
+_LEAST_RANGE = 1.0  # of heights, so that what hardly differs looks so
+_MIN_TICK = 34.0  # pixels between two labels on the axis below
+_DIGITS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A dot of a line.
+
+    Attributes:
+        x: above zero.
+        y: its height.
+        title: what it says when pointed at.
+        label: what stands beside it.
+        spread: lowest and highest value that it stands for, if it stands for several.
+    """
+
+    x: float
+    y: float
+    title: str
+    label: str = ""
+    spread: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One chart.
+
+    Attributes:
+        title: above it.
+        lines: points of each series, by the number of its colour.
+        levels: heights that are marked all along, with their names.
+    """
+
+    title: str
+    lines: Sequence[tuple[int, Sequence[Point]]]
+    levels: Sequence[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def points(self) -> list[Point]:
+        """Those of all lines."""
+        return [point for _, points in self.lines for point in points]
+
+
+def line_panels(
+    panels: Sequence[Panel], series: Mapping[str, int], x_label: str, y_label: str, tick: Callable[[float], str]
+) -> tuple[list[Shape], tuple[float, float]]:
+    """Panels with heights of their own over the same axis; and width and height.
+
+    Args:
+        panels: at least one, with at least one point.
+        series: names, and the numbers of their colours.
+        x_label: what is below.
+        y_label: what the heights are.
+        tick: how a power of ten is written.
+    """
+    width, height = plot = _PLOT if len(panels) > 1 else _ONLY_PLOT
+    across = min(_ACROSS, len(panels))
+    tall = _TOP + height + _FOOT + 8
+    total = across * (_LEFT + width) + (across - 1) * _GAP + 8
+    drawn = {colour for panel in panels for colour, points in panel.lines if points}
+    named = {name: colour for name, colour in series.items() if colour in drawn}
+    heads, top = legend(list(named), total, list(named.values()))
+    shapes = [*heads, Shape("text", 0, top + 4, "small", y_label)]
+    top += 14
+    x_axis = _LogAxis.over((point.x for panel in panels for point in panel.points), width, tick)
+    for number, panel in enumerate(panels):
+        x0 = _LEFT + number % across * (_LEFT + width + _GAP)
+        shapes += _draw_panel(panel, x0, top + number // across * tall + _TOP, plot, x_axis)
+    bottom = top + math.ceil(len(panels) / across) * tall
+    shapes.append(Shape("text", total / 2, bottom + 10, "small", x_label, anchor="middle"))
+    return shapes, (total, bottom + 18)
+
+
+def power_of_ten(value: float) -> str:
+    """A power of ten as such."""
+    return f"10{str(round(math.log10(value))).translate(_DIGITS)}"
+
+
+def thousands(value: float) -> str:
+    """A power of ten in thousands, millions or billions."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
+
+
+@dataclass(frozen=True)
+class _LogAxis:
+    """From which to which logarithm, over so many pixels, with labels at these powers."""
+
+    low: float
+    high: float
+    width: float
+    labels: Sequence[tuple[int, str]]
+
+    @classmethod
+    def over(cls, values: Iterable[float], width: float, tick: Callable[[float], str]) -> _LogAxis:
+        logarithms = [math.log10(value) for value in values]
+        # Some air, and at least a power of ten within.
+        low, high = min(logarithms) - 0.15, max(logarithms) + 0.15
+        if math.ceil(low) > math.floor(high):
+            low, high = math.floor(low) - 0.1, math.ceil(high) + 0.1
+        powers = range(math.ceil(low), math.floor(high) + 1)
+        every = max(1, math.ceil(len(powers) * _MIN_TICK / width))
+        return cls(low, high, width, [(power, tick(10.0**power)) for power in powers[::every]])
+
+    def place(self, value: float) -> float:
+        return (math.log10(value) - self.low) / (self.high - self.low) * self.width
+
+
+def _draw_panel(panel: Panel, x0: float, y0: float, plot: tuple[float, float], x_axis: _LogAxis) -> list[Shape]:
+    width, height = plot
+    ys = [level for level, _ in panel.levels] + [point.y for point in panel.points]
+    ys += [end for point in panel.points for end in point.spread or ()]
+    missing = max(_LEAST_RANGE - (max(ys) - min(ys)), 0.0)
+    low, high = min(ys) - missing / 2, max(ys) + missing / 2
+    step = axis_ticks(high - low)[1]
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+
+    def place(value: float) -> float:
+        return y0 + (last - value / step) / (last - first) * height
+
+    shapes = [Shape("text", x0, y0 - 9, "strong", panel.title)] if panel.title else []
+    for value in (number * step for number in range(first, last + 1)):
+        shapes.append(Shape("line", x0, place(value), "grid", width=width))
+        shapes.append(Shape("text", x0 - 6, place(value) + 4, "small", tick_label(value, plus=""), anchor="end"))
+    for power, label in x_axis.labels:
+        x = x0 + x_axis.place(10.0**power)
+        shapes.append(Shape("line", x, y0, "grid", height=height))
+        shapes.append(Shape("text", x, y0 + height + 16, "small", label, anchor="middle"))
+    for level, name in panel.levels:
+        shapes.append(Shape("line", x0, place(level), "zero", width=width))
+        shapes += [Shape("text", x0 + 4, place(level) - 5, "label", name)] if name else []
+    for colour, points in panel.lines:
+        dots = [(x0 + x_axis.place(point.x), place(point.y), point) for point in sorted(points, key=lambda p: p.x)]
+        shapes += _draw_line(dots, colour, place)
+    return shapes
+
+
+def _draw_line(dots: Sequence[tuple[float, float, Point]], colour: int, place: Callable[[float], float]) -> list[Shape]:
+    """Dots, what they spread over, and what joins them; places are on the plane already."""
+    shapes = [
+        Shape("segment", x, y, f"s{colour}", width=next_x - x, height=next_y - y)
+        for (x, y, _), (next_x, next_y, _) in zip(dots, dots[1:], strict=False)
+    ]
+    for x, y, point in dots:
+        if point.spread:
+            low, high = map(place, point.spread)
+            shapes.append(Shape("line", x, high, f"s{colour}", height=max(low - high, 0.1)))
+        shapes.append(Shape("dot", x, y, f"f{colour}", point.title, width=4.5))
+        if point.label:
+            shapes.append(Shape("text", x - 8, y - 7, "label", point.label, anchor="end"))
+    return shapes

@@ -1,0 +1,12 @@
+#!/usr/bin/env python3
+"""Label lines of text by a task of a trained model; see ``classify.py --help``."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fairseq_ext.evaluation.classify import main  # noqa: E402
+
+if __name__ == "__main__":
+    main()
