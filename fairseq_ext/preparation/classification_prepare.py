@@ -72,7 +72,7 @@ def classification_preparation_steps(config: ClassificationExperiment, engine: E
     ]
 
 
-def binarise_task(folder: Path, texts: Path, subwords: Path, splits: Sequence[str], engine: Engine) -> None:
+def binarise_task(folder: Path, texts: Path, subwords: Path, splits: Sequence[str]) -> None:
     """Make a data directory of fairseq's ``sentence_prediction`` of a task's sets.
 
     Args:
@@ -80,17 +80,16 @@ def binarise_task(folder: Path, texts: Path, subwords: Path, splits: Sequence[st
         texts: of the sets, as :func:`~fairseq_ext.preparation.task_split.write_task_splits` leaves them.
         subwords: folder of the subword model.
         splits: the sets.
-        engine: does the work.
     """
     facts = read_task_facts(texts)
     pieces, dictionary = folder / _PIECES, subwords / DICT_FILE
-    encode_texts(pieces, texts, subwords, [(part, role) for part in facts.inputs for role in splits], engine)
+    encode_texts(pieces, texts, subwords, [(part, role) for part in facts.inputs for role in splits], _THIS_MACHINE)
     for part in facts.inputs:
-        _binarise_part(folder, part, pieces, dictionary, splits, engine)
+        _binarise_part(folder, part, pieces, dictionary, splits)
     shutil.rmtree(pieces)
     if facts.labels:
         write_lines(folder / LABEL / DICT_FILE, (f"{label} 1" for label in facts.labels))
-        _binarise_part(folder, LABEL, texts, folder / LABEL / DICT_FILE, splits, engine)
+        _binarise_part(folder, LABEL, texts, folder / LABEL / DICT_FILE, splits)
     else:
         for role in splits:
             write_lines(folder / LABEL / f"{role}.label", stream_lines(set_path(texts, LABEL, role)))
@@ -185,22 +184,20 @@ def _masked_lm_step(config: ClassificationExperiment, names: Sequence[str], engi
     return Step(config.work_dir / MASKED_LM_DIR, [encoded, subwords], {"domains": list(names)}, build)
 
 
-def _binarise_step(config: ClassificationExperiment, name: str, engine: Engine) -> Step:
+def _binarise_step(config: ClassificationExperiment, name: str) -> Step:
     texts, subwords = raw_task(config, name), config.work_dir / "subwords"
     return Step(
         task_data(config, name),
         inputs=[texts, subwords],
         options={"with": versions("sentencepiece", "tokenizers")},
-        build=lambda folder: binarise_task(folder, texts, subwords, SPLITS, engine),
+        build=lambda folder: binarise_task(folder, texts, subwords, SPLITS),
     )
 
 
-def _binarise_part(
-    folder: Path, part: str, texts: Path, dictionary: Path, splits: Sequence[str], engine: Engine
-) -> None:
+def _binarise_part(folder: Path, part: str, texts: Path, dictionary: Path, splits: Sequence[str]) -> None:
     """Binarise sets of the texts or labels of a task, and put the dictionary beside them."""
     files = [(f"{part}/{role}.txt", f"{part}/{role}") for role in splits]
-    binarise_files(folder, texts, dictionary, files, engine)
+    binarise_files(folder, texts, dictionary, files, _THIS_MACHINE)
     target = folder / part / DICT_FILE
     if target != dictionary:
         shutil.copyfile(dictionary, target)

@@ -21,7 +21,6 @@ from tqdm import tqdm
 
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.engine.quiet import quieten_fairseq
-from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.errors import InputError
 from fairseq_ext.evaluation.classification import logits_of
 from fairseq_ext.evaluation.classify import to_input
@@ -126,7 +125,7 @@ class HoulsbyClassifier:
         write_lines(set_path(raw, LABEL, "train"), (names[label] for label in labels))
         write_task_facts(raw, TaskFacts("classification", names, 1, {"train": len(texts)}, {}))
         data.mkdir()
-        binarise_task(data, raw, self.subwords, ["train"], Engine())
+        binarise_task(data, raw, self.subwords, ["train"])
         return data
 
     def _training_options(self) -> dict[str, Any]:
