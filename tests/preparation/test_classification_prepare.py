@@ -24,6 +24,9 @@ from fairseq_ext.preparation.task_data import read_task_facts
 from fairseq_ext.preparation.task_split import held_out_texts, set_path
 from tests.small_classification_experiment import write_classification_experiment
 
+# Workers load fairseq for every set.
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).resolve().parents[2] / "data-prep" / "prepare_classification.py"
 TASKS = ("place", "verb", "same", "size")
 STEPS = [*TASKS, "corpora", "splits", "subwords", "encoded", "masked-lm", *TASKS]

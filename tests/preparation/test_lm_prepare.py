@@ -99,6 +99,7 @@ def test_gpt2_subwords_are_those_of_fairseq(gpt2: Path, tmp_path: Path) -> None:
     assert list(load_encoder(gpt2)(ODD_TEXTS)) == [bpe.encode(text) for text in ODD_TEXTS]
 
 
+@pytest.mark.slow
 def test_command_line_gives_the_same_bytes(prepared: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path / "c.yaml", write_texts(tmp_path / "text"))
     command = [sys.executable, str(SCRIPT), str(config)]
