@@ -28,6 +28,7 @@ from fairseq_ext.experiment.runs import Run
 from fairseq_ext.pipeline.classification_training import roberta_checkpoint
 from fairseq_ext.preparation.classification_prepare import raw_task, task_data
 from fairseq_ext.preparation.task_data import read_task_facts
+from fairseq_ext.preparation.task_split import LABEL, set_path
 
 RESAMPLES = 1000
 _VERSION = 1
@@ -149,7 +150,7 @@ def differences_step(config: ClassificationExperiment) -> Step:
 def _true_labels(folder: Path) -> np.ndarray:
     """The numbers of the labels of a task's test set."""
     labels = read_task_facts(folder).labels
-    return np.array([labels.index(label) for label in read_lines(folder / "label" / "test.txt")])
+    return np.array([labels.index(label) for label in read_lines(set_path(folder, LABEL, "test"))])
 
 
 def _step(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairseq_ext.evaluation.classification import ExampleSet, load_model, logits_of
+from fairseq_ext.preparation.split import HELD_OUT
 
 
 def compare_tasks(
@@ -31,7 +32,7 @@ def compare_tasks(
     found = {}
     for task in earlier:
         model = load_model(checkpoints[task], data[task] / "input0", cpu=cpu)
-        sets = [ExampleSet.load(data[task], split, model.max_positions()) for split in ("valid", "test")]
+        sets = [ExampleSet.load(data[task], split, model.max_positions()) for split in HELD_OUT]
         texts = [text for examples in sets for text in examples.texts]
         before, after = (logits_of(each, task, texts, batch_size) for each in (model, final))
         found[task] = {

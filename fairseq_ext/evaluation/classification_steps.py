@@ -22,10 +22,10 @@ from fairseq_ext.experiment.classification_config import ClassificationExperimen
 from fairseq_ext.experiment.runs import Run
 from fairseq_ext.pipeline.classification_training import roberta_checkpoint
 from fairseq_ext.preparation.classification_prepare import task_data
+from fairseq_ext.preparation.split import HELD_OUT
 from fairseq_ext.preparation.task_data import read_task_facts
 
 METRICS_FILE = "metrics.json"
-SPLITS = ("valid", "test")
 _VERSION = 1
 
 
@@ -75,7 +75,7 @@ def write_predictions(
         "majority": {},
         "parameters": parameters_of(checkpoint, data),
     }
-    for split in SPLITS:
+    for split in HELD_OUT:
         examples = ExampleSet.load(data, split, model.max_positions())
         logits = logits_of(model, data.name, examples.texts, batch_size)
         np.save(folder / f"{split}.npy", logits, allow_pickle=False)

@@ -154,7 +154,7 @@ def require_entries(state_dict: dict[str, Tensor], own: Iterable[str], what: str
     missing = sorted(set(own) - state_dict.keys())
     if missing:
         raise InputError(
-            f"the checkpoint has {what} but lacks {len(missing)} entries of this model's: {_some(missing)}; "
+            f"the checkpoint has {what} but lacks {len(missing)} entries of this model's: {some_of(missing)}; "
             f"use the options it was trained with, or start from a base checkpoint without {what}"
         )
 
@@ -189,11 +189,12 @@ def check_fit(
         ("of another shape", misshapen),
     ]:
         if names:
-            problems.append(f"{len(names)} entries {what}: {_some(names)}")
+            problems.append(f"{len(names)} entries {what}: {some_of(names)}")
     if problems:
         raise InputError(f"the checkpoint does not fit this model: {'; '.join(problems)}")
 
 
-def _some(names: Iterable[str], limit: int = 3) -> str:
+def some_of(names: Iterable[str], limit: int = 3) -> str:
+    """The first names, separated by commas, for a message."""
     names = list(names)
     return ", ".join(names[:limit]) + (", …" if len(names) > limit else "")

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fairseq_ext.errors import InputError
 from fairseq_ext.modules.task_parameters import HEADS, TASKS, TaskDescription, is_of_task
+from fairseq_ext.training.checkpoints import some_of
 
 # What must agree between a task in a checkpoint and the one to train, and the option that says it.
 _SAME = {
@@ -95,8 +96,8 @@ def check_whole(name: str, own: Mapping[str, Tensor], state: Mapping[str, Tensor
     ]:
         if keys:
             raise InputError(
-                f"the checkpoint's task {name!r} {what} {len(keys)} tensors: {', '.join(keys[:3])}"
-                f"{', …' if len(keys) > 3 else ''}; the file is damaged or of another model"
+                f"the checkpoint's task {name!r} {what} {len(keys)} tensors: {some_of(keys)}; the file is "
+                "damaged or of another model"
             )
 
 
