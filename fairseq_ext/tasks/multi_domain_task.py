@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from omegaconf import II
 
@@ -35,6 +36,14 @@ class MultiDomainConfig(FairseqDataclass):
         metadata={
             "help": "domains to train and validate on, separated by commas; the others keep their numbers "
             "(default: all)"
+        },
+    )
+    matmul_precision: ChoiceEnum(["highest", "high", "medium"]) = field(  # type: ignore[valid-type]
+        default="highest",
+        metadata={
+            "help": "of float32 matrix products in training, as in torch.set_float32_matmul_precision: high is "
+            "TensorFloat-32 on a GPU; medium lets a CPU use bfloat16 where it can, and on some takes another library "
+            "that is faster without being less precise (default: highest)"
         },
     )
     train_subset: str = II("dataset.train_subset")
@@ -108,6 +117,13 @@ class MultiDomainTask:
     ) -> MultiDomainDataset[Any]:
         """Make the dataset of a split out of its domains' parts."""
         raise NotImplementedError
+
+    # Training
+
+    def begin_epoch(self, epoch: int, model: Any) -> None:
+        """Let the process multiply as precisely as it is told to; only training comes by here."""
+        torch.set_float32_matmul_precision(str(self.cfg.matmul_precision))
+        super().begin_epoch(epoch, model)  # type: ignore[misc]
 
     # Validation
 

@@ -345,6 +345,17 @@ def with_topics(text: Path, *extra: str) -> tuple[Any, Any]:
     return task, model
 
 
+def test_precision_is_set_where_training_begins(text: Path) -> None:
+    before = torch.get_float32_matmul_precision()
+    try:
+        task, _ = toy_text.make_task(text, "--matmul-precision", "medium", arch=toy_text.PLAIN)
+        assert torch.get_float32_matmul_precision() == before
+        task.begin_epoch(1, None)
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 def test_lines_can_be_texts_of_their_own(text: Path) -> None:
     """In every split, whole or cut at --tokens-per-sample."""
     task, _ = with_topics(text, *TEXTS)
