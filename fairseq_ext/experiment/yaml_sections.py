@@ -20,6 +20,7 @@ _KIND_WORDS: dict[type, str] = {
     bool: "true or false",
     Path: "a path",
 }
+_MERGE = "tag:yaml.org,2002:merge"  # of the key <<
 _NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 
 
@@ -116,10 +117,14 @@ def check_seed(seed: int, where: str) -> None:
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """PyYAML keeps the last of two equal keys without a word; a repeated key is a mistake."""
+    """PyYAML keeps the last of two equal keys without a word; a repeated key is a mistake.
+
+    A key that comes with ``<<: *other`` may be repeated, as it is there to be changed.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]  # type: ignore[no-untyped-call]
+        own = [key for key, _ in node.value if key.tag != _MERGE]
+        keys = [self.construct_object(key, deep=True) for key in own]  # type: ignore[no-untyped-call]
         for key in keys:
             if keys.count(key) > 1:
                 raise yaml.constructor.ConstructorError(None, None, f"repeated key {key!r}", node.start_mark)

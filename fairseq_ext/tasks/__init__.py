@@ -1,3 +1,7 @@
 """Registered tasks, one per file."""
 
-from fairseq_ext.tasks import multi_domain_language_modeling, multi_domain_translation  # noqa: F401
+from fairseq_ext.tasks import (  # noqa: F401
+    contiguous_language_modeling,
+    multi_domain_language_modeling,
+    multi_domain_translation,
+)

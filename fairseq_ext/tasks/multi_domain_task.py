@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import ChoiceEnum
 from omegaconf import II
 
 from fairseq_ext.data.data_directory import check_directories
@@ -14,10 +13,11 @@ from fairseq_ext.data.multi_domain_dataset import MultiDomainDataset, upsampling
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.errors import InputError
 from fairseq_ext.evaluation.domain_metrics import log_by_domain, mark_domain, unmarked
+from fairseq_ext.tasks.matmul_precision import MatmulPrecision, MatmulPrecisionConfig
 
 
 @dataclass
-class MultiDomainConfig(FairseqDataclass):
+class MultiDomainConfig(MatmulPrecisionConfig):
     """Options of every multi-domain task."""
 
     upsampling: ChoiceEnum(["none", "max", "temperature"]) = field(  # type: ignore[valid-type]
@@ -38,19 +38,11 @@ class MultiDomainConfig(FairseqDataclass):
             "(default: all)"
         },
     )
-    matmul_precision: ChoiceEnum(["highest", "high", "medium"]) = field(  # type: ignore[valid-type]
-        default="highest",
-        metadata={
-            "help": "of float32 matrix products in training, as in torch.set_float32_matmul_precision: high is "
-            "TensorFloat-32 on a GPU; medium lets a CPU use bfloat16 where it can, and on some takes another library "
-            "that is faster without being less precise (default: highest)"
-        },
-    )
     train_subset: str = II("dataset.train_subset")
     valid_subset: str = II("dataset.valid_subset")
 
 
-class MultiDomainTask:
+class MultiDomainTask(MatmulPrecision):
     """A fairseq task over a data directory with one sub-directory per domain; mixed into a task of fairseq's.
 
     ::
@@ -117,13 +109,6 @@ class MultiDomainTask:
     ) -> MultiDomainDataset[Any]:
         """Make the dataset of a split out of its domains' parts."""
         raise NotImplementedError
-
-    # Training
-
-    def begin_epoch(self, epoch: int, model: Any) -> None:
-        """Let the process multiply as precisely as it is told to; only training comes by here."""
-        torch.set_float32_matmul_precision(str(self.cfg.matmul_precision))
-        super().begin_epoch(epoch, model)  # type: ignore[misc]
 
     # Validation
 

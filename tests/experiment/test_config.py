@@ -7,6 +7,7 @@ import yaml
 
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import Evaluate, Report, TfidfTeacher, TransformersTeacher, load_config
+from fairseq_ext.experiment.yaml_sections import load_yaml
 from tests.small_corpus import write_config
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -89,3 +90,8 @@ def test_broken_yaml_is_one_clear_line(tmp_path: Path, text: str, message: str) 
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="cannot be read"):
         load_config(tmp_path / "missing.yaml")
+
+
+def test_merged_keys_may_be_changed(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("a: &a {x: 1, y: 2}\nb: &b\n  <<: *a\n  y: 3\nc:\n  <<: *b\n  y: 4\n")
+    assert load_yaml(tmp_path / "c.yaml") == {"a": {"x": 1, "y": 2}, "b": {"x": 1, "y": 3}, "c": {"x": 1, "y": 4}}

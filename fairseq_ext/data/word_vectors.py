@@ -1,0 +1,192 @@
+"""Word vectors from a file, put in the order of a dictionary.
+
+Read are GloVe's text, and word2vec's text and binary; which of them a file is, its first lines say, not its name. Any
+of them may be compressed (.gz).
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from fairseq_ext.corpora.compressed import DAMAGE, damage, open_binary
+from fairseq_ext.errors import InputError
+
+if TYPE_CHECKING:
+    from gensim.models import KeyedVectors
+
+MISSING_CHOICES = ("zero", "mean")
+_LONGEST_LINE = 1 << 20  # bytes; a first line that is longer is none
+_LEAST_DIMENSION = 2  # a word and one number are rather a count
+_LONGEST_SHOWN = 20  # letters of a wrong line
+_REMEDY = "give GloVe text, or word2vec text or binary"
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """A fixed vector for every symbol of a dictionary.
+
+    Attributes:
+        vectors: row by row those of the symbols; of padding, zero.
+        found: words that the file has, in the dictionary's order.
+        missing: words that it has not.
+        coverage: share of the running text that the found words are, by the dictionary's counts. A dictionary keeps no
+            counts of ``<unk>`` and ``</s>``, so they have no part in it.
+
+    Shape:
+        vectors: V×D, float32
+    """
+
+    vectors: Tensor
+    found: Sequence[str]
+    missing: Sequence[str]
+    coverage: float
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return self.vectors.size(1)
+
+
+def vectors_for(dictionary: Any, path: Path, missing: str = "zero") -> WordVectors:
+    """The vectors of a dictionary's symbols, and a line on stderr on how many words have none.
+
+    ``<s>``, ``</s>`` and ``<unk>`` take the rows that the file has under these very names, else what missing words
+    take. (GloVe's ``unk`` is a word of its text like any other.)
+
+    Args:
+        dictionary: fairseq's, of V symbols.
+        path: the file.
+        missing: what a word takes that the file does not have: ``zero``, or the ``mean`` of the words found.
+
+    Raises:
+        InputError: as :func:`read_word_vectors`; also if no word is found, or a vector holds no finite numbers.
+        ValueError: if ``missing`` is neither.
+    """
+    if missing not in MISSING_CHOICES:
+        raise ValueError(f"missing must be one of {', '.join(MISSING_CHOICES)}, got {missing!r}")
+    file = read_word_vectors(path)
+    counts = _word_counts(dictionary)
+    found, others = [word for word in counts if word in file], [word for word in counts if word not in file]
+    if not found:
+        raise InputError(f"{path}: has none of the dictionary’s {len(counts)} words; give vectors of the same language")
+    vectors = torch.zeros(len(dictionary), file.vector_size)
+    if missing == "mean":
+        vectors[:] = torch.tensor(file[found]).mean(dim=0)
+    rows = [row for row, symbol in enumerate(dictionary.symbols) if symbol in file]
+    vectors[rows] = torch.tensor(file[[dictionary[row] for row in rows]])
+    vectors[dictionary.pad()] = 0
+    _check_finite(vectors, dictionary, path)
+    coverage = sum(counts[word] for word in found) / sum(counts.values())
+    result = WordVectors(vectors, found, others, coverage)
+    print(f"{path}: {describe(result)}", file=sys.stderr)
+    return result
+
+
+def describe(vectors: WordVectors) -> str:
+    """How much of a dictionary, and of the text that it was made of, has a vector."""
+    return (
+        f"{vectors.dimension} dimensions; {len(vectors.found):,} words found, {len(vectors.missing):,} missing, which "
+        f"are {100 * (1 - vectors.coverage):.1f} % of the running text"
+    )
+
+
+def read_word_vectors(path: Path) -> KeyedVectors:
+    """Read all vectors of a file.
+
+    Returns:
+        gensim's table: ``word in table``, ``table[words]``, ``table.vector_size``. Of a repeated word the first counts.
+
+    Raises:
+        InputError: if the file cannot be read or is none of the three formats, naming the line if one is wrong.
+    """
+    from gensim.models import KeyedVectors
+
+    has_header, is_binary = _format_of(path)
+    # What it says about reading is no news.
+    logging.getLogger("gensim").setLevel(logging.ERROR)
+    try:
+        # Words that are not UTF-8 are none of a dictionary's.
+        return KeyedVectors.load_word2vec_format(
+            str(path), binary=is_binary, no_header=not has_header, unicode_errors="replace"
+        )
+    except DAMAGE as error:
+        raise damage(str(path), error) from None
+    except ValueError:
+        if is_binary:
+            raise InputError(f"{path}: is no word2vec binary; {_REMEDY}") from None
+        raise _wrong_line(path, has_header) from None
+
+
+def _format_of(path: Path) -> tuple[bool, bool]:
+    """Whether a file starts with a header, and whether what follows is binary."""
+    with open_binary(path, "rb") as file:
+        try:
+            first, second = file.readline(_LONGEST_LINE), file.readline(_LONGEST_LINE)
+        except DAMAGE as error:
+            raise damage(str(path), error) from None
+    if not first.strip():
+        raise InputError(f"{path}: starts with nothing; {_REMEDY}")
+    dimension = _dimension_of_header(first)
+    if dimension is not None:
+        # Even a wrong line of text has a number behind its word.
+        return True, not _is_vector(b" ".join(second.split(b" ")[:2]), 1)
+    if not _is_vector(first, max(len(first.split()) - 1, _LEAST_DIMENSION)):
+        raise InputError(f"{path}, line 1: is neither a word and its vector nor a header of two numbers; {_REMEDY}")
+    return False, False
+
+
+def _dimension_of_header(line: bytes) -> int | None:
+    """D of word2vec's first line, ``V D``; None if it is something else."""
+    fields = line.split()
+    if len(fields) != 2 or not all(field.isdigit() and int(field) > 0 for field in fields):
+        return None
+    return int(fields[1])
+
+
+def _is_vector(line: bytes, dimension: int) -> bool:
+    """Whether a line is a word and so many numbers."""
+    fields = line.rstrip().split(b" ")
+    if len(fields) != dimension + 1:
+        return False
+    try:
+        [float(field) for field in fields[1:]]
+    except ValueError:
+        return False
+    return True
+
+
+def _wrong_line(path: Path, has_header: bool) -> InputError:
+    """The error that names the first line of a text file that is not like the first vector."""
+    with open_binary(path, "rb") as file:
+        lines = iter(file)
+        dimension = _dimension_of_header(next(lines)) if has_header else None
+        for number, line in enumerate(lines, start=1 + has_header):
+            dimension = dimension or len(line.split()) - 1
+            if not _is_vector(line, dimension):
+                shown = line.decode("utf-8", errors="replace").strip()[:_LONGEST_SHOWN]
+                return InputError(
+                    f"{path}, line {number}: {shown!r}… is not a word and {dimension} numbers; mend or remove the line"
+                )
+    return InputError(f"{path}: is no file of word vectors; {_REMEDY}")
+
+
+def _word_counts(dictionary: Any) -> dict[str, int]:
+    """How often each word occurs, but for special symbols and those that only fill up the dictionary."""
+    symbols = zip(dictionary.symbols, dictionary.count, strict=True)
+    return {word: count for word, count in islice(symbols, dictionary.nspecial, None) if count > 0}
+
+
+def _check_finite(vectors: Tensor, dictionary: Any, path: Path) -> None:
+    for row in (~vectors.isfinite().all(dim=1)).nonzero().flatten().tolist():
+        raise InputError(
+            f"{path}: the vector of {dictionary[row]!r} holds something that is no number; mend or remove its line"
+        )

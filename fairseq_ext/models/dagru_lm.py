@@ -1,0 +1,236 @@
+"""The domain-adapted GRU language model: general-domain word vectors, gated into a small in-domain model."""
+
+from argparse import Namespace
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import (
+    FairseqIncrementalDecoder,
+    FairseqLanguageModel,
+    register_model,
+    register_model_architecture,
+)
+from torch import Tensor, nn
+
+from fairseq_ext.data.word_vectors import vectors_for
+from fairseq_ext.errors import InputError
+from fairseq_ext.models.presets import own_size
+from fairseq_ext.modules.domain_adapted_gru import COMBINATIONS, DomainAdaptedGRU
+
+# A GRU has no positions; fairseq wants a number.
+_MAX_POSITIONS = 100_000
+_STATE = "state"
+
+
+@dataclass
+class DAGRUConfig(FairseqDataclass):
+    combination: ChoiceEnum(list(COMBINATIONS)) = field(  # type: ignore[valid-type]
+        default="dagru",
+        metadata={
+            "help": "how general-domain word vectors come in: none; fixed, in place of trained ones; concatenated or "
+            "summed words (wvc, wvs) or contexts, also weighted (cvc, wcvc, cvs, wcvs); gated words (wvg), gated "
+            "contexts (cvg), or both (dagru) (default: dagru)"
+        },
+    )
+    word_vectors: str = field(
+        default="",
+        metadata={
+            "help": "file of general-domain word vectors: GloVe text, word2vec text or binary; read when a training "
+            "begins, and kept in its checkpoints (default: none, for --combination none)"
+        },
+    )
+    missing_vectors: ChoiceEnum(["zero", "mean"]) = field(  # type: ignore[valid-type]
+        default="zero",
+        metadata={"help": "vector of a word that the file lacks: zero, or the mean of those found (default: zero)"},
+    )
+    embed_dim: int = field(
+        default=0,
+        metadata={
+            "help": "width of the trained word vectors (default: 0, that of the general-domain ones where there are "
+            "any, else --hidden-dim, as in the paper)"
+        },
+    )
+    hidden_dim: int = field(default=600, metadata={"help": "units of the GRU (default: 600, the paper's)"})
+    init_range: float = field(
+        default=0.1,
+        metadata={"help": "parameters start between minus and plus this number (default: 0.1, the paper's)"},
+    )
+    dropout: float = field(
+        default=0.0, metadata={"help": "dropout on word vectors and contexts (default: 0, the paper's)"}
+    )
+    vector_dim: int = field(
+        default=0,
+        metadata={"help": "width of the general-domain word vectors; found from their file, not to be given"},
+    )
+
+
+class DAGRUDecoder(FairseqIncrementalDecoder):
+    """Word vectors of two domains, the GRU that combines them, and the output layer.
+
+    Text that comes in consecutive segments carries its state over: training and evaluation each keep their own. That of
+    training is part of the state dict, so that a training which is stopped within an epoch goes on where it was.
+
+    Args:
+        dictionary: V symbols.
+        gru: combines the domains.
+        embed_dim: width of the trained word vectors; 0 for none.
+        vectors: V×E*, the general domain's word vectors, which stay as they are.
+        dropout: on word vectors and contexts.
+    """
+
+    vectors: Tensor
+
+    def __init__(self, dictionary: Any, gru: DomainAdaptedGRU, embed_dim: int, vectors: Tensor, dropout: float):
+        super().__init__(dictionary)
+        self.gru = gru
+        self.embed = nn.Embedding(len(dictionary), embed_dim, dictionary.pad()) if embed_dim else None
+        self.register_buffer("vectors", vectors)
+        self.output = nn.Linear(gru.output_dim, len(dictionary))
+        self.dropout = dropout
+        # By whether the model is in training: the number of the last segment, and the states after it.
+        self._carried: dict[bool, tuple[int, Tensor]] = {}
+
+    def forward(  # type: ignore[override]
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Any = None,
+        incremental_state: dict | None = None,
+        src_lengths: Any = None,
+        segment: int | None = None,
+        features_only: bool = False,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Scores of the next tokens, or the contexts they are predicted from.
+
+        Args:
+            prev_output_tokens: input.
+            incremental_state: of a generation; all but the last token have been read.
+            segment: number of a segment of contiguous text, whose rows go on where those of the segment before ended;
+                None for text that begins here.
+
+        Shape:
+            prev_output_tokens: B×T; result: B×T×V, or B×T×C
+
+        Raises:
+            InputError: if the segment does not follow the last one.
+        """
+        if incremental_state is not None:
+            prev_output_tokens = prev_output_tokens[:, -1:]
+        initial = self._initial(prev_output_tokens, incremental_state, segment)
+        contexts, state = self.gru(*self._words(prev_output_tokens.t()), initial)
+        if incremental_state is not None:
+            self.set_incremental_state(incremental_state, _STATE, {_STATE: state})
+        if segment is not None:
+            self._carried[self.training] = segment, state.detach()
+        contexts = self._drop(contexts).transpose(0, 1)  # B×T×C
+        return (contexts if features_only else self.output_layer(contexts)), {"attn": [None]}
+
+    def output_layer(self, features: Tensor) -> Tensor:
+        """B×T×C → B×T×V."""
+        scores: Tensor = self.output(features)
+        return scores
+
+    def _words(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Own and general word vectors, T×B×E and T×B×E*; without any where the combination has none."""
+        general = F.embedding(tokens, self.vectors)
+        own = general[..., :0] if self.embed is None else self._drop(self.embed(tokens))
+        return own, self._drop(general)
+
+    def _drop(self, values: Tensor) -> Tensor:
+        return F.dropout(values, self.dropout, self.training)
+
+    def _initial(self, tokens: Tensor, incremental_state: dict | None, segment: int | None) -> Tensor:
+        """2×B×H: what has been carried over, or zeros where a text begins."""
+        if incremental_state is not None:
+            saved: Any = self.get_incremental_state(incremental_state, _STATE)
+            if saved is not None:
+                state: Tensor = saved[_STATE]
+                return state
+        if segment:
+            return self._carried_to(segment, len(tokens))
+        return self.output.weight.new_zeros(2, len(tokens), self.gru.hidden_dim)
+
+    def _carried_to(self, segment: int, rows: int) -> Tensor:
+        last, state = self._carried.get(self.training, (None, self.output.weight.new_zeros(2, 0, 0)))
+        if last != segment - 1 or state.size(1) != rows:
+            raise InputError(
+                f"segment {segment} with {rows} rows of text does not follow "
+                + (f"segment {last} with {state.size(1)}" if last is not None else "any")
+                + "; go on with the --batch-size of the checkpoint, or begin an epoch with --reset-dataloader"
+            )
+        return state.to(self.output.weight)
+
+    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:  # type: ignore[override]
+        saved: Any = self.get_incremental_state(incremental_state, _STATE)
+        if saved is not None:
+            self.set_incremental_state(incremental_state, _STATE, {_STATE: saved[_STATE].index_select(1, new_order)})
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """The state that training has carried so far, for the state dict."""
+        if True not in self._carried:
+            return {}
+        segment, state = self._carried[True]
+        return {"segment": segment, _STATE: state}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        self._carried = {True: (state["segment"], state[_STATE])} if state else {}
+
+    def max_positions(self) -> int:
+        return _MAX_POSITIONS
+
+
+@register_model("dagru_lm", dataclass=DAGRUConfig)
+class DAGRULanguageModel(FairseqLanguageModel):
+    """A GRU language model with general-domain word vectors, in ten combinations (Zhang et al., 2016).
+
+    Its task is ``contiguous_language_modeling``, which carries the state from one segment of the text to the next. The
+    vectors are a buffer: they are never trained, and every checkpoint has them.
+    """
+
+    @classmethod
+    def build_model(cls, cfg: Any, task: Any) -> "DAGRULanguageModel":
+        """Build the model, and read the word vectors unless a checkpoint will bring them.
+
+        Raises:
+            InputError: naming an option that does not fit the others.
+        """
+        combination = COMBINATIONS[str(cfg.combination)]
+        vectors = torch.zeros(len(task.dictionary), 0)
+        if combination.has_general_words:
+            vectors = _vectors(cfg, task.dictionary)
+        cfg.vector_dim = vectors.size(1)
+        embed_dim = 0 if combination.words == "general" else cfg.embed_dim or cfg.vector_dim or cfg.hidden_dim
+        if combination.has_one_width and embed_dim != cfg.vector_dim:
+            raise InputError(
+                f"--embed-dim {embed_dim}: --combination {cfg.combination} needs that of the word vectors, "
+                f"{cfg.vector_dim}; leave the option out"
+            )
+        gru = DomainAdaptedGRU(combination, embed_dim, cfg.vector_dim, cfg.hidden_dim)
+        model = cls(DAGRUDecoder(task.dictionary, gru, embed_dim, vectors, cfg.dropout))
+        for parameter in model.parameters():
+            nn.init.uniform_(parameter, -cfg.init_range, cfg.init_range)
+        return model
+
+
+def _vectors(cfg: Any, dictionary: Any) -> Tensor:
+    """V×E*: from their file, or of the right size only, since a model that knows it comes from a checkpoint."""
+    if cfg.vector_dim:
+        return torch.zeros(len(dictionary), cfg.vector_dim)
+    if not cfg.word_vectors:
+        raise InputError(f"--word-vectors: is missing; --combination {cfg.combination} needs them")
+    return vectors_for(dictionary, Path(cfg.word_vectors), str(cfg.missing_vectors)).vectors
+
+
+@register_model_architecture("dagru_lm", "dagru_lm_small")
+def small_architecture(args: Namespace) -> None:
+    """For a laptop: 200 units."""
+    own_size(args, {"hidden_dim": 200})
+
+
+@register_model_architecture("dagru_lm", "dagru_lm_tiny")
+def tiny_architecture(args: Namespace) -> None:
+    """For tests: 16 units."""
+    own_size(args, {"hidden_dim": 16})

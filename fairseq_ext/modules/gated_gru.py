@@ -1,0 +1,90 @@
+"""A GRU that takes words and contexts from two domains, through gates."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_ext.modules.gru import GRU
+
+
+class DomainGate(nn.Module):
+    """How much of each unit is to be in-domain (Zhang et al., 2016, Eq. 13 and 15).
+
+    ``g = σ(W x + U h + W* x* + U* h* + b)``
+
+    Args:
+        embed_dim: E, width of the in-domain word vectors x.
+        vector_dim: E*, width of the general-domain word vectors x*.
+        hidden_dim: H, width of the contexts h and h*.
+        gated_dim: G, units of what is gated.
+    """
+
+    def __init__(self, embed_dim: int, vector_dim: int, hidden_dim: int, gated_dim: int):
+        super().__init__()
+        self.given = nn.Linear(embed_dim + vector_dim + hidden_dim, gated_dim)  # W, W*, U*
+        self.context = nn.Linear(hidden_dim, gated_dim, bias=False)  # U
+
+    def forward(self, projected: Tensor, state: Tensor) -> Tensor:
+        """The gate of one step.
+
+        Shape:
+            projected: B×G, what ``self.given`` makes of ``[x; x*; h*]``; state: B×H; result: B×G, between 0 and 1
+        """
+        return torch.sigmoid(projected + self.context(state))
+
+
+class GatedGRU(nn.Module):
+    """A GRU with a gate on its words, on its contexts, or on both (Zhang et al., 2016, §3.3: WVG, CVG, DAGRU).
+
+    ::
+
+        word gate:     x' = u ⊙ x + (1 − u) ⊙ x*                 (Eq. 14)
+        context gate:  h' = r ⊙ h + (1 − r) ⊙ h*                 (Eq. 16)
+        h_t = GRU(x' or x, h' or h)
+
+    The general domain's contexts h* come from a GRU of their own. They do not depend on this one, so they are there for
+    all steps when this one begins, and so is their share of the gates.
+
+    Args:
+        embed_dim: E, width of the in-domain word vectors; with a word gate also that of the general-domain ones.
+        vector_dim: E*, width of the general-domain word vectors.
+        hidden_dim: H.
+        gates_words: whether there is a gate on the words.
+        gates_contexts: whether there is a gate on the contexts.
+
+    Shape:
+        words: T×B×E; general_words: T×B×E*; general_states: T×B×H, h* before each step; initial: B×H; result: T×B×H
+
+    Raises:
+        ValueError: if words of different widths are to be gated.
+    """
+
+    def __init__(self, embed_dim: int, vector_dim: int, hidden_dim: int, gates_words: bool, gates_contexts: bool):
+        super().__init__()
+        if gates_words and embed_dim != vector_dim:
+            raise ValueError(f"gated words need one width, not {embed_dim} and {vector_dim}")
+        self.gru = GRU(embed_dim, hidden_dim)
+        widths = embed_dim, vector_dim, hidden_dim
+        self.word_gate = DomainGate(*widths, embed_dim) if gates_words else None
+        self.context_gate = DomainGate(*widths, hidden_dim) if gates_contexts else None
+
+    def forward(self, words: Tensor, general_words: Tensor, general_states: Tensor, initial: Tensor) -> Tensor:
+        given = torch.cat([words, general_words, general_states], -1)
+        word_gates = None if self.word_gate is None else self.word_gate.given(given)
+        context_gates = None if self.context_gate is None else self.context_gate.given(given)
+        inputs = self.gru.input(words) if word_gates is None else None
+        state, states = initial, []
+        for t in range(len(words)):
+            before = state
+            if context_gates is not None:
+                gate = self.context_gate(context_gates[t], before)
+                state = torch.lerp(general_states[t], before, gate)
+            if word_gates is None:
+                projected = inputs[t]
+            else:
+                gate = self.word_gate(word_gates[t], before)
+                projected = self.gru.input(torch.lerp(general_words[t], words[t], gate))
+            state = self.gru.step(projected, state)
+            states.append(state)
+        return torch.stack(states)

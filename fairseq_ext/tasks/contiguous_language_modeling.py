@@ -1,0 +1,94 @@
+"""Language modelling of contiguous text, for models that carry their state over."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq.data import data_utils, iterators
+from fairseq.tasks import register_task
+from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
+
+from fairseq_ext.data.contiguous_segments import ContiguousSegments
+from fairseq_ext.errors import InputError
+from fairseq_ext.tasks.matmul_precision import MatmulPrecision, MatmulPrecisionConfig
+
+
+@dataclass
+class ContiguousLanguageModelingConfig(MatmulPrecisionConfig, LanguageModelingConfig):
+    tokens_per_sample: int = field(
+        default=40,
+        metadata={"help": "T, tokens of a row that are read, and learned from, at a time (default: 40)"},
+    )
+
+
+@register_task("contiguous_language_modeling", dataclass=ContiguousLanguageModelingConfig)
+class ContiguousLanguageModelingTask(MatmulPrecision, LanguageModelingTask):
+    """fairseq's language modelling task, with text that goes on from batch to batch (truncated backpropagation).
+
+    The data are those of ``fairseq-preprocess --only-source``. A text is cut into ``--batch-size`` rows side by side;
+    a batch is a segment of ``--tokens-per-sample`` tokens of all rows, and the next batch is the next segment. Models
+    get its number, ``segment``: where it is 0 they begin, otherwise they go on. All of the text is read, in its order,
+    in training too. Validation has ``--batch-size-valid`` rows, ``fairseq-eval-lm`` ``--batch-size`` or, without, one.
+    """
+
+    def __init__(self, cfg: Any, dictionary: Any, output_dictionary: Any = None, targets: Any = None):
+        super().__init__(cfg, dictionary, output_dictionary, targets)
+        self.cfg = cfg
+
+    @classmethod
+    def setup_dictionary(cls, cfg: Any, **kwargs: Any) -> Any:
+        if not cfg.data or not (Path(cfg.data) / "dict.txt").is_file():
+            raise InputError(f"{cfg.data or 'data'}: holds no dict.txt; make it with fairseq-preprocess --only-source")
+        return super().setup_dictionary(cfg, **kwargs)
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **_: Any) -> ContiguousSegments:  # type: ignore[override]
+        path = Path(self.cfg.data) / split
+        text = data_utils.load_indexed_dataset(str(path), self.dictionary, self.cfg.dataset_impl, combine=combine)
+        if text is None:
+            raise InputError(f"{path}.bin: not found; make it with fairseq-preprocess --only-source")
+        tokens = torch.cat([text[index] for index in range(len(text))]) if len(text) else torch.zeros(0)
+        rows = self._rows(split)
+        if len(tokens) < rows:
+            raise InputError(
+                f"{path}.bin: {len(tokens)} tokens are too few for --batch-size {rows}; give a smaller one"
+            )
+        pad, eos = self.dictionary.pad(), self.dictionary.eos()
+        self.datasets[split] = ContiguousSegments(tokens.long(), rows, self.cfg.tokens_per_sample, pad, eos)
+        return self.datasets[split]
+
+    def _rows(self, split: str) -> int:
+        is_valid = split.startswith("valid")
+        return (self.cfg.batch_size_valid if is_valid else self.cfg.batch_size) or 1
+
+    def get_batch_iterator(  # type: ignore[override]
+        self,
+        dataset: Any,
+        num_shards: int = 1,
+        num_workers: int = 0,
+        epoch: int = 1,
+        data_buffer_size: int = 0,
+        **options: Any,
+    ) -> iterators.EpochBatchIterator:
+        """All segments, in their order; of lines to go on from, fairseq's own batches.
+
+        Raises:
+            InputError: if they are to be shared among several processes.
+        """
+        loading = {"num_workers": num_workers, "epoch": epoch, "data_buffer_size": data_buffer_size}
+        if not isinstance(dataset, ContiguousSegments):
+            return super().get_batch_iterator(dataset, num_shards=num_shards, **loading, **options)
+        if num_shards > 1:
+            raise InputError(
+                f"{num_shards} processes: text that goes on from batch to batch is read by one; give "
+                "--distributed-world-size 1"
+            )
+        return iterators.EpochBatchIterator(
+            dataset,
+            collate_fn=dataset.collater,
+            batch_sampler=[[index] for index in range(len(dataset))],
+            num_workers=num_workers,
+            epoch=epoch,
+            buffer_size=data_buffer_size,
+            disable_shuffling=True,
+        )

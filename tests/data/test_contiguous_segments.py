@@ -1,0 +1,40 @@
+"""Where every token of a text lies, and what comes before it."""
+
+import pytest
+import torch
+
+from fairseq_ext.data.contiguous_segments import ContiguousSegments
+
+PAD, EOS = 1, 2
+
+
+def segments(count: int, rows: int, length: int) -> ContiguousSegments:
+    return ContiguousSegments(torch.arange(10, 10 + count), rows, length, PAD, EOS)
+
+
+def test_rows_lie_side_by_side() -> None:
+    first, second = segments(11, rows=2, length=4)[0], segments(11, rows=2, length=4)[1]
+    assert first["target"].tolist() == [[10, 11, 12, 13], [16, 17, 18, 19]]
+    assert first["net_input"]["src_tokens"].tolist() == [[EOS, 10, 11, 12], [15, 16, 17, 18]]
+    assert second["target"].tolist() == [[14, 15], [20, PAD]]
+    assert second["net_input"]["src_tokens"].tolist() == [[13, 14], [19, PAD]]
+    assert second["net_input"]["src_lengths"].tolist() == [2, 1]
+    assert (first["net_input"]["segment"], second["net_input"]["segment"]) == (0, 1)
+    assert (first["ntokens"], second["ntokens"]) == (8, 3)
+
+
+@pytest.mark.parametrize(("count", "rows", "length"), [(11, 2, 4), (12, 3, 4), (1, 1, 40), (41, 20, 40), (999, 20, 7)])
+def test_every_token_is_in_one_place(count: int, rows: int, length: int) -> None:
+    data = segments(count, rows, length)
+    parts = [data.collater([data[index]]) for index in range(len(data))]
+    target = torch.cat([part["target"] for part in parts], 1)
+    tokens = target[target.ne(PAD)]
+    assert tokens.tolist() == list(range(10, 10 + count))
+    assert sum(part["ntokens"] for part in parts) == count
+    ids = torch.cat([part["id"] for part in parts])
+    assert len(set(ids.tolist())) == len(ids)
+
+
+def test_too_many_rows() -> None:
+    with pytest.raises(ValueError, match="5 tokens are too few for 6 rows"):
+        segments(5, rows=6, length=2)

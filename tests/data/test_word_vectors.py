@@ -1,0 +1,117 @@
+"""Word vectors are the file's, in the dictionary's order, whatever the file's form; what is wrong is named."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from fairseq_ext.data.word_vectors import vectors_for
+from fairseq_ext.errors import InputError
+
+ROWS = {"the": [1.0, 2.0, -3.0], "</s>": [0.5, 0.0, 0.0], "naïve": [0.25, -1.5, 4.0], "other": [9.0, 9.0, 9.0]}
+
+
+def glove(rows: dict[str, list[float]]) -> bytes:
+    return "".join(f"{word} {' '.join(map(str, row))}\n" for word, row in rows.items()).encode()
+
+
+def word2vec(rows: dict[str, list[float]]) -> bytes:
+    return f"{len(rows)} 3\n".encode() + glove(rows)
+
+
+def binary(rows: dict[str, list[float]]) -> bytes:
+    vectors = b"".join(word.encode() + b" " + struct.pack("<3f", *row) + b"\n" for word, row in rows.items())
+    return f"{len(rows)} 3\n".encode() + vectors
+
+
+@pytest.fixture
+def dictionary() -> Dictionary:
+    """Words, the most frequent first, and one that only fills up."""
+    words = Dictionary()
+    for word, count in {"the": 6, "cat": 3, "naïve": 1, "madeupword0000": 0}.items():
+        words.add_symbol(word, count)
+    return words
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["vectors.txt", "vectors.gz"])
+@pytest.mark.parametrize("form", [glove, word2vec, binary])
+def test_all_forms_give_the_same(form: Callable, name: str, tmp_path: Path, dictionary: Dictionary) -> None:
+    # Names say nothing: the binary is .txt here, too.
+    result = vectors_for(dictionary, write(tmp_path / name, form(ROWS)))
+    expected = torch.zeros(8, 3)
+    for word in ("the", "naïve", "</s>"):
+        expected[dictionary.index(word)] = torch.tensor(ROWS[word])
+    assert torch.equal(result.vectors, expected)
+    assert result.vectors.dtype == torch.float32
+    assert (result.found, result.missing) == (["the", "naïve"], ["cat"])
+    assert result.coverage == pytest.approx(0.7)
+
+
+def test_missing_words_take_the_mean_of_those_found(tmp_path: Path, dictionary: Dictionary) -> None:
+    result = vectors_for(dictionary, write(tmp_path / "v", glove(ROWS)), "mean")
+    mean = torch.tensor([0.625, 0.25, 0.5])
+    for symbol in ("cat", "<unk>", "<s>", "madeupword0000"):
+        assert torch.equal(result.vectors[dictionary.index(symbol)], mean)
+    assert torch.equal(result.vectors[dictionary.pad()], torch.zeros(3))
+    assert torch.equal(result.vectors[dictionary.eos()], torch.tensor(ROWS["</s>"]))
+
+
+def test_symbols_take_rows_of_their_own_names(tmp_path: Path, dictionary: Dictionary) -> None:
+    rows = {**ROWS, "unk": [7.0, 7.0, 7.0], "<pad>": [8.0, 8.0, 8.0]}
+    result = vectors_for(dictionary, write(tmp_path / "v", glove(rows)))
+    assert not result.vectors[[dictionary.unk(), dictionary.pad()]].any()
+    rows["<unk>"] = [1.0, 0.0, 0.0]
+    result = vectors_for(dictionary, write(tmp_path / "v", glove(rows)))
+    assert result.vectors[dictionary.unk()].tolist() == [1.0, 0.0, 0.0]
+
+
+def test_what_is_missing_is_said(tmp_path: Path, dictionary: Dictionary, capsys: pytest.CaptureFixture[str]) -> None:
+    vectors_for(dictionary, write(tmp_path / "v", glove(ROWS)))
+    said = capsys.readouterr().err
+    assert said.endswith("v: 3 dimensions; 2 words found, 1 missing, which are 30.0 % of the running text\n")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "starts with nothing"),
+        (b"once upon a time\nthere was\n", "line 1: is neither a word and its vector nor a header"),
+        (b"the 12\ncat 3\n", "line 1: is neither a word"),
+        (b"the 1 2 3\ncat 1 2\n", "line 2: 'cat 1 2'… is not a word and 3 numbers; mend or remove the line"),
+        (b"the 1 2 3\n. . . 1 2 3\n", r"line 2: '. . . 1 2 3'… is not a word and 3 numbers"),
+        (b"2 3\nthe 1 2\ncat 1 2 3\n", "line 2: 'the 1 2'… is not a word and 3 numbers"),
+        (b"the 1 2 x\n", "line 1: is neither"),
+        (b"the 1 2 3\ncat 1 2 x\n", "line 2: 'cat 1 2 x'"),
+        (b"3 3\nthe 1 2 3\n", r"damaged or cut off \(unexpected end"),
+        (binary(ROWS)[:-9], r"damaged or cut off \(unexpected end"),
+        (b"dog 1 2 3\n", "has none of the dictionary’s 3 words"),
+        (b"the 1 2 nan\n", "the vector of 'the' holds something that is no number"),
+    ],
+)
+def test_mistakes_are_named(content: bytes, message: str, tmp_path: Path, dictionary: Dictionary) -> None:
+    with pytest.raises(InputError, match=message):
+        vectors_for(dictionary, write(tmp_path / "v", content))
+
+
+def test_damaged_and_absent_files_are_named(tmp_path: Path, dictionary: Dictionary) -> None:
+    path = tmp_path / "v.gz"
+    path.write_bytes(gzip.compress(glove(ROWS))[:-12])
+    with pytest.raises(InputError, match=re.escape(f"{path}: damaged or cut off")):
+        vectors_for(dictionary, path)
+    with pytest.raises(InputError, match="absent: not found"):
+        vectors_for(dictionary, tmp_path / "absent")
+    with pytest.raises(ValueError, match="missing must be one of zero, mean, got 'random'"):
+        vectors_for(dictionary, tmp_path / "absent", "random")

@@ -1,0 +1,203 @@
+"""What the recurrent language models promise."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.search import Sampling
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.models.dagru_lm import DAGRULanguageModel
+from fairseq_ext.modules.domain_adapted_gru import COMBINATIONS
+from tests import toy_stream
+
+V, E, H, PAD = 24, toy_stream.VECTOR_DIM, 16, 1
+GRU_SIZES = {"input.weight", "input.bias", "gates.weight", "candidate.weight"}
+GATE_SIZES = {"given.weight", "given.bias", "context.weight"}
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy_stream.make_stream(tmp_path_factory.mktemp("stream"))
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy_stream.write_vectors(tmp_path_factory.mktemp("vectors") / "v.txt")
+
+
+def make_model(stream: Path, vectors: Path, combination: str = "dagru", *extra: str) -> Any:
+    task, cfg = toy_stream.make_task(stream, "--combination", combination, "--word-vectors", str(vectors), *extra)
+    torch.manual_seed(1)
+    return task.build_model(cfg).eval()
+
+
+@pytest.fixture
+def model(stream: Path, vectors: Path) -> Any:
+    return make_model(stream, vectors)
+
+
+def tokens_of(rows: int = 3, length: int = 7) -> Tensor:
+    return torch.randint(4, V, (rows, length), generator=torch.Generator().manual_seed(3))
+
+
+def scores(model: Any, tokens: Tensor, **given: Any) -> Tensor:
+    with torch.no_grad():
+        return model(tokens, **given)[0]
+
+
+def test_registered() -> None:
+    for arch in ("dagru_lm", "dagru_lm_small", "dagru_lm_tiny"):
+        assert ARCH_MODEL_REGISTRY[arch] is DAGRULanguageModel
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_what_is_trained(stream: Path, vectors: Path, name: str) -> None:
+    model = make_model(stream, vectors, name)
+    expected = {"output.weight", "output.bias"}
+    expected |= {f"gru.gru.{'gru.' * COMBINATIONS[name].has_gates}{part}" for part in GRU_SIZES}
+    if name != "fixed":
+        expected.add("embed.weight")
+    if name in ("cvc", "wcvc", "cvs", "wcvs", "wvg", "cvg", "dagru"):
+        expected |= {f"gru.general_gru.{part}" for part in GRU_SIZES}
+    if name in ("wcvc", "wcvs"):
+        expected.add("gru.context_weight")
+    for gate, names in (("word", ("wvg", "dagru")), ("context", ("cvg", "dagru"))):
+        if name in names:
+            expected |= {f"gru.gru.{gate}_gate.{part}" for part in GATE_SIZES}
+    assert {f"decoder.{part}" for part in expected} == {part for part, _ in model.named_parameters()}
+    assert {part for part, _ in model.named_buffers()} == {"decoder.vectors"}
+    assert all(parameter.abs().max() <= 0.1 for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_training_moves_all_but_the_vectors(stream: Path, vectors: Path, name: str) -> None:
+    model = make_model(stream, vectors, name).train()
+    before = copy.deepcopy(model.state_dict())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for segment in range(3):
+        optimizer.zero_grad()
+        model(tokens_of(), segment=segment)[0].log_softmax(-1)[..., 5].sum().backward()
+        optimizer.step()
+    kept = {
+        name
+        for name, value in model.state_dict().items()
+        if isinstance(value, Tensor) and torch.equal(value, before[name])
+    }
+    assert kept == {"decoder.vectors"}
+    if name != "none":
+        assert model.decoder.vectors.shape == (V, E)
+        assert model.decoder.vectors[4:].ne(0).all()
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_cached_decoding_is_full_decoding(stream: Path, vectors: Path, name: str) -> None:
+    model, tokens = make_model(stream, vectors, name), tokens_of()
+    whole, state = scores(model, tokens), {}
+    steps = [scores(model, tokens[:, : n + 1], incremental_state=state) for n in range(tokens.size(1))]
+    torch.testing.assert_close(torch.cat(steps, 1), whole)
+
+
+def test_beams_take_their_states_along(model: Any) -> None:
+    tokens, order, state = tokens_of(), torch.tensor([2, 0, 0]), {}
+    for n in range(4):
+        scores(model, tokens[:, : n + 1], incremental_state=state)
+    model.decoder.reorder_incremental_state_scripting(state, order)
+    reordered = torch.cat([tokens[order, :4], tokens[:, 4:5]], 1)
+    torch.testing.assert_close(scores(model, reordered, incremental_state=state)[:, 0], scores(model, reordered)[:, -1])
+
+
+def test_rows_are_scored_alone(model: Any) -> None:
+    tokens = tokens_of()
+    whole = scores(model, tokens)
+    torch.testing.assert_close(scores(model, tokens[[2, 0, 1]]), whole[[2, 0, 1]])
+    padded = torch.cat([tokens, torch.full((3, 4), PAD)], 1)
+    torch.testing.assert_close(scores(model, padded)[:, :7], whole)
+
+
+@pytest.mark.parametrize("name", ["none", "cvs", "dagru"])
+def test_segments_are_one_text(stream: Path, vectors: Path, name: str) -> None:
+    model, tokens = make_model(stream, vectors, name), tokens_of(length=9)
+    parts = [scores(model, part, segment=n) for n, part in enumerate(tokens.split(3, 1))]
+    torch.testing.assert_close(torch.cat(parts, 1), scores(model, tokens))
+    assert not torch.allclose(parts[1], scores(model, tokens[:, 3:6]))
+
+
+def test_validation_does_not_disturb_training(model: Any) -> None:
+    tokens = tokens_of(length=6)
+    model.train()
+    first = scores(model, tokens[:, :3], segment=0)
+    model.eval()
+    for n in range(4):
+        scores(model, tokens_of(rows=5), segment=n)
+    model.train()
+    second = scores(model, tokens[:, 3:], segment=1)
+    torch.testing.assert_close(torch.cat([first, second], 1), scores(model, tokens))
+
+
+def test_no_gradient_goes_back_to_the_segment_before(model: Any) -> None:
+    model.train()
+    model(tokens_of(), segment=0)
+    assert not model.decoder._carried[True][1].requires_grad
+    model(tokens_of(), segment=1)[0].sum().backward()
+
+
+def test_segments_out_of_order(model: Any) -> None:
+    with pytest.raises(
+        InputError, match="segment 3 with 3 rows of text does not follow any; go on with the --batch-size"
+    ):
+        scores(model, tokens_of(), segment=3)
+    scores(model, tokens_of(), segment=0)
+    with pytest.raises(InputError, match="segment 2 with 3 rows of text does not follow segment 0 with 3"):
+        scores(model, tokens_of(), segment=2)
+    with pytest.raises(InputError, match="segment 1 with 2 rows of text does not follow segment 0 with 3"):
+        scores(model, tokens_of(rows=2), segment=1)
+
+
+def test_checkpoints_have_the_vectors_and_the_carried_state(stream: Path, vectors: Path, model: Any) -> None:
+    model.train()
+    scores(model, tokens_of(), segment=0)
+    saved = copy.deepcopy(model.state_dict())
+    task, cfg = toy_stream.make_task(stream, "--word-vectors", "/nowhere", "--vector-dim", str(E))
+    other = task.build_model(cfg, from_checkpoint=True)
+    other.load_state_dict(saved, strict=True)
+    assert torch.equal(other.decoder.vectors, model.decoder.vectors)
+    torch.testing.assert_close(scores(other.train(), tokens_of(), segment=1), scores(model, tokens_of(), segment=1))
+    torch.testing.assert_close(scores(other.eval(), tokens_of()), scores(model.eval(), tokens_of()))
+
+
+def test_sampling_goes_on_from_a_prefix(stream: Path, model: Any) -> None:
+    task, _ = toy_stream.make_task(stream)
+    generator = SequenceGenerator(
+        [model], task.dictionary, beam_size=1, max_len_b=6, search_strategy=Sampling(task.dictionary)
+    )
+    sample = {"net_input": {"src_tokens": torch.full((2, 1), 2), "src_lengths": torch.ones(2, dtype=torch.long)}}
+    torch.manual_seed(1)
+    found = generator.generate([model], sample, prefix_tokens=tokens_of(2, 3), bos_token=2)
+    assert [hypos[0]["tokens"][:3].tolist() for hypos in found] == tokens_of(2, 3).tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--combination", "wvc"], "--word-vectors: is missing; --combination wvc needs them"),
+        (
+            ["--word-vectors", "V", "--embed-dim", "7"],
+            "--embed-dim 7: --combination dagru needs that of the word vectors, 5",
+        ),
+    ],
+)
+def test_mistakes_are_named(stream: Path, vectors: Path, options: list[str], message: str) -> None:
+    task, cfg = toy_stream.make_task(stream, *[str(vectors) if word == "V" else word for word in options])
+    with pytest.raises(InputError, match=message):
+        task.build_model(cfg)
+
+
+@pytest.mark.parametrize(("options", "width"), [(["none"], H), (["wvc"], E), (["cvc", "--embed-dim", "9"], 9)])
+def test_width_of_own_words(stream: Path, vectors: Path, options: list[str], width: int) -> None:
+    assert make_model(stream, vectors, *options).decoder.embed.weight.shape == (V, width)

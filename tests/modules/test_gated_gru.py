@@ -1,0 +1,88 @@
+"""The gates against their formulas, and at their limits."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from fairseq_ext.modules.gated_gru import DomainGate, GatedGRU
+from fairseq_ext.modules.gru import GRU
+from tests.modules.test_gru import by_hand
+
+T, B, E, H = 5, 3, 4, 6
+GATES = [(True, False), (False, True), (True, True)]
+
+
+def made(gates_words: bool, gates_contexts: bool, width: int = E) -> tuple[GatedGRU, tuple[Tensor, ...]]:
+    """The module, and what it reads: x, x*, h* before each step, h before the first."""
+    torch.manual_seed(1)
+    gru = GatedGRU(E, width, H, gates_words, gates_contexts)
+    return gru, (torch.randn(T, B, E), torch.randn(T, B, width), torch.randn(T, B, H), torch.randn(B, H))
+
+
+def gate_by_hand(gate: DomainGate, x: Tensor, general_x: Tensor, general_h: Tensor, h: Tensor) -> Tensor:
+    """Eq. 13 and 15."""
+    w, general_w, general_u = gate.given.weight.split([x.size(-1), general_x.size(-1), h.size(-1)], 1)
+    total = x @ w.T + h @ gate.context.weight.T + general_x @ general_w.T + general_h @ general_u.T + gate.given.bias
+    return 1 / (1 + torch.exp(-total))
+
+
+def set_gates(gru: GatedGRU, bias: float) -> None:
+    for gate in (gru.word_gate, gru.context_gate):
+        if gate is not None:
+            with torch.no_grad():
+                gate.given.bias.fill_(bias)
+
+
+@pytest.mark.parametrize(("gates_words", "gates_contexts"), GATES)
+def test_is_its_formula(gates_words: bool, gates_contexts: bool) -> None:
+    gru, inputs = made(gates_words, gates_contexts)
+    words, general_words, general_states, state = inputs
+    expected = []
+    for x, general_x, general_h in zip(words, general_words, general_states, strict=True):
+        given = x, general_x, general_h, state
+        if gru.word_gate is not None:
+            gate = gate_by_hand(gru.word_gate, *given)
+            x = gate * x + (1 - gate) * general_x  # Eq. 14
+        if gru.context_gate is not None:
+            gate = gate_by_hand(gru.context_gate, *given)
+            state = gate * state + (1 - gate) * general_h  # Eq. 16
+        state = by_hand(gru.gru, x.unsqueeze(0), state)[0]
+        expected.append(state)
+    torch.testing.assert_close(gru(*inputs), torch.stack(expected), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(("gates_words", "gates_contexts"), GATES)
+def test_open_gates_leave_the_standard_gru(gates_words: bool, gates_contexts: bool) -> None:
+    gru, inputs = made(gates_words, gates_contexts)
+    set_gates(gru, 1000)
+    torch.testing.assert_close(gru(*inputs), gru.gru(inputs[0], inputs[3]), atol=1e-6, rtol=0)
+
+
+def test_shut_gates_leave_the_general_domain() -> None:
+    gru, (words, general_words, _, initial) = made(True, True)
+    general = GRU(E, H)
+    states = general(general_words, initial)
+    gru.gru = general  # with the weights of the general domain's own GRU, it follows its path
+    set_gates(gru, -1000)
+    before = torch.cat([initial.unsqueeze(0), states[:-1]])
+    torch.testing.assert_close(gru(words, general_words, before, torch.randn(B, H)), states, atol=1e-6, rtol=0)
+
+
+def test_gradients() -> None:
+    torch.manual_seed(1)
+    gru = GatedGRU(2, 2, 3, True, True).double()
+    sizes = (4, 2, 2), (4, 2, 2), (4, 2, 3), (2, 3)
+    inputs = [torch.randn(*size).double().requires_grad_() for size in sizes]
+    names, parameters = zip(*gru.named_parameters(), strict=True)
+
+    def run(*values: Tensor) -> Tensor:
+        return torch.func.functional_call(gru, dict(zip(names, values[4:], strict=True)), values[:4])
+
+    assert torch.autograd.gradcheck(run, (*inputs, *parameters))
+
+
+def test_gated_words_have_one_width() -> None:
+    with pytest.raises(ValueError, match="one width, not 4 and 7"):
+        made(True, False, width=7)
+    gru, inputs = made(False, True, width=7)
+    assert gru(*inputs).shape == (T, B, H)

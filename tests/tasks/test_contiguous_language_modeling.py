@@ -1,0 +1,123 @@
+"""Text that goes on from batch to batch, through the task and through fairseq's command lines."""
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.tasks import TASK_REGISTRY
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.tasks.contiguous_language_modeling import ContiguousLanguageModelingTask
+from tests import toy_stream
+from tests.integration.test_command_lines import run, run_well, weights
+
+TASK = ["--task", "contiguous_language_modeling", "--tokens-per-sample", "6"]
+COMMON = ["--batch-size", "3", "--optimizer", "sgd", "--lr", "0.5", "--criterion", "cross_entropy", "--sentence-avg",
+          "--cpu", "--no-epoch-checkpoints", "--log-format", "simple", "--num-workers", "0", "--arch", "dagru_lm_tiny",
+          "--clip-norm", "5"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy_stream.make_stream(tmp_path_factory.mktemp("stream"))
+
+
+def batches(task: Any, split: str, **options: Any) -> list[dict]:
+    task.load_dataset(split)
+    return list(task.get_batch_iterator(task.dataset(split), **options).next_epoch_itr(shuffle=True))
+
+
+def test_registered() -> None:
+    assert TASK_REGISTRY["contiguous_language_modeling"] is ContiguousLanguageModelingTask
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_batches_come_in_the_order_of_the_text(stream: Path, epoch: int) -> None:
+    task, _ = toy_stream.make_task(stream)
+    found = batches(task, "train", epoch=epoch, max_tokens=None, max_sentences=3)
+    assert [batch["net_input"]["segment"] for batch in found] == list(range(len(found)))
+    text = torch.cat([batch["target"] for batch in found], 1)
+    assert text.shape[0] == 3
+    assert text[text.ne(1)].tolist() == task.dataset("train").target.flatten()[: text.ne(1).sum()].tolist()
+
+
+def test_validation_has_rows_of_its_own(stream: Path) -> None:
+    task, _ = toy_stream.make_task(stream, "--batch-size-valid", "2")
+    assert {len(batch["target"]) for batch in batches(task, "valid")} == {2}
+    assert {len(batch["target"]) for batch in batches(task, "test")} == {3}
+
+
+def test_mistakes_are_named(stream: Path, tmp_path: Path) -> None:
+    task, _ = toy_stream.make_task(stream)
+    with pytest.raises(InputError, match="2 processes: text that goes on .* is read by one"):
+        batches(task, "train", num_shards=2)
+    with pytest.raises(InputError, match=r"nothing.bin: not found; make it with fairseq-preprocess --only-source"):
+        task.load_dataset("nothing")
+    with pytest.raises(InputError, match="holds no dict.txt"):
+        toy_stream.make_task(tmp_path)
+    task, _ = toy_stream.make_task(stream, "--batch-size", "5000")
+    with pytest.raises(InputError, match=r"train.bin: \d+ tokens are too few for --batch-size 5000"):
+        task.load_dataset("train")
+
+
+@pytest.fixture(scope="module")
+def trained(stream: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model trained without a stop, and one that was stopped within its first epoch."""
+    root = tmp_path_factory.mktemp("trained-stream")
+    vectors = toy_stream.write_vectors(root / "v.txt")
+    common = [str(stream), *TASK, *COMMON, "--word-vectors", str(vectors)]
+    run_well("train", *common, "--max-epoch", "2", "--save-dir", "whole", cwd=root)
+    run_well("train", *common, "--max-update", "5", "--save-dir", "parts", cwd=root)
+    vectors.unlink()  # a checkpoint needs its file no more, but to go on a training must have it
+    return root
+
+
+@pytest.mark.slow
+def test_training_stopped_within_an_epoch_goes_on(stream: Path, trained: Path) -> None:
+    vectors = toy_stream.write_vectors(trained / "v.txt")
+    common = [str(stream), *TASK, *COMMON, "--word-vectors", str(vectors), "--max-epoch", "2"]
+    run_well("train", *common, "--save-dir", "parts", cwd=trained)
+    whole, parts = (weights(trained / name / "checkpoint_last.pt") for name in ("whole", "parts"))
+    assert whole.keys() == parts.keys()
+    for name, value in whole.items():
+        assert (
+            torch.equal(value, parts[name]) if isinstance(value, torch.Tensor) else value.keys() == parts[name].keys()
+        )
+    state = "decoder._extra_state"
+    assert torch.equal(whole[state]["state"], parts[state]["state"])
+
+
+@pytest.mark.slow
+def test_scoring_carries_the_state_over(stream: Path, trained: Path) -> None:
+    def loss(*extra: str) -> float:
+        printed = run_well(
+            "eval_lm", str(stream), *TASK, "--path", "whole/checkpoint_best.pt", "--cpu", *extra, cwd=trained
+        )
+        match = re.search(r"Loss \(base 2\): ([\d.]+), Perplexity", printed)
+        assert match is not None
+        return float(match[1])
+
+    # In one row it makes no difference into which segments a text is cut.
+    assert math.isclose(loss("--batch-size", "1"), loss("--batch-size", "1", "--tokens-per-sample", "50"), abs_tol=1e-3)
+
+
+@pytest.mark.slow
+def test_sampling_from_a_seed_phrase(stream: Path, trained: Path) -> None:
+    common = [str(stream), *TASK, "--path", "whole/checkpoint_best.pt", "--cpu", "--beam", "1", "--sampling",
+              "--max-len-b", "6"]  # fmt: skip
+    printed = run_well("interactive", *common, cwd=trained, stdin="w1 w2\nw3\n")
+    assert len(re.findall(r"^H-\d\t\S+\tw[13]", printed, re.MULTILINE)) == 2
+
+
+@pytest.mark.slow
+def test_another_batch_size_cannot_go_on(stream: Path, trained: Path) -> None:
+    toy_stream.write_vectors(trained / "v.txt")
+    (trained / "cut").mkdir()
+    common = [str(stream), *TASK, *COMMON, "--word-vectors", "v.txt", "--save-dir", "cut"]
+    run_well("train", *common, "--max-update", "5", cwd=trained)
+    done = run("train", *common, "--batch-size", "4", "--max-update", "9", cwd=trained)
+    assert done.returncode != 0
+    assert "go on with the --batch-size of the checkpoint" in done.stderr
