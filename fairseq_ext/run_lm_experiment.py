@@ -17,17 +17,21 @@ from fairseq_ext.experiment.language_models import (
     trees_of,
 )
 from fairseq_ext.experiment.lm_config import LanguageModelExperiment, load_lm_config
+from fairseq_ext.experiment.topic_models import topic_evaluation_of, topic_systems_of
 
 
 def lm_stages_of(config: LanguageModelExperiment) -> list[Stage]:
     """The stages of an experiment, in order: every system is one, under its own name.
 
-    Systems that need an induced tree come behind the stage ``tree``, those that it is induced from before it.
+    Systems that need an induced tree come behind the stage ``tree``, those that it is induced from before it. An
+    experiment with topic models has no trees; ``topics`` measures its systems.
 
     Raises:
         InputError: if a system is named like another stage, or the file is wrong in what it says of systems and trees.
     """
     models = language_models_of(config)
+    if config.topics is not None:
+        return check_stage_names(_topic_stages(config, list(models)), f"{config.path}: train: systems")
     evaluation_of(config)
     for tree in trees_of(config).values():
         if tree.is_induced and needs_induced_tree(config, str(tree.system)):
@@ -45,13 +49,25 @@ def lm_stages_of(config: LanguageModelExperiment) -> list[Stage]:
     return check_stage_names(stages, f"{config.path}: train: systems")
 
 
+def _topic_stages(config: LanguageModelExperiment, systems: Sequence[str]) -> list[Stage]:
+    topic_evaluation_of(config)
+    topic_systems_of(config)
+    return [
+        Stage("prepare", partial(_preparation, config)),
+        *(Stage(name, partial(_training, config, name)) for name in systems),
+        Stage("topics", partial(_topics, config)),
+        Stage("report", partial(_topic_report, config)),
+    ]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``scripts/run_lm_experiment.sh``."""
     parser = stage_parser(
         "scripts/run_lm_experiment.sh",
         "Run an experiment with language models from its text to its report. Its stages are prepare, every system by "
-        "its name, tree (before the systems that need an induced tree), paths, evaluate and report. What is finished "
-        "is not done again; stop the command as you like and start it again.",
+        "its name, tree (before the systems that need an induced tree), paths, evaluate and report; with topic models "
+        "prepare, every system, topics and report. What is finished is not done again; stop the command as you like "
+        "and start it again.",
     )
     options = parser.parse_args(arguments)
     run_chosen(lm_stages_of(load_lm_config(options.config)), options)
@@ -97,6 +113,18 @@ def _report(config: LanguageModelExperiment) -> list[Step]:
     from fairseq_ext.report.lm_build import lm_report_step
 
     return [lm_report_step(config)]
+
+
+def _topics(config: LanguageModelExperiment) -> list[Step]:
+    from fairseq_ext.topics.topic_steps import topic_steps
+
+    return topic_steps(config, all_lm_runs(config))
+
+
+def _topic_report(config: LanguageModelExperiment) -> list[Step]:
+    from fairseq_ext.report.topic_build import topic_report_step
+
+    return [topic_report_step(config)]
 
 
 if __name__ == "__main__":

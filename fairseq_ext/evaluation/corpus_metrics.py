@@ -5,7 +5,7 @@ One count of a sentence then serves the score of its test set, of any subset and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,14 +28,14 @@ class CorpusMetric(Protocol):
 
 
 class SacrebleuMetric:
-    """BLEU or chrF, computed by sacrebleu with its defaults.
+    """BLEU or chrF, computed by sacrebleu with its defaults, or with others that ``kind`` binds.
 
     Its statistics by sentence are not public, but are what its own significance tests are made of; its version is
     pinned, and a test compares with the public ``corpus_score``. The public test would not do, see
     :func:`fairseq_ext.evaluation.bootstrap.p_value`.
     """
 
-    def __init__(self, kind: type[BLEU] | type[CHRF]):
+    def __init__(self, kind: Callable[..., BLEU | CHRF]):
         self._kind = kind
         self._scorer = kind()
 

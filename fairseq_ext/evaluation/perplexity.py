@@ -67,14 +67,29 @@ class LanguageModelScorer:
 
     @classmethod
     def load(
-        cls, checkpoint: Path, data: Path, *, tokens_per_sample: int, max_tokens: int = 4096, cpu: bool = False
+        cls,
+        checkpoint: Path,
+        data: Path,
+        *,
+        tokens_per_sample: int,
+        max_tokens: int = 4096,
+        cpu: bool = False,
+        by_line: bool = False,
     ) -> LanguageModelScorer:
         """Load a checkpoint for the data of a directory.
+
+        Args:
+            checkpoint: the model.
+            data: the directory.
+            tokens_per_sample: length of a block.
+            max_tokens: tokens in a batch.
+            cpu: whether to leave a GPU alone.
+            by_line: make every line a block, without what is too long of it.
 
         Raises:
             InputError: if the model does not fit the data's dictionary, or cannot read blocks of this length.
         """
-        task = MultiDomainLanguageModelingTask.setup_task(_task_options(data, tokens_per_sample))
+        task = MultiDomainLanguageModelingTask.setup_task(_task_options(data, tokens_per_sample, by_line))
         (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], task=task)
         if tokens_per_sample > model.max_positions():
             raise InputError(
@@ -101,10 +116,8 @@ class LanguageModelScorer:
 
     def batches(self, domain: str, split: str) -> list[Batch]:
         """All blocks of a domain's set, in the task's batches."""
-        name = f"{split}:{domain}"
-        self.task.load_dataset(name)
         iterator = self.task.eval_lm_dataloader(
-            self.task.dataset(name),
+            self._load(domain, split),
             max_tokens=self.max_tokens,
             max_positions=utils.resolve_max_positions(self.model.max_positions()),
             num_workers=0,
@@ -113,13 +126,24 @@ class LanguageModelScorer:
 
     def drawn_batches(self, domain: str, split: str, count: int, seed: int) -> tuple[list[Batch], int]:
         """So many blocks of a domain's set, or all it has, drawn by the seed; and how many they are."""
+        dataset = self._load(domain, split)
+        drawn = np.sort(np.random.default_rng(stable_hash(seed, "paths", domain)).permutation(len(dataset))[:count])
+        return self._collate(dataset, drawn), len(drawn)
+
+    def chosen_batches(self, domain: str, split: str, numbers: np.ndarray) -> list[Batch]:
+        """The blocks of these numbers of a domain's set, those of like length together."""
+        dataset = self._load(domain, split)
+        return self._collate(dataset, numbers[np.argsort(dataset.num_tokens_vec(numbers), kind="stable")])
+
+    def _load(self, domain: str, split: str) -> Any:
         name = f"{split}:{domain}"
         self.task.load_dataset(name)
-        dataset = self.task.dataset(name)
-        drawn = np.sort(np.random.default_rng(stable_hash(seed, "paths", domain)).permutation(len(dataset))[:count])
+        return self.task.dataset(name)
+
+    def _collate(self, dataset: Any, numbers: np.ndarray) -> list[Batch]:
         size = max(1, self.max_tokens // int(dataset.sizes.max()))
-        parts = [drawn[start : start + size].tolist() for start in range(0, len(drawn), size)]
-        return [dataset.collater([dataset[index] for index in part]) for part in parts], len(drawn)
+        parts = [numbers[start : start + size].tolist() for start in range(0, len(numbers), size)]
+        return [dataset.collater([dataset[index] for index in part]) for part in parts]
 
     def score(
         self, batches: Sequence[Batch], weights: Weights | None = None, after: Sequence[int] = (0,)
@@ -154,11 +178,13 @@ class LanguageModelScorer:
             yield losses, target.ne(pad)
 
 
-def _task_options(data: Path, tokens_per_sample: int) -> MultiDomainLanguageModelingConfig:
+def _task_options(data: Path, tokens_per_sample: int, by_line: bool) -> MultiDomainLanguageModelingConfig:
     """The task's options as the command line would leave them; it fills in those that belong to others."""
     return MultiDomainLanguageModelingConfig(
         data=str(data),
         tokens_per_sample=tokens_per_sample,
+        sample_break_mode="eos" if by_line else "none",
+        shorten_method="truncate" if by_line else "none",
         train_subset="train",
         valid_subset="valid",
         seed=1,

@@ -1,7 +1,7 @@
 """The experiment file of language models: one YAML from text by domain to perplexities.
 
-``corpora``, ``split`` and ``subwords`` are checked here, once, before anything runs. ``tree``, ``train`` and
-``evaluate`` are handed on unread to the stages that use them.
+``corpora``, ``split`` and ``subwords`` are checked here, once, before anything runs. ``tree``, ``train``, ``evaluate``
+and ``topics`` are handed on unread to the stages that use them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class LanguageModelSubwords(SentencePiece):
 
 @dataclass(frozen=True)
 class LanguageModelExperiment:
-    """A whole experiment file; ``path`` is where it was read from."""
+    """A whole experiment file; ``path`` is where it was read from. With ``topics`` it compares topic models."""
 
     path: Path = field(metadata={"in_file": False})
     work_dir: Path
@@ -73,6 +73,7 @@ class LanguageModelExperiment:
     tree: dict[str, Any] = field(default_factory=dict)
     train: dict[str, Any] = field(default_factory=dict)
     evaluate: dict[str, Any] = field(default_factory=dict)
+    topics: dict[str, Any] | None = None
 
 
 def load_lm_config(path: Path) -> LanguageModelExperiment:
@@ -89,6 +90,7 @@ def load_lm_config(path: Path) -> LanguageModelExperiment:
         "tree": as_mapping,
         "train": as_mapping,
         "evaluate": as_mapping,
+        "topics": as_mapping,
     }
     sections = {key: read(raw.pop(key), f"{path}: {key}") for key, read in readers.items() if key in raw}
     config: LanguageModelExperiment = read_section(

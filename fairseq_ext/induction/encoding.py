@@ -22,7 +22,8 @@ from fairseq_ext.preparation.split import stable_hash
 from fairseq_ext.preparation.subwords import DICT_FILE
 
 _BATCH_TOKENS = 8192
-_EMBEDDING = "decoder.embed_tokens.weight"
+# A row a symbol, in a Transformer and in a GRU.
+_SYMBOLS = ("decoder.embed_tokens.weight", "decoder.output.weight")
 
 
 @dataclass(frozen=True)
@@ -144,8 +145,9 @@ def _check_checkpoint(state: dict[str, Any], num_symbols: int, checkpoint: Path,
     weights = state["model"]
     if any(name.startswith("encoder.") for name in weights) or not any(n.startswith("decoder.") for n in weights):
         raise InputError(f"{checkpoint}: no language model; give a checkpoint of a transformer_lm")
-    if _EMBEDDING in weights and len(weights[_EMBEDDING]) != num_symbols:
-        raise InputError(
-            f"{checkpoint}: knows {len(weights[_EMBEDDING])} symbols, {dictionary} has {num_symbols}; "
-            "give the data that were prepared for this language model"
-        )
+    for name in _SYMBOLS:
+        if name in weights and len(weights[name]) != num_symbols:
+            raise InputError(
+                f"{checkpoint}: knows {len(weights[name])} symbols, {dictionary} has {num_symbols}; "
+                "give the data that were prepared for this language model"
+            )

@@ -1,0 +1,56 @@
+"""BLEU of very many choices of hypotheses: sacrebleu's counts of each hypothesis, taken once, and the score of sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from sacrebleu.metrics.bleu import BLEU
+
+from fairseq_ext.evaluation.corpus_metrics import SacrebleuMetric
+from fairseq_ext.reranking.nbest import NBest
+
+# sacrebleu has more; they need further packages, or fetch models.
+TOKENIZERS = ("none", "13a", "intl", "char", "zh")
+_ORDERS = 4
+
+
+def bleu_metric(tokenizer: str) -> SacrebleuMetric:
+    """sacrebleu's BLEU with one of its tokenisers."""
+    return SacrebleuMetric(partial(BLEU, tokenize=tokenizer))
+
+
+def count_hypotheses(metric: SacrebleuMetric, nbest: NBest, references: Sequence[str]) -> np.ndarray:
+    """What the metric counts in every hypothesis against the reference of its sentence.
+
+    Shape:
+        references: S; result: S×K×M, zero where there is no hypothesis
+    """
+    most = nbest.features.shape[1]
+    # A translation of all sentences by each place in the list, so that references are only read once.
+    places = [[own[place] if place < len(own) else "" for own in nbest.texts] for place in range(most)]
+    return np.stack(metric.count(places, references), axis=1) * nbest.is_hypothesis[..., None]
+
+
+def bleu_of_sums(sums: np.ndarray) -> np.ndarray:
+    """Corpus BLEU of N sums of counts at once; sacrebleu's formula with its usual smoothing.
+
+    Where n-grams of an order match nowhere, half the precision of one match is assumed, a quarter for the next such
+    order, and so on (NIST's smoothing). Too few words for 4-grams, or no match at all, give 0.
+
+    Args:
+        sums: length of the hypotheses and of the references, then matching and all n-grams, for n from 1 to 4.
+
+    Shape:
+        sums: N×10; result: N, from 0 to 100
+    """
+    sums = sums.astype(np.float64)
+    length, reference_length = sums[:, 0], sums[:, 1]
+    correct, total = sums[:, 2 : 2 + _ORDERS], sums[:, 2 + _ORDERS :]
+    smoothed = np.where(correct > 0, correct, 0.5 ** np.cumsum(correct == 0, axis=1))
+    can_score = (total > 0).all(axis=1) & (correct > 0).any(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precisions = np.log(100 * smoothed / total).mean(axis=1)
+        brevity = np.minimum(0, 1 - reference_length / length)
+        return np.where(can_score, np.exp(precisions + brevity), 0.0)

@@ -1,0 +1,129 @@
+"""Log probabilities of sentences by a language model of fairseq."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from fairseq_ext.domains.paths import names_of_paths
+from fairseq_ext.engine.quiet import quieten_fairseq
+from fairseq_ext.errors import InputError
+from fairseq_ext.induction.encoding import LanguageModel
+from fairseq_ext.reranking.sentence_scores import Encoder
+
+
+@dataclass(frozen=True)
+class FairseqScores:
+    """The natural logarithm of each sentence's probability, its end included, after ``</s>``.
+
+    Args:
+        lm: any language model of fairseq's.
+        encoder: turns text into what the model reads; None if it reads words.
+        max_tokens: in a batch, which always takes one row.
+    """
+
+    lm: LanguageModel
+    encoder: Encoder | None = None
+    max_tokens: int = 4096
+
+    @classmethod
+    def load(
+        cls,
+        checkpoint: Path,
+        data: Path,
+        encoder: Encoder | None = None,
+        *,
+        paths: str = "",
+        max_tokens: int = 4096,
+        cpu: bool = False,
+        name: str = "",
+    ) -> FairseqScores:
+        """Load a model.
+
+        Args:
+            checkpoint: the model.
+            data: directory with its ``dict.txt``.
+            encoder: see above.
+            paths: of its domain tree, for hierarchical adapters.
+            max_tokens: see above.
+            cpu: do not use a GPU.
+            name: what the user calls it.
+
+        Raises:
+            InputError: if it is no language model, does not fit the dictionary, or needs paths and has none, or the
+                other way round.
+        """
+        quieten_fairseq()
+        lm = LanguageModel.load(checkpoint, data, cpu=cpu)
+        tree = getattr(lm.model, "tree", None)
+        if tree is None and paths:
+            raise InputError(f"--lm-paths {name}={paths}: {checkpoint} has no adapters; leave the option out")
+        if tree is not None:
+            if not paths:
+                raise InputError(
+                    f"--lm {name}: these adapters need to be told the domain; give --lm-paths {name}=NAMES, "
+                    f"separated by commas, of {', '.join(tree.domains)}, or all, or none"
+                )
+            weights = tree.path_weights(names_of_paths(paths, tree))
+            lm.model.decoder.default_node_weights = torch.from_numpy(weights).unsqueeze(0)
+        return cls(lm, encoder, max_tokens)
+
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        """
+        Shape:
+            texts: N; result: N
+        """
+        lines = texts if self.encoder is None else self.encoder(texts)
+        tokens = [self.lm.dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
+        rows = [(number, *window) for number, own in enumerate(tokens) for window in self._windows(own)]
+        # Rows of similar length are scored together.
+        rows.sort(key=lambda row: (len(row[1]), row[0]))
+        scores = np.zeros(len(texts))
+        for numbers, inputs, targets in self._batches(rows):
+            np.add.at(scores, numbers, self._score(inputs, targets))
+        return scores
+
+    def _windows(self, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Inputs and targets of a sentence; one that is longer than the model reads is read again from half of that on.
+
+        What was scored before is padding in a later window's targets.
+        """
+        inputs = tokens.roll(1)
+        inputs[0] = self.lm.dictionary.eos()
+        limit = int(self.lm.model.max_positions())
+        seen = limit // 2
+        for start in range(0, max(1, len(tokens) - seen), limit - seen):
+            targets = tokens[start : start + limit].clone()
+            if start:
+                targets[:seen] = self.lm.dictionary.pad()
+            yield inputs[start : start + limit], targets
+
+    def _batches(self, rows: list[tuple[int, Tensor, Tensor]]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+        """Numbers, inputs and targets (B×T) of rows that are sorted by length."""
+        start = 0
+        while start < len(rows):
+            end = start + 1
+            while end < len(rows) and (end + 1 - start) * len(rows[end][1]) <= self.max_tokens:
+                end += 1
+            numbers, inputs, targets = zip(*rows[start:end], strict=True)
+            pad = self.lm.dictionary.pad()
+            yield list(numbers), pad_sequence(list(inputs), True, pad), pad_sequence(list(targets), True, pad)
+            start = end
+
+    def _score(self, inputs: Tensor, targets: Tensor) -> np.ndarray:
+        """The log probability of each row's targets: B×T, B×T → B."""
+        model = self.lm.model
+        device = next(model.parameters()).device
+        inputs, targets = inputs.to(device), targets.to(device)
+        is_target = targets.ne(self.lm.dictionary.pad())
+        with torch.inference_mode():
+            out = model(inputs, src_lengths=inputs.ne(self.lm.dictionary.pad()).sum(1))
+            log_probs = model.get_normalized_probs(out, log_probs=True, sample={"target": targets})  # B×T×V
+            found = log_probs.gather(2, targets.unsqueeze(2)).squeeze(2)
+            return found.double().mul(is_target).sum(1).cpu().numpy()

@@ -1,0 +1,160 @@
+"""Log probabilities of sentences by language models: any that fairseq loads, or an n-gram model that kenlm reads."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tqdm import tqdm
+
+from fairseq_ext.engine.steps import atomic_write, run_step, step_fingerprint
+from fairseq_ext.errors import InputError
+from fairseq_ext.preparation.lm_subwords import load_encoder, subword_files
+from fairseq_ext.preparation.subwords import DICT_FILE, encode_lines, load_subwords
+
+if TYPE_CHECKING:  # it takes its time to load, and what is scored already needs it not
+    from fairseq_ext.reranking.fairseq_scores import FairseqScores
+
+# N texts → N natural logarithms.
+Scores = Callable[[Sequence[str]], np.ndarray]
+Encoder = Callable[[Iterable[str]], Iterator[str]]
+
+# A run that was interrupted goes on after the last so many texts.
+_PART_TEXTS = 2048
+
+
+@dataclass(frozen=True)
+class LanguageModelSource:
+    """Where the scores of a feature come from.
+
+    Attributes:
+        name: of the feature.
+        files: whose contents they depend on.
+        load: loads the model, which takes its time.
+        options: what they depend on besides.
+    """
+
+    name: str
+    files: Sequence[Path]
+    load: Callable[[], Scores] = field(compare=False)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_fairseq(
+        cls, name: str, checkpoint: Path, data: Path, subwords: Path | None, *, paths: str, max_tokens: int, cpu: bool
+    ) -> LanguageModelSource:
+        """A language model of fairseq.
+
+        Args:
+            name: of the feature.
+            checkpoint: the model.
+            data: directory with its ``dict.txt``.
+            subwords: what it reads instead of words: a SentencePiece model, or a folder of subwords.
+            paths: over which paths of its tree a model of hierarchical adapters scores.
+            max_tokens: in a batch.
+            cpu: do not use a GPU.
+        """
+
+        def load() -> FairseqScores:
+            from fairseq_ext.reranking.fairseq_scores import FairseqScores
+
+            return FairseqScores.load(
+                checkpoint, data, _encoder(subwords), paths=paths, max_tokens=max_tokens, cpu=cpu, name=name
+            )
+
+        files = [checkpoint, data / DICT_FILE, *_subword_files(subwords)]
+        return cls(name, files, load, {"kind": "fairseq", "version": 1, "paths": paths})
+
+    @classmethod
+    def of_kenlm(cls, name: str, file: Path, subwords: Path | None) -> LanguageModelSource:
+        """An n-gram model, as ARPA or in kenlm's binary form."""
+        load = partial(load_kenlm, file, _encoder(subwords))
+        return cls(name, [file, *_subword_files(subwords)], load, {"kind": "kenlm", "version": 1})
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that its scores depend on but the texts.
+
+        Raises:
+            InputError: if a file is missing.
+        """
+        return step_fingerprint(Path(self.name), self.files, self.options)
+
+
+def score_texts(source: LanguageModelSource, texts: Sequence[str], folder: Path) -> np.ndarray:
+    """The scores of N texts, equal ones computed once; they are kept, and computed again only if anything differs.
+
+    Args:
+        source: scores them.
+        texts: of one line each.
+        folder: where scores are kept, of any models and texts, in a directory each.
+
+    Shape:
+        result: N
+    """
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    distinct = list(numbers)
+    digest = hashlib.sha256("\n".join(distinct).encode()).hexdigest()
+    options = {**source.options, "texts": digest, "part": _PART_TEXTS}
+    output = folder / f"{source.name}-{step_fingerprint(Path(source.name), source.files, options)[:16]}"
+    parts = [distinct[start : start + _PART_TEXTS] for start in range(0, len(distinct), _PART_TEXTS)]
+
+    def build(directory: Path) -> None:
+        score = source.load()
+        with tqdm(total=len(distinct), desc=source.name, unit="text", disable=None) as progress:
+            for number, part in enumerate(parts):
+                file = _part_file(directory, number)
+                if not file.exists():
+                    with atomic_write(file) as temporary:
+                        np.save(temporary, score(part))
+                progress.update(len(part))
+
+    run_step(output, inputs=source.files, options=options, build=build, resumable=True)
+    values = np.concatenate([np.load(_part_file(output, number)) for number in range(len(parts))])
+    return values[[numbers[text] for text in texts]]
+
+
+def load_kenlm(file: Path, encoder: Encoder | None) -> Scores:
+    """Load an n-gram model, whose sentences start at ``<s>`` and end with ``</s>``; unknown words count, too.
+
+    Raises:
+        InputError: if kenlm cannot read it.
+    """
+    import kenlm
+
+    config = kenlm.Config()
+    config.show_progress = False
+    config.arpa_complain = kenlm.ARPALoadComplain.NONE
+    try:
+        model = kenlm.Model(str(file), config)
+    except (OSError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{file}: kenlm cannot read it ({reason}); give an ARPA file or kenlm's binary") from None
+
+    def score(texts: Sequence[str]) -> np.ndarray:
+        lines = texts if encoder is None else encoder(texts)
+        return np.array([model.score(line) for line in lines]) * math.log(10)
+
+    return score
+
+
+def _part_file(directory: Path, number: int) -> Path:
+    return directory / f"{number:05d}.npy"
+
+
+def _subword_files(subwords: Path | None) -> list[Path]:
+    if subwords is None:
+        return []
+    return [subwords / name for name in subword_files(subwords)] if subwords.is_dir() else [subwords]
+
+
+def _encoder(subwords: Path | None) -> Encoder | None:
+    if subwords is None:
+        return None
+    return load_encoder(subwords) if subwords.is_dir() else partial(encode_lines, load_subwords(subwords))

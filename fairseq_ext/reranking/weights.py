@@ -1,0 +1,81 @@
+"""Weights of features, in a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairseq_ext.engine.steps import atomic_write
+from fairseq_ext.errors import InputError
+from fairseq_ext.reranking.nbest import NBest
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What re-ranking multiplies features by.
+
+    Attributes:
+        values: by feature.
+        sources: of features that language models give, the fingerprints of these.
+        about: how the weights were found.
+    """
+
+    values: Mapping[str, float]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Weights:
+        """Read a file that :meth:`write` wrote, or one by hand, of which ``weights`` alone is needed.
+
+        Raises:
+            InputError: if it is no such file.
+        """
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            values = {str(name): float(value) for name, value in content["weights"].items()}
+            sources = dict(content.get("sources", {}))
+            about = dict(content.get("about", {}))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise InputError(
+                f'{path}: no weights ({reason}); expected {{"weights": {{"FEATURE": NUMBER, …}}}}, as tune writes it'
+            ) from None
+        if not values or not np.isfinite(list(values.values())).all():
+            raise InputError(f"{path}: weights must be finite numbers, at least one; tune them again")
+        return cls(values, sources, about)
+
+    def write(self, path: Path) -> None:
+        """Write JSON."""
+        content = {"weights": dict(self.values), "sources": dict(self.sources), "about": dict(self.about)}
+        with atomic_write(path) as temporary:
+            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def for_list(self, nbest: NBest, sources: Mapping[str, str], path: Path) -> np.ndarray:
+        """The weights in the order of a list's features, zero for those that the file does not name: F.
+
+        Args:
+            nbest: the list.
+            sources: fingerprints of the language models that some of its features are of.
+            path: the file, for messages.
+
+        Raises:
+            InputError: if the list lacks a feature, or has one of another language model.
+        """
+        for name in self.values:
+            if name not in nbest.names:
+                raise InputError(
+                    f"{path}: feature {name!r} is not in the list, which has {', '.join(nbest.names)}; "
+                    "give the --lm, --kenlm or --word-count that the weights were tuned with"
+                )
+            if self.sources.get(name, sources.get(name)) != sources.get(name):
+                raise InputError(
+                    f"{path}: the weight of {name!r} was tuned for another language model, or other subwords or "
+                    "paths; give those, or tune again"
+                )
+        return np.array([self.values.get(name, 0.0) for name in nbest.names])

@@ -1,0 +1,1 @@
+"""Topic models measured: their topics' words, how these cohere, and the texts that they write."""

@@ -1,0 +1,12 @@
+#!/usr/bin/env python3
+"""Re-rank n-best lists with language models; see ``rerank_nbest.py --help``."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fairseq_ext.reranking.command_line import main  # noqa: E402
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""tune, apply and report on made-up lists, with models that know more than the lists."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.reranking.command_line import main
+from fairseq_ext.reranking.weights import Weights
+from tests.induction import small_lm
+from tests.reranking.made_up import as_moses, make_list, write_list
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT, PAGE = ROOT / "scripts" / "rerank_nbest.py", ROOT / "docs" / "reranking.md"
+
+
+@pytest.fixture(autouse=True)
+def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two lists with references in the current directory."""
+    monkeypatch.chdir(tmp_path)
+    for name, seed in (("tune", 1), ("test", 2)):
+        nbest, references, _ = make_list(seed, sentences=30)
+        write_list(tmp_path / f"{name}.nbest", as_moses(nbest))
+        (tmp_path / f"{name}.ref").write_text("".join(f"{line}\n" for line in references), encoding="utf-8")
+
+
+def tune(*extra: str, output: str = "w.json") -> Weights:
+    main(["tune", "tune.nbest", "--references", "tune.ref", "--output", output, "--restarts", "3", *extra])
+    return Weights.read(Path(output))
+
+
+def lines_of(name: str) -> list[str]:
+    return Path(name).read_text(encoding="utf-8").splitlines()
+
+
+def test_tuning_writes_what_gains(capsys: pytest.CaptureFixture[str]) -> None:
+    weights = tune("--word-count")
+    assert list(weights.values) == ["model", "f1", "f2", "score", "words"]
+    scores = weights.about["BLEU"]
+    assert scores["tuned"] > scores["start"]
+    assert f"BLEU {scores['first_best']:.2f} first-best, {scores['tuned']:.2f} tuned" in capsys.readouterr().out
+
+
+def test_everything_is_the_same_again() -> None:
+    written = []
+    for name in ("one", "two"):
+        Path(name).mkdir()
+        tune("--word-count", output=f"{name}/w.json")
+        main(["apply", "test.nbest", "--weights", f"{name}/w.json", "--word-count", "--output", f"{name}/best.txt"])
+        main(["report", "test.nbest", "--references", "test.ref", "--weights", f"{name}/w.json", "--word-count",
+              "--output", f"{name}/report", "--resamples", "20"])  # fmt: skip
+        files = sorted(path for path in Path(name).rglob("*") if path.is_file())
+        written.append({path.name: path.read_bytes() for path in files})
+    assert written[0] == written[1]
+    assert written[0].keys() == {"w.json", "best.txt", "report.json", "report.md"}
+
+
+def test_the_models_own_score_keeps_the_first_best() -> None:
+    lines = (f"{n} ||| hypothesis {n} {place} ||| f= {place} ||| {-place}\n" for n in range(5) for place in range(4))
+    write_list(Path("own.nbest"), "".join(lines))
+    Weights({"score": 0.5}).write(Path("w.json"))
+    main(["apply", "own.nbest", "--weights", "w.json", "--output", "best.txt"])
+    assert lines_of("best.txt") == [f"hypothesis {n} 0" for n in range(5)]
+
+
+def test_tuning_goes_on_from_given_weights() -> None:
+    found = tune()
+    again = tune("--start", "w.json", output="again.json")
+    assert again.about["BLEU"]["start"] == found.about["BLEU"]["tuned"] <= again.about["BLEU"]["tuned"]
+
+
+def test_report_has_groups_and_every_file_of_weights(capsys: pytest.CaptureFixture[str]) -> None:
+    Weights({"f1": 1.0}).write(Path("one.json"))
+    Weights({"f2": 1.0}).write(Path("two.json"))
+    Path("groups").write_text("".join(f"{'law' if n < 10 else 'med'}\n" for n in range(30)))
+    main(["report", "test.nbest", "--references", "test.ref", "--weights", "one.json", "two.json", "--groups", "groups",
+          "--also", "perfect=test.ref", "--output", "out", "--resamples", "30"])  # fmt: skip
+    record = json.loads(Path("out/report.json").read_text(encoding="utf-8"))
+    assert record["groups"] == {"all": 30, "law": 10, "med": 20}
+    assert list(record["systems"]) == ["first-best", "perfect", "one", "two", "oracle"]
+    assert record["systems"]["perfect"]["BLEU"]["med"] == 100
+    assert Path("out/report.md").read_text(encoding="utf-8") == capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--lm", "a"], "--lm a: give NAME=…"),
+        (["--lm", "a b=c:d"], "--lm a b=c:d: give NAME=…"),
+        (["--lm", "a=c"], "--lm a=c: give NAME=CHECKPOINT:DATA"),
+        (["--kenlm", "a=c", "--kenlm", "a=d"], "--kenlm a: given twice"),
+        (["--kenlm", "a=c", "--lm", "a=c:d"], "--kenlm a: --lm has this name already"),
+        (["--kenlm", "a=c", "--lm-paths", "a=law"], "--lm-paths a: no such --lm; there are none"),
+        (["--lm-subwords", "a=law"], "--lm-subwords a: no such --lm"),
+        (["--kenlm", "a=none.arpa"], "a: its input none.arpa does not exist"),
+        (["--restarts", "-1"], "--restarts -1: give 0 or more"),
+    ],
+)
+def test_wrong_options_are_named(arguments: list[str], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        tune(*arguments)
+    assert str(error.value).startswith(message)
+
+
+def test_lists_and_references_must_go_together() -> None:
+    Path("tune.ref").write_text("one\n")
+    with pytest.raises(InputError, match="tune.ref: has 1 lines for the 30 sentences of tune.nbest"):
+        tune()
+
+
+@pytest.mark.parametrize("name", ["oracle", "first-best", "beam"])
+def test_reports_rows_need_names_of_their_own(name: str) -> None:
+    Weights({"f1": 1.0}).write(Path(f"{name}.json"))
+    with pytest.raises(InputError, match="the files' names become rows .* first-best, oracle, beam; rename"):
+        main(["report", "test.nbest", "--references", "test.ref", "--weights", f"{name}.json", "--output", "out",
+              "--also", "beam=test.ref"])  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ["", "all"])
+def test_a_group_needs_a_name(line: str) -> None:
+    Weights({"f1": 1.0}).write(Path("one.json"))
+    Path("groups").write_text("law\n" + f"{line}\n" * 29)
+    with pytest.raises(InputError, match="groups, line 2: .* is no name of a group"):
+        main(["report", "test.nbest", "--references", "test.ref", "--weights", "one.json", "--groups", "groups",
+              "--output", "out"])  # fmt: skip
+
+
+def test_options_on_the_page_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    known = set()
+    for command in ("tune", "apply", "report"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        known |= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+    page = PAGE.read_text(encoding="utf-8")
+    commands = re.findall(r"rerank_nbest.py .*(?:\\\n.*)*|^lm=.*", page, re.MULTILINE)
+    inline = re.findall(r"`(--[a-z-]+)[^`]*`", page.partition("## From a translation model")[0])
+    used = {option for command in commands for option in re.findall(r"--[a-z-]+", command)} | set(inline)
+    assert len(used) > 12
+    assert used <= known
+
+
+@pytest.mark.slow
+def test_script_reranks_with_a_language_model(tmp_path: Path) -> None:
+    """All three commands as a user types them, with a language model of fairseq."""
+    data = small_lm.make_data(tmp_path / "data")
+    small_lm.make_checkpoint(tmp_path / "lm.pt", data)
+    features = ["--lm", "tiny=lm.pt:data", "--word-count", "--cpu"]
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, str(SCRIPT), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stderr
+
+    first = run("tune", "tune.nbest", "--references", "tune.ref", "--output", "w.json", *features)
+    assert "tiny-" in first
+    assert "up to date" in run(
+        "tune", "tune.nbest", "--references", "tune.ref", "--output", "again.json", "--restarts", "1", *features
+    )
+    run("apply", "test.nbest", "--weights", "w.json", "--output", "best.txt", *features)
+    run("report", "test.nbest", "--references", "test.ref", "--weights", "w.json", "--output", "out", *features)
+    record = json.loads(Path("out/report.json").read_text(encoding="utf-8"))
+    nbest, _, _ = make_list(2, sentences=30)
+    chosen = lines_of("best.txt")
+    changed = np.mean([own[0] != text for own, text in zip(nbest.texts, chosen, strict=True)])
+    assert record["systems"]["w"]["changed"] == pytest.approx(changed, abs=0.04)
+    assert Weights.read(Path("w.json")).sources.keys() == {"tiny"}

@@ -1,0 +1,211 @@
+"""Scores of sentences are sums by hand, whatever the model, the batch, or what was scored before."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import kenlm
+import numpy as np
+import pytest
+import torch
+
+from fairseq_ext.errors import InputError
+from fairseq_ext.induction.encoding import LanguageModel
+from fairseq_ext.reranking import sentence_scores
+from fairseq_ext.reranking.fairseq_scores import FairseqScores
+from fairseq_ext.reranking.sentence_scores import LanguageModelSource, load_kenlm, score_texts
+from tests import toy_text
+from tests.induction import small_lm
+
+TEXTS = ["w1 w2 w3", "", "w4", "w1 w2 w3 unknown w5 w6", "w4", "w9 w8"]
+# log10 of probabilities and of back-off weights, blanks being tabs.
+ARPA = """\
+\\data\\
+ngram 1=5
+ngram 2=2
+
+\\1-grams:
+-1.5\t<unk>
+-99\t<s>\t-0.25
+-1.0\t</s>
+-0.5\ta\t-0.125
+-0.75\tb
+
+\\2-grams:
+-0.25\t<s> a
+-0.375\ta b
+
+\\end\\
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_lm.make_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def checkpoint(data: Path) -> Path:
+    return small_lm.make_checkpoint(data / "lm.pt", data, tokens_per_sample=64)
+
+
+@pytest.fixture
+def arpa(tmp_path: Path) -> Path:
+    path = tmp_path / "lm.arpa"
+    path.write_text(ARPA, encoding="utf-8")
+    return path
+
+
+def by_hand(lm: LanguageModel, text: str) -> float:
+    """One word after another, each from all that is before it."""
+    numbers = [lm.dictionary.eos(), *(lm.dictionary.index(word) for word in text.split()), lm.dictionary.eos()]
+    total = 0.0
+    for end in range(1, len(numbers)):
+        logits = lm.model(torch.tensor([numbers[:end]]))[0][0, -1]
+        total += torch.log_softmax(logits.double(), -1)[numbers[end]].item()
+    return total
+
+
+ARCHITECTURES: dict[str, dict[str, str]] = {
+    "transformer_lm_tiny": {},
+    "transformer_lm_topic_tiny": {},
+    "dagru_lm_tiny": {"combination": "none"},
+}
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("max_tokens", [1, 12, 4096])
+def test_score_is_the_sum_over_words_and_end(data: Path, tmp_path: Path, arch: str, max_tokens: int) -> None:
+    path = small_lm.make_checkpoint(tmp_path / "lm.pt", data, arch, **ARCHITECTURES[arch])
+    score = FairseqScores.load(path, data, max_tokens=max_tokens, cpu=True)
+    with torch.inference_mode():
+        expected = [by_hand(score.lm, text) for text in TEXTS]
+    assert score(TEXTS) == pytest.approx(np.array(expected), rel=1e-5)
+
+
+def test_hierarchical_adapters_score_over_given_paths(data: Path, tmp_path: Path) -> None:
+    tree = small_lm.make_tree_file(tmp_path / "tree.json")
+    path = small_lm.make_checkpoint(tmp_path / "lm.pt", data, toy_text.HIER, tree=tree)
+    found = {
+        paths: FairseqScores.load(path, data, paths=paths, cpu=True)(TEXTS) for paths in ("law", "law,med", "none")
+    }
+    assert len({values.tobytes() for values in found.values()}) == 3
+    score = FairseqScores.load(path, data, paths="law", cpu=True)
+    with torch.inference_mode():
+        assert found["law"][0] == pytest.approx(by_hand(score.lm, TEXTS[0]), rel=1e-5)
+    with pytest.raises(InputError, match=r"--lm hier: .* give --lm-paths hier=NAMES, .* bio, law, med, tax"):
+        FairseqScores.load(path, data, cpu=True, name="hier")
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_another_dictionary_is_refused(data: Path, tmp_path: Path, arch: str) -> None:
+    path = small_lm.make_checkpoint(tmp_path / "lm.pt", data, arch, **ARCHITECTURES[arch])
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "dict.txt").write_text("one 1\n")
+    with pytest.raises(InputError, match=r"lm.pt: knows 44 symbols, .*dict.txt has 5"):
+        FairseqScores.load(path, other, cpu=True)
+
+
+def test_paths_are_refused_where_there_are_no_adapters(data: Path, checkpoint: Path) -> None:
+    with pytest.raises(InputError, match="--lm-paths lm=law: .* has no adapters"):
+        FairseqScores.load(checkpoint, data, paths="law", cpu=True, name="lm")
+
+
+def test_every_word_of_a_long_sentence_counts_once(data: Path, tmp_path: Path) -> None:
+    path = small_lm.make_checkpoint(tmp_path / "short.pt", data, tokens_per_sample=5)
+    score = FairseqScores.load(path, data, cpu=True)
+    pad = score.lm.dictionary.pad()
+    for length in range(1, 20):
+        tokens = torch.arange(10, 10 + length)
+        windows = list(score._windows(tokens))
+        assert all(len(inputs) == len(targets) <= 5 for inputs, targets in windows)
+        assert torch.cat([targets[targets != pad] for _, targets in windows]).equal(tokens)
+        for inputs, targets in windows:
+            # What comes before each target, and at least two more words where there are such.
+            assert all(i == t - 1 or t == 10 for i, t in zip(inputs, targets, strict=True) if t != pad)
+    assert np.isfinite(score([" ".join(["w1"] * 50)])).all()
+
+
+def test_subwords_are_what_the_model_reads(data: Path, checkpoint: Path) -> None:
+    plain = FairseqScores.load(checkpoint, data, cpu=True)
+    halves = FairseqScores(plain.lm, lambda lines: (line.replace("+", " ") for line in lines))
+    assert halves(["w1+w2 w3"]) == pytest.approx(plain(["w1 w2 w3"]))
+
+
+def test_kenlm_scores_in_natural_logarithms_with_start_and_end(arpa: Path) -> None:
+    found = load_kenlm(arpa, None)(["a b", "b", "", "a oov"])
+    log10 = [
+        -0.25 - 0.375 - 1.0,  # b has no back-off weight
+        -0.25 - 0.75 - 1.0,
+        -0.25 - 1.0,
+        -0.25 - 0.125 - 1.5 - 1.0,
+    ]
+    assert found == pytest.approx(np.array(log10) * math.log(10), rel=1e-6)
+    assert kenlm.Model(str(arpa)).score("a b") == pytest.approx(log10[0])
+
+
+def test_what_kenlm_cannot_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "no.arpa"
+    path.write_text("hello\n")
+    with pytest.raises(InputError, match=r"no.arpa: kenlm cannot read it"):
+        load_kenlm(path, None)
+
+
+def test_scores_are_kept_by_content(arpa: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+
+    def load(*_: object) -> sentence_scores.Scores:
+        def score(texts: object) -> np.ndarray:
+            seen.append(list(texts))  # type: ignore[call-overload]
+            return np.array([float(len(text)) for text in seen[-1]])
+
+        return score
+
+    monkeypatch.setattr(sentence_scores, "load_kenlm", load)
+    monkeypatch.setattr(sentence_scores, "_PART_TEXTS", 2)
+    folder = tmp_path / "scores"
+
+    def scored(texts: list[str]) -> list[float]:
+        return score_texts(LanguageModelSource.of_kenlm("kn", arpa, None), texts, folder).tolist()
+
+    assert scored(["aa", "b", "aa", "cccc"]) == [2, 1, 2, 4]
+    assert seen == [["aa", "b"], ["cccc"]]
+    assert scored(["b", "b"]) == [1, 1]  # another list
+    assert scored(["aa", "b", "cccc", "aa"]) == [2, 1, 4, 2]  # the same texts
+    assert seen == [["aa", "b"], ["cccc"], ["b"]]
+    arpa.write_text(ARPA.replace("-0.75", "-0.5"), encoding="utf-8")
+    scored(["b"])
+    assert seen[-1] == ["b"]
+    assert len(seen) == 4
+    assert len(list(folder.glob("kn-*/step.json"))) == 3
+
+
+def test_scoring_goes_on_where_it_was_interrupted(arpa: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scored: list[str] = []
+    has_power = False
+
+    def load(*_: object) -> sentence_scores.Scores:
+        def score(texts: object) -> np.ndarray:
+            if scored and not has_power:
+                raise KeyboardInterrupt
+            scored.extend(texts)  # type: ignore[arg-type]
+            return np.zeros(1)
+
+        return score
+
+    monkeypatch.setattr(sentence_scores, "load_kenlm", load)
+    monkeypatch.setattr(sentence_scores, "_PART_TEXTS", 1)
+    source = LanguageModelSource.of_kenlm("kn", arpa, None)
+    with pytest.raises(KeyboardInterrupt):
+        score_texts(source, ["a", "b", "c"], tmp_path / "scores")
+    has_power = True
+    assert score_texts(source, ["a", "b", "c"], tmp_path / "scores").shape == (3,)
+    assert scored == ["a", "b", "c"]
+
+
+def test_a_missing_model_is_named(tmp_path: Path) -> None:
+    source = LanguageModelSource.of_kenlm("kn", tmp_path / "none.arpa", None)
+    with pytest.raises(InputError, match=r"kn: its input .*none.arpa does not exist"):
+        score_texts(source, ["a"], tmp_path / "scores")
