@@ -20,23 +20,28 @@ from fairseq_ext.experiment.config import Corpora, ExperimentConfig, load_config
 from fairseq_ext.experiment.language_models import all_lm_runs, language_model_of, trees_of
 from fairseq_ext.experiment.lm_config import load_lm_config
 from fairseq_ext.experiment.runs import all_output_runs, baseline_of, domains_of, expand, systems_of
+from fairseq_ext.experiment.word_lm_config import combination_of, load_word_lm_config, word_runs_of
 from fairseq_ext.gpt2.convert import _OPTIONS as GPT2_OPTIONS
 from fairseq_ext.pipeline.classification_training import BASE_ARGUMENTS, task_arguments
 from fairseq_ext.pipeline.fairseq_cli import as_arguments
 from fairseq_ext.pipeline.translation import how_to_make
+from fairseq_ext.pipeline.word_lm_training import TASK as WORD_LM_TASK
 from fairseq_ext.preparation.task_data import TaskFacts, write_task_facts
 from fairseq_ext.run_classification_experiment import classification_stages_of
+from fairseq_ext.run_dagru_experiment import word_lm_stages_of
 from fairseq_ext.run_experiment import stages_of
 from fairseq_ext.run_lm_experiment import lm_stages_of
 from tests import toy
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("**/*.yaml"))
-LANGUAGE_MODELS = [path for path in CONFIGS if path.parent.name == "hier"]
+LANGUAGE_MODELS = [path for path in CONFIGS if path.parent.name in ("hier", "topics")]
 CLASSIFIERS = [path for path in CONFIGS if path.parent.name == "houlsby"]
+WORD_LANGUAGE_MODELS = [path for path in CONFIGS if path.parent.name == "dagru"]
 # Two prepare data and train nothing; tests/test_docs.py looks at data.yaml.
 NOT_TRAINING = ("data.yaml", "paper-base.yaml")
-TRAINING = [path for path in CONFIGS if path.name not in NOT_TRAINING and path not in LANGUAGE_MODELS + CLASSIFIERS]
+_OTHERS = LANGUAGE_MODELS + CLASSIFIERS + WORD_LANGUAGE_MODELS
+TRAINING = [path for path in CONFIGS if path.name not in NOT_TRAINING and path not in _OTHERS]
 
 
 @pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.name)
@@ -121,6 +126,18 @@ def test_classifiers_parse(path: Path, tmp_path: Path) -> None:
             parsed = options.parse_args_and_arch(options.get_training_parser("masked_lm"), arguments)
             # What it is trained on is as long as what it is used on.
             assert parsed.max_positions == parsed.tokens_per_sample
+
+
+@pytest.mark.parametrize("path", WORD_LANGUAGE_MODELS, ids=lambda path: path.name)
+def test_word_language_models_parse(path: Path) -> None:
+    config = load_word_lm_config(path)
+    assert word_lm_stages_of(config)
+    for run in word_runs_of(config):
+        arguments = ["data", "--task", WORD_LM_TASK, *as_arguments(run.system.options), "--user-dir", toy.USER_DIR]
+        parsed = options.parse_args_and_arch(options.get_training_parser(WORD_LM_TASK), arguments)
+        assert parsed.arch == run.system.options["arch"]
+        assert parsed.combination == combination_of(run.system)
+        assert bool(getattr(parsed, "word_vectors", "")) == (parsed.combination != "none")
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)

@@ -111,8 +111,9 @@ def read_word_vectors(path: Path) -> KeyedVectors:
     from gensim.models import KeyedVectors
 
     has_header, is_binary = _format_of(path)
-    # What it says about reading is no news.
-    logging.getLogger("gensim").setLevel(logging.ERROR)
+    # What they say about reading is no news.
+    for package in ("gensim", "smart_open"):
+        logging.getLogger(package).setLevel(logging.ERROR)
     try:
         # Words that are not UTF-8 are none of a dictionary's.
         return KeyedVectors.load_word2vec_format(

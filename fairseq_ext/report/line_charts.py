@@ -1,9 +1,9 @@
-"""Line charts of a report: panels side by side over one logarithmic axis, as shapes on a plane."""
+"""Line charts of a report: panels side by side over one axis, logarithmic or not, as shapes on a plane."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairseq_ext.filtering.charts import axis_ticks
@@ -24,7 +24,7 @@ class Point:
     """A dot of a line.
 
     Attributes:
-        x: above zero.
+        x: above zero where the axis is logarithmic.
         y: its height.
         title: what it says when pointed at.
         label: what stands beside it.
@@ -59,7 +59,12 @@ class Panel:
 
 
 def line_panels(
-    panels: Sequence[Panel], series: Mapping[str, int], x_label: str, y_label: str, tick: Callable[[float], str]
+    panels: Sequence[Panel],
+    series: Mapping[str, int],
+    x_label: str,
+    y_label: str,
+    tick: Callable[[float], str],
+    is_log: bool = True,
 ) -> tuple[list[Shape], tuple[float, float]]:
     """Panels with heights of their own over the same axis; and width and height.
 
@@ -68,7 +73,8 @@ def line_panels(
         series: names, and the numbers of their colours.
         x_label: what is below.
         y_label: what the heights are.
-        tick: how a power of ten is written.
+        tick: how a number at the axis below is written; a power of ten, where it is logarithmic.
+        is_log: whether it is.
     """
     width, height = plot = _PLOT if len(panels) > 1 else _ONLY_PLOT
     across = min(_ACROSS, len(panels))
@@ -79,7 +85,8 @@ def line_panels(
     heads, top = legend(list(named), total, list(named.values()))
     shapes = [*heads, Shape("text", 0, top + 4, "small", y_label)]
     top += 14
-    x_axis = _LogAxis.over((point.x for panel in panels for point in panel.points), width, tick)
+    values = [point.x for panel in panels for point in panel.points]
+    x_axis = (_log_axis if is_log else _linear_axis)(values, width, tick)
     for number, panel in enumerate(panels):
         x0 = _LEFT + number % across * (_LEFT + width + _GAP)
         shapes += _draw_panel(panel, x0, top + number // across * tall + _TOP, plot, x_axis)
@@ -101,31 +108,43 @@ def thousands(value: float) -> str:
     return f"{value:g}"
 
 
+def plain_number(value: float) -> str:
+    """A number as such."""
+    return f"{value:g}"
+
+
 @dataclass(frozen=True)
-class _LogAxis:
-    """From which to which logarithm, over so many pixels, with labels at these powers."""
+class _Axis:
+    """From which to which number, once they are scaled, over so many pixels; with labels at these."""
 
     low: float
     high: float
     width: float
-    labels: Sequence[tuple[int, str]]
-
-    @classmethod
-    def over(cls, values: Iterable[float], width: float, tick: Callable[[float], str]) -> _LogAxis:
-        logarithms = [math.log10(value) for value in values]
-        # Some air, and at least a power of ten within.
-        low, high = min(logarithms) - 0.15, max(logarithms) + 0.15
-        if math.ceil(low) > math.floor(high):
-            low, high = math.floor(low) - 0.1, math.ceil(high) + 0.1
-        powers = range(math.ceil(low), math.floor(high) + 1)
-        every = max(1, math.ceil(len(powers) * _MIN_TICK / width))
-        return cls(low, high, width, [(power, tick(10.0**power)) for power in powers[::every]])
+    labels: Sequence[tuple[float, str]]
+    scale: Callable[[float], float]
 
     def place(self, value: float) -> float:
-        return (math.log10(value) - self.low) / (self.high - self.low) * self.width
+        return (self.scale(value) - self.low) / (self.high - self.low) * self.width
 
 
-def _draw_panel(panel: Panel, x0: float, y0: float, plot: tuple[float, float], x_axis: _LogAxis) -> list[Shape]:
+def _log_axis(values: Sequence[float], width: float, tick: Callable[[float], str]) -> _Axis:
+    # Some air, and at least a power of ten within.
+    low, high = math.log10(min(values)) - 0.15, math.log10(max(values)) + 0.15
+    if math.ceil(low) > math.floor(high):
+        low, high = math.floor(low) - 0.1, math.ceil(high) + 0.1
+    powers = range(math.ceil(low), math.floor(high) + 1)
+    every = max(1, math.ceil(len(powers) * _MIN_TICK / width))
+    return _Axis(low, high, width, [(10.0**power, tick(10.0**power)) for power in powers[::every]], math.log10)
+
+
+def _linear_axis(values: Sequence[float], width: float, tick: Callable[[float], str]) -> _Axis:
+    step = axis_ticks(max(max(values) - min(values), 1.0))[1]
+    low, high = min(values) - step / 4, max(values) + step / 4
+    numbers = range(math.ceil(low / step), math.floor(high / step) + 1)
+    return _Axis(low, high, width, [(number * step, tick(number * step)) for number in numbers], float)
+
+
+def _draw_panel(panel: Panel, x0: float, y0: float, plot: tuple[float, float], x_axis: _Axis) -> list[Shape]:
     width, height = plot
     ys = [level for level, _ in panel.levels] + [point.y for point in panel.points]
     ys += [end for point in panel.points for end in point.spread or ()]
@@ -141,8 +160,8 @@ def _draw_panel(panel: Panel, x0: float, y0: float, plot: tuple[float, float], x
     for value in (number * step for number in range(first, last + 1)):
         shapes.append(Shape("line", x0, place(value), "grid", width=width))
         shapes.append(Shape("text", x0 - 6, place(value) + 4, "small", tick_label(value, plus=""), anchor="end"))
-    for power, label in x_axis.labels:
-        x = x0 + x_axis.place(10.0**power)
+    for value, label in x_axis.labels:
+        x = x0 + x_axis.place(value)
         shapes.append(Shape("line", x, y0, "grid", height=height))
         shapes.append(Shape("text", x, y0 + height + 16, "small", label, anchor="middle"))
     for level, name in panel.levels:

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# Run an experiment with word language models from its text to its report.
+# Usage: scripts/run_dagru_experiment.sh CONFIG [--from STAGE] [--to STAGE] [--only STAGE…] [--dry-run]; --help lists the options.
+set -euo pipefail
+source "$(dirname "$0")/env.sh"
+exec "$python" -m fairseq_ext.run_dagru_experiment "$@"

@@ -1,0 +1,12 @@
+#!/usr/bin/env python3
+"""Train an n-gram language model; see ``train_ngrams.py --help``."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fairseq_ext.ngrams.kneser_ney import main  # noqa: E402
+
+if __name__ == "__main__":
+    main()
