@@ -25,13 +25,13 @@ class DomainGate(nn.Module):
         self.given = nn.Linear(embed_dim + vector_dim + hidden_dim, gated_dim)  # W, W*, U*
         self.context = nn.Linear(hidden_dim, gated_dim, bias=False)  # U
 
-    def forward(self, projected: Tensor, state: Tensor) -> Tensor:
-        """The gate of one step.
+    def forward(self, own: Tensor, general: Tensor, projected: Tensor, state: Tensor) -> Tensor:
+        """Mix one step: ``g ⊙ own + (1 − g) ⊙ general``.
 
         Shape:
-            projected: B×G, what ``self.given`` makes of ``[x; x*; h*]``; state: B×H; result: B×G, between 0 and 1
+            own, general, result: B×G; projected: B×G, what ``self.given`` makes of ``[x; x*; h*]``; state: B×H
         """
-        return torch.sigmoid(projected + self.context(state))
+        return torch.lerp(general, own, torch.sigmoid(projected + self.context(state)))
 
 
 class GatedGRU(nn.Module):
@@ -71,20 +71,17 @@ class GatedGRU(nn.Module):
 
     def forward(self, words: Tensor, general_words: Tensor, general_states: Tensor, initial: Tensor) -> Tensor:
         given = torch.cat([words, general_words, general_states], -1)
-        word_gates = None if self.word_gate is None else self.word_gate.given(given)
-        context_gates = None if self.context_gate is None else self.context_gate.given(given)
-        inputs = self.gru.input(words) if word_gates is None else None
+        of_words, of_contexts = (
+            given if gate is None else gate.given(given) for gate in (self.word_gate, self.context_gate)
+        )
+        inputs = self.gru.input(words) if self.word_gate is None else words
         state, states = initial, []
         for t in range(len(words)):
-            before = state
-            if context_gates is not None:
-                gate = self.context_gate(context_gates[t], before)
-                state = torch.lerp(general_states[t], before, gate)
-            if word_gates is None:
-                projected = inputs[t]
-            else:
-                gate = self.word_gate(word_gates[t], before)
-                projected = self.gru.input(torch.lerp(general_words[t], words[t], gate))
+            projected, before = inputs[t], state
+            if self.word_gate is not None:
+                projected = self.gru.input(self.word_gate(words[t], general_words[t], of_words[t], before))
+            if self.context_gate is not None:
+                state = self.context_gate(before, general_states[t], of_contexts[t], before)
             state = self.gru.step(projected, state)
             states.append(state)
         return torch.stack(states)

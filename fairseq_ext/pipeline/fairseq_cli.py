@@ -12,8 +12,8 @@ from typing import Any
 
 from fairseq_ext.errors import InputError
 
-# glibc gives large blocks back to the kernel when they are free, which cleans and maps them anew for every batch. What is
-# trained on a CPU spends a third to a half of its time on that, unless the process keeps them.
+# glibc gives large free blocks back to the kernel, which cleans and maps them anew for every batch. Training on a CPU
+# spends a third to a half of its time on that, unless the process keeps them.
 _KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
 
 USER_DIR = Path(__file__).resolve().parents[1]
