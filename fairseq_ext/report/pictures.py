@@ -15,7 +15,7 @@ from fairseq_ext.report.results import FILES, Design, Results
 from fairseq_ext.report.tables import AVERAGES, MISCLASSIFIED, ood_columns
 
 _LETTER = 8.0  # width of a letter, about, at the size of the labels
-_LONGEST_LABEL = 18  # letters; the rest is cut
+_LONGEST_LABEL = 26  # letters; the rest is cut
 _CELL = (50, 28)  # of a heat map with figures in it
 _SMALL_CELL = (17, 13)  # of one without
 _GAP = 26
