@@ -17,7 +17,7 @@ from fairseq_ext.report.content import Block, Missing, Report, Section
 from fairseq_ext.report.examples import example_files, read_examples
 from fairseq_ext.report.expectations import describe_difference
 from fairseq_ext.report.results import DISAGREEMENTS, FILES, Design, Results, read_results
-from fairseq_ext.report.writing import PAGE_FILE, find_reading, reading_sections, write_report
+from fairseq_ext.report.writing import PAGE_FILE, find_reading, reading_sections, step_of_report
 
 _VERSION = 1
 
@@ -50,16 +50,8 @@ def report_step(config: ExperimentConfig) -> Step:
         "per_domain": sorted(design.per_domain),
         "resamples": design.resamples,
         "examples": config.evaluate.report.examples,
-        "reading": reading is not None,
-        # Contents alone would not tell one part from another.
-        "files": [path.relative_to(config.work_dir).as_posix() for path in files],
     }
-
-    def build(folder: Path) -> None:
-        write_report(folder, make_report(config))
-
-    inputs = [*files, *([reading] if reading else [])]
-    return Step(config.work_dir / "report", inputs=inputs, options=options, build=build)
+    return step_of_report(config.work_dir, files, reading, options, lambda: make_report(config))
 
 
 def make_report(config: ExperimentConfig) -> Report:

@@ -13,7 +13,7 @@ from fairseq_ext.report import classification_tables as tables
 from fairseq_ext.report.classification_claims import best_adapters, findings
 from fairseq_ext.report.classification_results import TaskDesign, TaskResults, read_task_results, task_result_files
 from fairseq_ext.report.content import Block, Missing, Picture, Report, Section
-from fairseq_ext.report.writing import find_reading, reading_sections, write_report
+from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
 
 _VERSION = 1
 
@@ -26,20 +26,8 @@ def classification_report_step(config: ClassificationExperiment) -> Step:
     """
     reading = find_reading(config.path, "evaluate: reading", evaluation_of(config).reading)
     files = [path for path in task_result_files(config) if path.is_file()]
-    options = {
-        "version": _VERSION,
-        "design": repr(TaskDesign.of(config)),
-        "reading": reading is not None,
-        # Contents alone would not tell one part from another.
-        "files": [path.relative_to(config.work_dir).as_posix() for path in files],
-    }
-    inputs = [*files, *([reading] if reading else [])]
-    return Step(
-        config.work_dir / "report",
-        inputs,
-        options,
-        lambda folder: write_report(folder, make_classification_report(config)),
-    )
+    options = {"version": _VERSION, "design": repr(TaskDesign.of(config))}
+    return step_of_report(config.work_dir, files, reading, options, lambda: make_classification_report(config))
 
 
 def make_classification_report(config: ClassificationExperiment) -> Report:

@@ -6,7 +6,6 @@ All figures come from the records that other steps left; what was not measured i
 from __future__ import annotations
 
 import statistics
-from pathlib import Path
 
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiment.language_models import TREE_FILE, Tree, evaluation_of, trees_of
@@ -16,7 +15,7 @@ from fairseq_ext.report.content import Block, Missing, Report, Section
 from fairseq_ext.report.lm_claims import findings
 from fairseq_ext.report.lm_pictures import draw_clusters, draw_reductions, draw_tree
 from fairseq_ext.report.lm_results import LmDesign, LmResults, Setup, read_lm_results, result_files
-from fairseq_ext.report.writing import find_reading, reading_sections, write_report
+from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
 
 _VERSION = 1
 
@@ -30,20 +29,10 @@ def lm_report_step(config: LanguageModelExperiment) -> Step:
     Raises:
         InputError: naming a key of the file, or a reading that is not there.
     """
-    design = LmDesign.of(config)
     reading = find_reading(config.path, "evaluate: reading", evaluation_of(config).reading)
     files = [path for path in result_files(config) if path.is_file()]
-    options = {
-        "version": _VERSION,
-        "design": repr(design),
-        "reading": reading is not None,
-        # Contents alone would not tell one part from another.
-        "files": [_name(config, path) for path in files],
-    }
-    inputs = [*files, *([reading] if reading else [])]
-    return Step(
-        config.work_dir / "report", inputs, options, lambda folder: write_report(folder, make_lm_report(config))
-    )
+    options = {"version": _VERSION, "design": repr(LmDesign.of(config))}
+    return step_of_report(config.work_dir, files, reading, options, lambda: make_lm_report(config))
 
 
 def make_lm_report(config: LanguageModelExperiment) -> Report:
@@ -121,8 +110,3 @@ def _tiles(results: LmResults, design: LmDesign) -> list[tuple[str, str]]:
     tiles += [("Unseen domains", f"{len(results.unseen)}")] if results.unseen else []
     tiles += [("Test tokens", f"{tokens:,}")] if tokens else []
     return [*tiles, ("Trees", f"{len(design.setups)}"), ("Systems", f"{len(design.runs)}")]
-
-
-def _name(config: LanguageModelExperiment, path: Path) -> str:
-    """A file's place in the experiment's folder, or its name if it is from elsewhere."""
-    return path.relative_to(config.work_dir).as_posix() if path.is_relative_to(config.work_dir) else path.name

@@ -21,7 +21,7 @@ from fairseq_ext.report.topic_results import (
     read_topic_results,
     topic_result_files,
 )
-from fairseq_ext.report.writing import find_reading, reading_sections, write_report
+from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
 
 _VERSION = 1
 
@@ -34,17 +34,8 @@ def topic_report_step(config: LanguageModelExperiment) -> Step:
     """
     reading = find_reading(config.path, "topics: reading", topic_evaluation_of(config).reading)
     files = [path for path in topic_result_files(config) if path.is_file()]
-    options = {
-        "version": _VERSION,
-        "design": repr(TopicDesign.of(config)),
-        "reading": reading is not None,
-        # Contents alone would not tell one part from another.
-        "files": [path.relative_to(config.work_dir).as_posix() for path in files],
-    }
-    inputs = [*files, *([reading] if reading else [])]
-    return Step(
-        config.work_dir / "report", inputs, options, lambda folder: write_report(folder, make_topic_report(config))
-    )
+    options = {"version": _VERSION, "design": repr(TopicDesign.of(config))}
+    return step_of_report(config.work_dir, files, reading, options, lambda: make_topic_report(config))
 
 
 def make_topic_report(config: LanguageModelExperiment) -> Report:

@@ -21,7 +21,7 @@ from fairseq_ext.report.word_lm_results import (
     read_word_lm_results,
     word_lm_result_files,
 )
-from fairseq_ext.report.writing import find_reading, reading_sections, write_report
+from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
 
 _VERSION = 1
 _CURVES = "Figure 5. Perplexity of the validation set by epoch"
@@ -36,17 +36,8 @@ def word_lm_report_step(config: WordLmExperiment) -> Step:
     """
     reading = find_reading(config.path, "evaluate: reading", config.evaluate.reading)
     files = [path for path in word_lm_result_files(config) if path.is_file()]
-    options = {
-        "version": _VERSION,
-        "design": repr(WordLmDesign.of(config)),
-        "reading": reading is not None,
-        # Contents alone would not tell one part from another.
-        "files": [path.relative_to(config.work_dir).as_posix() for path in files],
-    }
-    inputs = [*files, *([reading] if reading else [])]
-    return Step(
-        config.work_dir / "report", inputs, options, lambda folder: write_report(folder, make_word_lm_report(config))
-    )
+    options = {"version": _VERSION, "design": repr(WordLmDesign.of(config))}
+    return step_of_report(config.work_dir, files, reading, options, lambda: make_word_lm_report(config))
 
 
 def make_word_lm_report(config: WordLmExperiment) -> Report:

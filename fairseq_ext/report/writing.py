@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from fairseq_ext.engine.steps import Step
 from fairseq_ext.errors import InputError
 from fairseq_ext.pages.page import make_environment
 from fairseq_ext.report.content import Picture, Report, Section
@@ -13,6 +16,28 @@ MARKDOWN_FILE = "report.md"
 PAGE_FILE = "report.html"
 _TEMPLATE = "report.html.jinja"
 _PICTURE_TEMPLATE = "picture.svg.jinja"
+
+
+def step_of_report(
+    work_dir: Path, files: Sequence[Path], reading: Path | None, options: Mapping[str, Any], make: Callable[[], Report]
+) -> Step:
+    """The step that writes ``report/`` of what there is, so make it when the other steps have run.
+
+    Args:
+        work_dir: of the experiment.
+        files: those that it is made of.
+        reading: the file with words on the results, if any.
+        options: what else it depends on.
+        make: the report.
+    """
+    # Contents alone would not tell one part from another.
+    names = [path.relative_to(work_dir).as_posix() if path.is_relative_to(work_dir) else path.name for path in files]
+    return Step(
+        work_dir / "report",
+        [*files, *([reading] if reading else [])],
+        {**options, "reading": reading is not None, "files": names},
+        lambda folder: write_report(folder, make()),
+    )
 
 
 def write_report(folder: Path, report: Report) -> None:

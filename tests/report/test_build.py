@@ -13,8 +13,9 @@ import pytest
 from fairseq_ext.engine.steps import is_finished, run_steps, step_fingerprint
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.config import ExperimentConfig
-from fairseq_ext.report.build import main, make_report, report_step, write_report
+from fairseq_ext.report.build import main, make_report, report_step
 from fairseq_ext.report.content import Missing
+from fairseq_ext.report.writing import write_report
 from tests.filtering.test_report import Page
 from tests.report import made_up
 
