@@ -12,6 +12,8 @@ import torch
 from fairseq import options, tasks, utils
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
+from omegaconf import OmegaConf
 
 USER_DIR = str(Path(__file__).resolve().parents[1] / "fairseq_ext")
 DOMAINS = ["law", "med", "sub"]
@@ -89,11 +91,19 @@ def train_args(data: Path, *extra: str, arch: str = "transformer_gated_adapter_t
 
 def make_task(data: Path, *extra: str, **kwargs: Any) -> tuple[Any, Namespace]:
     """The task as the command line would set it up, and the parsed arguments."""
-    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-
     utils.import_user_module(Namespace(user_dir=USER_DIR))
     args = train_args(data, *extra, **kwargs)
-    return tasks.setup_task(convert_namespace_to_omegaconf(args).task), args
+    return tasks.setup_task(args), args
+
+
+def model_options(args: Namespace) -> Any:
+    """The model's part of parsed arguments; fairseq's own way, by Hydra, takes a second or so."""
+    name = ARCH_MODEL_NAME_REGISTRY[args.arch]
+    found = MODEL_DATACLASS_REGISTRY[name].from_namespace(args)
+    found._name = name
+    if hasattr(found, "base_shuffle"):
+        found.base_shuffle = int(found.base_shuffle)  # fairseq's default is of another type than it says
+    return OmegaConf.structured(found)
 
 
 def make_model(task: Any, args: Namespace, seed: int = 1, train: bool = False) -> Any:

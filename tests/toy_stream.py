@@ -9,7 +9,6 @@ from typing import Any
 
 from fairseq import options, tasks, utils
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from tests import toy, toy_text
 
@@ -47,5 +46,4 @@ def make_task(data: Path, *extra: str) -> tuple[Any, Any]:
         "--cpu", "--optimizer", "sgd", "--lr", "1", "--batch-size", "3", "--tokens-per-sample", "6", *extra,
     ])
     # fmt: on
-    cfg = convert_namespace_to_omegaconf(args)
-    return tasks.setup_task(cfg.task), cfg.model
+    return tasks.setup_task(args), toy.model_options(args)

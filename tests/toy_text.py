@@ -12,7 +12,6 @@ import numpy as np
 from fairseq import options, tasks, utils
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_ext.induction.gaussian_clusters import GaussianClusters
 from fairseq_ext.induction.path_chooser import PathChooser
@@ -110,5 +109,4 @@ def make_task(data: Path, *extra: str, arch: str = HIER) -> tuple[Any, Any]:
         "--optimizer", "adam", "--lr", "0.01", "--max-tokens", "100", "--tokens-per-sample", str(BLOCK), *extra,
     ])
     # fmt: on
-    cfg = convert_namespace_to_omegaconf(args)
-    return tasks.setup_task(cfg.task), cfg.model
+    return tasks.setup_task(args), toy.model_options(args)

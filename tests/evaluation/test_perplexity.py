@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq_cli import eval_lm as fairseq_eval_lm
 
 from fairseq_ext.analysis.adapter_costs import costs_of
 from fairseq_ext.domains.domain_tree import multi_tree, single_tree, tree_from_json
@@ -45,24 +45,23 @@ def scorer_of(checkpoint: Path, text: Path) -> LanguageModelScorer:
 
 
 def eval_lm(checkpoint: Path, text: Path, *extra: str) -> float:
-    """The perplexity that fairseq-eval-lm prints."""
-    command = [sys.executable, "-m", "fairseq_cli.eval_lm", str(text), "--user-dir", toy.USER_DIR, "--cpu", "--path",
-               str(checkpoint), "--task", "multi_domain_language_modeling", "--tokens-per-sample",
-               str(toy_text.BLOCK), "--max-tokens", "32", *extra]  # fmt: skip
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = re.search(r"Loss \(base 2\): ([\d.]+), Perplexity", result.stderr + result.stdout)
-    assert found is not None
-    return 2 ** float(found[1])
+    """The perplexity that fairseq-eval-lm finds."""
+    args = options.parse_args_and_arch(options.get_eval_lm_parser(), [
+        str(text), "--user-dir", toy.USER_DIR, "--cpu", "--path", str(checkpoint), "--task",
+        "multi_domain_language_modeling", "--tokens-per-sample", str(toy_text.BLOCK), "--max-tokens", "32",
+        "--num-workers", "0", *extra,
+    ])  # fmt: skip
+    return 2 ** float(fairseq_eval_lm.main(convert_namespace_to_omegaconf(args))["loss"])
 
 
 @pytest.mark.parametrize(
-    ("paths", "options"),
+    ("paths", "routing"),
     [(["law"], []), (["med", "sub"], ["--paths", "med,sub"]), ([], ["--paths", "none"])],
 )
-def test_agrees_with_fairseq_eval_lm(checkpoint: Path, text: Path, paths: list[str], options: list[str]) -> None:
+def test_agrees_with_fairseq_eval_lm(checkpoint: Path, text: Path, paths: list[str], routing: list[str]) -> None:
     scorer = scorer_of(checkpoint, text)
     found = scorer.score(scorer.batches("law", "test"), scorer.over(paths))[0]
-    theirs = eval_lm(checkpoint, text, "--gen-subset", "test:law", *options)
+    theirs = eval_lm(checkpoint, text, "--gen-subset", "test:law", *routing)
     assert math.exp(found.nats / found.tokens) == pytest.approx(theirs, rel=1e-4)
 
 

@@ -26,7 +26,7 @@ STEPS = ("corpora", "clean", "splits", "subwords", "encoded", "data-bin")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The work directory of an undisturbed run in this process."""
     folder = tmp_path_factory.mktemp("prepared")
-    prepare.main([str(write_config(folder / "c.yaml", write_corpora(folder / "corpora")))])
+    prepare.main([str(write_config(folder / "c.yaml", write_corpora(folder / "corpora"))), "--workers", "1"])
     return folder / "work"
 
 
@@ -70,7 +70,7 @@ def test_killed_run_continues_to_the_same_bytes(prepared: Path, tmp_path: Path, 
             if line == f"{step}: started\n":
                 os.kill(process.pid, signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
-    prepare.main([str(config)])
+    prepare.main([str(config), "--workers", "1"])
     for name in STEPS:
         assert read_tree(tmp_path / "work" / name) == read_tree(prepared / name)
     assert not list((tmp_path / "work").glob("*.partial"))
@@ -85,7 +85,7 @@ def test_changed_option_rebuilds_what_depends_on_it(prepared: Path, capsys: pyte
 
 
 def test_any_number_of_workers_gives_the_same_bytes(prepared: Path, tmp_path: Path) -> None:
-    binarise(tmp_path, prepared / "encoded", prepared / "subwords", ("en", "de"), Engine(workers=3))
+    binarise(tmp_path, prepared / "encoded", prepared / "subwords", ("en", "de"), Engine(workers=2))
     expected = read_tree(prepared / "data-bin")
     del expected["step.json"]
     assert read_tree(tmp_path) == expected
@@ -97,7 +97,7 @@ def test_subwords_of_another_experiment_are_taken_as_they_are(prepared: Path, tm
     for lang in ("en", "de"):
         (general / f"general.{lang}").write_bytes((prepared / "splits" / "bank" / f"train.{lang}").read_bytes())
     config = write_config(tmp_path / "c.yaml", general, subwords={"reuse": str(prepared / "subwords")})
-    prepare.main([str(config)])
+    prepare.main([str(config), "--workers", "1"])
     made, original = tmp_path / "work" / "data-bin", prepared / "data-bin"
     assert not (tmp_path / "work" / "subwords").exists()
     for name in ("dict.en.txt", "dict.de.txt", "sentencepiece.model"):
@@ -133,7 +133,7 @@ def test_domains_may_be_named_like_anything(tmp_path: Path) -> None:
     for lang in ("en", "de"):
         (text / f"bank.{lang}").rename(text / f"files.{lang}")
         (text / f"garden.{lang}").rename(text / f"blocks.{lang}")
-    prepare.main([str(write_config(tmp_path / "c.yaml", text))])
+    prepare.main([str(write_config(tmp_path / "c.yaml", text)), "--workers", "1"])
     for name in ("blocks", "files"):
         assert (tmp_path / "work" / "data-bin" / name / "train.en-de.en.bin").stat().st_size > 100
     assert not list((tmp_path / "work").rglob(".tasks*"))
@@ -142,22 +142,22 @@ def test_domains_may_be_named_like_anything(tmp_path: Path) -> None:
 def test_a_byte_order_mark_more_is_reported(tmp_path: Path) -> None:
     text = write_corpora(tmp_path / "text")
     config = write_config(tmp_path / "c.yaml", text)
-    prepare.main([str(config), "--to", "clean"])
+    prepare.main([str(config), "--to", "clean", "--workers", "1"])
     source = text / "bank.en"
     source.write_bytes(b"\xef\xbb\xbf" + source.read_bytes())
-    prepare.main([str(config), "--to", "clean"])
+    prepare.main([str(config), "--to", "clean", "--workers", "1"])
     report = json.loads((tmp_path / "work" / "clean" / "report.json").read_text())
     assert report["domains"]["bank"]["import"]["byte_order_marks"] == 1
 
 
 def test_an_import_killed_in_the_middle_goes_on(tmp_path: Path) -> None:
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "text"))
-    prepare.main([str(config), "--to", "corpora"])
+    prepare.main([str(config), "--to", "corpora", "--workers", "1"])
     corpora = tmp_path / "work" / "corpora"
     corpora.rename(tmp_path / "work" / "corpora.partial")
     leftover = tmp_path / "work" / "corpora.partial" / ".tasks" / ".000000.host.1"
     leftover.mkdir(parents=True)
-    prepare.main([str(config), "--to", "corpora"])
+    prepare.main([str(config), "--to", "corpora", "--workers", "1"])
     assert sorted(read_tree(corpora)) == sorted(
         [*(f"{name}.{kind}" for name in NOUNS for kind in ("de", "en", "index.json")), "step.json"]
     )

@@ -45,7 +45,8 @@ def test_batches_come_in_the_order_of_the_text(stream: Path, epoch: int) -> None
 
 
 def test_validation_has_rows_of_its_own(stream: Path) -> None:
-    task, _ = toy_stream.make_task(stream, "--batch-size-valid", "2")
+    task, _ = toy_stream.make_task(stream)
+    task.cfg.batch_size_valid = 2
     assert {len(batch["target"]) for batch in batches(task, "valid")} == {2}
     assert {len(batch["target"]) for batch in batches(task, "test")} == {3}
 
