@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fairseq_ext.filtering.charts import axis_ticks
 from fairseq_ext.report.content import Shape
@@ -13,7 +13,7 @@ from fairseq_ext.report.pictures import legend, tick_label
 _PLOT = (300.0, 170.0)  # of a panel, without its labels
 _ONLY_PLOT = (620.0, 230.0)  # of one that stands alone
 _LEFT, _TOP, _FOOT, _GAP = 46.0, 26.0, 24.0, 22.0
-_ACROSS = 3  # panels in a row
+_ACROSS = 3  # panels in a row, at most
 _LEAST_RANGE = 1.0  # of heights, so that what hardly differs looks so
 _MIN_TICK = 34.0  # pixels between two labels on the axis below
 _DIGITS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -46,11 +46,13 @@ class Panel:
         title: above it.
         lines: points of each series, by the number of its colour.
         levels: heights that are marked all along, with their names.
+        series: names of its own, and the numbers of their colours; below it.
     """
 
     title: str
     lines: Sequence[tuple[int, Sequence[Point]]]
     levels: Sequence[tuple[float, str]] = field(default_factory=list)
+    series: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def points(self) -> list[Point]:
@@ -70,15 +72,16 @@ def line_panels(
 
     Args:
         panels: at least one, with at least one point.
-        series: names, and the numbers of their colours.
+        series: names that all panels share, and the numbers of their colours.
         x_label: what is below.
         y_label: what the heights are.
         tick: how a number at the axis below is written; a power of ten, where it is logarithmic.
         is_log: whether it is.
     """
     width, height = plot = _PLOT if len(panels) > 1 else _ONLY_PLOT
-    across = min(_ACROSS, len(panels))
-    tall = _TOP + height + _FOOT + 8
+    across = math.ceil(len(panels) / math.ceil(len(panels) / _ACROSS))  # rows of like length
+    below = [_legend_below(panel, width) for panel in panels]
+    tall = _TOP + height + _FOOT + 8 + max(room for _, room in below)
     total = across * (_LEFT + width) + (across - 1) * _GAP + 8
     drawn = {colour for panel in panels for colour, points in panel.lines if points}
     named = {name: colour for name, colour in series.items() if colour in drawn}
@@ -89,7 +92,9 @@ def line_panels(
     x_axis = (_log_axis if is_log else _linear_axis)(values, width, tick)
     for number, panel in enumerate(panels):
         x0 = _LEFT + number % across * (_LEFT + width + _GAP)
-        shapes += _draw_panel(panel, x0, top + number // across * tall + _TOP, plot, x_axis)
+        y0 = top + number // across * tall + _TOP
+        shapes += _draw_panel(panel, x0, y0, plot, x_axis)
+        shapes += [replace(shape, x=x0 + shape.x, y=y0 + height + _FOOT + shape.y) for shape in below[number][0]]
     bottom = top + math.ceil(len(panels) / across) * tall
     shapes.append(Shape("text", total / 2, bottom + 10, "small", x_label, anchor="middle"))
     return shapes, (total, bottom + 18)
@@ -171,6 +176,11 @@ def _draw_panel(panel: Panel, x0: float, y0: float, plot: tuple[float, float], x
         dots = [(x0 + x_axis.place(point.x), place(point.y), point) for point in sorted(points, key=lambda p: p.x)]
         shapes += _draw_line(dots, colour, place)
     return shapes
+
+
+def _legend_below(panel: Panel, width: float) -> tuple[list[Shape], float]:
+    """The names of a panel's own, and the height that they take."""
+    return legend(list(panel.series), width, list(panel.series.values())) if panel.series else ([], 0.0)
 
 
 def _draw_line(dots: Sequence[tuple[float, float, Point]], colour: int, place: Callable[[float], float]) -> list[Shape]:

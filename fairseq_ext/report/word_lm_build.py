@@ -6,7 +6,6 @@ All figures come from the records that other steps left; what was not measured i
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiment.word_lm_config import WordLmExperiment
@@ -23,7 +22,7 @@ from fairseq_ext.report.word_lm_results import (
 )
 from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
 
-_VERSION = 1
+_VERSION = 2
 _CURVES = "Figure 5. Perplexity of the validation set by epoch"
 _HIGHEST = 2.5  # times the lowest perplexity; what is above is not drawn
 
@@ -63,7 +62,7 @@ def make_word_lm_report(config: WordLmExperiment) -> Report:
 
 
 def draw_curves(results: WordLmResults, design: WordLmDesign) -> Picture | None:
-    """Figure 5: learning curves, the standard model in every panel; None if nothing was trained."""
+    """Figure 5: learning curves by group, the standard models in every panel; None if nothing was trained."""
     logs = {name: results.logs[runs[0]].valid for name, runs in design.runs.items() if runs[0] in results.logs}
     lowest = min((min(valid.values()) for valid in logs.values() if valid), default=None)
     if lowest is None:
@@ -76,26 +75,26 @@ def draw_curves(results: WordLmResults, design: WordLmDesign) -> Picture | None:
         ]
         for name, valid in logs.items()
     }
-    colours = {name: number for number, name in enumerate([name for name, line in lines.items() if line][:NUM_COLOURS])}
-    panels = [
-        Panel(heading, [(colours[name], lines[name]) for name in names])
-        for heading, members in tables.GROUPS.items()
-        if (names := _in_panel(design, heading, members, list(colours)))
-    ]
+    drawn = [name for name, line in lines.items() if line]
+    standard = [name for name in drawn if design.systems[name] == "none"]
+    panels, hidden = [], []
+    for heading, members in tables.GROUPS.items():
+        if not any(design.systems[name] in members for name in drawn):
+            continue
+        # The colours of the standard models are the same in every panel, the others' begin behind them in each.
+        own = [name for name in drawn if design.systems[name] in members and name not in standard]
+        colours = {name: number for number, name in enumerate([*standard, *own][:NUM_COLOURS])}
+        hidden += [name for name in own if name not in colours]
+        series = {name: colours[name] for name in own if name in colours}
+        panels.append(Panel(heading, [(number, lines[name]) for name, number in colours.items()], series=series))
     if not panels:
         return None
-    shapes, size = line_panels(panels, colours, "epoch", "perplexity", plain_number, is_log=False)
+    shared = {name: number for number, name in enumerate(standard)}
+    shapes, size = line_panels(panels, shared, "epoch", "perplexity", plain_number, is_log=False)
     notes = [f"Perplexities above {_HIGHEST:g} times the lowest are not drawn. Of several runs, the first."]
-    if hidden := [name for name, line in lines.items() if line and name not in colours]:
+    if hidden:
         notes.append(f"Not drawn: {', '.join(hidden)}.")
     return Picture("curves", _CURVES, *size, shapes, Below(notes, [TRAINING_FILE.format("*")]))
-
-
-def _in_panel(design: WordLmDesign, heading: str, members: Sequence[str], drawn: Sequence[str]) -> list[str]:
-    """The systems of a panel, the standard model first; none if it had no other."""
-    own = [name for name in drawn if design.systems[name] in members]
-    standard = [name for name in drawn if design.systems[name] == "none" and name not in own]
-    return [*standard, *own] if own else []
 
 
 def _lead(results: WordLmResults, design: WordLmDesign) -> str:

@@ -9,8 +9,12 @@ import pytest
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.errors import InputError
 from fairseq_ext.experiment.word_lm_config import load_word_lm_config
+from fairseq_ext.pipeline.training_log import TrainingLog
+from fairseq_ext.pipeline.word_lm_training import KNESER_NEY
 from fairseq_ext.report.content import Missing, Picture, Table
-from fairseq_ext.report.word_lm_build import make_word_lm_report, word_lm_report_step
+from fairseq_ext.report.word_lm_build import draw_curves, make_word_lm_report, word_lm_report_step
+from fairseq_ext.report.word_lm_results import WordLmDesign, WordLmResults
+from fairseq_ext.report.word_lm_tables import PAPER
 from fairseq_ext.report.writing import MARKDOWN_FILE, PAGE_FILE
 from tests.report import word_lm_made_up
 
@@ -63,6 +67,25 @@ def test_curves_stand_in_panels_with_the_standard_model(blocks: dict[str, object
     # Epochs are equally far apart.
     places = [shape.x for shape in picture.shapes if shape.kind == "dot" and shape.text.startswith("wvs, ")]
     assert places[1] - places[0] == pytest.approx(places[2] - places[1])
+
+
+def test_all_combinations_are_drawn(tmp_path: Path) -> None:
+    """Twelve systems, and ten colours: each panel has colours of its own, but for those of the standard models."""
+    names = [name for name in PAPER if name != KNESER_NEY]
+    design = WordLmDesign("all", {name: name for name in names}, {name: [name] for name in names})
+    logs = {name: TrainingLog({1: 100.0 + place, 2: 90.0}, 60) for place, name in enumerate(names)}
+    picture = draw_curves(WordLmResults(logs=logs), design)
+    assert picture is not None
+    assert not any("Not drawn" in note for note in picture.below.notes)
+    styles: dict[str, set[str]] = {}
+    for shape in picture.shapes:
+        if shape.kind == "dot" and shape.text:
+            styles.setdefault(shape.text.partition(",")[0], set()).add(shape.style)
+    assert styles.keys() == set(names)
+    assert all(len(style) == 1 for style in styles.values())
+    assert len({*styles["none"], *styles["wvg"], *styles["cvg"], *styles["dagru"]}) == 4
+    legends = [shape.text for shape in picture.shapes if shape.kind == "text" and shape.text in names]
+    assert sorted(legends) == sorted(names)
 
 
 def test_text_and_missing_words_are_told(blocks: dict[str, object]) -> None:
