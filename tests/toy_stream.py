@@ -36,14 +36,18 @@ def write_vectors(path: Path, words: list[str] = WORDS) -> Path:
     return path
 
 
-def make_task(data: Path, *extra: str) -> tuple[Any, Any]:
-    """The task as the command line would set it up, and the model's options."""
+def train_args(data: Path, *extra: str) -> Namespace:
     utils.import_user_module(Namespace(user_dir=toy.USER_DIR))
     parser = options.get_training_parser()
     # fmt: off
-    args = options.parse_args_and_arch(parser, [
+    return options.parse_args_and_arch(parser, [
         str(data), "--user-dir", toy.USER_DIR, "--task", "contiguous_language_modeling", "--arch", "dagru_lm_tiny",
         "--cpu", "--optimizer", "sgd", "--lr", "1", "--batch-size", "3", "--tokens-per-sample", "6", *extra,
     ])
     # fmt: on
+
+
+def make_task(data: Path, *extra: str) -> tuple[Any, Any]:
+    """The task as the command line would set it up, and the model's options."""
+    args = train_args(data, *extra)
     return tasks.setup_task(args), toy.model_options(args)

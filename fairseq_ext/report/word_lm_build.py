@@ -84,11 +84,9 @@ def draw_curves(results: WordLmResults, design: WordLmDesign) -> Picture | None:
         # The colours of the standard models are the same in every panel, the others' begin behind them in each.
         own = [name for name in drawn if design.systems[name] in members and name not in standard]
         colours = {name: number for number, name in enumerate([*standard, *own][:NUM_COLOURS])}
-        hidden += [name for name in own if name not in colours]
-        series = {name: colours[name] for name in own if name in colours}
+        series = {name: number for name, number in colours.items() if name in own}
         panels.append(Panel(heading, [(number, lines[name]) for name, number in colours.items()], series=series))
-    if not panels:
-        return None
+        hidden += own[len(series) :]
     shared = {name: number for number, name in enumerate(standard)}
     shapes, size = line_panels(panels, shared, "epoch", "perplexity", plain_number, is_log=False)
     notes = [f"Perplexities above {_HIGHEST:g} times the lowest are not drawn. Of several runs, the first."]

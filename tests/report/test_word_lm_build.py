@@ -69,7 +69,7 @@ def test_curves_stand_in_panels_with_the_standard_model(blocks: dict[str, object
     assert places[1] - places[0] == pytest.approx(places[2] - places[1])
 
 
-def test_all_combinations_are_drawn(tmp_path: Path) -> None:
+def test_all_combinations_are_drawn() -> None:
     """Twelve systems, and ten colours: each panel has colours of its own, but for those of the standard models."""
     names = [name for name in PAPER if name != KNESER_NEY]
     design = WordLmDesign("all", {name: name for name in names}, {name: [name] for name in names})

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from fairseq import tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_ext.errors import InputError
@@ -45,8 +47,9 @@ def test_batches_come_in_the_order_of_the_text(stream: Path, epoch: int) -> None
 
 
 def test_validation_has_rows_of_its_own(stream: Path) -> None:
-    task, _ = toy_stream.make_task(stream)
-    task.cfg.batch_size_valid = 2
+    # By fairseq's own way from the command line: the option belongs to its datasets, and comes to the task from there.
+    args = toy_stream.train_args(stream, "--batch-size-valid", "2")
+    task = tasks.setup_task(convert_namespace_to_omegaconf(args).task)
     assert {len(batch["target"]) for batch in batches(task, "valid")} == {2}
     assert {len(batch["target"]) for batch in batches(task, "test")} == {3}
 
