@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Prepare the data of language models; see ``prepare_lm.py --help``."""
+"""The old name of ``data-prep/prepare.py`` for one kind of experiment; it goes with the next release."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fairseq_ext.preparation.lm_prepare import main  # noqa: E402
+from fairseq_ext.experiments.old_names import main  # noqa: E402
+from fairseq_ext.inputs.errors import run_command  # noqa: E402
 
 if __name__ == "__main__":
-    main()
+    run_command(lambda: main(["prepare_lm.py", *sys.argv[1:]]))

@@ -2,8 +2,21 @@
 
 from fairseq_ext import criterions, models, tasks  # noqa: F401
 from fairseq_ext.data.domain_blocks import let_blocks_be_sentences
-from fairseq_ext.training.checkpoints import copy_checkpoints_whole, load_checkpoints_safely
+from fairseq_ext.patches.archives import unpack_archives_safely
+from fairseq_ext.patches.checkpoint_copies import copy_checkpoints_whole
+from fairseq_ext.patches.checkpoints import load_checkpoints_safely
+from fairseq_ext.patches.commands import end_commands_with_one_line
+from fairseq_ext.patches.encoder_calls import call_encoders_with_their_hooks
+from fairseq_ext.patches.literals import read_values_as_literals
+from fairseq_ext.patches.programs import refuse_programs
+from fairseq_ext.patches.starting_checkpoint import require_starting_checkpoints
 
+end_commands_with_one_line()
+read_values_as_literals()
+call_encoders_with_their_hooks()
 load_checkpoints_safely()
 copy_checkpoints_whole()
+unpack_archives_safely()
+refuse_programs()
 let_blocks_be_sentences()
+require_starting_checkpoints()

@@ -32,6 +32,7 @@ import fairseq_ext  # noqa: F401  (registers the models)
 from fairseq_ext.criterions.label_smoothed_cross_entropy_with_kd_gate import (
     LabelSmoothedCrossEntropyWithKDGateCriterion,
 )
+from fairseq_ext.inputs.errors import run_command
 
 ARCHS = {"MIX": "transformer", "AD": "transformer_domain_adapter", "GAD": "transformer_gated_adapter"}
 DOMAINS = ["IT", "LAW", "MED", "REL", "SUB", "TALK"]
@@ -143,4 +144,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -21,7 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_ext.modules.domain_adapted_gru import COMBINATIONS, DomainAdaptedGRU
+from fairseq_ext.inputs.errors import run_command
+from fairseq_ext.modules.combinations import COMBINATIONS
+from fairseq_ext.modules.domain_adapted_gru import DomainAdaptedGRU
 
 
 class TorchLanguageModel(nn.Module):
@@ -105,4 +107,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -43,9 +43,9 @@ import yaml
 from sacremoses import MosesPunctNormalizer
 
 from fairseq_ext.corpora.text_files import Pair, read_parallel, write_parallel
-from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.language_id import DISTRACTORS
 from fairseq_ext.filtering.writing_systems import scripts_of
+from fairseq_ext.inputs.errors import InputError, run_command
 
 _PREPARE = Path(__file__).resolve().parents[1] / "data-prep" / "prepare.py"
 _DOMAIN = "BENCH"
@@ -397,4 +397,4 @@ class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescrip
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -27,6 +27,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import fairseq_ext  # noqa: F401  (registers the models)
 from fairseq_ext.domains.domain_tree import DomainTree
+from fairseq_ext.inputs.errors import run_command
 from fairseq_ext.models.transformer_lm_hier_adapter import TransformerLMHierAdapterModel
 
 
@@ -120,4 +121,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import torch
 import torch.nn.functional as F
 
+from fairseq_ext.inputs.errors import run_command
 from fairseq_ext.modules.mixture_of_softmaxes import MixtureOfSoftmaxes
 from fairseq_ext.modules.topic_steering import TopicSteering
 
@@ -125,4 +126,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -3,7 +3,7 @@
 # "evaluate: comet: MODEL", a COMET model on this machine. PYTHON=/path/to/python3.11 chooses the interpreter.
 # Usage: scripts/comet.sh
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 environment=$root/.venv-comet
 stamp=$environment/.installed
 fail() { echo "$*" >&2; exit 1; }

@@ -1,7 +1,7 @@
 # Create the virtual environment .venv, shared by all scripts, unless it is there already.
 # Sourced by them; sets $root and $python. PYTHON=/path/to/python3.11 chooses the interpreter.
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 python=$root/.venv/bin/python
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
 
@@ -11,7 +11,7 @@ fail() { echo "$*" >&2; exit 1; }
 install() {
   local stamp=$root/.venv/.installed-$1 wanted
   shift
-  wanted=$(cd "$root" && cat "$@" | cksum)
+  wanted=$(CDPATH= cd "$root" && cat "$@" | cksum)
   [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return
   echo "Installing $* into .venv (about 5 minutes, once) …" >&2
   for file in "$@"; do

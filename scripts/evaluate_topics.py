@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Measure topic models and report on them; see ``evaluate_topics.py --help``."""
+"""The old name of ``scripts/run_experiment.sh`` for one kind of experiment; it goes with the next release."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fairseq_ext.topics.evaluate_topics import main  # noqa: E402
+from fairseq_ext.experiments.old_names import main  # noqa: E402
+from fairseq_ext.inputs.errors import run_command  # noqa: E402
 
 if __name__ == "__main__":
-    main()
+    run_command(lambda: main(["evaluate_topics.py", *sys.argv[1:]]))

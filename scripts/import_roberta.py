@@ -6,7 +6,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fairseq_ext.roberta.convert import main  # noqa: E402
+from fairseq_ext.hugging_face.roberta_convert import main  # noqa: E402
+from fairseq_ext.inputs.errors import run_command  # noqa: E402
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -2,7 +2,7 @@
 # Train, use and score gated adapters on real text, from nothing: about 20 minutes on two CPU cores.
 # Everything is written below runs/quickstart. Stop it with Ctrl-C and start it again as you like.
 set -euo pipefail
-scripts=$(cd "$(dirname "$0")" && pwd)
+scripts=$(CDPATH= cd "$(dirname "$0")" && pwd)
 cd "$scripts/.."
 source scripts/env.sh
 config=${1:-configs/quickstart.yaml}

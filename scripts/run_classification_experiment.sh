@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Run an experiment with classifiers from its text and tables to its report.
-# Usage: scripts/run_classification_experiment.sh CONFIG [--from STAGE] [--to STAGE] [--only STAGE…] [--dry-run]; --help lists the options.
+# The old name of scripts/run_experiment.sh for one kind of experiment; it goes with the next release.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
-exec "$python" -m fairseq_ext.run_classification_experiment "$@"
+exec "$python" -m fairseq_ext.experiments.old_names run_classification_experiment.sh "$@"

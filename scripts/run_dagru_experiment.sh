@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Run an experiment with word language models from its text to its report.
-# Usage: scripts/run_dagru_experiment.sh CONFIG [--from STAGE] [--to STAGE] [--only STAGE…] [--dry-run]; --help lists the options.
+# The old name of scripts/run_experiment.sh for one kind of experiment; it goes with the next release.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
-exec "$python" -m fairseq_ext.run_dagru_experiment "$@"
+exec "$python" -m fairseq_ext.experiments.old_names run_dagru_experiment.sh "$@"

@@ -3,4 +3,4 @@
 # Usage: scripts/translate.sh CONFIG [OUTPUT] [fairseq-generate options]; --help lists the options.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
-exec "$python" -m fairseq_ext.pipeline.translation "$@"
+exec "$python" -m fairseq_ext.experiments.translation.translate "$@"

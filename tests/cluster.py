@@ -14,8 +14,14 @@ ROOT = Path(__file__).parents[1]
 
 
 @contextmanager
-def dask_cluster(folder: Path, workers: int = 2) -> Iterator[Path]:
-    """Start a scheduler and workers, each in a directory of its own; yields the scheduler file."""
+def dask_cluster(folder: Path, workers: int = 2, processes: list[int] | None = None) -> Iterator[Path]:
+    """Start a scheduler and workers, each in a directory of its own; yields the scheduler file.
+
+    Args:
+        folder: for their directories.
+        workers: how many.
+        processes: gets their process numbers, the scheduler's first.
+    """
     file = folder / "scheduler.json"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_DISTRIBUTED__WORKER__DAEMON": "False"}
     ports = ["--port", "0", "--dashboard-address", ":0", "--host", "127.0.0.1"]
@@ -23,20 +29,22 @@ def dask_cluster(folder: Path, workers: int = 2) -> Iterator[Path]:
     commands += [
         ["worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny", "--dashboard-address", ":0"]
     ] * workers
-    processes = []
+    started: list[subprocess.Popen] = []
     try:
         for number, command in enumerate(commands):
             home = folder / f"host{number}"
             home.mkdir()
             with (home / "log").open("w") as log:
-                processes.append(
+                started.append(
                     subprocess.Popen([sys.executable, "-m", "dask", *command], cwd=home, env=environment, stderr=log)
                 )
             while number == 0 and not file.exists():
                 time.sleep(0.05)
+        if processes is not None:
+            processes += [process.pid for process in started]
         yield file
     finally:
-        for process in reversed(processes):
+        for process in reversed(started):
             process.kill()
-        for process in processes:
+        for process in started:
             process.wait()

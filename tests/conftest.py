@@ -1,7 +1,9 @@
 """fairseq is imported first, as on its command lines, so that ``--user-dir`` registers everything."""
 
 import os
+import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -9,6 +11,47 @@ warnings.filterwarnings("ignore", module="hydra")
 
 import fairseq  # noqa: E402, F401
 import pytest  # noqa: E402
+import torch  # noqa: E402
+
+from tests.fork_server import PYTHON, preloaded_commands  # noqa: E402
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first, so that no process is left alone with one of them at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Commands of fairseq's and of this project start at once, where a process may be forked."""
+    if not hasattr(os, "pidfd_open") or torch.cuda.is_available():
+        yield
+        return
+    with preloaded_commands(tmp_path_factory.mktemp("commands")):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_worker() -> Iterator[None]:
+    """Steps start no processes of their own unless a test says how many: each would import torch and fairseq."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "cpu_count", lambda: 1)
+        yield
+
+
+@pytest.fixture
+def true_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands are what they are for a user: processes that begin with nothing."""
+    monkeypatch.setattr(sys, "executable", PYTHON)
+
+
+@pytest.fixture(autouse=True)
+def read_options_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let fairseq's parsers read options in this process, which has fairseq loaded already, not in one of their own."""
+    from fairseq_ext.engine import fairseq_options, option_reader
+
+    monkeypatch.setattr(fairseq_options, "first_mistake_in", option_reader.first_mistake)
 
 
 @pytest.fixture(scope="session")

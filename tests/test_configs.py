@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from fairseq import options
 
+from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
+from fairseq_ext.classifiers.training import task_arguments, task_choices
 from fairseq_ext.domains.domain_tree import read_tree
-from fairseq_ext.experiment.classification import (
-    roberta_runs_of,
-    roberta_systems_of,
-    sweep_runs_of,
-    task_runs_of,
-)
-from fairseq_ext.experiment.classification_config import load_classification_config
-from fairseq_ext.experiment.config import Corpora, ExperimentConfig, load_config
-from fairseq_ext.experiment.language_models import all_lm_runs, language_model_of, trees_of
-from fairseq_ext.experiment.lm_config import load_lm_config
-from fairseq_ext.experiment.runs import all_output_runs, baseline_of, domains_of, expand, systems_of
-from fairseq_ext.experiment.word_lm_config import combination_of, load_word_lm_config, word_runs_of
-from fairseq_ext.gpt2.convert import _OPTIONS as GPT2_OPTIONS
-from fairseq_ext.pipeline.classification_training import BASE_ARGUMENTS, task_arguments
-from fairseq_ext.pipeline.fairseq_cli import as_arguments
-from fairseq_ext.pipeline.translation import how_to_make
-from fairseq_ext.pipeline.word_lm_training import TASK as WORD_LM_TASK
-from fairseq_ext.preparation.task_data import TaskFacts, write_task_facts
-from fairseq_ext.run_classification_experiment import classification_stages_of
-from fairseq_ext.run_dagru_experiment import word_lm_stages_of
-from fairseq_ext.run_experiment import stages_of
-from fairseq_ext.run_lm_experiment import lm_stages_of
+from fairseq_ext.engine.fairseq_cli import as_arguments
+from fairseq_ext.engine.option_reader import first_mistake
+from fairseq_ext.experiments.classification import config as classification
+from fairseq_ext.experiments.classification.kind import stages_of as classification_stages_of
+from fairseq_ext.experiments.classification.train import BASE_ARGUMENTS
+from fairseq_ext.experiments.hierarchy.systems import HierarchyModel
+from fairseq_ext.experiments.kinds import load_experiment
+from fairseq_ext.experiments.systems import expand
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.experiment import Corpora, TranslationExperiment
+from fairseq_ext.experiments.translation.kind import stages_of
+from fairseq_ext.experiments.translation.translate import how_to_make
+from fairseq_ext.experiments.word_lm import config as word_lm
+from fairseq_ext.experiments.word_lm.kind import stages_of as word_lm_stages_of
+from fairseq_ext.experiments.word_lm.train import TASK as WORD_LM_TASK
+from fairseq_ext.filtering.dictionary import Dictionary
+from fairseq_ext.hugging_face.gpt2_convert import _OPTIONS as GPT2_OPTIONS
+from fairseq_ext.modules.language_model_options import ADAPTERS, LANGUAGE_MODELING_TASK
 from tests import toy
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,14 +44,19 @@ _OTHERS = LANGUAGE_MODELS + CLASSIFIERS + WORD_LANGUAGE_MODELS
 TRAINING = [path for path in CONFIGS if path.name not in NOT_TRAINING and path not in _OTHERS]
 
 
+def parse(program: str, arguments: Sequence[str]) -> Namespace:
+    """The options of a command, which the check before the first step must take, too."""
+    assert first_mistake([(program, [arguments])]) is None
+    parser = options.get_training_parser() if program == "train" else options.get_generation_parser()
+    return options.parse_args_and_arch(parser, ["data", *arguments, "--user-dir", toy.USER_DIR])
+
+
 @pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.name)
 def test_systems_parse(path: Path) -> None:
     config = load_config(path)
-    systems = systems_of(config)
-    assert systems
-    for system in systems.values():
-        arguments = ["data", "--task", "multi_domain_translation", "--user-dir", toy.USER_DIR]
-        parsed = options.parse_args_and_arch(options.get_training_parser(), arguments + as_arguments(system.options))
+    assert config.systems
+    for system in config.systems.values():
+        parsed = parse("train", ["--task", "multi_domain_translation", *as_arguments(system.options)])
         assert parsed.arch == system.options["arch"]
         assert system.uses_teacher == parsed.criterion.endswith("kd_gate")
 
@@ -59,10 +64,9 @@ def test_systems_parse(path: Path) -> None:
 @pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.name)
 def test_outputs_parse(path: Path) -> None:
     config = given_domains(path)
-    for run in all_output_runs(config):
-        arguments = ["data", *how_to_make(config, run).arguments, "--user-dir", toy.USER_DIR]
-        parsed = options.parse_args_and_arch(options.get_generation_parser(), arguments)
-        assert bool(parsed.domain_tags) == run.run.system.has_tags
+    for run in config.all_output_runs():
+        parsed = parse("generate", how_to_make(config, run).arguments)
+        assert bool(parsed.domain_tags) == run.output.system.has_tags
 
 
 @pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.name)
@@ -70,13 +74,12 @@ def test_stages_and_runs_are_well_named(path: Path) -> None:
     config = given_domains(path)
     names = [stage.name for stage in stages_of(config)]
     assert len(set(names)) == len(names)
-    runs = [run.name for system in systems_of(config).values() for run in expand(system, 1, domains_of(config))]
+    runs = [run.name for system in config.systems.values() for run in expand(system, 1, config.domains)]
     assert len(set(runs)) == len(runs)
-    if all_output_runs(config):
-        assert baseline_of(config)
+    assert config.evaluate.baseline in config.outputs
 
 
-def given_domains(path: Path) -> ExperimentConfig:
+def given_domains(path: Path) -> TranslationExperiment:
     """The experiment, where the folder of its corpora may be missing."""
     config = load_config(path)
     if config.corpora.folder is None:
@@ -87,56 +90,52 @@ def given_domains(path: Path) -> ExperimentConfig:
 @pytest.mark.parametrize("path", LANGUAGE_MODELS, ids=lambda path: path.name)
 def test_language_models_parse(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)  # the trees' paths are relative to it
-    config = load_lm_config(path)
-    names = [stage.name for stage in lm_stages_of(config)]
+    kind, experiment = load_experiment(path)
+    names = [stage.name for stage in kind.stages(experiment)]
     assert len(set(names)) == len(names)
-    for run in all_lm_runs(config):
-        model = language_model_of(config, run.name)
+    for model in experiment.systems.values():
         if model.checkpoint:
             continue
-        arguments = ["data", "--task", "multi_domain_language_modeling", "--user-dir", toy.USER_DIR]
-        parser = options.get_training_parser("multi_domain_language_modeling")
-        parsed = options.parse_args_and_arch(parser, arguments + as_arguments(model.system.options))
+        parsed = parse("train", ["--task", LANGUAGE_MODELING_TASK, *as_arguments(model.system.options)])
         assert parsed.arch == model.system.options["arch"]
-        assert (getattr(parsed, "adapters", None) or "tree") == (model.adapters or "tree")
         assert parsed.tokens_per_sample == model.tokens_per_sample
-        if config.subwords.gpt2:  # or it would read GPT-2's weights as another model's
+        if isinstance(model, HierarchyModel):
+            assert (getattr(parsed, "adapters", None) or ADAPTERS[0]) == (model.adapters or ADAPTERS[0])
+        if experiment.subwords.gpt2:  # or it would read GPT-2's weights as another model's
             assert {name: getattr(parsed, name) for name in GPT2_OPTIONS} == GPT2_OPTIONS
             assert (parsed.decoder_embed_dim, parsed.decoder_layers, parsed.max_target_positions) == (768, 12, 1024)
-    for tree in trees_of(config).values():
+    for tree in getattr(experiment, "trees", {}).values():
         assert tree.is_induced or read_tree(tree.path).mean_path_length == 3
 
 
 @pytest.mark.parametrize("path", CLASSIFIERS, ids=lambda path: path.name)
 def test_classifiers_parse(path: Path, tmp_path: Path) -> None:
-    config = load_classification_config(path)
+    config = classification.load_config(path)
     names = [stage.name for stage in classification_stages_of(config)]
     assert len(set(names)) == len(names)
     write_task_facts(tmp_path, TaskFacts("classification", ["a", "b"], 2, {"train": 100}, {}))
-    swept = [run for runs in sweep_runs_of(config).values() for run in runs.values()]
-    for run in [*task_runs_of(config), *swept]:
-        arguments = ["data", *task_arguments(tmp_path, run), *as_arguments(run.system.options)]
-        parser = options.get_training_parser("sentence_prediction")
-        parsed = options.parse_args_and_arch(parser, [*arguments, "--user-dir", toy.USER_DIR])
+    for run in config.measured_runs:
+        name, chosen = str(run.domain), run.system.options
+        # Before there are data, fairseq takes the options as it does with them.
+        parse("train", [*as_arguments(task_choices(name, chosen)), *as_arguments(chosen)])
+        parsed = parse("train", [*task_arguments(tmp_path, name, chosen), *as_arguments(chosen)])
         assert (parsed.arch, parsed.classification_head_name) == (run.system.options["arch"], run.domain)
-    for name, system in roberta_systems_of(config).items():
+    for name, system in config.systems.items():
         if system.is_base and system.checkpoint is None:
-            [run] = roberta_runs_of(config, name)
-            arguments = ["data", *BASE_ARGUMENTS, *as_arguments(run.system.options), "--user-dir", toy.USER_DIR]
-            parsed = options.parse_args_and_arch(options.get_training_parser("masked_lm"), arguments)
+            [run] = config.runs[name]
+            parsed = parse("train", [*BASE_ARGUMENTS, *as_arguments(run.system.options)])
             # What it is trained on is as long as what it is used on.
             assert parsed.max_positions == parsed.tokens_per_sample
 
 
 @pytest.mark.parametrize("path", WORD_LANGUAGE_MODELS, ids=lambda path: path.name)
 def test_word_language_models_parse(path: Path) -> None:
-    config = load_word_lm_config(path)
+    config = word_lm.load_config(path)
     assert word_lm_stages_of(config)
-    for run in word_runs_of(config):
-        arguments = ["data", "--task", WORD_LM_TASK, *as_arguments(run.system.options), "--user-dir", toy.USER_DIR]
-        parsed = options.parse_args_and_arch(options.get_training_parser(WORD_LM_TASK), arguments)
+    for run in config.all_runs:
+        parsed = parse("train", ["--task", WORD_LM_TASK, *as_arguments(run.system.options)])
         assert parsed.arch == run.system.options["arch"]
-        assert parsed.combination == combination_of(run.system)
+        assert parsed.combination == config.systems[run.system.name].combination
         assert bool(getattr(parsed, "word_vectors", "")) == (parsed.combination != "none")
 
 
@@ -147,3 +146,11 @@ def test_every_key_is_explained(path: Path) -> None:
         is_setting = line and not line.lstrip().startswith(("#", "-")) and line.startswith("  ") and line[2] != " "
         if is_setting and not line.rstrip().endswith(":"):
             assert "#" in line, f"{path.name}: {line}"
+
+
+def test_experiments_with_results_keep_the_filters_they_were_run_with() -> None:
+    assert list(load_config(ROOT / "configs" / "quickstart.yaml").clean.filters) == ["empty"]
+    for name in ("en-pl-small", "paper", "paper-base"):
+        filters = load_config(ROOT / "configs" / "mdmt" / f"{name}.yaml").clean.filters
+        assert not {"encoding", "completeness"} & filters.keys()
+        assert filters["dictionary"] == Dictionary(min_share=0.2, max_evidence=None)

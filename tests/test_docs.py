@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import subprocess
+import sys
+import tomllib
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,19 +17,23 @@ import yaml
 
 from fairseq_ext.corpora import import_corpora
 from fairseq_ext.corpora.entries import Form, entry_form
-from fairseq_ext.experiment.config import Corpora, ExperimentConfig, Split, Subwords, load_config
+from fairseq_ext.experiments import prepare as prepare_data
+from fairseq_ext.experiments.translation import prepare
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.experiment import Corpora, TranslationExperiment
 from fairseq_ext.filtering.cascade import FILTERS
 from fairseq_ext.filtering.clean import Cleaning
 from fairseq_ext.filtering.language_id import _MIN_CHARACTERS, DISTRACTORS, LanguageId
 from fairseq_ext.filtering.normalise import Normalise
-from fairseq_ext.preparation import prepare
+from fairseq_ext.text.split import Split
+from fairseq_ext.text.subwords import Subwords
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 DATA_PAGE = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
 DATA_CONFIG = ROOT / "configs" / "data.yaml"
 # Sections that the training commands read; the file is about data alone.
-TRAINING = {"teacher", "train", "translate", "evaluate"}
+TRAINING = {"teacher", "evaluate"}
 
 
 def rows_of(column: str) -> list[list[str]]:
@@ -41,8 +48,9 @@ def code_in(cell: str) -> list[str]:
 
 
 def defaults(kind: type) -> dict[str, Any]:
-    """Options in order; those without a default are left out."""
-    return {item.name: item.default for item in dataclasses.fields(kind) if item.default is not dataclasses.MISSING}
+    """Options of experiment files in order; those without a default are left out."""
+    fields = [item for item in dataclasses.fields(kind) if item.metadata.get("in_file", True)]
+    return {item.name: item.default for item in fields if item.default is not dataclasses.MISSING}
 
 
 def assert_same(given: Mapping[str, Any], kind: type) -> None:
@@ -117,7 +125,7 @@ def test_table_of_directories_has_every_step(tmp_path: Path, monkeypatch: pytest
     ]
 
 
-@pytest.mark.parametrize("main", [prepare.main, import_corpora.main], ids=["prepare", "import_corpora"])
+@pytest.mark.parametrize("main", [prepare_data.main, import_corpora.main], ids=["prepare", "import_corpora"])
 def test_options_on_the_page_exist(main: Any, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
@@ -130,9 +138,9 @@ def test_options_on_the_page_exist(main: Any, capsys: pytest.CaptureFixture[str]
 
 def test_data_config_has_every_key_at_its_default() -> None:
     raw = yaml.safe_load(DATA_CONFIG.read_text(encoding="utf-8"))
-    fields = {item.name for item in dataclasses.fields(ExperimentConfig)}
-    assert raw.keys() == fields - {"path"} - TRAINING
-    assert raw["seed"] == defaults(ExperimentConfig)["seed"]
+    fields = {item.name for item in dataclasses.fields(TranslationExperiment) if item.metadata.get("in_file", True)}
+    assert raw.keys() == fields - TRAINING | {"kind"}
+    assert raw["seed"] == defaults(TranslationExperiment)["seed"]
     assert_same(raw["split"], Split)
     assert_same(raw["subwords"], Subwords)
     assert_same(raw["clean"]["normalise"], Normalise)
@@ -151,7 +159,7 @@ def test_data_config_names_defaults_that_it_does_not_have() -> None:
             if raw[section][key] != default and key != "normalise":
                 assert default is None
                 assert re.search(rf"^  {key}:.*#.*\(default: null", text, re.MULTILINE), key
-    assert defaults(Cleaning)["normalise"] is None
+    assert Cleaning({}).normalise is None
     assert "left out: no normalisation" in text
 
 
@@ -159,3 +167,39 @@ def test_data_config_explains_every_value() -> None:
     for line in DATA_CONFIG.read_text(encoding="utf-8").splitlines():
         if re.match(r" *(?:[\w-]+: *[^\s#]|- )", line):
             assert re.search(r" # \w", line), line
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def test_architecture_is_one_page() -> None:
+    lines = ARCHITECTURE.splitlines()
+    assert len(lines) <= 110
+    assert max(map(len, lines)) <= 120
+
+
+def test_architecture_has_the_rooms_in_their_layers() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = next(each["layers"] for each in project["tool"]["importlinter"]["contracts"] if each["type"] == "layers")
+    rows = re.findall(r"^\| (`.*?) \|", ARCHITECTURE.partition("## Six ideas")[0], re.MULTILINE)
+    named = [sorted(code.strip("/").removesuffix(".py") for code in code_in(row)) for row in rows]
+    # Every room is in a layer: that contract is exhaustive.
+    assert named == [layer.split(" | ") for layer in layers]
+
+
+def test_architecture_names_files_that_are_there() -> None:
+    named = [name for name in code_in(ARCHITECTURE) if re.fullmatch(r"[\w/]+/[\w{},]+\.py", name)]
+    assert len(named) > 20
+    for name in named:
+        folder, _, files = name.removesuffix(".py").rpartition("/")
+        for file in files.strip("{}").split(","):
+            folders = ("fairseq_ext", "fairseq_ext/experiments", "fairseq_ext/experiments/translation", ".")
+            assert any((ROOT / start / folder / f"{file}.py").is_file() for start in folders), name
+
+
+def test_architecture_says_what_is_measured() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "measure_structure.py")]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rooms, arrows = re.search(r"(\d+) rooms, .* lines, (\d+) arrows, knots: 0", printed).groups()  # type: ignore[union-attr]
+    text = " ".join(ARCHITECTURE.split())
+    assert f"counts {rooms} rooms and {arrows} arrows between them, no knots" in text, printed.splitlines()[-1]

@@ -12,6 +12,7 @@ import torch
 from fairseq import options, tasks, utils
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
@@ -33,14 +34,16 @@ def random_pairs(count: int, rng: random.Random) -> list[tuple[str, str]]:
     return [(source, " ".join(reversed(source.split()))) for source in sources]
 
 
-def write_split(directory: Path, split: str, pairs: list[tuple[str, str]], dictionary: Dictionary) -> None:
+def write_split(
+    directory: Path, split: str, pairs: list[tuple[str, str]], dictionary: Dictionary, impl: str = "mmap"
+) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for language, side in (("en", 0), ("pl", 1)):
         text = directory / f"{split}.{language}"
         text.write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
         FileBinarizer.multiprocess_dataset(
             str(text),
-            "mmap",
+            impl,
             VocabularyDatasetBinarizer(dictionary, append_eos=True),
             str(directory / f"{split}.en-pl.{language}"),
             vocab_size=len(dictionary),
@@ -49,14 +52,16 @@ def write_split(directory: Path, split: str, pairs: list[tuple[str, str]], dicti
         text.unlink()
 
 
-def make_data(root: Path, domains: list[str] = DOMAINS, sizes: tuple[int, ...] = (24, 12, 6)) -> Path:
+def make_data(
+    root: Path, domains: list[str] = DOMAINS, sizes: tuple[int, ...] = (24, 12, 6), impl: str = "mmap", seed: int = 7
+) -> Path:
     """A data directory with splits train, valid and test; returns it."""
     data = root / "data-bin"
     dictionary = make_dictionary(domains)
-    rng = random.Random(7)
+    rng = random.Random(seed)
     for name, size in zip(domains, sizes, strict=True):
         for split, count in (("train", size), ("valid", 5), ("test", 4)):
-            write_split(data / name, split, random_pairs(count, rng), dictionary)
+            write_split(data / name, split, random_pairs(count, rng), dictionary, impl)
     for language in ("en", "pl"):
         dictionary.save(str(data / f"dict.{language}.txt"))
     (data / "domains.txt").write_text("".join(f"{name}\n" for name in domains), encoding="utf-8")
@@ -65,7 +70,7 @@ def make_data(root: Path, domains: list[str] = DOMAINS, sizes: tuple[int, ...] =
 
 def make_teacher(root: Path, domains: list[str] = DOMAINS, sizes: tuple[int, ...] = (24, 12, 6)) -> Path:
     """Teacher labels for that data: mostly the true domain."""
-    from fairseq_ext.teacher.labels import label_path, write_probs, write_teacher_record
+    from fairseq_ext.data.teacher_labels import label_path, write_probs, write_teacher_record
 
     teacher = root / "teacher"
     rng = np.random.default_rng(3)
@@ -118,6 +123,16 @@ def randomise_adapters(model: Any, seed: int = 5) -> None:
         for name, parameter in model.named_parameters():
             if ".adapter." in name:
                 parameter.normal_(std=0.5)
+
+
+def write_checkpoint(path: Path, args: Namespace, model: Any) -> Path:
+    """A checkpoint such as fairseq's trainer writes."""
+    config = OmegaConf.to_container(convert_namespace_to_omegaconf(args), resolve=True, enum_to_str=True)
+    history = {"num_updates": 3, "best_loss": 1.0, "criterion_name": "", "optimizer_name": ""}
+    state = {"args": None, "cfg": config, "model": model.state_dict(), "optimizer_history": [history]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save({**state, "extra_state": {}, "last_optimizer_state": {"state": {}}}, path)
+    return path
 
 
 def first_batch(task: Any, split: str = "valid", max_sentences: int = 8) -> dict:

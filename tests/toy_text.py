@@ -13,8 +13,8 @@ from fairseq import options, tasks, utils
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
 
-from fairseq_ext.induction.gaussian_clusters import GaussianClusters
-from fairseq_ext.induction.path_chooser import PathChooser
+from fairseq_ext.domains.gaussian_clusters import GaussianClusters
+from fairseq_ext.domains.path_chooser import PathChooser
 from tests import toy
 
 DOMAINS = toy.DOMAINS

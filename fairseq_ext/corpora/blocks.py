@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypedDict
+from typing import Any, Self, TypedDict, TypeGuard, cast
 
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.json_file import read_json
 
 BLOCK_PAIRS = 20_000
 # Of both sides together; a single pair may have more. 20,000 pairs of ordinary sentences have some 5 MB.
@@ -51,15 +52,10 @@ def load_index(folder: Path, name: str) -> CorpusIndex:
         InputError: if it is missing, or was written for blocks of another size or by an earlier version.
     """
     path = index_path(folder, name)
-    try:
-        index: CorpusIndex = json.loads(path.read_text(encoding="utf-8"))
-        if index["block"] != BLOCK_PAIRS:
-            raise ValueError(f"its blocks have {index['block']} pairs")
-        if len(index["first_pairs"]) != len(index["offsets"]):
-            raise ValueError("its lists of blocks differ in length")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: is no index of an imported corpus ({error}); import it again") from None
-    return index
+    content = read_json(path, "import it again")
+    if problem := _problem_of(content):
+        raise InputError(f"{path}: is no index of an imported corpus ({problem}); import it again")
+    return cast(CorpusIndex, content)
 
 
 def num_blocks(index: CorpusIndex) -> int:
@@ -158,3 +154,20 @@ class CorpusWriter:
         self._offsets.append([self._source.tell(), self._target.tell()])
         self._end_pair = self.pairs + BLOCK_PAIRS
         self._free_bytes = BLOCK_BYTES
+
+
+def _problem_of(content: Mapping[str, Any]) -> str | None:
+    """What is wrong with what should be a :class:`CorpusIndex`."""
+    block, first_pairs, offsets, tally = (content.get(key) for key in ("block", "first_pairs", "offsets", "tally"))
+    if block != BLOCK_PAIRS:
+        return f"its blocks have {shown(block)} pairs"
+    if not _are_counts(first_pairs) or not isinstance(offsets, list) or len(first_pairs) != len(offsets):
+        return "its lists of blocks differ in length"
+    counts = tally.values() if isinstance(tally, dict) else [None]
+    if not all(map(_are_counts, offsets)) or not _are_counts([content.get("pairs"), *counts]):
+        return "it holds something else than numbers"
+    return None
+
+
+def _are_counts(value: Any) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and all(type(count) is int and count >= 0 for count in value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import os
+import stat
 import tarfile
 import zipfile
 import zlib
@@ -15,7 +17,7 @@ from typing import IO, cast
 
 from backports import zstd
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 SUFFIXES = (".gz", ".zst", ".xz")
 # All that reading a damaged file can raise; zipfile has no exceptions of its own for unknown methods and passwords.
@@ -24,6 +26,38 @@ DAMAGE = (
     *(zipfile.BadZipFile, tarfile.TarError, NotImplementedError, RuntimeError),
 )
 _CHUNK_BYTES = 1 << 18
+# xz -9 needs 65 MiB; a header may ask for 4 GiB.
+_XZ_MEMORY = 256 << 20
+_MAX_NAME = 200
+_NO_FILES = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def check_file(path: Path, hint: str = "") -> None:
+    """Check that there is a file to read: opening a pipe would wait for ever, and a device may never end.
+
+    Args:
+        path: of the file.
+        hint: what to say if nothing is there.
+
+    Raises:
+        InputError: if the path leads nowhere, to something that is no file, or to one that this user may not read.
+    """
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except FileNotFoundError:
+        raise InputError(f"{path}: not found" + (f"; {hint}" if hint else "")) from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{str(path)!r}: cannot be opened ({getattr(error, 'strerror', None) or error})") from None
+    if kind != stat.S_IFREG:
+        raise InputError(f"{path}: is {_NO_FILES[kind]}, not a file; give a file")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path}: cannot be opened (you may not read it); ask for the right to, or copy it")
 
 
 @contextmanager
@@ -39,18 +73,18 @@ def open_binary(path: Path, mode: str) -> Iterator[IO[bytes]]:
     Raises:
         InputError: if it cannot be opened.
     """
+    if mode == "rb":
+        check_file(path)
     with ExitStack() as stack:
         try:
             raw = stack.enter_context(path.open(mode))
-        except FileNotFoundError:
-            raise InputError(f"{path}: not found") from None
         except OSError as error:
             raise InputError(f"{path}: cannot be opened ({error.strerror})") from None
         yield stack.enter_context(_decompressed(raw) if mode == "rb" else _compressed(raw))
 
 
-def read_chunks(file: IO[bytes], name: str) -> Iterator[bytes]:
-    """Yield a file's bytes as they come, at most 256 KiB at once.
+def read_chunks(file: IO[bytes], name: str, size: int = _CHUNK_BYTES) -> Iterator[bytes]:
+    """Yield a file's bytes as they come, at most ``size`` (256 KiB) at once.
 
     Raises:
         InputError: if the file is damaged or cut off, naming it and how far it is whole.
@@ -58,7 +92,7 @@ def read_chunks(file: IO[bytes], name: str) -> Iterator[bytes]:
     lines = 0
     try:
         # Not read(): it would lose what it has when the damage comes, and with it the place.
-        while chunk := file.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]
+        while chunk := file.read1(size):  # type: ignore[attr-defined]
             lines += chunk.count(b"\n")
             yield chunk
     except DAMAGE as error:
@@ -69,6 +103,12 @@ def damage(name: str, error: BaseException, place: str = "") -> InputError:
     """The one line that says a file is damaged."""
     where = f" {place}" if place else ""
     return InputError(f"{name}: damaged or cut off{where} ({error}); fetch or copy it again")
+
+
+def shown(name: str) -> str:
+    """A name that a file gives, as a message of one line can show it."""
+    short = name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}…"
+    return short if short.isprintable() else ascii(short)[1:-1]
 
 
 def _decompressed(raw: IO[bytes]) -> IO[bytes]:
@@ -97,12 +137,16 @@ def _compressed(raw: IO[bytes]) -> IO[bytes]:
     return raw
 
 
+def _xz_decompressor() -> lzma.LZMADecompressor:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+
+
 class _XzReader(io.RawIOBase):
     """xz streams one after another; where lzma.LZMAFile takes damage in a later one for the end, this raises."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+        self._stream = _xz_decompressor()
 
     def readable(self) -> bool:
         return True
@@ -127,5 +171,5 @@ class _XzReader(io.RawIOBase):
         compressed = self._stream.unused_data.lstrip(b"\0")
         while not compressed and (block := self._file.read(io.DEFAULT_BUFFER_SIZE)):
             compressed = block.lstrip(b"\0")
-        self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ) if compressed else self._stream
+        self._stream = _xz_decompressor() if compressed else self._stream
         return compressed

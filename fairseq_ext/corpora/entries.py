@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import tarfile
-import zipfile
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
 from pathlib import Path
 
-from fairseq_ext.corpora.compressed import SUFFIXES
+from fairseq_ext.corpora.archives import is_tar, is_zip
+from fairseq_ext.corpora.compressed import SUFFIXES, check_file
 from fairseq_ext.corpora.gettext_catalogues import read_catalogues
 from fairseq_ext.corpora.opus import check_opus, fetch_opus, is_opus
 from fairseq_ext.corpora.packages import fetch_packages, is_requirement
@@ -19,7 +19,7 @@ from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.corpora.tmx import read_tmx
 from fairseq_ext.corpora.tsv import read_tsv
 from fairseq_ext.domains.names import check_domain_names
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 FORMS = (
     "two files as NAME.{lang}, a .tsv or .tmx (these also .gz, .zst, .xz), a Moses .zip, opus:CORPUS/VERSION, or "
@@ -91,16 +91,17 @@ def entry_form(entry: str, langs: tuple[str, str]) -> Form:
     if is_requirement(entry):
         return Form.PACKAGE
     path = Path(entry)
-    if not path.exists():
-        raise InputError(f"{entry!r}: not found; give {FORMS}")
+    is_folder = os.path.isdir(entry)  # Path's own would raise where a folder may not be entered.
+    if not is_folder:
+        check_file(path, f"give {FORMS}")
     inner = path.with_suffix("") if path.suffix in SUFFIXES else path
     if inner.suffix in (".tsv", ".tmx"):
         return Form.TSV if inner.suffix == ".tsv" else Form.TMX
-    if path.is_dir() or path.suffix in (".po", ".mo", ".whl"):
+    if is_folder or path.suffix in (".po", ".mo", ".whl"):
         return Form.CATALOGUES
-    if path.suffix == ".zip" or zipfile.is_zipfile(path):
+    if is_zip(path):
         return Form.MOSES_ZIP if moses_stems(path, langs) else Form.CATALOGUES
-    if tarfile.is_tarfile(path):
+    if is_tar(path):
         return Form.CATALOGUES
     raise InputError(f"{entry!r}: is of no form known here; give {FORMS}")
 
@@ -116,19 +117,19 @@ def check_entries(domains: Mapping[str, Sequence[str]], langs: tuple[str, str]) 
     """Return the paths that the entries stand for, in order of the domains, after a look at every entry.
 
     Raises:
-        InputError: naming the first entry that does not exist or is of no known form.
+        InputError: naming the first entry that does not exist, may not be read or is of no known form.
     """
     paths = []
     for name in sorted(domains):
         for entry in domains[name]:
             try:
-                entry_form(entry, langs)
+                is_folder = entry_form(entry, langs) == Form.CATALOGUES and os.path.isdir(entry)
+                for path in entry_paths(entry, langs):
+                    if not is_folder:
+                        check_file(path, f"{entry!r} needs it")
+                    paths.append(path)
             except InputError as error:
                 raise InputError(f"{name}: {error}") from None
-            for path in entry_paths(entry, langs):
-                if not path.exists():
-                    raise InputError(f"{name}: {path}: not found; {entry!r} needs it")
-                paths.append(path)
     return paths
 
 
@@ -178,13 +179,14 @@ def domain_files(folder: Path, ending: str) -> dict[str, str]:
         InputError: if there are two files of a domain.
     """
     suffixes: dict[str, str] = {}
+    files = os.listdir(folder)  # glob takes a folder that may not be read for an empty one
     for suffix in ("", *SUFFIXES):
-        for path in folder.glob(f"*.{ending}{suffix}"):
-            name = path.name.removesuffix(f".{ending}{suffix}")
-            if name.startswith("."):
+        for file in files:
+            name = file.removesuffix(f".{ending}{suffix}")
+            if name == file or name.startswith("."):
                 continue
             if name in suffixes:
-                raise InputError(f"{path}: there is also {name}.{ending}{suffixes[name]}; remove one of them")
+                raise InputError(f"{folder / file}: there is also {name}.{ending}{suffixes[name]}; remove one of them")
             suffixes[name] = suffix
     return suffixes
 

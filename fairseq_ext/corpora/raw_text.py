@@ -18,12 +18,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fairseq_ext.corpora.compressed import open_binary, read_chunks
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 # What to do with text that is not UTF-8: stop, leave out its pair, or put U+FFFD for each bad byte.
 ON_BAD_UTF8 = ("fail", "drop", "replace")
 MAX_LINE_BYTES = 16 << 20
 
+_MAX_NULLS = 0.4
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NO_TEXT = {
     b"\x1f\x8b": "compressed by gzip; end its name in .gz",
@@ -39,29 +40,31 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f]")
 _SEPARATOR = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\r(?!\\Z)")
 
 
-def stream_canonical_lines(path: Path, policy: str, tally: Counter[str]) -> Iterator[str | None]:
+def stream_canonical_lines(path: Path, policy: str | None, tally: Counter[str]) -> Iterator[str | None]:
     """Yield a file's lines, canonical; None stands for a line that policy "drop" leaves out.
 
     Args:
         path: UTF-8, compressed if its suffix says so.
-        policy: one of ``ON_BAD_UTF8``.
+        policy: one of ``ON_BAD_UTF8``, or None: to stop where there is no choice.
         tally: counts what was mended.
 
     Raises:
         InputError: if the file cannot be read to its end, is no text, has lone carriage returns but no line feed,
-            or a line is longer than 16 MiB or, under policy "fail", not UTF-8; naming the line.
+            or a line is longer than 16 MiB or, if that stops, not UTF-8; naming the line.
     """
     with open_binary(path, "rb") as file:
         yield from canonical_lines(read_chunks(file, str(path)), str(path), policy, tally)
 
 
-def canonical_lines(chunks: Iterable[bytes], name: str, policy: str, tally: Counter[str]) -> Iterator[str | None]:
+def canonical_lines(
+    chunks: Iterable[bytes], name: str, policy: str | None, tally: Counter[str]
+) -> Iterator[str | None]:
     """Yield the lines of a file read in chunks, as :func:`stream_canonical_lines` does."""
     for line in decode_lines(chunks, name, policy, tally):
         yield None if line is None else canonical(line, tally)
 
 
-def decode_lines(chunks: Iterable[bytes], name: str, policy: str, tally: Counter[str]) -> Iterator[str | None]:
+def decode_lines(chunks: Iterable[bytes], name: str, policy: str | None, tally: Counter[str]) -> Iterator[str | None]:
     """Yield the lines of a file read in chunks as they are, white space and all."""
     number = 1
     for block in _whole_lines(chunks, name):
@@ -93,6 +96,11 @@ def canonical(text: str, tally: Counter[str]) -> str:
     return " ".join(text.split())
 
 
+def too_long(where: str) -> InputError:
+    """The one line that says a line is longer than ``MAX_LINE_BYTES``."""
+    return InputError(f"{where}: is longer than {MAX_LINE_BYTES >> 20} MiB; is this a text of one sentence a line?")
+
+
 def _whole_lines(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
     """Yield one or more whole lines at a time, without the last one's line feed."""
     pending: list[bytes] = []
@@ -101,10 +109,7 @@ def _whole_lines(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
         end = chunk.find(b"\n")
         if pending_bytes + (end if end >= 0 else len(chunk)) > MAX_LINE_BYTES:
             _check_line_ends(b"".join([*pending, chunk]), name, lines)
-            raise InputError(
-                f"{name}, line {lines + 1}: is longer than {MAX_LINE_BYTES >> 20} MiB; is this a text of one "
-                "sentence a line?"
-            )
+            raise too_long(f"{name}, line {lines + 1}")
         if end >= 0:
             end = chunk.rfind(b"\n")
             block = b"".join([*pending, chunk[:end]])
@@ -129,15 +134,19 @@ def _check_line_ends(block: bytes, name: str, lines_before: int) -> None:
 
 
 def _without_byte_order_mark(block: bytes, name: str, tally: Counter[str]) -> bytes:
-    for start, what in _NO_TEXT.items():
-        if block.startswith(start):
+    for magic, what in _NO_TEXT.items():
+        if block.startswith(magic):
             raise InputError(f"{name}: is {what}")
+    # Without its mark, UTF-16 is UTF-8 too: of null bytes before or after all that is ASCII.
+    start = block[:1000]
+    if start.count(0) > _MAX_NULLS * len(start):
+        raise InputError(f"{name}: is UTF-16 or no text at all, going by its null bytes; convert it to UTF-8")
     if block.startswith(_BYTE_ORDER_MARK):
         tally["byte_order_marks"] += 1
     return block.removeprefix(_BYTE_ORDER_MARK)
 
 
-def _decode(line: bytes, where: str, policy: str, tally: Counter[str]) -> str | None:
+def _decode(line: bytes, where: str, policy: str | None, tally: Counter[str]) -> str | None:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -146,7 +155,5 @@ def _decode(line: bytes, where: str, policy: str, tally: Counter[str]) -> str | 
         if policy == "replace":
             tally["bad_utf8_replaced"] += 1
             return line.decode("utf-8", errors="replace")
-        raise InputError(
-            f"{where}: byte {error.start + 1} is not UTF-8; convert the file to UTF-8, or set on_bad_utf8 to "
-            "'drop' (the pair) or 'replace' (the bytes)"
-        ) from None
+        choice = ", or set on_bad_utf8 to 'drop' (the pair) or 'replace' (the bytes)" if policy else ""
+        raise InputError(f"{where}: byte {error.start + 1} is not UTF-8; convert the file to UTF-8{choice}") from None

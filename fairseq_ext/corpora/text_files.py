@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.corpora.compressed import open_binary, read_chunks
+from fairseq_ext.corpora.raw_text import MAX_LINE_BYTES, decode_lines, too_long
+from fairseq_ext.inputs.errors import InputError
+
+
+def read_lines_like(path: Path, others: Sequence[str], other_path: Path) -> list[str]:
+    """Read lines that belong one by one to ``others``, read from ``other_path``.
+
+    Raises:
+        InputError: naming both files if their lengths differ.
+    """
+    lines = read_lines(path)
+    if len(lines) != len(others):
+        raise InputError(
+            f"{path}: has {len(lines)} lines for the {len(others)} of {other_path}; make it again from that test set"
+        )
+    return lines
+
+
+# Little, so that many files can be read side by side.
+_CHUNK_BYTES = 8 << 10
 
 
 class Pair(NamedTuple):
@@ -19,13 +41,14 @@ class Pair(NamedTuple):
 
 
 def read_lines(path: Path) -> list[str]:
-    r"""Read a UTF-8 file's lines, which end at ``\n`` and nowhere else.
+    r"""Read a UTF-8 file's lines, which end at ``\n`` and nowhere else; a compressed file, by its suffix, is unpacked.
 
     Python's text mode also ends lines at a lone carriage return, and ``splitlines`` at U+2028 and six
     more; real corpora hold these inside sentences, and the two sides would slip against each other.
 
     Raises:
-        InputError: if the file is missing or empty, or has a line that is not UTF-8 (naming it).
+        InputError: if the file is missing, empty, damaged or no text, or a line is not UTF-8 or longer than any text
+            (naming it).
     """
     return list(stream_lines(path))
 
@@ -58,9 +81,12 @@ def stdin_lines() -> Iterator[str]:
     """Yield the lines of standard input, each as soon as it has come.
 
     Raises:
-        InputError: naming the first line that is not UTF-8.
+        InputError: naming the first line that is not UTF-8, or longer than any text.
     """
-    for number, raw in enumerate(sys.stdin.buffer, start=1):
+    read = partial(sys.stdin.buffer.readline, MAX_LINE_BYTES + 1)
+    for number, raw in enumerate(iter(read, b""), start=1):
+        if len(raw) > MAX_LINE_BYTES:
+            raise too_long(f"standard input, line {number}")
         try:
             yield raw.decode("utf-8").removesuffix("\n")
         except UnicodeDecodeError:
@@ -68,16 +94,13 @@ def stdin_lines() -> Iterator[str]:
 
 
 def stream_lines(path: Path) -> Iterator[str]:
-    """Yield what :func:`read_lines` returns, in the memory of a line; its errors come when they are reached."""
-    if not path.is_file():
-        raise InputError(f"{path}: not found")
+    """Yield what :func:`read_lines` returns, in the memory of some lines; its errors come when they are reached."""
     is_blank = True
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+    with open_binary(path, "rb") as file:
+        for line in decode_lines(read_chunks(file, str(path), _CHUNK_BYTES), str(path), None, Counter()):
+            assert line is not None  # what is not UTF-8 stops
             is_blank = is_blank and not line.strip()
-            if number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            yield _decode(line.removesuffix(b"\n"), path, number)
+            yield line
     if is_blank:
         raise InputError(f"{path}: is empty")
 
@@ -121,12 +144,3 @@ def write_parallel(source_path: Path, target_path: Path, pairs: Iterable[Pair]) 
         for source, target in pairs:
             sources.write(source + "\n")
             targets.write(target + "\n")
-
-
-def _decode(line: bytes, path: Path, number: int) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}, line {number}: byte {error.start + 1} is not UTF-8; convert the file to UTF-8"
-        ) from None

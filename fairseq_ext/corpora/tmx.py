@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.parsers import expat
 
-from fairseq_ext.corpora.compressed import open_binary, read_chunks
+from fairseq_ext.corpora.compressed import open_binary, read_chunks, shown
 from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 # These hold a file format's own codes, not text; <hi> is the one inline element that holds text.
 _CODES = {"bpt", "ept", "it", "ph", "ut"}
@@ -45,7 +45,7 @@ def read_tmx(path: Path, langs: tuple[str, str], tally: Counter[str]) -> Iterato
         pairs += 1
         yield Pair(canonical(texts[0], tally), canonical(texts[1], tally))
     if not pairs:
-        there = ", ".join(sorted(others)) or "none"
+        there = ", ".join(map(shown, sorted(others))) or "none"
         raise InputError(f"{path}: has no unit in both {langs[0]!r} and {langs[1]!r}; its languages: {there}")
     tally["lines"] += units
     tally["units_without_translation"] += units - pairs
@@ -106,7 +106,7 @@ class _Parser:
 
     def _encoding_error(self) -> InputError:
         return self._error(
-            f"its encoding {self._encoding!r} cannot be read; convert it to UTF-8, in its XML declaration too"
+            f"its encoding {shown(self._encoding)!r} cannot be read; convert it to UTF-8, in its XML declaration too"
         )
 
     def _declaration(self, _: str, encoding: str | None, __: int) -> None:
@@ -114,7 +114,7 @@ class _Parser:
 
     def _check_root(self, name: str, _: dict[str, str]) -> None:
         if name != "tmx":
-            raise self._error(f"<{name}> begins the file, so it is no TMX")
+            raise self._error(f"<{shown(name)}> begins the file, so it is no TMX")
         self._expat.StartElementHandler = self._start
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
@@ -141,7 +141,7 @@ class _Parser:
             self._segment.append(text)
 
     def _refuse_entity(self, name: str, *_: object) -> None:
-        raise self._error(f"the entity {name!r} is not one of XML's own; write what it stands for instead")
+        raise self._error(f"the entity {shown(name)!r} is not one of XML's own; write what it stands for instead")
 
 
 def _text(unit: Unit, lang: str, other_lang: str) -> str | None:

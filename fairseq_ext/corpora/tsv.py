@@ -9,7 +9,7 @@ from pathlib import Path
 from fairseq_ext.corpora.compressed import open_binary, read_chunks
 from fairseq_ext.corpora.raw_text import canonical, decode_lines
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 
 def read_tsv(path: Path, policy: str, tally: Counter[str]) -> Iterator[Pair]:

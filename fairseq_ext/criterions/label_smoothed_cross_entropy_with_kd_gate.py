@@ -15,7 +15,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
 from torch import Tensor
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 SIDES = ("encoder", "decoder")
 

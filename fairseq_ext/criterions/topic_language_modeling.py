@@ -14,7 +14,8 @@ from fairseq.logging import metrics
 from fairseq.logging.meters import MetersDict
 from torch import Tensor
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.language_model_options import NO_TDM, TDM, TOPIC_CRITERION, TOPIC_MODEL
 
 # Under this name the log keeps the mean of π; fairseq does not print what begins like this.
 _USAGE = "_topic_usage"
@@ -22,8 +23,8 @@ _USAGE = "_topic_usage"
 
 @dataclass
 class TopicLanguageModelingCriterionConfig(CrossEntropyCriterionConfig):
-    tdm: ChoiceEnum(["triplet", "l2", "cross-entropy", "kl", "none"]) = field(  # type: ignore[valid-type]
-        default="triplet",
+    tdm: ChoiceEnum(list(TDM)) = field(  # type: ignore[valid-type]
+        default=TDM[0],
         metadata={
             "help": "topic distribution modelling, which draws the topics of a text to its mean state: nearer than to "
             "another text's (triplet), by the mean squared difference (l2), by cross-entropy or KL divergence of both, "
@@ -40,7 +41,7 @@ class TopicLanguageModelingCriterionConfig(CrossEntropyCriterionConfig):
     )
 
 
-@register_criterion("topic_language_modeling", dataclass=TopicLanguageModelingCriterionConfig)
+@register_criterion(TOPIC_CRITERION, dataclass=TopicLanguageModelingCriterionConfig)
 class TopicLanguageModelingCriterion(CrossEntropyCriterion):
     """``L = −log P(x) + λ·L_TDM`` (Eq. 7), for models of ``transformer_lm_topic``.
 
@@ -65,7 +66,7 @@ class TopicLanguageModelingCriterion(CrossEntropyCriterion):
         target = sample["target"]
         if not hasattr(getattr(model, "decoder", None), "topics"):
             raise InputError(
-                "this criterion trains topics and the model has none: use --arch transformer_lm_topic, or "
+                f"this criterion trains topics and the model has none: use --arch {TOPIC_MODEL}, or "
                 "--criterion cross_entropy"
             )
         _, extra = model(**sample["net_input"], targets=target)
@@ -138,7 +139,7 @@ def tdm_terms(kind: str, topics: Tensor, texts: Tensor, margin: float) -> Tensor
         return F.cross_entropy(texts, topics.softmax(1), reduction="none")
     if kind == "kl":
         return F.kl_div(texts.log_softmax(1), topics.log_softmax(1), reduction="none", log_target=True).sum(1)
-    if kind == "none" or len(texts) == 1:
+    if kind == NO_TDM or len(texts) == 1:
         return topics.new_zeros(len(texts))
     near, far = (torch.linalg.vector_norm(topics - other, dim=1) for other in (texts, texts.roll(-1, 0)))
     return (near - far + margin).relu()

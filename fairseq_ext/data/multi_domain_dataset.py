@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -103,6 +104,19 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         corpus, row = self.locate(index)
         return dict(corpus.examples[row], id=index, domain_id=corpus.domain_id)
 
+    @property
+    def supports_prefetch(self) -> bool:
+        """Whether examples must be read ahead, as those of ``--dataset-impl cached``."""
+        return any(getattr(corpus.examples, "supports_prefetch", False) for corpus in self.corpora)
+
+    def prefetch(self, indices: Sequence[int]) -> None:
+        """Read the examples of these indices ahead."""
+        positions = np.unique(self.rows[np.asarray(indices, dtype=np.int64)])
+        for corpus, start, stop in zip(self.corpora, self._offsets[:-1], self._offsets[1:], strict=True):
+            rows = positions[(positions >= start) & (positions < stop)] - start
+            if len(rows) and getattr(corpus.examples, "supports_prefetch", False):
+                corpus.examples.prefetch(rows.tolist())
+
     def collater(self, samples: list[dict], **kwargs: Any) -> dict[str, Any]:
         batch = self.corpora[0].examples.collater(samples, **kwargs)
         if not batch:
@@ -153,7 +167,9 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         if not self.single_domain_batches:
             return self._batches(indices, **kwargs)
         domains = self.domain_of(indices)
-        return [batch for d in np.unique(domains) for batch in self._batches(indices[domains == d], **kwargs)]
+        by_domain = [self._batches(indices[domains == d], **kwargs) for d in np.unique(domains)]
+        # In turn, so that the first batches (--max-valid-steps) are of all domains.
+        return [batch for batches in zip_longest(*by_domain) for batch in batches if batch is not None]
 
     def _batches(self, indices: np.ndarray, **kwargs: Any) -> list[np.ndarray]:
         batches = list(super().batch_by_size(indices, **kwargs))

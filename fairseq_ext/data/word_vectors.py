@@ -7,6 +7,7 @@ of them may be compressed (.gz).
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,16 +18,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fairseq_ext.corpora.compressed import DAMAGE, damage, open_binary
-from fairseq_ext.errors import InputError
+from fairseq_ext.corpora.compressed import DAMAGE, SUFFIXES, damage, open_binary
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.combinations import MISSING_CHOICES
 
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors
 
-MISSING_CHOICES = ("zero", "mean")
 _LONGEST_LINE = 1 << 20  # bytes; a first line that is longer is none
 _LEAST_DIMENSION = 2  # a word and one number are rather a count
 _LONGEST_SHOWN = 20  # letters of a wrong line
+_COUNT = re.compile(rb"0*[1-9][0-9]{0,17}")
+_BYTES_BINARY, _BYTES_TEXT = 4, 2  # of a number, at least: a float, or a digit and what separates it
+_MOST_COMPRESSED = 2000  # times smaller; gzip reaches half of it
+_SMALL = 1 << 20  # bytes; a file of which so little is missing is read up to its end
 _REMEDY = "give GloVe text, or word2vec text or binary"
 
 
@@ -56,7 +61,7 @@ class WordVectors:
         return self.vectors.size(1)
 
 
-def vectors_for(dictionary: Any, path: Path, missing: str = "zero") -> WordVectors:
+def vectors_for(dictionary: Any, path: Path, missing: str = MISSING_CHOICES[0]) -> WordVectors:
     """The vectors of a dictionary's symbols, and a line on stderr on how many words have none.
 
     ``<s>``, ``</s>`` and ``<unk>`` take the rows that the file has under these very names, else what missing words
@@ -139,7 +144,9 @@ def _format_of(path: Path) -> tuple[bool, bool]:
     dimension = _dimension_of_header(first)
     if dimension is not None:
         # Even a wrong line of text has a number behind its word.
-        return True, not _is_vector(b" ".join(second.split(b" ")[:2]), 1)
+        is_binary = not _is_vector(b" ".join(second.split(b" ")[:2]), 1)
+        _check_header(path, first, is_binary=is_binary)
+        return True, is_binary
     if not _is_vector(first, max(len(first.split()) - 1, _LEAST_DIMENSION)):
         raise InputError(f"{path}, line 1: is neither a word and its vector nor a header of two numbers; {_REMEDY}")
     return False, False
@@ -148,9 +155,20 @@ def _format_of(path: Path) -> tuple[bool, bool]:
 def _dimension_of_header(line: bytes) -> int | None:
     """D of word2vec's first line, ``V D``; None if it is something else."""
     fields = line.split()
-    if len(fields) != 2 or not all(field.isdigit() and int(field) > 0 for field in fields):
+    if len(fields) != 2 or not all(_COUNT.fullmatch(field) for field in fields):
         return None
     return int(fields[1])
+
+
+def _check_header(path: Path, line: bytes, *, is_binary: bool) -> None:
+    """Refuse a header that tells of more numbers than the file can hold, before memory is asked for them all."""
+    count, dimension = map(int, line.split())
+    least = count * dimension * (_BYTES_BINARY if is_binary else _BYTES_TEXT)
+    most = path.stat().st_size * (_MOST_COMPRESSED if path.suffix in SUFFIXES else 1)
+    if least > max(most, _SMALL):
+        raise InputError(
+            f"{path}, line 1: {count:,} vectors of {dimension:,} numbers are more than it holds; {_REMEDY}"
+        )
 
 
 def _is_vector(line: bytes, dimension: int) -> bool:

@@ -21,12 +21,14 @@ from typing import Any
 import numpy as np
 
 from fairseq_ext.domains.names import is_domain_name
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError, shown
 
 # What ``--paths`` understands instead of a list of names.
 ALL_PATHS, NO_PATH = "all", "none"
 _NODES, _DOMAINS = "nodes", "domains"
 _NODE_KEYS = {"name", "parent"}
+_LARGEST_FILE = 1 << 24  # bytes
+_MOST_NODES = 2000  # each is an adapter in every layer
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,25 @@ class DomainTree:
         """Names of the nodes without children, in row order."""
         inner = set(self.parents)
         return tuple(name for row, name in enumerate(self.names) if row not in inner)
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """Rows of each node's children, in row order."""
+        children: list[list[int]] = [[] for _ in self.names]
+        for row, parent in enumerate(self.parents):
+            if parent is not None:
+                children[parent].append(row)
+        return tuple(map(tuple, children))
+
+    @cached_property
+    def drawn_leaves(self) -> tuple[str, ...]:
+        """Names of the leaves as a drawing has them from top to bottom: those of one node beside each other."""
+
+        def leaves_below(row: int) -> list[int]:
+            return [leaf for child in self.children[row] for leaf in leaves_below(child)] or [row]
+
+        roots = [row for row, parent in enumerate(self.parents) if parent is None]
+        return tuple(self.names[leaf] for root in roots for leaf in leaves_below(root))
 
     @property
     def mean_path_length(self) -> float:
@@ -113,7 +134,8 @@ def read_tree(path: Path) -> DomainTree:
         InputError: naming the file and what is wrong with it.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with Path(path).open("rb") as file:
+            text = file.read(_LARGEST_FILE).decode("utf-8")
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: the tree cannot be read ({error})") from None
     tree = tree_from_json(text, str(path))
@@ -174,24 +196,28 @@ def _object_without_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _check_form(content: Any, where: str) -> None:
     remedy = 'write {"nodes": [{"name": …, "parent": …}, …], "domains": {domain: leaf, …}}'
     if not isinstance(content, dict) or content.keys() != {_NODES, _DOMAINS}:
-        keys = ", ".join(map(repr, content)) if isinstance(content, dict) else type(content).__name__
+        keys = ", ".join(map(shown, content)) if isinstance(content, dict) else type(content).__name__
         raise InputError(f"{where}: a tree has the keys 'nodes' and 'domains', not {keys or 'none'}; {remedy}")
     nodes, domains = content[_NODES], content[_DOMAINS]
     if not isinstance(nodes, list) or not nodes:
         raise InputError(f"{where}: 'nodes' is no list of nodes; {remedy}")
     for node in nodes:
         if not isinstance(node, dict) or node.keys() != _NODE_KEYS:
-            raise InputError(f"{where}: {json.dumps(node)[:60]} is no node, which has just 'name' and 'parent'")
+            raise InputError(f"{where}: {shown(node)} is no node, which has just 'name' and 'parent'")
         if not isinstance(node["parent"], str | None):
-            raise InputError(f"{where}: node {node['name']!r}: its parent is {node['parent']!r}, not a name or null")
+            raise InputError(
+                f"{where}: node {shown(node['name'])}: its parent is {shown(node['parent'])}, not a name or null"
+            )
     if not isinstance(domains, dict) or not domains:
         raise InputError(f"{where}: 'domains' names no domain; {remedy}")
+    if max(len(nodes), len(domains)) > _MOST_NODES:
+        raise InputError(f"{where}: {len(nodes)} nodes and {len(domains)} domains; at most {_MOST_NODES} can be")
 
 
 def _check_names(names: Sequence[Any], domains: dict[str, Any], where: str) -> None:
     for name in [*names, *domains]:
         if not isinstance(name, str) or not is_domain_name(name):
-            raise InputError(f"{where}: {name!r} is no name; use letters, digits, '-' and '_' only")
+            raise InputError(f"{where}: {shown(name)} is no name; use letters, digits, '-' and '_' only")
         # A single node for everything is what "all" means.
         if name == NO_PATH or (name == ALL_PATHS and len(names) > 1):
             raise InputError(f"{where}: {name!r} has a meaning of its own to --paths; choose another name")
@@ -201,7 +227,7 @@ def _check_names(names: Sequence[Any], domains: dict[str, Any], where: str) -> N
     for domain, leaf in domains.items():
         if domain in names and domain != leaf:
             raise InputError(
-                f"{where}: domain {domain!r} is on node {leaf!r}, but another node has its name; rename it"
+                f"{where}: domain {domain!r} is on node {shown(leaf)}, but another node has its name; rename it"
             )
 
 
@@ -217,7 +243,7 @@ def _number_parents(nodes: Sequence[dict[str, Any]], names: Sequence[str], where
 def _number_leaves(domains: dict[str, Any], names: Sequence[str], where: str) -> dict[str, int]:
     for domain, leaf in domains.items():
         if leaf not in names:
-            raise InputError(f"{where}: domain {domain!r} is on {leaf!r}, which is no node")
+            raise InputError(f"{where}: domain {domain!r} is on {shown(leaf)}, which is no node")
     return {domain: names.index(leaf) for domain, leaf in sorted(domains.items())}
 
 

@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 DOMAINS_FILE = "domains.txt"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_TAG = re.compile(rf"<domain:{_NAME.pattern}>")
 
 
 def is_domain_name(name: str) -> bool:
@@ -53,3 +54,13 @@ def read_domain_names(path: Path) -> list[str]:
 def domain_tag(name: str) -> str:
     """The dictionary symbol that stands for a domain, e.g. ``<domain:LAW>``."""
     return f"<domain:{name}>"
+
+
+def is_domain_tag(symbol: str) -> bool:
+    """Whether a symbol is the tag of some domain."""
+    return _TAG.fullmatch(symbol) is not None
+
+
+def count_domain_tags(text: str) -> int:
+    """How many tags, of whatever domains, a text holds as they are."""
+    return len(_TAG.findall(text))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from fairseq_ext.domains.domain_tree import ALL_PATHS, NO_PATH, DomainTree
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.json_file import is_texts, read_json
 
 
 def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> list[str]:
@@ -38,14 +38,14 @@ def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> li
 
 def _names_in_file(path: Path, domain: str) -> list[str]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"--paths {path}: cannot be read ({error})") from None
-    if not isinstance(content, dict) or domain not in content:
+        content = read_json(path, "choose paths with scripts/choose_paths.py")
+    except InputError as error:
+        raise InputError(f"--paths {error}") from None
+    if domain not in content:
         raise InputError(f"--paths {path}: no paths for domain {domain}; choose them with scripts/choose_paths.py")
     names = content[domain]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InputError(f"--paths {path}: domain {domain}: {json.dumps(names)[:60]} is no list of names")
+    if not is_texts(names):
+        raise InputError(f"--paths {path}: domain {domain}: {shown(names)} is no list of names")
     return names
 
 

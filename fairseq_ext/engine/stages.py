@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_ext.engine.steps import Step, print_plan, run_steps
-from fairseq_ext.errors import InputError
+from fairseq_ext.engine.steps import Step, add_step_options, check_options, run_steps
+from fairseq_ext.inputs.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,16 @@ def choose_stages(
     return list(chosen)
 
 
-def run_stages(stages: Sequence[Stage], chosen: Sequence[Stage], *, dry_run: bool = False) -> None:
+def run_stages(
+    stages: Sequence[Stage], chosen: Sequence[Stage], *, dry_run: bool = False, verify: bool = False
+) -> None:
     """Run the chosen stages in order; with ``dry_run`` print what each of their steps would do.
 
     Args:
         stages: all of the experiment.
         chosen: those to run.
         dry_run: only print the plan.
+        verify: first read again all that finished steps wrote.
 
     Raises:
         InputError: naming the stage to run first, if one needs what is not there.
@@ -82,9 +85,9 @@ def run_stages(stages: Sequence[Stage], chosen: Sequence[Stage], *, dry_run: boo
         planned += steps
         _check_inputs(stage, steps, planned, stages)
         if not dry_run:
-            run_steps(steps)
+            run_steps(steps, verify=verify)
     if dry_run:
-        print_plan(planned)
+        run_steps(planned, dry_run=True, verify=verify)
 
 
 def stage_parser(prog: str, description: str) -> argparse.ArgumentParser:
@@ -94,7 +97,7 @@ def stage_parser(prog: str, description: str) -> argparse.ArgumentParser:
     parser.add_argument("--from", dest="first", metavar="STAGE", help="begin with this stage (default: the first)")
     parser.add_argument("--to", dest="last", metavar="STAGE", help="end with this stage (default: the last)")
     parser.add_argument("--only", nargs="+", default=[], metavar="STAGE", help="run these stages alone")
-    parser.add_argument("--dry-run", action="store_true", help="only print which steps would run")
+    add_step_options(parser)
     return parser
 
 
@@ -109,10 +112,9 @@ def run_chosen(stages: Sequence[Stage], options: argparse.Namespace) -> None:
         InputError: as :func:`choose_stages` and :func:`run_stages` do.
     """
     chosen = choose_stages(stages, options.first, options.last, options.only)
-    # A test set that is not there is to be noticed before the first training, not after the last.
-    for stage in chosen:
-        stage.steps()
-    run_stages(stages, chosen, dry_run=options.dry_run)
+    # A missing test set or a misspelt option is to be noticed before the first training, not after the last.
+    check_options([step for stage in chosen for step in stage.steps()])
+    run_stages(stages, chosen, dry_run=options.dry_run, verify=options.verify)
 
 
 def _check_inputs(stage: Stage, steps: Sequence[Step], planned: Sequence[Step], stages: Sequence[Stage]) -> None:

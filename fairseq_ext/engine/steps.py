@@ -1,19 +1,17 @@
 """Steps: directories that are either finished or absent, and are built again only when they must be.
 
-A step builds one directory from inputs and options. It works in ``NAME.partial``, writes the
-fingerprint of all it depends on into ``step.json`` as the last file, and is then renamed to ``NAME``.
-So a directory under its own name is complete, however the machine went down, and running the same
-command again does only what is missing.
+A step builds one directory from inputs and options. It works in a hidden directory beside it (see
+:mod:`fairseq_ext.engine.workspaces`), writes the fingerprint of all it depends on into ``step.json`` as the
+last file, and is then renamed. So a directory under its own name is complete, however the machine went
+down, and running the same command again does only what is missing.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
+import argparse
 import hashlib
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,18 +20,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.engine.fairseq_options import FairseqCommand, check_commands
+from fairseq_ext.engine.hashing import RECORD
 from fairseq_ext.engine.processes import this_process
-from fairseq_ext.errors import InputError
+from fairseq_ext.engine.records import (
+    check_contents,
+    foreign_files,
+    input_hash,
+    is_finished,
+    read_record,
+    write_record,
+)
+from fairseq_ext.engine.workspaces import Workspace, locked
+from fairseq_ext.inputs.errors import InputError, is_environment
 
-RECORD = "step.json"
-_RESUME_RECORD = "unfinished-step.json"
-_CHUNK_BYTES = 1 << 20
-# A full or read-only disk, missing rights, a file where a directory should be: no traceback helps there.
-_NOT_OUR_FAULT = {
-    getattr(errno, name)
-    for name in ["ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO", "EEXIST", "ENOTDIR"]
-}
 _POLL_SECONDS = 0.5
+# Commands of fairseq's that this process need not check again.
+_accepted: set[FairseqCommand] = set()
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Step:
         resumable: ``build`` continues from what an interrupted run with the same fingerprint left.
         join: what further processes of the same command (see :mod:`fairseq_ext.engine.processes`) do in the
             directory while the first one builds it; None lets them wait. Only for resumable steps.
+        results: files that ``build`` must have made; without one of them the step is not finished.
+        commands: of fairseq's, as far as they are known already; their options are checked before any step runs.
     """
 
     output: Path
@@ -57,80 +62,145 @@ class Step:
     build: Callable[[Path], None] = field(compare=False)
     resumable: bool = False
     join: Callable[[Path], None] | None = field(default=None, compare=False)
+    results: Sequence[str] = ()
+    commands: Sequence[FairseqCommand] = field(default=(), compare=False)
 
 
-def run_step(
-    output: Path,
-    *,
-    inputs: Sequence[Path],
-    options: Mapping[str, Any],
-    build: Callable[[Path], None],
-    resumable: bool = False,
-) -> bool:
-    """Build the directory ``output`` unless it is finished already; see :class:`Step`.
+def run_step(step: Step) -> bool:
+    """Build the directory of a step unless it is finished already.
 
     Returns:
         True if ``build`` ran, False if the directory was up to date.
 
     Raises:
-        InputError: if an input is missing, another process builds the same directory, or ``output``
-            holds files that no step made (they are never deleted).
+        InputError: if an input is missing or damaged, another process builds the same directory, the directory holds
+            files that no step made (they are never deleted), or ``build`` did not make what it should.
     """
-    fingerprint = step_fingerprint(output, inputs, options)
+    output, workspace = step.output, Workspace(step.output)
+    fingerprint = step_fingerprint(output, step.inputs, step.options)
     # Without the lock first: any number of processes may use a finished directory at once.
-    if is_finished(output, fingerprint) and not _sibling(output, "old").exists():
+    if is_finished(output, fingerprint) and not workspace.exists():
         _log(output, "up to date")
         return False
     output.parent.mkdir(parents=True, exist_ok=True)
-    with _lock(output):
-        _remove(_sibling(output, "old"))
+    with locked(output):
+        workspace.restore()
         if is_finished(output, fingerprint):
+            workspace.clear()
             _log(output, "up to date")
             return False
-        _refuse_foreign_directory(output)
-        partial = _start_partial(output, fingerprint, resumable)
-        _log(output, "started")
-        start = time.monotonic()
-        build(partial)
-        _write_record(partial, fingerprint)
-        (partial / _RESUME_RECORD).unlink()
-        _swap(partial, output)
-        _log(output, f"done in {time.monotonic() - start:.1f} s")
+        _refuse_foreign_files(output)
+        _build(step, workspace, fingerprint)
     return True
 
 
-def run_steps(steps: Sequence[Step], *, dry_run: bool = False) -> None:
+def _build(step: Step, workspace: Workspace, fingerprint: str) -> None:
+    if step.resumable and workspace.is_begun(fingerprint):
+        _log(step.output, "continuing an interrupted run")
+        unfinished = workspace.unfinished
+    else:
+        unfinished = workspace.start(fingerprint)
+    _log(step.output, "started")
+    start = time.monotonic()
+    step.build(unfinished)
+    for name in step.results:
+        if not (unfinished / name).is_file():
+            raise InputError(
+                f"{step.output.name}: ended without {name}, its result; change the options that keep it from being made"
+            )
+    write_record(unfinished, fingerprint)
+    workspace.finish()
+    _log(step.output, f"done in {time.monotonic() - start:.1f} s")
+
+
+def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = False) -> None:
     """Run the steps in order, or with ``dry_run`` only print what each of them would do (stdout).
 
     Of several processes that run the same command, the first builds the steps and the others follow.
+
+    Args:
+        steps: to run.
+        dry_run: only print the plan.
+        verify: first read again all that finished steps wrote.
+
+    Raises:
+        InputError: as :func:`run_step` and :func:`verify_steps` do, or naming a hindrance of the machine.
     """
     processes = this_process()
+    if verify and processes.is_first:
+        verify_steps(steps)
+    check_options(steps)
     if dry_run:
         if processes.is_first:
             print_plan(steps)
         return
+    for step in steps:
+        try:
+            run_step(step) if processes.is_first else follow_step(step)
+        except OSError as error:
+            if not is_environment(error):
+                raise
+            raise InputError(f"{step.output.name}: {error}; mend that and run the same command again") from None
+
+
+def check_options(steps: Sequence[Step]) -> None:
+    """Let fairseq read the options of the commands that unfinished steps will run; once in all processes together.
+
+    Raises:
+        InputError: naming the first option that it does not take; see
+            :func:`~fairseq_ext.engine.fairseq_options.check_commands`.
+    """
+    if not this_process().is_first:
+        return
+    waiting = [step for step in steps if not _accepted.issuperset(step.commands)]
+    check_commands([command for step in waiting if not _was_built(step) for command in step.commands])
+    _accepted.update(command for step in waiting for command in step.commands)
+
+
+def _was_built(step: Step) -> bool:
+    """Whether a step is finished as far as can be said before those that it builds on have run."""
+    if not step.output.is_dir() or not all(path.exists() for path in step.inputs):
+        return False
     try:
-        for step in steps:
-            if not processes.is_first:
-                follow_step(step)
-                continue
-            run_step(step.output, inputs=step.inputs, options=step.options, build=step.build, resumable=step.resumable)
-    except OSError as error:
-        if error.errno not in _NOT_OUR_FAULT:
-            raise
-        raise InputError(f"{step.output.name}: {error}; mend that and run the same command again") from None
-    except KeyboardInterrupt:
-        print("stopped; the same command goes on from here", file=sys.stderr)
-        raise SystemExit(130) from None
+        return is_finished(step.output, step_fingerprint(step.output, step.inputs, step.options))
+    except InputError:  # of an input that is damaged; the step itself will say so, or it is made anew
+        return False
+
+
+def verify_steps(steps: Sequence[Step]) -> None:
+    """Read again all that finished steps wrote, and say on stderr what was found.
+
+    Raises:
+        InputError: naming the first file that is not as its step wrote it, and what to do.
+    """
+    for step in steps:
+        record = read_record(step.output)
+        if record is None:
+            continue
+        if not record.hashes and record.sizes:
+            _log(step.output, "not verified: an earlier version made it, and recorded no contents")
+            continue
+        check_contents(step.output, record)
+        _log(step.output, "verified")
+
+
+def add_step_options(parser: argparse.ArgumentParser) -> None:
+    """Give a command line the options of :func:`run_steps`."""
+    parser.add_argument("--dry-run", action="store_true", help="only print which steps would run")
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="first read all files of finished steps again, and stop at one that has changed since it was written",
+    )
 
 
 def follow_step(step: Step) -> None:
     """Join in a step that another process of the same command builds, and return when it is finished."""
     fingerprint = step_fingerprint(step.output, step.inputs, step.options)
-    partial = _sibling(step.output, "partial")
+    workspace = Workspace(step.output)
     while not is_finished(step.output, fingerprint):
-        if step.join is not None and _is_begun(partial, fingerprint):
-            step.join(partial)
+        if step.join is not None and workspace.is_begun(fingerprint):
+            step.join(workspace.unfinished)
             break
         time.sleep(_POLL_SECONDS)
     while not is_finished(step.output, fingerprint):
@@ -152,35 +222,14 @@ def step_fingerprint(output: Path, inputs: Sequence[Path], options: Mapping[str,
     """SHA-256 over the options and the contents of the inputs; where these lie does not matter.
 
     Raises:
-        InputError: naming the first input that does not exist.
+        InputError: naming the first input that does not exist, or is not as the step before left it.
     """
     for path in inputs:
         if not path.exists():
             raise InputError(f"{output.name}: its input {path} does not exist; make it first")
-    description = {"options": dict(options), "inputs": [hash_path(path) for path in inputs]}
+    description = {"options": dict(options), "inputs": [input_hash(path) for path in inputs]}
     text = json.dumps(description, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def hash_path(path: Path) -> str:
-    """SHA-256 of a file's bytes, or of a directory's relative names and bytes without its record."""
-    if path.is_file():
-        return _hash_file(path)
-    digest = hashlib.sha256()
-    for name in sorted(_relative_files(path)):
-        digest.update(f"{name}\0{_hash_file(path / name)}\n".encode())
-    return digest.hexdigest()
-
-
-def is_finished(output: Path, fingerprint: str) -> bool:
-    """Whether the directory was completed with this fingerprint and all its files are still there."""
-    try:
-        record = json.loads((output / RECORD).read_text(encoding="utf-8"))
-        if record["fingerprint"] != fingerprint:
-            return False
-        return all((output / name).stat().st_size == size for name, size in record["outputs"].items())
-    except (OSError, ValueError, KeyError):
-        return False
 
 
 @contextmanager
@@ -196,98 +245,21 @@ def atomic_write(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _hash_file(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _relative_files(directory: Path) -> list[str]:
-    files = (path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
-    return [name for name in files if name not in (RECORD, _RESUME_RECORD)]
-
-
-def _write_record(directory: Path, fingerprint: str) -> None:
-    sizes = {name: (directory / name).stat().st_size for name in sorted(_relative_files(directory))}
-    record = {"fingerprint": fingerprint, "outputs": sizes}
-    with atomic_write(directory / RECORD) as temporary:
-        temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-
-
-def _start_partial(output: Path, fingerprint: str, resumable: bool) -> Path:
-    """Return the directory to build in: empty, or what an interrupted run of the same step left."""
-    partial = _sibling(output, "partial")
-    if resumable and _is_begun(partial, fingerprint):
-        _log(output, "continuing an interrupted run")
-        return partial
-    _remove(partial)
-    partial.mkdir()
-    with atomic_write(partial / _RESUME_RECORD) as temporary:
-        temporary.write_text(fingerprint, encoding="utf-8")
-    return partial
-
-
-def _is_begun(partial: Path, fingerprint: str) -> bool:
-    """Whether a run with this fingerprint works in the directory, or was interrupted there."""
-    try:
-        return (partial / _RESUME_RECORD).read_text(encoding="utf-8") == fingerprint
-    except FileNotFoundError:
-        return False
-
-
-def _swap(partial: Path, output: Path) -> None:
-    """Put the new directory in place of the old; a kill in between leaves one, the other or none."""
-    old = _sibling(output, "old")
-    if output.exists():
-        output.rename(old)
-    partial.rename(output)
-    _remove(old)
-
-
-def _refuse_foreign_directory(output: Path) -> None:
-    if not output.exists() or (output / RECORD).is_file():
+def _refuse_foreign_files(output: Path) -> None:
+    """Refuse to replace a directory that holds more than what a step wrote there."""
+    if not output.exists():
         return
-    if not output.is_dir() or any(output.iterdir()):
+    record = read_record(output)
+    if record is not None:
+        others = foreign_files(output, record)
+        if others:
+            raise InputError(f"{output}: is to be made anew, but {others[0]} in it is of no step; move that file away")
+    elif (output / RECORD).exists():
+        raise InputError(f"{output / RECORD}: is not as a step wrote it; move {output} away and run the command again")
+    elif not output.is_dir() or any(output.iterdir()):
         raise InputError(
             f"{output}: exists, but no step of this program made it; move it away or choose another directory"
         )
-
-
-@contextmanager
-def _lock(output: Path) -> Iterator[None]:
-    # The file stays behind: removing a lock file lets two processes lock two files of one name.
-    with output.with_name(f".{output.name}.lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{output}: another process is building it; wait until it has ended") from None
-        # A training that outlives its killed parent keeps the lock, and the directory to itself.
-        os.set_inheritable(file.fileno(), True)
-        yield
-
-
-def _sibling(output: Path, kind: str) -> Path:
-    return output.with_name(f"{output.name}.{kind}")
-
-
-def _remove(directory: Path) -> None:
-    """Delete what a step left, its record last: what a kill leaves of it is still known as a step's.
-
-    Raises:
-        InputError: if no step made it.
-    """
-    if not directory.exists():
-        return
-    records = [directory / name for name in (RECORD, _RESUME_RECORD) if (directory / name).exists()]
-    others = [path for path in directory.iterdir() if path not in records] if directory.is_dir() else [directory]
-    # Before its record is written, a directory holds nothing but that record's temporary file.
-    if not records and not all(path.name.startswith(".") for path in others):
-        raise InputError(f"{directory}: is in the way, and no step of this program made it; move it away")
-    for path in others:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    shutil.rmtree(directory)
 
 
 def _log(output: Path, message: str) -> None:

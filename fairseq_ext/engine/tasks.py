@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import queue
 import shutil
 import socket
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,13 +22,15 @@ from typing import Any
 
 from tqdm import tqdm
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.engine.children import end_with_parent
+from fairseq_ext.engine.cluster import dask_executor
+from fairseq_ext.inputs.errors import InputError
 
 # Where a step keeps its tasks; no domain can be named like this.
 TASKS_DIR = ".tasks"
 # Builds task INDEX into the empty directory OUTPUT: task(index, output).
 Task = Callable[[int, Path], Any]
-_POLL_SECONDS = 0.2
+_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,10 @@ def _run_missing(task: Task, folder: Path, missing: list[int], engine: Engine) -
         for index in missing:
             yield _result(_run_task(task, folder, index))
         return
-    with _executor(engine, workers) as executor:
+    with _executor(engine, workers) as (executor, check):
         futures = [executor.submit(_run_task, task, folder.resolve(), index) for index in missing]
         try:
-            for future in as_completed(futures):
+            for future in _as_completed(futures, check):
                 yield _result(future.result())
         except BrokenProcessPool:
             raise InputError(
@@ -118,6 +118,22 @@ def _run_missing(task: Task, folder: Path, missing: list[int], engine: Engine) -
         finally:
             for future in futures:
                 future.cancel()
+
+
+def _as_completed(futures: list[Future], check: Callable[[], None]) -> Iterator[Future]:
+    """The futures as they complete; while none does, ``check`` is called, which may raise."""
+    done: queue.SimpleQueue[Future] = queue.SimpleQueue()
+    for future in futures:
+        future.add_done_callback(done.put)
+    waiting = len(futures)
+    while waiting:
+        try:
+            future = done.get(timeout=_POLL_SECONDS)
+        except queue.Empty:
+            check()
+        else:
+            waiting -= 1
+            yield future
 
 
 def _run_task(task: Task, folder: Path, index: int) -> tuple[str | None, Any]:
@@ -148,41 +164,19 @@ def _result(outcome: tuple[str | None, Any]) -> Any:
 
 
 @contextmanager
-def _executor(engine: Engine, workers: int) -> Iterator[Executor]:
+def _executor(engine: Engine, workers: int) -> Iterator[tuple[Executor, Callable[[], None]]]:
+    """What runs functions elsewhere, and what to call while nothing comes back."""
     if engine.scheduler is not None:
-        with _dask_executor(engine.scheduler) as executor:
-            yield executor
+        with dask_executor(engine.scheduler) as cluster:
+            yield cluster
         return
     # Spawned, not forked: a fork would copy the step's lock and the state of other threads.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, initializer=_end_with, initargs=(os.getpid(),)) as executor:
-        yield executor
-
-
-@contextmanager
-def _dask_executor(scheduler: str) -> Iterator[Executor]:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise InputError(
-            "--scheduler: needs the package distributed: pip install -r requirements-cluster.txt"
-        ) from None
-    try:
-        where = {"scheduler_file": scheduler} if Path(scheduler).is_file() else {"address": scheduler}
-        client = Client(**where, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"--scheduler {scheduler}: no Dask scheduler answers there ({error})") from None
-    with client:
-        print(f"{scheduler}: {len(client.scheduler_info()['workers'])} workers", file=sys.stderr)
-        yield client.get_executor(pure=False)
-
-
-def _end_with(parent: int) -> None:
-    """End this worker when its parent has gone: a killed parent cannot tell it."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_POLL_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    with ProcessPoolExecutor(workers, context, initializer=end_with_parent, initargs=(os.getpid(),)) as executor:
+        try:
+            yield executor, lambda: None
+        except KeyboardInterrupt:
+            # Or leaving would wait for what the workers have begun.
+            for worker in multiprocessing.active_children():
+                worker.kill()
+            raise

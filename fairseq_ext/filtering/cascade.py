@@ -11,7 +11,9 @@ import numpy as np
 
 from fairseq_ext.filtering.agreement import Agreement
 from fairseq_ext.filtering.batch import Batch, Reasons
+from fairseq_ext.filtering.completeness import Completeness
 from fairseq_ext.filtering.dictionary import Dictionary
+from fairseq_ext.filtering.encoding import Encoding
 from fairseq_ext.filtering.filters import Characters, Empty, Identical, Length, LengthRatio, LongWord
 from fairseq_ext.filtering.language_id import LanguageId
 
@@ -29,8 +31,10 @@ FILTERS: dict[str, type[Any]] = {
     "length_ratio": LengthRatio,
     "long_words": LongWord,
     "characters": Characters,
+    "encoding": Encoding,
     "identical": Identical,
     "agreement": Agreement,
+    "completeness": Completeness,
     "language": LanguageId,
     "dictionary": Dictionary,
 }

@@ -41,7 +41,7 @@ def is_script(name: str) -> bool:
     """Whether Unicode has a script of this name."""
     try:
         return name.isidentifier() and bool(regex.compile(rf"\p{{Script={name}}}"))
-    except regex.error:
+    except (regex.error, OverflowError):  # it takes inf for a number
         return False
 
 

@@ -23,7 +23,6 @@ from fairseq_ext.corpora.blocks import first_pair, load_index, num_blocks, read_
 from fairseq_ext.corpora.compressed import open_binary
 from fairseq_ext.corpora.text_files import Pair, write_lines
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
-from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.batch import Batch
 from fairseq_ext.filtering.cascade import Filter, Outcome, check_filters, run_cascade
 from fairseq_ext.filtering.deduplicate import find_repeats, pair_keys
@@ -40,6 +39,7 @@ from fairseq_ext.filtering.statistics import (
     ratio_histogram,
     word_histogram,
 )
+from fairseq_ext.inputs.errors import InputError
 
 REPEATED = "repeated"
 REJECTED_COLUMNS = ("line", "filter", "reason", "source", "target")
@@ -126,7 +126,7 @@ def clean_corpora(
     langs: tuple[str, str],
     cleaning: Cleaning,
     engine: Engine,
-    word_list: Path | None = None,
+    learned: Path | None = None,
 ) -> None:
     """Clean all domains of a folder of imported corpora, and report on it.
 
@@ -140,7 +140,7 @@ def clean_corpora(
         langs: source and target language.
         cleaning: what to do.
         engine: where the blocks are cleaned; makes no difference to the result.
-        word_list: what the dictionary filter reads, if there is one.
+        learned: folder of what the filters have learned, if they have to.
 
     Raises:
         InputError: if a domain has no pair left, or a task failed.
@@ -148,7 +148,7 @@ def clean_corpora(
     check_filters(cleaning.filters, langs)
     indices = {name: load_index(corpora, name) for name in domains}
     sizes = {name: num_blocks(index) for name, index in indices.items()}
-    task = CleanBlock(corpora.resolve(), sizes, langs, _with_word_list(cleaning, word_list))
+    task = CleanBlock(corpora.resolve(), sizes, langs, with_learned(cleaning, learned))
     timings = run_tasks(task, folder / TASKS_DIR, sum(task.num_blocks.values()), engine, "clean")
     _report_speed(timings)
     statistics, first = {}, 0
@@ -159,7 +159,7 @@ def clean_corpora(
         first += count
     write_report(folder, make_report(langs, cleaning.cascade, _options(cleaning), statistics))
     remove_tasks(folder / TASKS_DIR)
-    print(f"report: {folder.with_suffix('') / 'report.html'}", file=sys.stderr)
+    print("report.html beside the text says what was dropped, and why", file=sys.stderr)
 
 
 def normalise_pairs(raw: Sequence[Pair], langs: tuple[str, str], options: Normalise | None) -> Sequence[Pair]:
@@ -170,12 +170,20 @@ def normalise_pairs(raw: Sequence[Pair], langs: tuple[str, str], options: Normal
     return [Pair(*pair) for pair in zip(*sides, strict=True)]
 
 
-def _with_word_list(cleaning: Cleaning, word_list: Path | None) -> Cleaning:
-    """The cleaning that workers do: the absolute path of the word list is nothing that the report should name."""
-    if word_list is None:
-        return cleaning
-    dictionary = dataclasses.replace(cleaning.filters["dictionary"], word_list=str(word_list.resolve()))  # type: ignore[type-var]
-    return dataclasses.replace(cleaning, filters={**cleaning.filters, "dictionary": dictionary})
+def with_learned(cleaning: Cleaning, learned: Path | None) -> Cleaning:
+    """The cleaning that workers do, wherever they run: the report should not name these absolute paths.
+
+    Args:
+        cleaning: as the experiment has it.
+        learned: folder of what the filters have learned, if they have to.
+    """
+    paths = {"learned": learned, "word_list": getattr(cleaning.filters.get("dictionary"), "word_list", None)}
+    absolute = {key: str(Path(path).resolve()) for key, path in paths.items() if path is not None}
+    filters: dict[str, Filter] = {}
+    for name, item in cleaning.filters.items():
+        changes = {key: path for key, path in absolute.items() if hasattr(item, key)}
+        filters[name] = dataclasses.replace(item, **changes) if changes else item  # type: ignore[type-var]
+    return dataclasses.replace(cleaning, filters=filters)
 
 
 def _options(cleaning: Cleaning) -> dict[str, dict[str, Any]]:
@@ -185,7 +193,13 @@ def _options(cleaning: Cleaning) -> dict[str, dict[str, Any]]:
         others["normalise"] = dataclasses.asdict(cleaning.normalise)
     if cleaning.deduplicate:
         others[REPEATED] = {"by": cleaning.deduplicate}
-    return {name: dataclasses.asdict(item) for name, item in cleaning.filters.items()} | others  # type: ignore[call-overload]
+    return {name: _given(item) for name, item in cleaning.filters.items()} | others
+
+
+def _given(item: Filter) -> dict[str, Any]:
+    """The options of a filter that an experiment file has."""
+    fields = dataclasses.fields(item)  # type: ignore[arg-type]
+    return {each.name: getattr(item, each.name) for each in fields if each.metadata.get("in_file", True)}
 
 
 def _describe(

@@ -1,73 +1,59 @@
-"""Word translations: does the other side hold what this side says?
+"""The filter that asks word translations: does the other side hold what this side says?
 
-The list of translations is given, or learned from the corpus itself by IBM model 1 (Brown et al. 1993) in both
-directions. Nothing in that is random or depends on the number of threads: the same pairs give the same list,
-byte for byte.
+The list of translations is given, or learned from the corpus itself (:mod:`fairseq_ext.filtering.model_1`).
 """
 
 from __future__ import annotations
 
-import re
-from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-from scipy.sparse import csr_array, vstack
-
-from fairseq_ext.corpora.text_files import Pair, read_lines, write_lines
-from fairseq_ext.errors import InputError
+from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.filtering.batch import Batch, Reasons
+from fairseq_ext.filtering.limits import check_limit
+from fairseq_ext.filtering.word_list import known_targets, load_word_list, stems
+from fairseq_ext.filtering.word_support import WordSupport, load_support, supported_words
 from fairseq_ext.filtering.writing_systems import has_spaces
+from fairseq_ext.inputs.errors import InputError
 
-# Words are compared by their first six letters, which brings most inflected forms together.
-_STEM = re.compile(r"(\w{1,6})\w*")
-_COLUMNS = (2, 3)
-
-# Only these words and pairs of words are learned from: words of more than one and of at most a twentieth of all
-# sentences, as function words fit everywhere and decide nothing; pairs met twice, and three times as often as by
-# chance. That leaves so little that 200,000 sentences take seconds.
-_MIN_COUNT = 2
-_MAX_SHARE = 0.05
-_MIN_LIFT = 3.0
-# Longer sentences say little on which word translates which, and cost the product of their lengths.
-_MAX_WORDS = 80
-_ITERATIONS = 5
-# Of the geometric mean of P(target | source) and P(source | target).
-_MIN_PROBABILITY = 0.03
-_WORDS_A_BLOCK = 2000
-_ENTRIES_A_CHUNK = 1 << 19
+DICTIONARY_FILE, SUPPORT_FILE = "dictionary.tsv", "support.json"
 
 
 @dataclass(frozen=True)
 class Dictionary:
-    """Drops pairs of which too few words have a translation on the other side.
+    """Drops pairs whose words say that they are no translations.
 
-    Counted are the different words of both sides that the list knows, a word being a run of letters and digits,
+    Looked at are the different words of both sides that the list knows, a word being a run of letters and digits,
     case folded, of which the first six count. It is of no use for languages without spaces between words.
-
-    With the defaults, a list learned from nine tenths of six English-Polish corpora drops 0.3 to 2 % of the other
-    tenths' pairs, among them the misaligned ones, and 75 to 91 % of these with another translation of the same
-    length. It drops more in text unlike what it was learned from: 6 % of news.
 
     Attributes:
         word_list: file of lines ``source<TAB>target``, or with a probability as the third column, which is not
             used; left out, a list is learned from the corpora.
-        min_share: least share of the known words that have a translation.
-        min_words: pairs with fewer known words (both sides together) pass.
+        max_evidence: most evidence against a pair (:mod:`fairseq_ext.filtering.word_support`), in natural units of
+            information: 6.5 is one to 665. Words count by how reliably they are translated in the corpora,
+            and a short pair without any translation may pass. None: it does not matter.
+        min_share: least share of the known words that have a translation, whatever words these are. None: it does
+            not matter.
+        min_words: for ``min_share``, pairs with fewer known words (both sides together) pass.
         sentences: at most so many pairs are learned from.
+        learned: folder that :mod:`fairseq_ext.filtering.learn` has written.
     """
 
     word_list: str | None = None
-    min_share: float = 0.2
+    max_evidence: float | None = 6.5
+    min_share: float | None = None
     min_words: int = 4
     sentences: int = 200_000
+    learned: str | None = field(default=None, metadata={"in_file": False})
 
     def __post_init__(self) -> None:
-        if not 0 < self.min_share <= 1:
+        if self.max_evidence is not None:
+            check_limit("max_evidence", self.max_evidence, 0)
+        if self.min_share is not None and not 0 < self.min_share <= 1:
             raise InputError(f"min_share: {self.min_share} is no share; give more than 0, at most 1")
+        if self.min_share is None and self.max_evidence is None:
+            raise InputError("dictionary: max_evidence and min_share are both null; give one, or leave the filter out")
         for name in ("min_words", "sentences"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}: {getattr(self, name)} is too small; give 1 or more")
@@ -81,235 +67,42 @@ class Dictionary:
         for lang in batch.langs:
             if not has_spaces(lang):
                 raise InputError(f"dictionary: {lang} has no spaces between words; leave this filter out")
-        if self.word_list is None:
-            if not batch.pairs:
-                return []  # it is still to be learned
-            raise InputError("dictionary: word_list: none is given and none was learned")
-        translations = load_dictionary(self.word_list)
-        targets = _known_targets(self.word_list)
-        return [self._reason(pair, translations, targets) for pair in batch.pairs]
+        if self.word_list is not None:
+            load_word_list(self.word_list)  # an unreadable one is found before long work begins
+        if not batch.pairs:
+            return []  # it may be still to be learned
+        reasons: Reasons = [None] * len(batch)
+        if self.min_share is not None:
+            path = self._word_list()
+            translations, targets = load_word_list(path), known_targets(path)
+            reasons = [self._judge_share(pair, translations, targets) for pair in batch.pairs]
+        if self.max_evidence is not None:
+            support = load_support(self._learned(SUPPORT_FILE))
+            reasons = [
+                reason or self._judge_evidence(pair, support) for pair, reason in zip(batch.pairs, reasons, strict=True)
+            ]
+        return reasons
 
-    def _reason(self, pair: Pair, translations: Mapping[str, set[str]], targets: set[str]) -> str | None:
-        sources = translations.keys() & _stems(pair.source)
-        others = targets & _stems(pair.target)
+    def _word_list(self) -> str:
+        return self.word_list or self._learned(DICTIONARY_FILE)
+
+    def _learned(self, name: str) -> str:
+        if self.learned is None:
+            raise InputError("dictionary: nothing was learned from the corpora; give word_list and min_share alone")
+        return str(Path(self.learned) / name)
+
+    def _judge_evidence(self, pair: Pair, support: WordSupport) -> str | None:
+        assert self.max_evidence is not None
+        evidence = support.evidence(pair)
+        return f"evidence of {evidence:.1f} against it by its words" if evidence > self.max_evidence else None
+
+    def _judge_share(self, pair: Pair, translations: Mapping[str, set[str]], targets: set[str]) -> str | None:
+        assert self.min_share is not None
+        sources, others = translations.keys() & stems(pair.source), targets & stems(pair.target)
         known = len(sources) + len(others)
         if known < self.min_words:
             return None
-        translated, found = 0, set()
-        for word in sources:
-            if both := translations[word] & others:
-                translated += 1
-                found |= both
-        translated += len(found)
+        translated = sum(map(len, supported_words(sources, others, translations)))
         if translated >= self.min_share * known:
             return None
         return f"{translated} of {known} known words translated"
-
-
-def _stems(text: str) -> set[str]:
-    return set(_STEM.findall(text.casefold()))
-
-
-@lru_cache(maxsize=2)
-def load_dictionary(path: str) -> dict[str, set[str]]:
-    """Read a word list, once a process: of each source word its translations, cut to their first letters.
-
-    Entries of several words are left out, since words are looked up one by one.
-
-    Raises:
-        InputError: if a line is not ``source<TAB>target`` (and a number), or no entry can be used.
-    """
-    translations: dict[str, set[str]] = {}
-    for number, line in enumerate(read_lines(Path(path)), start=1):
-        columns = line.split("\t")
-        if len(columns) not in _COLUMNS or not all(column.strip() for column in columns):
-            raise InputError(f"{path}, line {number}: expected source<TAB>target, got {line[:80]!r}")
-        _check_probability(columns[2:], f"{path}, line {number}")
-        source, target = _stems(columns[0]), _stems(columns[1])
-        if len(source) == len(target) == 1:
-            translations.setdefault(source.pop(), set()).update(target)
-    if not translations:
-        raise InputError(f"{path}: holds no entry of one word and its translation")
-    return translations
-
-
-@lru_cache(maxsize=2)
-def _known_targets(path: str) -> set[str]:
-    return set().union(*load_dictionary(path).values())
-
-
-def _check_probability(columns: Sequence[str], where: str) -> None:
-    for column in columns:
-        try:
-            is_valid = 0 <= float(column) <= 1
-        except ValueError:
-            is_valid = False
-        if not is_valid:
-            raise InputError(f"{where}: {column.strip()!r} is no probability; give 0 to 1, or two columns only")
-
-
-def learn_dictionary(pairs: Iterable[Pair], output: Path) -> int:
-    """Learn word translations, and write them sorted: source, target and probability, tab-separated.
-
-    Neither the pairs' order nor repetitions matter.
-
-    Args:
-        pairs: sentences and their translations; 200,000 of 16 words take 15 seconds and 450 MB.
-        output: file to write.
-
-    Returns:
-        Number of entries.
-
-    Raises:
-        InputError: if nothing can be learned.
-    """
-    different = sorted(set(pairs))
-    sides = _Occurrences(), _Occurrences()
-    for pair in different:
-        words = _stems(pair.source), _stems(pair.target)
-        if max(map(len, words)) <= _MAX_WORDS:
-            for side, found in zip(sides, words, strict=True):
-                side.add(found)
-    (sources, source_words), (targets, target_words) = (side.telling_words() for side in sides)
-    candidates = _candidates(sources, targets)
-    probabilities = _train(sources, targets, candidates)
-    rows = _row_numbers(candidates)
-    chosen = np.flatnonzero(probabilities >= _MIN_PROBABILITY)
-    if not len(chosen):
-        raise InputError(f"dictionary: no word translations in {len(different)} pairs; give a word_list instead")
-    entries = zip(rows[chosen].tolist(), candidates.indices[chosen].tolist(), probabilities[chosen], strict=True)
-    write_lines(output, (f"{source_words[row]}\t{target_words[column]}\t{value:.3f}" for row, column, value in entries))
-    return len(chosen)
-
-
-class _Occurrences:
-    """Which words are in which of N sentences."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._words, self._ends = array("i"), array("q", [0])
-
-    def add(self, words: set[str]) -> None:
-        """Append a sentence."""
-        self._words.extend([self._numbers.setdefault(word, len(self._numbers)) for word in words])
-        self._ends.append(len(self._words))
-
-    def telling_words(self) -> tuple[csr_array, list[str]]:
-        """Leave out words that are too rare or too frequent.
-
-        Returns:
-            ones where a sentence holds a word (N×W), and the W words in order.
-        """
-        num_sentences, columns = len(self._ends) - 1, np.array(self._words, dtype=np.int32)
-        counts = np.bincount(columns, minlength=len(self._numbers))
-        is_telling = (counts >= _MIN_COUNT) & (counts <= _MAX_SHARE * num_sentences)
-        words = sorted(word for word, number in self._numbers.items() if is_telling[number])
-        ones = np.ones(len(columns), dtype=np.int32)
-        matrix = csr_array((ones, columns, self._ends), shape=(num_sentences, len(self._numbers)))
-        matrix = csr_array(matrix[:, [self._numbers[word] for word in words]])
-        # Sets of text iterate differently in every process, and sums of floats depend on their order.
-        matrix.sort_indices()
-        return matrix, words
-
-
-def _candidates(sources: csr_array, targets: csr_array) -> csr_array:
-    """Pairs of words that occur together often enough.
-
-    Shape:
-        sources: N×V; targets: N×W; result: V×W, the C counts in row-major order
-    """
-    by_word = csr_array(sources.T)
-    chance = targets.sum(axis=0) / max(targets.shape[0], 1)
-    blocks = []
-    for start in range(0, by_word.shape[0], _WORDS_A_BLOCK):
-        block = csr_array(by_word[start : start + _WORDS_A_BLOCK])
-        together = csr_array(block @ targets)
-        expected = block.sum(axis=1)[_row_numbers(together)] * chance[together.indices]
-        together.data[(together.data < _MIN_COUNT) | (together.data < _MIN_LIFT * expected)] = 0
-        together.eliminate_zeros()
-        together.sort_indices()
-        blocks.append(together)
-    return csr_array(vstack(blocks, format="csr")) if blocks else csr_array((0, targets.shape[1]), dtype=np.int32)
-
-
-def _row_numbers(matrix: csr_array) -> np.ndarray:
-    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-
-
-@dataclass
-class _Meetings:
-    """The candidates in some sentences, one entry for each time that both words are there.
-
-    Attributes:
-        candidate: which of the C candidates.
-        source: which occurrence of a source word, counted from 0.
-        target: which occurrence of a target word.
-    """
-
-    candidate: np.ndarray
-    source: np.ndarray
-    target: np.ndarray
-
-
-def _train(sources: csr_array, targets: csr_array, candidates: csr_array) -> np.ndarray:
-    """IBM model 1 in both directions.
-
-    Returns:
-        the geometric mean of P(target | source) and P(source | target). Shape: C
-    """
-    chunks = list(_meetings(sources, targets, candidates))
-    rows, columns = _row_numbers(candidates), candidates.indices
-    forward = _train_direction([(each.candidate, each.target) for each in chunks], rows)
-    backward = _train_direction([(each.candidate, each.source) for each in chunks], columns)
-    return np.sqrt(forward * backward)
-
-
-def _train_direction(chunks: Sequence[tuple[np.ndarray, np.ndarray]], given: np.ndarray) -> np.ndarray:
-    """Expectation maximisation from equal probabilities.
-
-    Args:
-        chunks: entries of candidates, and of the occurrences that these explain.
-        given: of each candidate the word that the probability is conditioned on.
-
-    Shape:
-        given: C; result: C
-    """
-    probabilities = _normalise(np.ones(len(given)), given)
-    for _ in range(_ITERATIONS):
-        counts = np.zeros(len(given))
-        for candidate, occurrence in chunks:
-            shares = probabilities[candidate]
-            shares /= np.bincount(occurrence, shares)[occurrence]
-            counts += np.bincount(candidate, shares, minlength=len(given))
-        probabilities = _normalise(counts, given)
-    return probabilities
-
-
-def _normalise(counts: np.ndarray, given: np.ndarray) -> np.ndarray:
-    totals = np.bincount(given, counts)
-    return counts / np.maximum(totals[given], np.finfo(float).tiny)
-
-
-def _meetings(sources: csr_array, targets: csr_array, candidates: csr_array) -> Iterator[_Meetings]:
-    """Find the candidates in sentences, so many sentences at a time that memory stays small."""
-    width = candidates.shape[1]
-    keys = _row_numbers(candidates) * width + candidates.indices
-    lengths = np.diff(sources.indptr), np.diff(targets.indptr)
-    sizes = lengths[0].astype(np.int64) * lengths[1]
-    cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // _ENTRIES_A_CHUNK)) + 1
-    bounds = [0, *cuts.tolist(), len(sizes)]
-    for start, end in zip(bounds, bounds[1:], strict=False):
-        # Every source word of a sentence meets every target word of it.
-        sentence = np.repeat(np.arange(start, end), sizes[start:end])
-        first = np.repeat(np.cumsum(sizes[start:end]) - sizes[start:end], sizes[start:end])
-        row, column = np.divmod(np.arange(len(sentence)) - first, lengths[1][sentence])
-        row += sources.indptr[sentence]
-        column += targets.indptr[sentence]
-        wanted = sources.indices[row].astype(np.int64) * width + targets.indices[column]
-        found = np.searchsorted(keys, wanted)
-        hits = np.flatnonzero(keys[np.minimum(found, len(keys) - 1)] == wanted) if len(keys) else found[:0]
-        yield _Meetings(
-            found[hits].astype(np.int32),
-            (row[hits] - sources.indptr[start]).astype(np.int32),
-            (column[hits] - targets.indptr[start]).astype(np.int32),
-        )

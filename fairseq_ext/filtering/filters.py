@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.corpora.folded_text import BLANK
 from fairseq_ext.filtering.batch import Batch, Reasons
 from fairseq_ext.filtering.character_counts import count_kinds, is_script
-from fairseq_ext.filtering.deduplicate import BLANK
 from fairseq_ext.filtering.limits import check_limit
 from fairseq_ext.filtering.markup import strip_markup
 from fairseq_ext.filtering.writing_systems import has_spaces, scripts_of
+from fairseq_ext.inputs.errors import InputError
 
 _SIDES = ("source", "target")
+_LONGEST_WORD = 1_000_000  # characters; a regular expression can count to some more
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class LongWord:
     max_characters: int = 40
 
     def __post_init__(self) -> None:
-        check_limit("max_characters", self.max_characters, 1)
+        check_limit("max_characters", self.max_characters, 1, _LONGEST_WORD)
 
     def reasons(self, batch: Batch) -> Reasons:
         """See :data:`~fairseq_ext.filtering.batch.Reasons`."""

@@ -9,7 +9,6 @@ times as fast.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,9 +17,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import csr_array
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.corpora.normal_forms import normal_form
 from fairseq_ext.filtering.batch import Batch, Reasons
 from fairseq_ext.filtering.writing_systems import base_language
+from fairseq_ext.inputs.errors import InputError
 
 # What text on the web is mostly in, less the closest relatives of others here (sk, uk, gl, no …), which a short
 # sentence is too easily taken for.
@@ -256,7 +256,7 @@ class _Py3langid(Classifier):
 
     def encode(self, text: str) -> bytes:
         lowered = text.lower() if text.isupper() else text
-        return unicodedata.normalize("NFC", lowered).encode("utf-8", "surrogatepass")
+        return normal_form("NFC", lowered).encode("utf-8", "surrogatepass")
 
     def scores(self, features: csr_array, sizes: np.ndarray) -> np.ndarray:
         features.sum_duplicates()

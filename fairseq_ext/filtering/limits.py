@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 
 def check_limit(key: str, value: float, low: float, high: float = math.inf) -> None:

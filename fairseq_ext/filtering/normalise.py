@@ -15,16 +15,16 @@ space collapsed, where no-break spaces are plain ones.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from sacremoses import MosesPunctNormalizer
 
+from fairseq_ext.corpora.normal_forms import normal_form
 from fairseq_ext.corpora.text_files import collapse
-from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.writing_systems import base_language
+from fairseq_ext.inputs.errors import InputError
 
 _ALLOWED = {"unicode": ("NFC", "NFKC"), "punctuation": ("moses",)}
 _MAX_CHARACTERS = 10_000
@@ -95,7 +95,7 @@ def normalise_lines(lines: Sequence[str], lang: str, options: Normalise) -> list
 
 
 def _compose(form: str, line: str) -> str:
-    composed = unicodedata.normalize(form, line)  # type: ignore[arg-type]
+    composed = normal_form(form, line)  # type: ignore[arg-type]
     # NFKC makes a space and a combining accent of a lone accent.
     return line if composed == line else collapse(composed)
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.filtering import charts
-from fairseq_ext.pages.page import NUM_COLOURS, make_environment
+from fairseq_ext.report import charts
+from fairseq_ext.report.page import NUM_COLOURS, make_environment
 
 REPORT_FILE = "report.json"
 PAGE_FILE = "report.html"
@@ -26,10 +26,12 @@ _MEANINGS = {
     "length_ratio": "one side is much longer than the other",
     "long_words": "a word too long to be one",
     "characters": "too few letters, or letters of another script",
+    "encoding": "text read in the wrong encoding",
     "identical": "source and target say the same, untranslated",
     "agreement": "numbers, addresses or markup differ between the sides",
+    "completeness": "a part of one side is missing on the other",
     "language": "a side is in another language",
-    "dictionary": "too few words have their translation on the other side",
+    "dictionary": "the words say that it is no translation",
     "repeated": "an earlier pair of the domain says the same",
 }
 _ALL = "All domains"

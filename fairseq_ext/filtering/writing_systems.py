@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 # Scripts by their Unicode names; a language written in several stands in each of their lines.
 _LANGUAGES_OF = {

@@ -7,27 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs import json_file
+from fairseq_ext.inputs.errors import InputError
 
 CONFIG_FILE = "config.json"
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file whose top level is an object.
-
-    Raises:
-        InputError: if it is missing, damaged or of another kind.
-    """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: not found; give a folder that holds a model of Hugging Face's") from None
-    # A hostile file may nest deeper than Python goes, or spell a number of a million digits.
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: is no JSON, or cut off ({error})") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: expected an object of names and values, got {type(content).__name__}")
-    return content
+    """Read a JSON file of a Hugging Face directory; see :func:`fairseq_ext.inputs.json_file.read_json`."""
+    return json_file.read_json(path, "give a folder that holds a model of Hugging Face's")
 
 
 def write_config(folder: Path, content: Mapping[str, Any]) -> None:

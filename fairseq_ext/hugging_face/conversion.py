@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ext.engine.steps import Step, run_steps
-from fairseq_ext.errors import InputError
 from fairseq_ext.hugging_face.config_file import CONFIG_FILE
 from fairseq_ext.hugging_face.weight_files import weight_files
-from fairseq_ext.preparation.lm_subwords import subword_files
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.encoders import subword_files
 
 
 @dataclass(frozen=True)

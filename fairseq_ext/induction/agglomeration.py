@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from fairseq_ext.domains.domain_tree import DomainTree
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 ROOT = "root"
 

@@ -3,57 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.domains.path_chooser import CLUSTERS_FILE, PathChooser
 from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.steps import Step, run_steps
-from fairseq_ext.errors import InputError
 from fairseq_ext.induction.command_line import add_fields, read_fields
 from fairseq_ext.induction.encoding import LanguageModel, check_length, draw_blocks, log
 from fairseq_ext.induction.induce_tree import RECORD_FILE, text_files
-from fairseq_ext.induction.path_chooser import CLUSTERS_FILE, PathChooser
+from fairseq_ext.induction.options import PATHS_FILE, PathChoice
+from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.inputs.json_file import read_json
 
-PATHS_FILE, VOTES_FILE, TABLE_FILE = "paths.json", "votes.json", "paths.txt"
-_VERSION = 1
-
-
-@dataclass(frozen=True)
-class PathChoice:
-    """How paths are chosen.
-
-    Args:
-        num_paths: leaves a domain.
-        sequences: that vote, at most, a domain.
-        choose_tokens: each sequence's first tokens that count; 0 for all.
-        split: the set they are drawn from.
-        seed: draws them.
-    """
-
-    num_paths: int = 2
-    sequences: int = 1000
-    choose_tokens: int = 0
-    split: str = "train"
-    seed: int = 1
-
-    def check(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            InputError: naming the option that cannot be.
-        """
-        for name, least in {"num_paths": 1, "sequences": 1, "choose_tokens": 0}.items():
-            if getattr(self, name) < least:
-                raise InputError(f"--{name.replace('_', '-')} {getattr(self, name)}: must be {least} at least")
-
-    def recorded(self) -> dict[str, Any]:
-        """The options of a step that chooses paths."""
-        return {"version": _VERSION, **dataclasses.asdict(self)}
+VOTES_FILE, TABLE_FILE = "votes.json", "paths.txt"
 
 
 def paths_step(
@@ -179,17 +145,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _read_record(clusters: Path) -> dict[str, Any]:
     path = clusters / RECORD_FILE
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(record["options"]["tokens"], int) and all(
-            {"leaf", "domains"} <= c.keys() for c in record["clusters"]
-        ):
-            return record
-        reason = "entries are missing"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = str(error)
-    raise InputError(f"{path}: not the record of an induced tree ({reason}); induce the tree again")
+    record = read_json(path, "induce the tree again")
+    options, leaves = record.get("options"), record.get("clusters")
+    has_tokens = isinstance(options, dict) and isinstance(options.get("tokens"), int)
+    has_leaves = isinstance(leaves, list) and all(
+        isinstance(leaf, dict) and {"leaf", "domains"} <= leaf.keys() for leaf in leaves
+    )
+    if not has_tokens or not has_leaves:
+        raise InputError(f"{path}: not the record of an induced tree; induce the tree again")
+    return record
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -16,10 +16,10 @@ from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageMode
 from torch import Tensor
 
 from fairseq_ext import registration  # noqa: F401  the checkpoints' models
-from fairseq_ext.errors import InputError
-from fairseq_ext.induction.states import base_states
-from fairseq_ext.preparation.split import stable_hash
-from fairseq_ext.preparation.subwords import DICT_FILE
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.states import base_states
+from fairseq_ext.text.split import stable_hash
+from fairseq_ext.text.subwords import DICT_FILE
 
 _BATCH_TOKENS = 8192
 # A row a symbol, in a Transformer and in a GRU.

@@ -19,62 +19,24 @@ from typing import Any
 import numpy as np
 
 from fairseq_ext.domains.domain_tree import DomainTree, read_tree
+from fairseq_ext.domains.gaussian_clusters import Fit, fit_clusters
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.domains.path_chooser import PathChooser
 from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.steps import Step, atomic_write, run_steps
-from fairseq_ext.errors import InputError
 from fairseq_ext.induction.agglomeration import count_choices, link, name_leaves, settle_domains, tree_from_linkage
 from fairseq_ext.induction.command_line import add_fields, read_fields
 from fairseq_ext.induction.divergence import symmetrised_divergences
 from fairseq_ext.induction.encoding import LanguageModel, check_length, draw_blocks, log
-from fairseq_ext.induction.gaussian_clusters import Fit, fit_clusters
-from fairseq_ext.induction.path_chooser import PathChooser
+from fairseq_ext.induction.options import TREE_FILE, Induction
 from fairseq_ext.induction.pictures import draw_dendrogram, draw_domains_by_cluster, draw_scatter
-from fairseq_ext.preparation.subwords import DICT_FILE
+from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.report.writing import write_picture
+from fairseq_ext.text.subwords import DICT_FILE
 
-TREE_FILE, RECORD_FILE = "tree.json", "clusters.json"
-PICTURES = DENDROGRAM, SCATTER, MATRIX = "dendrogram.png", "scatter.png", "domains_by_cluster.png"
+RECORD_FILE = "clusters.json"
+DENDROGRAM, SCATTER = "dendrogram.png", "scatter.png"
 _STATES_FOLDER = ".states"
-_VERSION = 1
-
-
-@dataclass(frozen=True)
-class Induction:
-    """How a tree is induced.
-
-    Args:
-        sequences: blocks of text a domain.
-        tokens: length of a block; 0 for that of the language model's training.
-        split: the set they are drawn from.
-        dimensions: principal components.
-        components: Gaussians of the mixture; 0 for one a domain.
-        covariance_floor: see :func:`~fairseq_ext.induction.gaussian_clusters.fit_clusters`.
-        seed: draws blocks, and where the mixture starts.
-    """
-
-    sequences: int = 1000
-    tokens: int = 0
-    split: str = "train"
-    dimensions: int = 100
-    components: int = 0
-    covariance_floor: float = 1e-2
-    seed: int = 1
-
-    def check(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            InputError: naming the option that cannot be.
-        """
-        for name, least in {"sequences": 1, "dimensions": 1, "components": 0}.items():
-            if getattr(self, name) < least:
-                raise InputError(f"--{name} {getattr(self, name)}: must be {least} at least")
-        if not 0 <= self.covariance_floor < np.inf:
-            raise InputError(f"--covariance-floor {self.covariance_floor}: must be 0 at least, say 0.001")
-
-    def recorded(self) -> dict[str, Any]:
-        """The options of a step that induces a tree."""
-        return {"version": _VERSION, **dataclasses.asdict(self)}
 
 
 @dataclass(frozen=True)
@@ -260,15 +222,12 @@ def describe_tree(directory: Path) -> str:
     record = json.loads((directory / RECORD_FILE).read_text(encoding="utf-8"))
     tree = read_tree(directory / TREE_FILE)
     domains = {each["leaf"]: _label(each["leaf"], each["domains"]) for each in record["clusters"]}
-    children: dict[int | None, list[int]] = {}
-    for row, parent in enumerate(tree.parents):
-        children.setdefault(parent, []).append(row)
-    lines, open_rows = [], [*children[None]]
+    lines, open_rows = [], [row for row, parent in enumerate(tree.parents) if parent is None]
     while open_rows:
         row = open_rows.pop()
         name = tree.names[row]
         lines.append("  " * (len(tree.path(name)) - 1) + domains.get(name, name))
-        open_rows += reversed(children.get(row, []))
+        open_rows += reversed(tree.children[row])
     lines.append(
         f"{len(tree.leaves)} leaves, {len(tree.names)} nodes, mean path length {tree.mean_path_length:.2f}; "
         f"{len(record['empty'])} empty clusters dropped"
@@ -279,27 +238,13 @@ def describe_tree(directory: Path) -> str:
 
 
 def _draw(folder: Path, induced: InducedTree, states: Sequence[np.ndarray], domains: Sequence[str]) -> None:
-    """Draw everything in the order of the dendrogram's leaves."""
-    from scipy.cluster.hierarchy import leaves_list
-
-    numbers = list(induced.settled)
     labels = [_label(leaf, names) for leaf, names in zip(induced.chooser.names, induced.settled.values(), strict=True)]
     draw_dendrogram(induced.linkage, labels, folder / DENDROGRAM)
     points = induced.chooser.clusters.project(np.concatenate(states))
     spread = points.var(axis=0)
     explained = [float(share) for share in induced.fit.explained * spread[:2] / spread.sum()]
     draw_scatter(points, label_rows(states), domains, explained, folder / SCATTER)
-    order = [numbers[leaf] for leaf in leaves_list(induced.linkage)]
-    columns = [*order, *(number for number in range(induced.counts.shape[1]) if number not in induced.settled)]
-    rows = [domains.index(name) for number in order for name in induced.settled[number]]
-    leaves = dict(zip(numbers, induced.chooser.names, strict=True))
-    draw_domains_by_cluster(
-        induced.counts[np.ix_(rows, columns)],
-        [domains[row] for row in rows],
-        [leaves.get(number, f"cluster_{number}") for number in columns],
-        [number in leaves for number in columns],
-        folder / MATRIX,
-    )
+    write_picture(folder, draw_domains_by_cluster(induced.tree, induction_record(induced, domains)))
 
 
 def _label(leaf: str, domains: Sequence[str]) -> str:
@@ -307,4 +252,4 @@ def _label(leaf: str, domains: Sequence[str]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fairseq_ext.domains.domain_tree import DomainTree
+from fairseq_ext.report.content import Below, Picture
+from fairseq_ext.report.pictures import heat_map
+
 _MOST_POINTS = 300  # a domain, in the scatter plot; more only make a blot
-_FAINT = "#8a8f98"
 _LINE = "#2b5c8a"
 
 
@@ -76,36 +79,26 @@ def draw_scatter(
     _save(figure, path)
 
 
-def draw_domains_by_cluster(
-    counts: np.ndarray, domains: Sequence[str], clusters: Sequence[str], is_kept: Sequence[bool], path: Path
-) -> None:
-    """Draw how each domain's sequences are spread over the clusters; empty clusters in grey.
+def draw_domains_by_cluster(tree: DomainTree, record: Mapping[str, Any]) -> Picture:
+    """Which clusters the sequences of every domain belong to, in the order of the tree.
 
     Args:
-        counts: D×K, sequences.
-        domains: names of the rows.
-        clusters: names of the columns.
-        is_kept: which of the clusters are leaves of the tree.
-        path: picture to write.
+        tree: the induced one.
+        record: what ``clusters.json`` holds.
     """
-    from matplotlib.figure import Figure
-
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    size = (3.5 + 0.5 * len(clusters), 2.2 + 0.36 * len(domains))
-    figure = Figure(figsize=size, layout="constrained")
-    axis = figure.subplots()
-    axis.imshow(shares, vmin=0, vmax=1, cmap="Blues", aspect="auto")
-    for (row, column), count in np.ndenumerate(counts):
-        if count:
-            colour = "white" if shares[row, column] > 0.5 else "black"
-            axis.text(column, row, str(count), ha="center", va="center", color=colour, fontsize=8)
-    axis.set_xticks(range(len(clusters)), clusters, rotation=45, ha="right", rotation_mode="anchor")
-    for tick, kept in zip(axis.get_xticklabels(), is_kept, strict=True):
-        tick.set_color("black" if kept else _FAINT)
-    axis.set_yticks(range(len(domains)), domains)
-    axis.set_xlabel("cluster (grey: wins no domain, dropped)" if not all(is_kept) else "cluster")
-    axis.set_ylabel("domain; figures are sequences")
-    _save(figure, path)
+    counts = dict(zip(record["domains"], record["counts"], strict=True))
+    number_of = {cluster["leaf"]: cluster["number"] for cluster in record["clusters"]}
+    leaves = [leaf for leaf in tree.drawn_leaves if leaf in number_of]
+    rows = sorted(counts, key=lambda name: (leaves.index(tree.names[tree.domains[name]]), name))
+    columns = [number_of[leaf] for leaf in leaves] + list(record["empty"])
+    shares = [[counts[name][number] / max(sum(counts[name]), 1) for number in columns] for name in rows]
+    texts = [[f"{100 * share:.0f}" if share >= 0.005 else "" for share in row] for row in shares]
+    labels = [*leaves, *("(dropped)" for _ in record["empty"])]
+    shapes, size = heat_map(rows, labels, shares, texts, ("domain", "cluster"))
+    notes = [
+        "In percent of each domain’s sequences, in the order of the tree. Clusters that win no domain are dropped."
+    ]
+    return Picture("domains-by-cluster", "Domains by cluster", *size, shapes, Below(notes, ["clusters.json"]))
 
 
 def domain_colours(count: int) -> list[Any]:

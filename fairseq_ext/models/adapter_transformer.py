@@ -1,7 +1,8 @@
 """What both adapter models for translation share: a frozen Transformer with a bank behind every layer."""
 
+import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -13,10 +14,11 @@ from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from fairseq.models.transformer.transformer_legacy import TransformerModel, base_architecture
 from torch import Tensor, nn
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
 from fairseq_ext.modules.routers import RoutingBatch
+from fairseq_ext.training.adapter_names import NAMES, has_rows, keep_names, match_rows, names_entry
 from fairseq_ext.training.checkpoints import add_fresh_adapters
 from fairseq_ext.training.freezing import FrozenBase, freeze_base
 
@@ -64,7 +66,7 @@ class AdapterEncoder(TransformerEncoderBase):
             src_tokens: B×S; domain_ids: B; ``gate_logits`` of the result: L tensors of B×D
         """
         batch = RoutingBatch(src_tokens.eq(self.padding_idx), domain_weights(self.layers, domain_ids))
-        with routing(self.layers.children(), batch):
+        with routing(batch):
             out = super().forward(src_tokens, src_lengths, **kwargs)
         out["domain_ids"] = [] if domain_ids is None else [domain_ids]
         out["gate_logits"] = [logits.squeeze(0) for logits in batch.gate_logits]
@@ -101,7 +103,7 @@ class AdapterDecoder(TransformerDecoderBase):
             given_weights=domain_weights(self.layers, domain_ids[0] if domain_ids else None),
             incremental_state=incremental_state,
         )
-        with routing(self.layers.children(), batch):
+        with routing(batch):
             x, extra = super().extract_features(prev_output_tokens, encoder_out, incremental_state, **kwargs)
         decoder_gates = [logits.transpose(0, 1) for logits in batch.gate_logits]
         extra["gate_logits"] = {"encoder": encoder_gates, "decoder": decoder_gates}
@@ -136,6 +138,8 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
 
     config_class = AdapterConfig
     needs_domains: bool  # whether forward must be told the domain of every sentence
+    adapter_names: list[str]  # of the rows of every bank
+    has_saved_names = False  # whether a checkpoint's options have brought them
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
@@ -156,13 +160,24 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         if getattr(args, "checkpoint_activations", False):
             # Layers are recomputed when their batch is gone, and hand the criterion gates without gradients.
             raise InputError("--checkpoint-activations cannot be used with adapters; leave it out")
+        has_saved_names = getattr(args, "adapter_names", None) is not None
         args.adapter_names = adapter_names(args, task)
         model = super().build_model(args, task)
-        model.add_adapters(cls.config_class.from_args(args), len(args.adapter_names))
+        model.add_adapters(cls.config_class.from_args(args), args.adapter_names)
+        model.has_saved_names = has_saved_names
         return model
 
-    def add_adapters(self, config: AdapterConfig, num_adapters: int) -> None:
-        """Attach an adapter to every layer and freeze the rest."""
+    @classmethod
+    def from_pretrained(cls, *args: Any, **options: Any) -> Any:
+        """Load a model to translate with: a :class:`~fairseq_ext.models.hub_interface.DomainTranslator`."""
+        from fairseq_ext.models.hub_interface import DomainTranslator
+
+        return DomainTranslator.from_pretrained(*args, **options)
+
+    def add_adapters(self, config: AdapterConfig, names: Sequence[str]) -> None:
+        """Attach a bank of adapters of these names to every layer and freeze the rest."""
+        self.adapter_names, num_adapters = list(names), len(names)
+        keep_names(self.decoder, names)
         for stack, causal in ((self.encoder, False), (self.decoder, True)):
             embed_dim = stack.embed_tokens.embedding_dim if not causal else stack.embed_dim
             routers = self.build_routers(config, embed_dim, num_adapters, len(stack.layers), causal)
@@ -172,6 +187,16 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
                 PostLayerAdapter(bank, router).attach(layer)
         self.frozen_mode = str(config.frozen_mode)
         freeze_base(self)
+
+    @property
+    def banks(self) -> list[AdapterBank]:
+        """The banks of all layers, the encoder's first."""
+        return [layer.adapter.bank for stack in (self.encoder, self.decoder) for layer in stack.layers.children()]
+
+    @property
+    def trained_rows(self) -> range:
+        """Rows of the banks that training may change."""
+        return range(len(self.adapter_names))
 
     def build_routers(
         self, config: AdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
@@ -197,7 +222,31 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         super().upgrade_state_dict_named(state_dict, name)
+        self._name_rows_of_earlier_versions(state_dict)
+        match_rows(self, state_dict, self.adapter_names, "the data's domains.txt")
         add_fresh_adapters(self, state_dict)
+
+    def _name_rows_of_earlier_versions(self, state_dict: dict[str, Tensor]) -> None:
+        """Give a checkpoint without names those of its own options, or else this model's, which is said."""
+        if NAMES in state_dict or not has_rows(self, state_dict):
+            return
+        state_dict[NAMES] = names_entry(self.adapter_names)
+        if not self.has_saved_names:
+            print(
+                "the checkpoint is of an earlier version and does not name its adapters, so their order could not be "
+                f"compared; they are taken for {', '.join(self.adapter_names)}",
+                file=sys.stderr,
+            )
+
+
+def ignore_domains(model: Any) -> None:
+    """Let a plain Transformer take the input of models that route by domain, as in an ensemble with them."""
+    for module in (model, model.encoder):
+        module.register_forward_pre_hook(_without_domains, with_kwargs=True)
+
+
+def _without_domains(_module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    return args, {name: value for name, value in kwargs.items() if name != "domain_ids"}
 
 
 def adapter_names(args: Namespace, task: Any) -> list[str]:

@@ -17,9 +17,10 @@ from fairseq.models import (
 from torch import Tensor, nn
 
 from fairseq_ext.data.word_vectors import vectors_for
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.presets import own_size
-from fairseq_ext.modules.domain_adapted_gru import COMBINATIONS, DomainAdaptedGRU
+from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION, MISSING_CHOICES
+from fairseq_ext.modules.domain_adapted_gru import DomainAdaptedGRU
 
 # A GRU has no positions; fairseq wants a number.
 _MAX_POSITIONS = 100_000
@@ -29,7 +30,7 @@ _STATE = "state"
 @dataclass
 class DAGRUConfig(FairseqDataclass):
     combination: ChoiceEnum(list(COMBINATIONS)) = field(  # type: ignore[valid-type]
-        default="dagru",
+        default=DEFAULT_COMBINATION,
         metadata={
             "help": "how general-domain word vectors come in: none; fixed, in place of trained ones; concatenated or "
             "summed words (wvc, wvs) or contexts, also weighted (cvc, wcvc, cvs, wcvs); gated words (wvg), gated "
@@ -43,8 +44,8 @@ class DAGRUConfig(FairseqDataclass):
             "begins, and kept in its checkpoints (default: none, for --combination none)"
         },
     )
-    missing_vectors: ChoiceEnum(["zero", "mean"]) = field(  # type: ignore[valid-type]
-        default="zero",
+    missing_vectors: ChoiceEnum(MISSING_CHOICES) = field(  # type: ignore[valid-type]
+        default=MISSING_CHOICES[0],
         metadata={"help": "vector of a word that the file lacks: zero, or the mean of those found (default: zero)"},
     )
     embed_dim: int = field(
@@ -182,7 +183,7 @@ class DAGRUDecoder(FairseqIncrementalDecoder):
         return _MAX_POSITIONS
 
 
-@register_model("dagru_lm", dataclass=DAGRUConfig)
+@register_model(ARCHITECTURE, dataclass=DAGRUConfig)
 class DAGRULanguageModel(FairseqLanguageModel):
     """A GRU language model with general-domain word vectors, in ten combinations (Zhang et al., 2016).
 
@@ -224,13 +225,13 @@ def _vectors(cfg: Any, dictionary: Any) -> Tensor:
     return vectors_for(dictionary, Path(cfg.word_vectors), str(cfg.missing_vectors)).vectors
 
 
-@register_model_architecture("dagru_lm", "dagru_lm_small")
+@register_model_architecture(ARCHITECTURE, "dagru_lm_small")
 def small_architecture(args: Namespace) -> None:
     """For a laptop: 200 units."""
     own_size(args, {"hidden_dim": 200})
 
 
-@register_model_architecture("dagru_lm", "dagru_lm_tiny")
+@register_model_architecture(ARCHITECTURE, "dagru_lm_tiny")
 def tiny_architecture(args: Namespace) -> None:
     """For tests: 16 units."""
     own_size(args, {"hidden_dim": 16})

@@ -14,7 +14,7 @@ from fairseq.models.roberta.model import RobertaModel, base_architecture, robert
 from omegaconf import OmegaConf, open_dict
 from torch import Tensor, nn
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig
 from fairseq_ext.models.presets import own_size
 from fairseq_ext.models.task_encoder import TaskRobertaEncoder, TaskSentenceEncoder
@@ -22,11 +22,11 @@ from fairseq_ext.modules.houlsby_adapter import ACTIVATIONS
 from fairseq_ext.modules.task_parameters import (
     HEADS,
     TASKS,
-    TUNINGS,
     TaskParameters,
     check_task_name,
     task_names,
 )
+from fairseq_ext.modules.tunings import ARCHITECTURE, DEFAULT_BOTTLENECK_DIM, DEFAULT_TUNING, TUNINGS
 from fairseq_ext.training.checkpoints import check_fit
 from fairseq_ext.training.freezing import FrozenBase, freeze_base
 from fairseq_ext.training.saved_tasks import SavedTask, check_whole
@@ -38,7 +38,10 @@ _BASE = "encoder.sentence_encoder"
 class HoulsbyAdapterConfig(AdapterConfig):
     """Options of the adapters and their baselines, beside fairseq's own of RoBERTa."""
 
-    bottleneck_dim: int = field(default=64, metadata={"help": "inner width of an adapter (default: 64)"})
+    bottleneck_dim: int = field(
+        default=DEFAULT_BOTTLENECK_DIM,
+        metadata={"help": f"inner width of an adapter (default: {DEFAULT_BOTTLENECK_DIM})"},
+    )
     adapter_init_scale: float = field(
         default=0.01,
         metadata={
@@ -50,7 +53,7 @@ class HoulsbyAdapterConfig(AdapterConfig):
         default="gelu", metadata={"help": "non-linearity inside an adapter (default: gelu)"}
     )
     tuning: ChoiceEnum(TUNINGS) = field(  # type: ignore[valid-type]
-        default="adapters",
+        default=DEFAULT_TUNING,
         metadata={
             "help": "what trains beside the task's head: its adapters and layer norms (adapters), its layer norms "
             "(norms), the base's last --top-layers layers (top), or the whole base (full) (default: adapters)"
@@ -68,7 +71,7 @@ class HoulsbyAdapterConfig(AdapterConfig):
     )
 
 
-@register_model("roberta_houlsby_adapter")
+@register_model(ARCHITECTURE)
 class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
     """A RoBERTa that does any number of classification and regression tasks, one at a time.
 
@@ -288,20 +291,20 @@ def data_labels(task: Any) -> list[str]:
     return [symbol for symbol in symbols if symbol != "<mask>" and not symbol.startswith("madeupword")]
 
 
-@register_model_architecture("roberta_houlsby_adapter", "roberta_houlsby_adapter")
+@register_model_architecture(ARCHITECTURE, "roberta_houlsby_adapter")
 def houlsby_base_architecture(args: Namespace) -> None:
     """RoBERTa's base size: 12 layers, 768/3072/12."""
     base_architecture(args)
 
 
-@register_model_architecture("roberta_houlsby_adapter", "roberta_houlsby_adapter_large")
+@register_model_architecture(ARCHITECTURE, "roberta_houlsby_adapter_large")
 def houlsby_large_architecture(args: Namespace) -> None:
     """RoBERTa's large size: 24 layers, 1024/4096/16."""
     roberta_large_architecture(args)
 
 
 @register_model_architecture("roberta", "roberta_small")
-@register_model_architecture("roberta_houlsby_adapter", "roberta_houlsby_adapter_small")
+@register_model_architecture(ARCHITECTURE, "roberta_houlsby_adapter_small")
 def small_architecture(args: Namespace) -> None:
     """A size for two CPU cores: 4 layers, width 192."""
     own_size(
@@ -317,7 +320,7 @@ def small_architecture(args: Namespace) -> None:
 
 
 @register_model_architecture("roberta", "roberta_tiny")
-@register_model_architecture("roberta_houlsby_adapter", "roberta_houlsby_adapter_tiny")
+@register_model_architecture(ARCHITECTURE, "roberta_houlsby_adapter_tiny")
 def tiny_architecture(args: Namespace) -> None:
     """A size for tests: 2 layers, width 32."""
     own_size(

@@ -26,12 +26,12 @@ class TaskEncoderLayer(TransformerEncoderLayerBase):
     number: int
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        self._adapters = iter(self.switch.adapters(self.number))
+        self.switch.waiting = iter(self.switch.adapters(self.number))
         return super().forward(*args, **kwargs)
 
     def residual_connection(self, x: Tensor, residual: Tensor) -> Tensor:
         """Attention's comes first, then feed-forward's, in pre-norm and post-norm layers."""
-        adapter = next(self._adapters, None)
+        adapter = next(self.switch.waiting, None)
         return super().residual_connection(x if adapter is None else adapter(x), residual)
 
 

@@ -18,17 +18,23 @@ from fairseq.models.transformer_lm import (
 from torch import Tensor
 
 from fairseq_ext.domains.domain_tree import DomainTree, multi_tree, read_tree, single_tree, tree_from_json
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
 from fairseq_ext.models.presets import own_size
 from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS, LANGUAGE_MODELING_TASK
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
 from fairseq_ext.modules.routers import GivenRouter, RoutingBatch
+from fairseq_ext.modules.thread_value import ThreadValue
+from fairseq_ext.training.adapter_names import keep_names, match_rows
 from fairseq_ext.training.checkpoints import add_fresh_adapters
 from fairseq_ext.training.freezing import FrozenBase, freeze_base
-from fairseq_ext.training.tree_nodes import keep_order_of_nodes, node_names_entry
 
 NodeWeights = Tensor | Callable[[Tensor], Tensor]
+
+_prompts: ThreadValue[Tensor] = ThreadValue()
+# `with prompts_over(weights):` generates over these weights, B×N or 1×N, and not a model's default ones.
+prompts_over = _prompts.during
 
 
 @dataclass
@@ -36,8 +42,8 @@ class HierAdapterConfig(AdapterConfig, TransformerLanguageModelConfig):
     """Options of the hierarchical adapters and their baselines."""
 
     tree: str = field(default="", metadata={"help": "domain tree (JSON); the checkpoint keeps it (default: none)"})
-    adapters: ChoiceEnum(["tree", "single", "multi"]) = field(  # type: ignore[valid-type]
-        default="tree",
+    adapters: ChoiceEnum(list(ADAPTERS)) = field(  # type: ignore[valid-type]
+        default=ADAPTERS[0],
         metadata={
             "help": "one adapter for each node of --tree (tree), for each domain (single), or one for all domains, "
             "as wide as --tree's paths are long (multi) (default: tree)"
@@ -95,7 +101,7 @@ class PathDecoder(TransformerDecoder):
     ) -> tuple[Tensor, dict[str, Any]]:
         if node_weights is None:
             node_weights = self._default_weights(prev_output_tokens, incremental_state)
-        with routing(self.layers.children(), RoutingBatch(given_weights=node_weights)):
+        with routing(RoutingBatch(given_weights=node_weights)):
             features: tuple[Tensor, dict[str, Any]] = super().extract_features(
                 prev_output_tokens, None, incremental_state, **kwargs
             )
@@ -105,9 +111,9 @@ class PathDecoder(TransformerDecoder):
         """The weights for input without any, the same for a sentence's whole generation."""
         state = {} if incremental_state is None else incremental_state
         if self._STATE not in state:
-            if self.default_node_weights is None:
+            weights = self.default_node_weights if _prompts.value is None else _prompts.value
+            if weights is None:
                 raise InputError("these adapters need to be told the domain: give --domain, --paths or --choose-paths")
-            weights = self.default_node_weights
             if callable(weights):
                 weights = weights(tokens)
             weights = weights.to(tokens.device)
@@ -127,7 +133,7 @@ class PathDecoder(TransformerDecoder):
         return multiply_without_time(super().output_layer, features)
 
 
-@register_model("transformer_lm_hier_adapter", dataclass=HierAdapterConfig)
+@register_model(HIERARCHICAL_ADAPTERS, dataclass=HierAdapterConfig)
 class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
     """A frozen language model with a bank behind every layer, one adapter a node of a domain tree (§2.3).
 
@@ -137,11 +143,11 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
 
     Attributes:
         tree: its nodes are the rows of every bank.
-        trained_nodes: rows that training may change.
+        trained_rows: rows that training may change.
     """
 
     tree: DomainTree
-    trained_nodes: list[int]
+    trained_rows: list[int]
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "TransformerLMHierAdapterModel":
@@ -163,11 +169,11 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
         for layer in self.decoder.layers.children():
             bank = AdapterBank(*size, cfg.adapter_init_scale, shared_norm=True)
             PostLayerAdapter(bank, GivenRouter()).attach(layer)
-        self.decoder.register_buffer("node_names", node_names_entry(tree.names))
+        keep_names(self.decoder, tree.names)
         self.frozen_mode = str(cfg.frozen_mode)
         freeze_base(self)
         wanted = [name.strip() for name in cfg.train_nodes.split(",") if name.strip()]
-        self.trained_nodes = [_node(tree, name) for name in wanted] or list(range(len(tree.names)))
+        self.trained_rows = [_node(tree, name) for name in wanted] or list(range(len(tree.names)))
         for bank in self.banks if wanted else ():
             bank.norm_weight.requires_grad_(False)
             bank.norm_bias.requires_grad_(False)
@@ -189,7 +195,7 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         super().upgrade_state_dict_named(state_dict, name)
-        keep_order_of_nodes(self, state_dict, self.tree.names)
+        match_rows(self, state_dict, self.tree.names, "the tree", may_grow=True)
         add_fresh_adapters(self, state_dict)
 
 
@@ -221,9 +227,7 @@ def embed_tree(cfg: Any, domains: Sequence[str]) -> None:
 
 def _baseline(kind: str, domains: Sequence[str]) -> DomainTree:
     if not domains:
-        raise InputError(
-            f"--adapters {kind} needs domains: give --tree, or train with --task multi_domain_language_modeling"
-        )
+        raise InputError(f"--adapters {kind} needs domains: give --tree, or train with --task {LANGUAGE_MODELING_TASK}")
     return single_tree(domains) if kind == "single" else multi_tree(domains)
 
 
@@ -233,7 +237,7 @@ def _node(tree: DomainTree, name: str) -> int:
     return tree.names.index(name)
 
 
-@register_model_architecture("transformer_lm_hier_adapter", "transformer_lm_hier_adapter_gpt2")
+@register_model_architecture(HIERARCHICAL_ADAPTERS, f"{HIERARCHICAL_ADAPTERS}_gpt2")
 def gpt2_architecture(args: Namespace) -> None:
     """The paper's size, GPT-2's smallest: 12 layers, 768/3072/12, learned positions, embeddings tied."""
     own_size(
@@ -249,7 +253,7 @@ def gpt2_architecture(args: Namespace) -> None:
 
 
 @register_model_architecture("transformer_lm", "transformer_lm_small")
-@register_model_architecture("transformer_lm_hier_adapter", "transformer_lm_hier_adapter_small")
+@register_model_architecture(HIERARCHICAL_ADAPTERS, f"{HIERARCHICAL_ADAPTERS}_small")
 def small_architecture(args: Namespace) -> None:
     """A size for two CPU cores: 4 layers, width 192, embeddings tied."""
     own_size(
@@ -267,7 +271,7 @@ def small_architecture(args: Namespace) -> None:
 
 
 @register_model_architecture("transformer_lm", "transformer_lm_tiny")
-@register_model_architecture("transformer_lm_hier_adapter", "transformer_lm_hier_adapter_tiny")
+@register_model_architecture(HIERARCHICAL_ADAPTERS, f"{HIERARCHICAL_ADAPTERS}_tiny")
 def tiny_architecture(args: Namespace) -> None:
     """A size for tests: 2 layers, width 32."""
     own_size(

@@ -9,8 +9,9 @@ from fairseq.models.transformer import TransformerDecoder
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 from torch import Tensor
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.transformer_lm_hier_adapter import gpt2_architecture, small_architecture, tiny_architecture
+from fairseq_ext.modules.language_model_options import MIXTURES, NUM_TOPICS, TOPIC_MODEL
 from fairseq_ext.modules.mixture_of_softmaxes import MixtureOfSoftmaxes
 from fairseq_ext.modules.topic_steering import TopicSteering
 from fairseq_ext.training.checkpoints import require_entries
@@ -25,8 +26,10 @@ class TopicConfig(TransformerLanguageModelConfig):
     """Options of the topics, beside fairseq's own of the language model."""
 
     num_topics: int = field(
-        default=10,
-        metadata={"help": "Z, topics beside topic 0, which leaves the base's states as they are (default: 10)"},
+        default=NUM_TOPICS,
+        metadata={
+            "help": f"Z, topics beside topic 0, which leaves the base's states as they are (default: {NUM_TOPICS})"
+        },
     )
     topic_transformation: ChoiceEnum(["affine", "multiplication", "addition"]) = field(  # type: ignore[valid-type]
         default="affine",
@@ -42,8 +45,8 @@ class TopicConfig(TransformerLanguageModelConfig):
             "model starts as its base)"
         },
     )
-    mixture: ChoiceEnum(["softmaxes", "logits"]) = field(  # type: ignore[valid-type]
-        default="softmaxes",
+    mixture: ChoiceEnum(list(MIXTURES)) = field(  # type: ignore[valid-type]
+        default=MIXTURES[0],
         metadata={
             "help": "what the topics' weights mix: their probabilities (softmaxes, the paper's), or their logits, for "
             "little more than the base's own time (logits) (default: softmaxes)"
@@ -149,7 +152,7 @@ class TopicDecoder(TransformerDecoder):
         return None if self.training else self.forced_topic
 
 
-@register_model("transformer_lm_topic", dataclass=TopicConfig)
+@register_model(TOPIC_MODEL, dataclass=TopicConfig)
 class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
     """A frozen language model that Z topics steer towards a corpus (Topic Aware Transformer).
 
@@ -217,6 +220,6 @@ def _check(cfg: TopicConfig) -> None:
         raise InputError("--adaptive-softmax-cutoff cannot be used with topics; leave it out")
 
 
-register_model_architecture("transformer_lm_topic", "transformer_lm_topic_gpt2")(gpt2_architecture)
-register_model_architecture("transformer_lm_topic", "transformer_lm_topic_small")(small_architecture)
-register_model_architecture("transformer_lm_topic", "transformer_lm_topic_tiny")(tiny_architecture)
+register_model_architecture(TOPIC_MODEL, f"{TOPIC_MODEL}_gpt2")(gpt2_architecture)
+register_model_architecture(TOPIC_MODEL, f"{TOPIC_MODEL}_small")(small_architecture)
+register_model_architecture(TOPIC_MODEL, f"{TOPIC_MODEL}_tiny")(tiny_architecture)

@@ -36,8 +36,8 @@ class AdapterBank(nn.Module):
         ValueError: if a size or ``init_scale`` is not positive.
     """
 
-    # The parameters with one row an adapter, whatever the norm.
-    STACKED = ("down_weight", "down_bias", "up_weight", "up_bias")
+    folded_weight: Tensor | None
+    folded_bias: Tensor | None
 
     def __init__(
         self,
@@ -66,7 +66,16 @@ class AdapterBank(nn.Module):
         self.up_weight = nn.Parameter(torch.zeros(num_adapters, bottleneck_dim, embed_dim))
         self.up_bias = nn.Parameter(torch.zeros(num_adapters, embed_dim))
         nn.init.trunc_normal_(self.down_weight, std=init_scale, a=-2 * init_scale, b=2 * init_scale)
-        self._frozen_down: tuple[Tensor, Tensor] | None = None
+        # Down projections with their norms folded in, while there is nothing to train. They are buffers, and so follow
+        # the model to another device or type, but no part of the state dict.
+        self.register_buffer("folded_weight", None, persistent=False)
+        self.register_buffer("folded_bias", None, persistent=False)
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """The parameters with one row an adapter."""
+        norms = () if self.shared_norm else ("norm_weight", "norm_bias")
+        return ("down_weight", "down_bias", "up_weight", "up_bias", *norms)
 
     def forward(self, x: Tensor, weights: Tensor | None, active: Sequence[int] | None = None) -> Tensor:
         """Mix the adapters.
@@ -87,17 +96,19 @@ class AdapterBank(nn.Module):
             weights = weights.to(x.dtype)
             mixed_bias = weights @ up_bias
             weights = weights.expand(*x.shape[:-1], -1).flatten(0, -2)  # T·B×A
-        residual = (x + mixed_bias).flatten(0, -2)  # T·B×H
+        residual = (x + mixed_bias.to(x.dtype)).flatten(0, -2)  # T·B×H
         hidden, up_weight = hidden.flatten(0, -2), up_weight.flatten(0, 1)
         if weights is None:
-            return torch.addmm(residual, hidden, up_weight).view_as(x)
-        return _AddWeightedUp.apply(residual, hidden, weights, up_weight).view_as(x)
+            return _add_product(residual, hidden, up_weight).view_as(x)
+        # Under autocast only the residual keeps its type.
+        low_weights, low_up = weights.to(hidden.dtype), up_weight.to(hidden.dtype)
+        return _AddWeightedUp.apply(residual, hidden, low_weights, low_up).view_as(x)
 
     def _down(self, chosen: slice | Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The chosen A down projections with their layer norms folded in: A×b×H and A×b."""
-        if self._frozen_down is not None:
-            weight, bias = self._frozen_down
-            return _rows(weight, chosen), _rows(bias, chosen)
+        folded_weight, folded_bias = self.folded_weight, self.folded_bias
+        if folded_weight is not None and folded_bias is not None:
+            return _rows(folded_weight, chosen), _rows(folded_bias, chosen)
         weight, bias = _rows(self.down_weight, chosen), _rows(self.down_bias, chosen)
         norms = None if self.shared_norm else chosen
         gain, offset = _rows(self.norm_weight, norms), _rows(self.norm_bias, norms)
@@ -107,12 +118,19 @@ class AdapterBank(nn.Module):
     def make_generation_fast_(self, **_: object) -> None:
         """fairseq's hook before decoding: fold the layer norms once instead of at every step."""
         with torch.no_grad():
-            self._frozen_down = self._down()
+            self.folded_weight, self.folded_bias = self._down()
 
     def train(self, mode: bool = True) -> AdapterBank:
         if mode:
-            self._frozen_down = None
+            self._unfold()
         return super().train(mode)
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self._unfold()
+        super()._load_from_state_dict(*args, **kwargs)
+
+    def _unfold(self) -> None:
+        self.folded_weight = self.folded_bias = None
 
     def extra_repr(self) -> str:
         return f"adapters={self.num_adapters}, embed_dim={self.embed_dim}, bottleneck_dim={self.bottleneck_dim}"
@@ -125,21 +143,39 @@ class _AddWeightedUp(torch.autograd.Function):
     D·b numbers a token, not twice as many.
 
     Shape:
-        residual: N×H; hidden: N×A·b; weights: N×A; up: A·b×H; result: N×H
+        residual: N×H, of any type; hidden: N×A·b; weights: N×A; up: A·b×H, all three of one type; result: N×H
     """
 
     @staticmethod
     def forward(ctx: Any, residual: Tensor, hidden: Tensor, weights: Tensor, up: Tensor) -> Tensor:
         ctx.save_for_backward(hidden, weights, up)
-        return torch.addmm(residual, _scale_blocks(hidden, weights), up)
+        return _add_product(residual, _scale_blocks(hidden, weights), up)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # type: ignore[override]
-        hidden, weights, up = (saved.to(grad.dtype) for saved in ctx.saved_tensors)  # they differ under amp
-        grad_scaled = grad @ up.t()
-        grad_weights = (grad_scaled * hidden).unflatten(-1, (weights.size(-1), -1)).sum(-1)
-        grad_up = _scale_blocks(hidden, weights).t() @ grad
-        return grad, _scale_blocks(grad_scaled, weights), grad_weights, grad_up
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        hidden, weights, up = ctx.saved_tensors
+        _, needs_hidden, needs_weights, needs_up = ctx.needs_input_grad
+        grad_hidden = grad_weights = grad_up = None
+        # In the types of the forward pass, whatever is switched on where the backward pass begins.
+        with torch.autocast(grad.device.type, enabled=False):
+            grad_product = grad.to(up.dtype)
+            if needs_hidden or needs_weights:
+                grad_scaled = grad_product @ up.t()
+            if needs_hidden:
+                grad_hidden = _scale_blocks(grad_scaled, weights)
+            if needs_weights:
+                grad_weights = (grad_scaled * hidden).unflatten(-1, (weights.size(-1), -1)).sum(-1)
+            if needs_up:
+                grad_up = _scale_blocks(hidden, weights).t() @ grad_product
+        return grad, grad_hidden, grad_weights, grad_up
+
+
+def _add_product(residual: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """``residual + left @ right``, in the type of the residual: N×H, N×K and K×H → N×H."""
+    if residual.dtype == left.dtype:
+        return torch.addmm(residual, left, right)
+    # Autocast has made the factors smaller; within one operation it would round the residual too.
+    return residual + left @ right
 
 
 def _index(active: Sequence[int], device: torch.device) -> slice | Tensor:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
 
 from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.routers import RoutingBatch
+from fairseq_ext.modules.thread_value import ThreadValue
+
+_batch: ThreadValue[RoutingBatch] = ThreadValue()
+# `with routing(batch):` lets adapters route that batch until the block ends, in this thread.
+routing = _batch.during
 
 
 class PostLayerAdapter(nn.Module):
@@ -29,7 +32,6 @@ class PostLayerAdapter(nn.Module):
         super().__init__()
         self.bank = bank
         self.router = router
-        self.batch: RoutingBatch | None = None
 
     def attach(self, layer: Any) -> None:
         """Become ``layer.adapter`` and adapt what the layer computes from now on."""
@@ -41,9 +43,10 @@ class PostLayerAdapter(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """T×B×H → T×B×H, under the routing of the current batch."""
-        if self.batch is None:
+        batch = _batch.value
+        if batch is None:
             raise RuntimeError("an adapted layer ran outside `routing`: its router knows no batch")
-        return self.router(x, self.bank, self.batch)
+        return self.router(x, self.bank, batch)
 
     def _after_layer(self, _layer: nn.Module, _args: tuple, output: Any) -> Any:
         # Encoder layers return x, or x with the FFN's output; decoder layers x, attention, state.
@@ -51,16 +54,3 @@ class PostLayerAdapter(nn.Module):
 
     def _before_norm(self, _norm: nn.Module, args: tuple) -> tuple:
         return (self(args[0]),)
-
-
-@contextmanager
-def routing(layers: Iterable[Any], batch: RoutingBatch) -> Iterator[RoutingBatch]:
-    """Let the adapters of these layers route the given batch until the block ends."""
-    adapters = [layer.adapter for layer in layers]
-    for adapter in adapters:
-        adapter.batch = batch
-    try:
-        yield batch
-    finally:
-        for adapter in adapters:
-            adapter.batch = None

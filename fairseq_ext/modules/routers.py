@@ -115,6 +115,8 @@ class GateRouter(nn.Module):
         ValueError: if ``temperature`` is not positive.
     """
 
+    row_names = ("weight",)  # the parameters with one row an adapter
+
     def __init__(self, embed_dim: int, num_adapters: int, temperature: float, causal: bool):
         super().__init__()
         if temperature <= 0:
@@ -128,7 +130,9 @@ class GateRouter(nn.Module):
         Shape:
             x: T×B×H; result: T×B×D for a causal router, else 1×B×D, float32
         """
-        scores = F.linear(x, self.weight)
+        # The residual stream is not normalised here: autocast would round it, and make large values infinite.
+        with torch.autocast(x.device.type, enabled=False):
+            scores = F.linear(x, self.weight.to(x.dtype))
         if self.running_mean is None:
             return sequence_mean(scores, batch.padding_mask)
         return self.running_mean(scores, batch.padding_mask, batch.incremental_state)

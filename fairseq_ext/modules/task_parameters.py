@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from threading import local
 
-import torch
 from torch import Tensor, nn
 
 from fairseq_ext.domains.names import is_domain_name
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.houlsby_adapter import ACTIVATIONS, HoulsbyAdapter
+from fairseq_ext.modules.text_entry import read_text, text_entry
+from fairseq_ext.modules.tunings import TUNINGS
 
-# What may be tuned: adapters and norms, norms alone, the last layers of the base, all of it; always the head, too.
-TUNINGS = ("adapters", "norms", "top", "full")
 # The state-dict prefixes below which each task has its parts, by name.
 TASKS, HEADS = "tasks", "classification_heads"
 
@@ -25,7 +25,7 @@ class TaskDescription:
 
     Attributes:
         labels: names of the classes, in the head's order; none for a regression.
-        tuning: what was trained, one of :data:`TUNINGS`.
+        tuning: what was trained, one of :data:`~fairseq_ext.modules.tunings.TUNINGS`.
         activation_fn: of the adapters.
     """
 
@@ -42,8 +42,8 @@ class TaskDescription:
         return self.tuning in ("adapters", "norms")
 
     def to_entry(self) -> Tensor:
-        """The description as an entry of a state dict: UTF-8 of JSON."""
-        return torch.frombuffer(bytearray(json.dumps(asdict(self)).encode()), dtype=torch.uint8)
+        """The description as an entry of a state dict, in JSON."""
+        return text_entry(json.dumps(asdict(self)))
 
     @classmethod
     def from_entry(cls, entry: Tensor | None, where: str) -> TaskDescription:
@@ -53,7 +53,7 @@ class TaskDescription:
             InputError: naming ``where`` if it is absent or something else.
         """
         try:
-            fields = json.loads(bytes(entry.tolist()))  # type: ignore[union-attr]
+            fields = json.loads(read_text(entry))  # type: ignore[arg-type]
             description = cls(list(fields["labels"]), fields["tuning"], fields["activation_fn"])
         except (AttributeError, KeyError, TypeError, ValueError):
             description = None
@@ -106,17 +106,22 @@ class TaskParameters(nn.Module):
         return list(TaskDescription.from_entry(self.description, "the model's task").labels)
 
 
-class TaskSwitch:
-    """Says to all layers of an encoder for which task they compute.
+class TaskSwitch(local):
+    """Says to all layers of an encoder for which task they compute, in each thread for itself.
 
     Attributes:
         task: the parameters to take, or None for the base alone.
         skipped: numbers of the layers whose adapters are left out.
+        waiting: adapters that the current layer has yet to come to.
     """
 
-    def __init__(self) -> None:
-        self.task: TaskParameters | None = None
-        self.skipped: Collection[int] = ()
+    task: TaskParameters | None = None
+    skipped: Collection[int] = ()
+    waiting: Iterator[nn.Module] = iter(())
+
+    def __reduce__(self) -> tuple:
+        # A copy of an encoder begins with the base.
+        return TaskSwitch, ()
 
     def adapters(self, layer: int) -> Sequence[nn.Module]:
         """The adapters of a layer, attention's first; none for the base, or where they are left out."""

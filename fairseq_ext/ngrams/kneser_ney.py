@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import math
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,8 +21,9 @@ from itertools import islice
 from pathlib import Path
 
 from fairseq_ext.corpora.text_files import stream_lines, write_lines
+from fairseq_ext.engine.children import run_child
 from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError, run_command
 from fairseq_ext.reranking.sentence_scores import load_kenlm
 
 ORDERS = range(2, 7)  # kenlm's
@@ -127,11 +127,11 @@ def _run_varikn(arguments: Sequence[str], folder: Path) -> None:
     log = folder / _LOG_FILE
     with log.open("wb") as messages:
         command = [sys.executable, "-m", f"{__package__}.varikn_worker", *arguments]
-        status = subprocess.run(command, stdout=messages, stderr=messages, check=False).returncode
+        status = run_child(command, stdout=messages, stderr=messages).returncode
     if status != 0:
         said = " ".join(log.read_text(encoding="utf-8", errors="replace").split())[-_LAST_WORDS:]
         raise InputError(f"varikn ended with status {status}: … {said}")
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-# Text of a Reading: its style (plain, em, strong, code) and itself.
-Span = tuple[str, str]
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -131,14 +128,13 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class TextBlock:
-    """A paragraph, a heading or a list; a list has several items."""
+class Text:
+    """Paragraphs, headings, lists and whatever else CommonMark has, written in it."""
 
-    kind: str
-    items: Sequence[Sequence[Span]]
+    markdown: str
 
 
-Block = Table | Missing | Picture | Examples | TextBlock
+Block = Table | Missing | Picture | Examples | Text
 
 
 @dataclass(frozen=True)

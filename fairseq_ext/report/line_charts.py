@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fairseq_ext.filtering.charts import axis_ticks
+from fairseq_ext.report.charts import axis_ticks
 from fairseq_ext.report.content import Shape
 from fairseq_ext.report.pictures import legend, tick_label
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.errors import InputError
-from fairseq_ext.pages.page import make_environment
-from fairseq_ext.report.content import Picture, Report, Section
-from fairseq_ext.report.markdown import parse_markdown, render_markdown
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.report.content import Picture, Report, Section, Text
+from fairseq_ext.report.markdown import level_headings, render_html, render_markdown
+from fairseq_ext.report.page import make_environment, visible
+
+if TYPE_CHECKING:
+    import jinja2
 
 MARKDOWN_FILE = "report.md"
 PAGE_FILE = "report.html"
@@ -42,17 +46,15 @@ def step_of_report(
 
 def write_report(folder: Path, report: Report) -> None:
     """Write the page, the Markdown and the pictures."""
-    environment = make_environment(Path(__file__).parent)
-    environment.filters["number"] = lambda value: f"{value:.1f}".removesuffix(".0")
-    files = {
-        MARKDOWN_FILE: render_markdown(report),
-        PAGE_FILE: environment.get_template(_TEMPLATE).render(report=report),
-    }
+    _write(folder / MARKDOWN_FILE, render_markdown(report))
+    _write(folder / PAGE_FILE, _templates().get_template(_TEMPLATE).render(report=report))
     for picture in (block for section in report.sections for block in section.blocks if isinstance(block, Picture)):
-        files[f"{picture.name}.svg"] = environment.get_template(_PICTURE_TEMPLATE).render(picture=picture)
-    for name, content in files.items():
-        with (folder / name).open("w", encoding="utf-8", newline="\n") as file:
-            file.write(content)
+        write_picture(folder, picture)
+
+
+def write_picture(folder: Path, picture: Picture) -> None:
+    """Write a picture as ``NAME.svg``."""
+    _write(folder / f"{picture.name}.svg", _templates().get_template(_PICTURE_TEMPLATE).render(picture=picture))
 
 
 def find_reading(experiment: Path, key: str, name: str | None) -> Path | None:
@@ -86,4 +88,17 @@ def reading_sections(path: Path | None) -> list[Section]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
-    return [Section("reading", "Reading", parse_markdown(text))]
+    lines = "\n".join(map(visible, text.expandtabs(4).splitlines()))
+    return [Section("reading", "Reading", [Text(level_headings(lines).strip())])]
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    environment = make_environment(Path(__file__).parent)
+    environment.filters |= {"number": lambda value: f"{value:.1f}".removesuffix(".0"), "html": render_html}
+    return environment
+
+
+def _write(path: Path, content: str) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(content)

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
-from fairseq_ext.evaluation.corpus_metrics import SacrebleuMetric
+from fairseq_ext.metrics.corpus_metrics import SacrebleuMetric
 from fairseq_ext.reranking.nbest import NBest
 
 # sacrebleu has more; they need further packages, or fetch models.

@@ -13,9 +13,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_ext.domains.paths import names_of_paths
 from fairseq_ext.engine.quiet import quieten_fairseq
-from fairseq_ext.errors import InputError
 from fairseq_ext.induction.encoding import LanguageModel
-from fairseq_ext.reranking.sentence_scores import Encoder
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.encoders import Encoder
 
 
 @dataclass(frozen=True)

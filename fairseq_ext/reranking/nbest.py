@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_ext.corpora.text_files import read_lines
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
+
+_MOST_NUMBERS = 1 << 29  # 4 GiB
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,13 @@ class NBest:
             names = names or list(hypotheses[0].features)
             texts.append([hypothesis.text for hypothesis in hypotheses])
             values.append(np.array([list(hypothesis.features.values()) for hypothesis in hypotheses]))
-        features = np.zeros((len(texts), max(map(len, texts)), len(names)))
+        most = max(map(len, texts))
+        if len(texts) * most * len(names) > _MOST_NUMBERS:
+            raise InputError(
+                f"the n-best list has {len(texts)} sentences of up to {most} hypotheses with {len(names)} features "
+                "each, too many to hold; keep fewer hypotheses of a sentence"
+            )
+        features = np.zeros((len(texts), most, len(names)))
         for row, own in zip(features, values, strict=True):
             row[: len(own)] = own
         return cls(texts, names, features)

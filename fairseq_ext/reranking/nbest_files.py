@@ -9,7 +9,7 @@ from itertools import chain, groupby
 from pathlib import Path
 
 from fairseq_ext.corpora.compressed import DAMAGE, damage, open_binary
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.reranking.nbest import Hypothesis, NBest
 
 # What the features of the systems themselves are called: their total score, and fairseq's without length normalisation.
@@ -19,9 +19,11 @@ _SEPARATOR = "|||"
 _MOSES_LINE = re.compile(r"\s*\d+\s+\|\|\|\s")
 _MOSES_NAME = re.compile(r"(\S+)[=:]")
 # Of the lines that fairseq prints, those that say something of a hypothesis.
-_FAIRSEQ_LINE = re.compile(r"([HDP])-(\d+)\t(.*)", re.DOTALL)
+_FAIRSEQ_LINE = re.compile(r"([HDP])-([0-9]{1,18})\t(.*)", re.DOTALL)
 _HEAD, _DETOKENISED, _POSITIONS = "H", "D", "P"
 _SHOWN = 60
+_LONGEST_LINE = 1 << 20  # bytes
+_MOST_DIGITS = 18
 
 _Line = tuple[int, str]  # number and text
 
@@ -55,7 +57,9 @@ def _numbered_lines(path: Path) -> Iterator[_Line]:
     number = 0
     with open_binary(path, "rb") as file:
         try:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), start=1):
+                if len(line) == _LONGEST_LINE:
+                    raise InputError(f"{path}, line {number}: is longer than {_LONGEST_LINE >> 20} MiB; is it a list?")
                 yield number, line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             raise InputError(
@@ -103,12 +107,12 @@ def _moses_line(line: _Line, path: Path) -> tuple[int, Hypothesis]:
     if len(fields) < 4:
         raise _error(path, line, f"is not 'id {_SEPARATOR} hypothesis {_SEPARATOR} features {_SEPARATOR} score'")
     index, text, named, score = fields[:4]
-    if not (index.isascii() and index.isdigit()):
-        raise _error(path, line, f"does not start with the number of a sentence but {index!r}")
+    if not (index.isascii() and index.isdigit() and len(index) <= _MOST_DIGITS):
+        raise _error(path, line, f"does not start with the number of a sentence but {shown(index)}")
     values = _moses_features(named, line, path)
     total = _number(score)
     if total is None:
-        raise _error(path, line, f"its score {score!r} is no number")
+        raise _error(path, line, f"its score {shown(score)} is no number")
     if SCORE in values:
         raise _error(path, line, f"has a feature named {SCORE!r}, which the fourth column is")
     return int(index), Hypothesis(text, values | {SCORE: total})
@@ -121,17 +125,17 @@ def _moses_features(named: str, line: _Line, path: Path) -> dict[str, float]:
         name = _MOSES_NAME.fullmatch(word)
         if name:
             if name[1] in values:
-                raise _error(path, line, f"has the feature {name[1]!r} twice")
+                raise _error(path, line, f"has the feature {shown(name[1])} twice")
             own = values[name[1]] = []
             continue
         value = _number(word)
         if value is None or own is None:
-            raise _error(path, line, f"{word!r} is no value of a feature, as in 'name= 1.5 2'")
+            raise _error(path, line, f"{shown(word)} is no value of a feature, as in 'name= 1.5 2'")
         own.append(value)
     flat: dict[str, float] = {}
     for key, numbers in values.items():
         if not numbers:
-            raise _error(path, line, f"the feature {key!r} has no value")
+            raise _error(path, line, f"the feature {shown(key)} has no value")
         flat |= {key: numbers[0]} if len(numbers) == 1 else {f"{key}.{n}": v for n, v in enumerate(numbers, start=1)}
     return flat
 
@@ -168,7 +172,7 @@ def _fairseq_sentences(lines: Iterator[_Line], path: Path) -> Iterator[list[Hypo
             printed = found.setdefault(int(match[2]), _Printed(line))
             _add_line(printed, match[1], match[3], line, path)
         elif re.match(r"[HDP]-", line[1]):
-            raise _error(path, line, "is cut off")
+            raise _error(path, line, "is cut off or damaged")
     if not found:
         raise InputError(f"{path}: no n-best list; give one of Moses, or the output of fairseq-generate --nbest")
     # By sentence: only this kind of list is out of order.
@@ -184,9 +188,10 @@ def _add_line(printed: _Printed, kind: str, rest: str, line: _Line, path: Path) 
     if kind == _POSITIONS:
         values = [_number(word) for word in rest.split()]
         known = [value for value in values if value is not None]
-        if not values or len(known) < len(values):
+        total = _number(str(sum(known)))
+        if not values or len(known) < len(values) or total is None:
             raise _error(path, line, "has something else than numbers")
-        printed.sums.append(sum(known))
+        printed.sums.append(total)
         return
     score, tab, text = rest.partition("\t")
     value = _number(score)

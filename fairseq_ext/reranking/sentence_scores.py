@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm import tqdm
 
-from fairseq_ext.engine.steps import atomic_write, run_step, step_fingerprint
-from fairseq_ext.errors import InputError
-from fairseq_ext.preparation.lm_subwords import load_encoder, subword_files
-from fairseq_ext.preparation.subwords import DICT_FILE, encode_lines, load_subwords
+from fairseq_ext.engine.steps import Step, atomic_write, run_step, step_fingerprint
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.encoders import Encoder, load_encoder, subword_files
+from fairseq_ext.text.subwords import DICT_FILE, encode_lines, load_subwords
 
 if TYPE_CHECKING:  # it takes its time to load, and what is scored already needs it not
     from fairseq_ext.reranking.fairseq_scores import FairseqScores
 
 # N texts → N natural logarithms.
 Scores = Callable[[Sequence[str]], np.ndarray]
-Encoder = Callable[[Iterable[str]], Iterator[str]]
 
 # A run that was interrupted goes on after the last so many texts.
 _PART_TEXTS = 2048
@@ -115,7 +114,7 @@ def score_texts(source: LanguageModelSource, texts: Sequence[str], folder: Path)
                         np.save(temporary, score(part))
                 progress.update(len(part))
 
-    run_step(output, inputs=source.files, options=options, build=build, resumable=True)
+    run_step(Step(output, source.files, options, build, resumable=True))
     values = np.concatenate([np.load(_part_file(output, number)) for number in range(len(parts))])
     return values[[numbers[text] for text in texts]]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from tqdm import tqdm
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.reranking.bleu_counts import bleu_of_sums
 from fairseq_ext.reranking.line_search import best_weight
 from fairseq_ext.reranking.nbest import NBest

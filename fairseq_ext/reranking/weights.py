@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +12,11 @@ from typing import Any
 import numpy as np
 
 from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.reranking.nbest import NBest
+
+_REMEDY = 'expected {"weights": {"FEATURE": NUMBER, …}}, as tune writes it'
 
 
 @dataclass(frozen=True)
@@ -36,19 +40,13 @@ class Weights:
         Raises:
             InputError: if it is no such file.
         """
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            values = {str(name): float(value) for name, value in content["weights"].items()}
-            sources = dict(content.get("sources", {}))
-            about = dict(content.get("about", {}))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise InputError(
-                f'{path}: no weights ({reason}); expected {{"weights": {{"FEATURE": NUMBER, …}}}}, as tune writes it'
-            ) from None
-        if not values or not np.isfinite(list(values.values())).all():
-            raise InputError(f"{path}: weights must be finite numbers, at least one; tune them again")
-        return cls(values, sources, about)
+        content = read_json(path, _REMEDY)
+        values, sources, about = (content.get(key, {}) for key in ("weights", "sources", "about"))
+        if not isinstance(values, dict) or not values or not all(map(_is_weight, values.values())):
+            raise InputError(f"{path}: weights must be finite numbers by name, at least one; {_REMEDY}")
+        if not isinstance(sources, dict) or not isinstance(about, dict):
+            raise InputError(f"{path}: sources and about must be names and values; {_REMEDY}")
+        return cls({name: float(value) for name, value in values.items()}, sources, about)
 
     def write(self, path: Path) -> None:
         """Write JSON."""
@@ -79,3 +77,8 @@ class Weights:
                     "paths; give those, or tune again"
                 )
         return np.array([self.values.get(name, 0.0) for name in nbest.names])
+
+
+def _is_weight(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= sys.float_info.max  # so that NaN, too, is refused

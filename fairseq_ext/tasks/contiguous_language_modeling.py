@@ -10,7 +10,9 @@ from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 
 from fairseq_ext.data.contiguous_segments import ContiguousSegments
-from fairseq_ext.errors import InputError
+from fairseq_ext.data.vocabulary_fingerprint import check_vocabulary_files
+from fairseq_ext.data.vocabulary_memory import VocabularyMemory
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.matmul_precision import MatmulPrecision, MatmulPrecisionConfig
 
 
@@ -23,7 +25,7 @@ class ContiguousLanguageModelingConfig(MatmulPrecisionConfig, LanguageModelingCo
 
 
 @register_task("contiguous_language_modeling", dataclass=ContiguousLanguageModelingConfig)
-class ContiguousLanguageModelingTask(MatmulPrecision, LanguageModelingTask):
+class ContiguousLanguageModelingTask(VocabularyMemory, MatmulPrecision, LanguageModelingTask):
     """fairseq's language modelling task, with text that goes on from batch to batch (truncated backpropagation).
 
     The data are those of ``fairseq-preprocess --only-source``. A text is cut into ``--batch-size`` rows side by side;
@@ -40,7 +42,11 @@ class ContiguousLanguageModelingTask(MatmulPrecision, LanguageModelingTask):
     def setup_dictionary(cls, cfg: Any, **kwargs: Any) -> Any:
         if not cfg.data or not (Path(cfg.data) / "dict.txt").is_file():
             raise InputError(f"{cfg.data or 'data'}: holds no dict.txt; make it with fairseq-preprocess --only-source")
+        check_vocabulary_files(Path(cfg.data))
         return super().setup_dictionary(cfg, **kwargs)
+
+    def dictionaries(self) -> dict[str, Any]:
+        return {"dict.txt": self.dictionary}
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **_: Any) -> ContiguousSegments:  # type: ignore[override]
         path = Path(self.cfg.data) / split

@@ -13,15 +13,17 @@ from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from torch import Tensor
 
+from fairseq_ext.data.data_directory import split_directories
 from fairseq_ext.data.domain_blocks import BlockCorpus, DomainBlocks
 from fairseq_ext.domains.domain_tree import DomainTree
 from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.domains.paths import names_of_paths
-from fairseq_ext.errors import InputError
-from fairseq_ext.models.transformer_lm_hier_adapter import embed_tree
-from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, read_directory
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.transformer_lm_hier_adapter import embed_tree, prompts_over
+from fairseq_ext.modules.language_model_options import LANGUAGE_MODELING_TASK
+from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
+from fairseq_ext.tasks.refused_options import LANGUAGE_MODELING, refuse_options
 from fairseq_ext.training.checkpoints import check_fit
-from fairseq_ext.training.tree_nodes import only_active_nodes_change
 
 
 @dataclass
@@ -75,7 +77,7 @@ class MultiDomainLanguageModelingConfig(MultiDomainConfig, LanguageModelingConfi
     )
 
 
-@register_task("multi_domain_language_modeling", dataclass=MultiDomainLanguageModelingConfig)
+@register_task(LANGUAGE_MODELING_TASK, dataclass=MultiDomainLanguageModelingConfig)
 class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
     """fairseq's language modelling task over a data directory with one sub-directory per domain.
 
@@ -104,8 +106,10 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
     ):
         super().__init__(cfg, dictionary, output_dictionary, targets)
         self.cfg = cfg
-        self.set_domains(read_directory(Path(cfg.data)))
+        refuse_options(cfg, LANGUAGE_MODELING)
+        self.set_directories()
         self.tree: DomainTree | None = None
+        self._has_model = False
         self._check_options()
 
     def _check_options(self) -> None:
@@ -126,14 +130,13 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
 
     @classmethod
     def setup_dictionary(cls, cfg: MultiDomainLanguageModelingConfig, **kwargs: Any) -> tuple[Dictionary, Dictionary]:
-        if not cfg.data:
-            raise InputError(
-                "no data directory; give one with domains.txt, dict.txt and a sub-directory for each domain"
-            )
-        path = Path(cfg.data) / "dict.txt"
+        path = split_directories(cfg.data)[0] / "dict.txt"
         if not path.is_file():
-            raise InputError(f"{path}: not found; binarise the data with data-prep/prepare_lm.py")
+            raise InputError(f"{path}: not found; binarise the data with data-prep/prepare.py")
         return super().setup_dictionary(cfg, **kwargs)
+
+    def dictionaries(self) -> dict[str, Dictionary]:
+        return {"dict.txt": self.dictionary}
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         if hasattr(cfg, "tree_json"):
@@ -141,9 +144,9 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         model = super().build_model(cfg, from_checkpoint)
         model.register_load_state_dict_pre_hook(check_fit)
         tree = getattr(model, "tree", None)
-        if self.tree is not None and tree != self.tree:
-            raise InputError("these models have different trees; use them one at a time")
-        self.tree = tree
+        if self._has_model and tree != self.tree:
+            raise InputError("these models have different trees, or one has none; use them one at a time")
+        self.tree, self._has_model = tree, True
         if tree is None and self._routing_options():
             raise InputError(f"{self._routing_options()[0]}: the model has no adapters, it reads all domains alike")
         if self.cfg.choose_paths:
@@ -163,7 +166,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
 
     def _sequence_paths(self, model: Any) -> Callable[[Tensor], Tensor]:
         # The clusters' tools take their time to load, and few need them.
-        from fairseq_ext.induction.sequence_paths import SequencePaths
+        from fairseq_ext.tasks.sequence_paths import SequencePaths
 
         return SequencePaths.load(
             Path(self.cfg.choose_paths),
@@ -175,11 +178,11 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
 
     # Data
 
-    def load_corpus(self, split: str, domain: str, is_train: bool) -> BlockCorpus:
+    def load_corpus(self, split: Split, domain: str) -> BlockCorpus:
         blocks = self._load_blocks(split, domain)
         # Sequences that choose for themselves bring no weights; the model then asks for its default.
-        is_chosen = self.cfg.choose_paths and not is_train
-        weights = None if self.tree is None or is_chosen else self._weights_of(domain, is_train)
+        is_chosen = self.cfg.choose_paths and not split.is_train
+        weights = None if self.tree is None or is_chosen else self._weights_of(domain, split.is_train)
         return BlockCorpus(blocks, self.domains.index(domain), weights)
 
     def join_corpora(
@@ -188,24 +191,25 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         return DomainBlocks(
             corpora,
             repetitions,
+            seed=self.cfg.seed,
             single_domain_batches=self.cfg.single_domain_batches or not is_train,
             unscored_tokens=0 if is_train else self.cfg.unscored_tokens,
             padding_idx=self.dictionary.pad(),
         )
 
-    def _load_blocks(self, split: str, domain: str) -> MonolingualDataset:
+    def _load_blocks(self, split: Split, domain: str) -> MonolingualDataset:
         """One domain's blocks, cut by fairseq's own task as its options say."""
-        directory = Path(self.cfg.data) / domain
-        file = directory / f"{split}.bin"
+        directory = split.directory / domain
+        file = directory / f"{split.name}.bin"
         if not file.is_file() or not file.with_suffix(".idx").is_file():
             raise InputError(f"{file}: not found; binarise this split, or take domain {domain} out of {DOMAINS_FILE}")
         if file.stat().st_size == 0:
-            raise InputError(f"{directory}: split {split} is empty; a domain needs at least one line")
+            raise InputError(f"{directory}: split {split.name} is empty; a domain needs at least one line")
         cfg = copy.copy(self.cfg)
         cfg.data = str(directory)
         task = LanguageModelingTask(cfg, self.dictionary, self.output_dictionary, self.targets)
-        task.load_dataset(split)
-        return task.datasets[split]
+        task.load_dataset(split.name, combine=split.is_combined)
+        return task.datasets[split.name]
 
     def _weights_of(self, domain: str | None, is_train: bool = False) -> np.ndarray:
         """Routing weights of text of a domain, or of text of no known domain."""
@@ -222,15 +226,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
             raise InputError(f"domain {domain}: not in the model's tree, which has {listed}; {remedy}")
         return self.tree.path_weights([domain])
 
-    # Training and scoring
-
-    def optimizer_step(self, optimizer: Any, model: Any, update_num: int) -> None:
-        """Let only the adapters change that took part, whatever the optimiser remembers of the others."""
-        if not hasattr(model, "banks"):
-            super().optimizer_step(optimizer, model, update_num)
-            return
-        with only_active_nodes_change(optimizer.optimizer, model.banks, model.trained_nodes):
-            super().optimizer_step(optimizer, model, update_num)
+    # Scoring
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
         """fairseq's batches.
@@ -252,14 +248,8 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         """fairseq-eval-lm's batches.
 
         Raises:
-            InputError: if a context window would reach into another domain, or be scored by halves; or if the set is
-                the one of training, in which domains are repeated and keep to their own paths.
+            InputError: if a context window would reach into another domain, or be scored by halves.
         """
-        if dataset.repetitions is not None:
-            raise InputError(
-                f"--gen-subset {self.cfg.train_subset}: is up-sampled and routed as in training; score a domain of it: "
-                f"--gen-subset {self.cfg.train_subset}:NAME"
-            )
         if kwargs.get("context_window", 0) > 0:
             if len(dataset.corpora) > 1:
                 raise InputError(
@@ -282,15 +272,9 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         """Go on from each prompt over the paths of its domain, or of --domain, --paths or --choose-paths."""
         if self.tree is None:
             return super().inference_step(generator, models, sample, prefix_tokens, constraints)
-        defaults = [model.decoder.default_node_weights for model in models]
-        weights = self._prompt_weights(defaults[0], sample["net_input"], prefix_tokens)
-        try:
-            for model in models:
-                model.decoder.default_node_weights = weights
+        weights = self._prompt_weights(models[0].decoder.default_node_weights, sample["net_input"], prefix_tokens)
+        with prompts_over(weights):
             return super().inference_step(generator, models, sample, prefix_tokens, constraints)
-        finally:
-            for model, default in zip(models, defaults, strict=True):
-                model.decoder.default_node_weights = default
 
     def _prompt_weights(
         self, chosen_by: Callable[[Tensor], Tensor] | None, net_input: dict, prefix_tokens: Tensor | None

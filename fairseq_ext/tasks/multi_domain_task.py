@@ -1,19 +1,24 @@
 """What both multi-domain tasks share: the options, the splits of a data directory, figures by domain."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
+import numpy as np
 from fairseq.dataclass import ChoiceEnum
 from omegaconf import II
 
-from fairseq_ext.data.data_directory import check_directories
+from fairseq_ext.data.data_directory import check_dataset_impl, check_directories, read_domains, split_directories
 from fairseq_ext.data.multi_domain_dataset import MultiDomainDataset, upsampling_repetitions
-from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
-from fairseq_ext.errors import InputError
-from fairseq_ext.evaluation.domain_metrics import log_by_domain, mark_domain, unmarked
+from fairseq_ext.data.vocabulary_fingerprint import check_vocabulary_files
+from fairseq_ext.data.vocabulary_memory import VocabularyMemory
+from fairseq_ext.domains.names import DOMAINS_FILE
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.tasks.domain_metrics import log_by_domain, mark_domain, unmarked
 from fairseq_ext.tasks.matmul_precision import MatmulPrecision, MatmulPrecisionConfig
+from fairseq_ext.training.idle_rows import only_active_rows_change
 
 
 @dataclass
@@ -38,11 +43,34 @@ class MultiDomainConfig(MatmulPrecisionConfig):
             "(default: all)"
         },
     )
+    seed: int = II("common.seed")
     train_subset: str = II("dataset.train_subset")
     valid_subset: str = II("dataset.valid_subset")
+    disable_validation: bool = II("dataset.disable_validation")
+    combine_valid_subsets: Optional[bool] = II("dataset.combine_valid_subsets")  # noqa: UP045, fairseq reads no other
+    ignore_unused_valid_subsets: Optional[bool] = II("dataset.ignore_unused_valid_subsets")  # noqa: UP045
+    num_shards: int = II("dataset.num_shards")
+    shard_id: int = II("dataset.shard_id")
 
 
-class MultiDomainTask(MatmulPrecision):
+@dataclass(frozen=True)
+class Split:
+    """A part of the data, and what for it is read.
+
+    Attributes:
+        name: of its files, without a domain.
+        directory: the data directory.
+        is_train: a trainer learns from it: domains are up-sampled and mixed, and keep to their own adapters.
+        is_combined: with its further parts, ``train1``, ``train2``, ….
+    """
+
+    name: str
+    directory: Path
+    is_train: bool = False
+    is_combined: bool = False
+
+
+class MultiDomainTask(VocabularyMemory, MatmulPrecision):
     """A fairseq task over a data directory with one sub-directory per domain; mixed into a task of fairseq's.
 
     ::
@@ -57,15 +85,21 @@ class MultiDomainTask(MatmulPrecision):
     datasets: dict[str, Any]
     measures: Sequence[str] = ("loss",)  # logged for each domain in validation
 
-    def set_domains(self, domains: list[str]) -> None:
-        """Take the data's domains.
+    def set_directories(self) -> None:
+        """Take the directories of the data, and their domains.
 
         Raises:
-            InputError: if --train-domains names another.
+            InputError: if their lists are missing or differ, their dictionaries are not their own, or an option does
+                not go with them.
         """
-        self.domains = domains
-        self.train_domains = [name.strip() for name in self.cfg.train_domains.split(",") if name.strip()] or domains
+        self.directories = split_directories(self.cfg.data)
+        for directory in self.directories:
+            check_vocabulary_files(directory)
+        self.domains = read_domains(self.directories)
+        self.train_domains = _names_in(self.cfg.train_domains) or self.domains
         self.check_option("--train-domains", self.train_domains)
+        if not 0 <= self.cfg.shard_id < self.cfg.num_shards:
+            raise InputError(f"--shard-id {self.cfg.shard_id}: give 0 to {self.cfg.num_shards - 1}, below --num-shards")
 
     def check_option(self, option: str, names: Sequence[str]) -> None:
         """Check the domains that an option names.
@@ -76,18 +110,29 @@ class MultiDomainTask(MatmulPrecision):
         for name in names:
             if name not in self.domains:
                 listed = ", ".join(self.domains)
-                raise InputError(f"{option} {name}: unknown; {self.cfg.data}/{DOMAINS_FILE} has {listed}")
+                raise InputError(f"{option} {name}: unknown; {self.directories[0] / DOMAINS_FILE} has {listed}")
 
     # Data
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **_: Any) -> None:
-        """Load ``SPLIT`` of all domains, where it trains or validates of --train-domains, or ``SPLIT:DOMAIN``."""
+        """Load ``SPLIT`` of all domains, where it trains or validates of --train-domains, or ``SPLIT:DOMAIN``.
+
+        The training set trains where fairseq's trainer asks for it: that alone combines its parts. Otherwise it is
+        like any other: each example once, in order.
+        """
         name, _, only = split.partition(":")
         if only and only not in self.domains:
             raise InputError(f"split {split}: unknown domain {only}; there are {', '.join(self.domains)}")
-        is_train = split == self.cfg.train_subset
-        domains = [only] if only else self._domains_of(split)
-        corpora = [self.load_corpus(name, domain, is_train) for domain in domains]
+        is_train = combine and split == self.cfg.train_subset
+        if is_train:
+            self._check_training()
+        directory = self.directories[(epoch - 1) % len(self.directories) if is_train else 0]
+        check_directories(directory, self.domains)
+        part = Split(name, directory, is_train, combine)
+        corpora = []
+        for domain in [only] if only else self._domains_of(split):
+            check_dataset_impl(directory / domain, name, self.cfg.dataset_impl)
+            corpora.append(self.load_corpus(part, domain))
         repetitions = None
         if is_train:
             sizes = [len(corpus.examples) for corpus in corpora]
@@ -96,11 +141,39 @@ class MultiDomainTask(MatmulPrecision):
 
     def _domains_of(self, split: str) -> list[str]:
         """The domains that a split is made of, in their order."""
-        if split in {self.cfg.train_subset, *str(self.cfg.valid_subset).split(",")}:
+        if split in {self.cfg.train_subset, *self._valid_subsets()}:
             return [name for name in self.domains if name in self.train_domains]
         return self.domains
 
-    def load_corpus(self, split: str, domain: str, is_train: bool) -> Any:
+    def _valid_subsets(self) -> list[str]:
+        return _names_in(self.cfg.valid_subset)
+
+    def _check_training(self) -> None:
+        """Refuse what training would not do as asked.
+
+        Raises:
+            InputError: naming the option.
+        """
+        self._refuse_shards("fairseq-train")
+        train = self.cfg.train_subset
+        if not self.cfg.disable_validation and train in self._valid_subsets():
+            parts = ",".join(f"{train}:{name}" for name in self.train_domains)
+            raise InputError(f"--valid-subset {train}: trains, with domains up-sampled; validate on {parts}")
+        if not (self.cfg.disable_validation or self.cfg.combine_valid_subsets or self.cfg.ignore_unused_valid_subsets):
+            self._require_all_valid_sets()
+
+    def _require_all_valid_sets(self) -> None:
+        """fairseq's own check, which looks for files beside the dictionaries only."""
+        used = {subset.partition(":")[0] for subset in self._valid_subsets()}
+        for path in sorted(self.directories[0].glob("*/valid*.idx")):
+            name = path.name.partition(".")[0]
+            if re.fullmatch(r"valid\d+", name) and name not in used:
+                raise InputError(
+                    f"{path.parent}: {name} is not used; name it in --valid-subset, or give --combine-valid-subsets or "
+                    "--ignore-unused-valid-subsets"
+                )
+
+    def load_corpus(self, split: Split, domain: str) -> Any:
         """Load one domain's part of a split."""
         raise NotImplementedError
 
@@ -110,10 +183,63 @@ class MultiDomainTask(MatmulPrecision):
         """Make the dataset of a split out of its domains' parts."""
         raise NotImplementedError
 
+    def filter_indices_by_size(
+        self, indices: Any, dataset: Any, max_positions: Any = None, ignore_invalid_inputs: bool = False
+    ) -> Any:
+        """Leave out what is too long, where that is wanted.
+
+        Raises:
+            InputError: naming the first of them, where it is not.
+        """
+        if not ignore_invalid_inputs:
+            _, ignored = dataset.filter_indices_by_size(indices, max_positions)
+            if len(ignored):
+                size = np.asarray(dataset.size(ignored[0])).tolist()
+                raise InputError(
+                    f"sentence {ignored[0]}: of {size} tokens, where {max_positions} fit; shorten it, or leave it out "
+                    "with --skip-invalid-size-inputs-valid-test"
+                )
+        return super().filter_indices_by_size(  # type: ignore[misc]
+            indices, dataset, max_positions, ignore_invalid_inputs
+        )
+
+    def get_batch_iterator(
+        self, dataset: Any, *args: Any, num_shards: int = 1, shard_id: int = 0, **kwargs: Any
+    ) -> Any:
+        """fairseq's batches; of --num-shards those of --shard-id, which fairseq-generate itself does not heed."""
+        if num_shards == 1 and isinstance(dataset, MultiDomainDataset):
+            num_shards, shard_id = self.cfg.num_shards, self.cfg.shard_id
+        return super().get_batch_iterator(  # type: ignore[misc]
+            dataset, *args, num_shards=num_shards, shard_id=shard_id, **kwargs
+        )
+
+    def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> Any:
+        """fairseq's dataset of typed lines, all of them."""
+        self._refuse_shards("fairseq-interactive")
+        return super().build_dataset_for_inference(*args, **kwargs)  # type: ignore[misc]
+
+    def _refuse_shards(self, command: str) -> None:
+        if self.cfg.num_shards > 1:
+            raise InputError(
+                f"--num-shards {self.cfg.num_shards}: {command} does not take shards, fairseq-generate and "
+                "fairseq-eval-lm do; leave it out"
+            )
+
+    # Training
+
+    def optimizer_step(self, optimizer: Any, model: Any, update_num: int) -> None:
+        """Let only the adapters change that took part, whatever the optimiser remembers of the others."""
+        if not hasattr(model, "banks"):
+            super().optimizer_step(optimizer, model, update_num)  # type: ignore[misc]
+            return
+        with only_active_rows_change(optimizer, model.banks, model.trained_rows):
+            super().optimizer_step(optimizer, model, update_num)  # type: ignore[misc]
+
     # Validation
 
     def valid_step(self, sample: dict, model: Any, criterion: Any) -> tuple[Any, Any, dict]:
         """Validate a batch, all of one domain, and log it under that domain too."""
+        self._refuse_shards("fairseq-validate")
         loss, sample_size, log = super().valid_step(sample, model, criterion)  # type: ignore[misc]
         return loss, sample_size, mark_domain(log, int(sample["domain_ids"][0]), self.domains)
 
@@ -127,12 +253,5 @@ class MultiDomainTask(MatmulPrecision):
         log_by_domain(logging_outputs, self.domains, reduce, self.measures)
 
 
-def read_directory(data: Path) -> list[str]:
-    """The domains of a data directory.
-
-    Raises:
-        InputError: if its list is missing, or does not go with its sub-directories.
-    """
-    domains = read_domain_names(data / DOMAINS_FILE)
-    check_directories(data, domains)
-    return domains
+def _names_in(option: str) -> list[str]:
+    return [name.strip() for name in str(option).split(",") if name.strip()]

@@ -1,29 +1,30 @@
 """Translation between two languages, of text from several known domains."""
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_langpair_dataset
+from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
-from fairseq_ext.data.data_directory import infer_languages
+from fairseq_ext.data.data_directory import infer_languages, split_directories
 from fairseq_ext.data.domain_pairs import DomainPairs, PairCorpus
-from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag
-from fairseq_ext.errors import InputError
-from fairseq_ext.evaluation.gate_report import GateReport
-from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, read_directory
-from fairseq_ext.teacher.labels import read_teacher_probs
+from fairseq_ext.data.teacher_labels import read_teacher_probs
+from fairseq_ext.domains.names import DOMAINS_FILE
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.adapter_transformer import ignore_domains
+from fairseq_ext.tasks.gate_report import GateReport, attach_gates
+from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
+from fairseq_ext.tasks.refused_options import TRANSLATION, refuse_options
+from fairseq_ext.tasks.typed_domains import TypedDomains
 from fairseq_ext.training.checkpoints import check_fit
-
-_TAGGED_LINE = re.compile(r"\s*<domain:([^<>\s]+)>\s*(.*)", re.DOTALL)
 
 
 @dataclass
@@ -82,62 +83,74 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
     cfg: MultiDomainTranslationConfig
     measures = ("loss", "bleu")
 
-    def __init__(
-        self,
-        cfg: MultiDomainTranslationConfig,
-        src_dict: Dictionary,
-        tgt_dict: Dictionary,
-        domains: list[str],
-    ):
+    def __init__(self, cfg: MultiDomainTranslationConfig, src_dict: Dictionary, tgt_dict: Dictionary):
         super().__init__(cfg, src_dict, tgt_dict)
-        self.set_domains(domains)
+        refuse_options(cfg, TRANSLATION)
+        self.set_directories()
+        if cfg.teacher_dir and len(self.directories) > 1:
+            raise InputError("--teacher-dir has the labels of one data directory; give one, not several")
         if cfg.domain:
             self.check_option("--domain", [cfg.domain])
-        self.tags = [domain_tag(name) for name in domains]
+        file = self.directories[0] / f"dict.{cfg.source_lang}.txt"
+        self.typed_domains = TypedDomains(self.domains, src_dict, str(file))
         self.model_takes_domains = False
         self.model_needs_domains = False
-        self.gate_report = GateReport(domains, cfg.print_gates, cfg.gates_output)
+        self.gate_report = GateReport(self.domains, cfg.print_gates, cfg.gates_output)
         if cfg.domain_tags:
-            self._require_tags()
+            self.typed_domains.require()
 
     @classmethod
     def setup_task(cls, cfg: MultiDomainTranslationConfig, **_: Any) -> "MultiDomainTranslationTask":
-        data = Path(cfg.data)
-        domains = read_directory(data)
+        data = split_directories(cfg.data)[0]
         if cfg.source_lang is None or cfg.target_lang is None:
-            cfg.source_lang, cfg.target_lang = infer_languages(data / domains[0])
+            _set_languages(cfg, *infer_languages(data))
         dictionaries = []
         for language in (cfg.source_lang, cfg.target_lang):
             path = data / f"dict.{language}.txt"
             if not path.is_file():
                 raise InputError(f"{path}: not found; binarise the data with data-prep/prepare.py")
             dictionaries.append(cls.load_dictionary(str(path)))
-        return cls(cfg, *dictionaries, domains)
+        return cls(cfg, *dictionaries)
 
-    def _require_tags(self) -> None:
-        for tag in self.tags:
-            if self.src_dict.index(tag) == self.src_dict.unk():
-                raise InputError(
-                    f"{self.cfg.data}/dict.{self.cfg.source_lang}.txt: lacks the tag {tag}; "
-                    "prepare the data with this domain list"
-                )
+    def dictionaries(self) -> dict[str, Dictionary]:
+        languages = (self.cfg.source_lang, self.cfg.target_lang)
+        names = [f"dict.{language}.txt" for language in languages]
+        return dict(zip(names, (self.src_dict, self.tgt_dict), strict=True))
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        self._record_tags(cfg, from_checkpoint)
         model = super().build_model(cfg, from_checkpoint)
         model.register_load_state_dict_pre_hook(check_fit)
-        self.model_takes_domains = hasattr(model, "needs_domains")
-        self.model_needs_domains = getattr(model, "needs_domains", False)
+        takes_domains = hasattr(model, "needs_domains")
+        if not takes_domains:
+            ignore_domains(model)
+        # Of an ensemble, built one by one, any may.
+        self.model_takes_domains |= takes_domains
+        self.model_needs_domains |= getattr(model, "needs_domains", False)
         return model
+
+    def _record_tags(self, cfg: Any, from_checkpoint: bool) -> None:
+        """Keep with a new model whether it reads tags, and hold those of checkpoints to it.
+
+        Raises:
+            InputError: if this task writes tags that the checkpoint's did not, or the other way round.
+        """
+        saved = getattr(cfg, "domain_tags", None)
+        if from_checkpoint and saved is not None and bool(saved) != self.cfg.domain_tags:
+            trained = "with --domain-tags; give the option" if saved else "without --domain-tags; leave the option out"
+            raise InputError(f"the checkpoint was trained {trained}; models of both kinds make no ensemble")
+        with open_dict(cfg) if isinstance(cfg, DictConfig) else nullcontext():
+            cfg.domain_tags = self.cfg.domain_tags
 
     # Data
 
-    def load_corpus(self, split: str, domain: str, is_train: bool) -> PairCorpus:
+    def load_corpus(self, split: Split, domain: str) -> PairCorpus:
         pairs = self._load_pairs(split, domain)
         domain_id = self.domains.index(domain)
         probs = None
         if self.cfg.teacher_dir:
-            probs = read_teacher_probs(Path(self.cfg.teacher_dir), domain, split, self.domains, len(pairs))
-        return PairCorpus(pairs, domain_id, self._routed_ids(domain_id, probs, is_train), probs)
+            probs = read_teacher_probs(Path(self.cfg.teacher_dir), domain, split.name, self.domains, len(pairs))
+        return PairCorpus(pairs, domain_id, self._routed_ids(domain_id, probs, split.is_train), probs)
 
     def join_corpora(
         self, corpora: Sequence[PairCorpus], repetitions: Sequence[float] | None, is_train: bool
@@ -145,37 +158,39 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         return DomainPairs(
             corpora,
             repetitions,
-            tags=[self.src_dict.index(tag) for tag in self.tags] if self.cfg.domain_tags else None,
+            seed=self.cfg.seed,
+            tags=self.typed_domains.indices if self.cfg.domain_tags else None,
             domains_to_model=self.model_takes_domains,
             single_domain_batches=not is_train,
         )
 
-    def _load_pairs(self, split: str, domain: str) -> LanguagePairDataset:
-        directory = Path(self.cfg.data) / domain
+    def _load_pairs(self, split: Split, domain: str) -> LanguagePairDataset:
+        directory = split.directory / domain
         source, target = self.cfg.source_lang, self.cfg.target_lang
-        if any(path.stat().st_size == 0 for path in directory.glob(f"{split}.{source}-{target}.*.bin")):
-            raise InputError(f"{directory}: split {split} is empty; a domain needs at least one sentence pair")
+        if any(path.stat().st_size == 0 for path in directory.glob(f"{split.name}.{source}-{target}.*.bin")):
+            raise InputError(f"{directory}: split {split.name} is empty; a domain needs at least one sentence pair")
         try:
             return load_langpair_dataset(
-                str(directory), split, source, self.src_dict, target, self.tgt_dict,
-                combine=False,
+                str(directory), split.name, source, self.src_dict, target, self.tgt_dict,
+                combine=split.is_combined,
                 dataset_impl=self.cfg.dataset_impl,
                 upsample_primary=1,
                 left_pad_source=self.cfg.left_pad_source,
                 left_pad_target=self.cfg.left_pad_target,
-                max_source_positions=self.cfg.max_source_positions,
+                # Here, of --truncate-source alone, which must leave room for a tag.
+                max_source_positions=self.cfg.max_source_positions - int(self.cfg.domain_tags),
                 max_target_positions=self.cfg.max_target_positions,
                 truncate_source=self.cfg.truncate_source,
                 pad_to_multiple=self.cfg.required_seq_len_multiple,
             )  # fmt: skip
         except FileNotFoundError:
             raise InputError(
-                f"{directory}/{split}.{source}-{target}.{source}.idx: not found; "
+                f"{directory}/{split.name}.{source}-{target}.{source}.idx: not found; "
                 f"binarise this split, or take domain {domain} out of {DOMAINS_FILE}"
             ) from None
         except AssertionError:
             raise InputError(
-                f"{directory}: the two sides of split {split} differ in length; binarise it anew"
+                f"{directory}: the two sides of split {split.name} differ in length; binarise it anew"
             ) from None
 
     def _routed_ids(self, domain_id: int, probs: np.ndarray | None, is_train: bool) -> np.ndarray | int | None:
@@ -195,35 +210,32 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
 
     # Inference
 
-    def get_interactive_tokens_and_lengths(self, lines: Iterable[str], encode_fn: Any) -> tuple[list, list]:
-        """Encode typed lines; a tag ``<domain:NAME>`` in front of a line chooses its domain.
+    def encode_line(self, line: str, encode_fn: Callable[[str], str], domain: str | None = None) -> Tensor:
+        """The tokens of a line, with the tag of its domain in front where it is known.
+
+        Args:
+            line: text, perhaps with a tag ``<domain:NAME>`` in front, which chooses its domain.
+            encode_fn: turns text into subwords, separated by blanks.
+            domain: of a line without a tag, before --domain.
 
         Raises:
-            InputError: if a tag names an unknown domain.
+            InputError: if a domain is unknown, or the text holds a tag, in whatever characters.
         """
-        tagged = [self._split_tag(line) for line in lines]
-        tokens, lengths = super().get_interactive_tokens_and_lengths([text for _, text in tagged], encode_fn)
-        for i, (domain, _) in enumerate(tagged):
-            if domain is not None:
-                tokens[i] = torch.cat([tokens[i].new_tensor([self._tag_index(domain)]), tokens[i]])
+        typed, text = self.typed_domains.split_line(line)
+        tokens = self.src_dict.encode_line(encode_fn(text), add_if_not_exist=False).long()
+        tokens = self.typed_domains.as_text(tokens, text)
+        return self.typed_domains.tag(tokens, typed or domain or self.cfg.domain or None)
+
+    def get_interactive_tokens_and_lengths(self, lines: Iterable[str], encode_fn: Any) -> tuple[list, list]:
+        """Encode typed lines; a tag ``<domain:NAME>`` in front of a line chooses its domain."""
+        tokens = [self.encode_line(line, encode_fn) for line in lines]
         return tokens, [len(line) for line in tokens]
 
-    def _split_tag(self, line: str) -> tuple[str | None, str]:
-        """The domain typed in front of a line, or else --domain, or None; and the rest of the line."""
-        match = _TAGGED_LINE.fullmatch(line)
-        if match is None:
-            return self.cfg.domain or None, line
-        if match[1] not in self.domains:
-            raise InputError(f"{line.strip()!r}: unknown domain {match[1]}; there are {', '.join(self.domains)}")
-        return match[1], match[2]
-
-    def _tag_index(self, domain: str) -> int:
-        self._require_tags()
-        return self.src_dict.index(domain_tag(domain))
-
-    def build_dataset_for_inference(self, src_tokens: list, src_lengths: list, constraints: Any = None) -> Any:
-        self.gate_report.expect(src_tokens)
-        return super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
+    def build_dataset_for_inference(self, src_tokens: list, src_lengths: Any, constraints: Any = None) -> Any:
+        """fairseq's dataset of typed lines, or of those that Python passes, with --domain where none is chosen."""
+        tokens = [self.typed_domains.tag(line, self.cfg.domain or None) for line in src_tokens]
+        self.gate_report.expect(tokens)
+        return super().build_dataset_for_inference(tokens, [len(line) for line in tokens], constraints=constraints)
 
     def inference_step(
         self,
@@ -231,36 +243,51 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         models: list,
         sample: dict,
         prefix_tokens: Tensor | None = None,
-        constraints: Any = None,
+        constraints: Tensor | None = None,
+        with_gates: bool = False,
     ) -> list:
+        """fairseq's hypotheses of a batch.
+
+        Args:
+            with_gates: add ``gates`` to the best hypothesis of each sentence, of models that have them: see
+                :func:`~fairseq_ext.tasks.gate_report.attach_gates`.
+
+        Raises:
+            InputError: if the models need a domain, and a sentence has none.
+        """
         if "domain_ids" not in sample:  # typed lines carry their domain as a tag
             typed_tokens = sample["net_input"]["src_tokens"]
             sample = dict(sample, typed_tokens=typed_tokens, net_input=self._read_tags(sample["net_input"]))
         hypotheses = super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        if with_gates or self.gate_report.is_wanted:
+            attach_gates(models, sample["net_input"], hypotheses, self.tgt_dict)
         if self.gate_report.is_wanted:
-            self.gate_report.add(models, sample, hypotheses, self.tgt_dict)
+            self.gate_report.add(sample, hypotheses, self.tgt_dict.pad())
         return hypotheses
 
     def _read_tags(self, net_input: dict) -> dict:
-        """Turn tags in front of typed lines into ``domain_ids``, where tags are not part of the text.
-
-        A tag is replaced by padding, which is the same as taking it away.
-        """
-        if self.cfg.domain_tags:
-            return net_input
+        """Turn tags in front of sentences into ``domain_ids`` where models ask; take them off if they are not text."""
         tokens = net_input["src_tokens"]
-        first = tokens.ne(self.src_dict.pad()).int().argmax(1)
-        rows = torch.arange(len(tokens), device=tokens.device)
-        tags = tokens.new_tensor([self.src_dict.index(tag) for tag in self.tags])
-        is_tag = tokens[rows, first].unsqueeze(1).eq(tags) & tags.ne(self.src_dict.unk())  # B×D
-        tagged = is_tag.any(1)
-        tokens = tokens.clone()
-        tokens[rows[tagged], first[tagged]] = self.src_dict.pad()
-        net_input = dict(net_input, src_tokens=tokens, src_lengths=net_input["src_lengths"] - tagged.long())
+        domain_ids = self.typed_domains.read(tokens)
+        is_tagged = domain_ids.ge(0)
+        reads_tags = self.cfg.domain_tags and str(self.cfg.domain_source) != "none"
+        if (self.model_needs_domains or reads_tags) and not is_tagged.all():
+            kind = "plain adapters need a domain" if self.model_needs_domains else "this model reads a domain's tag"
+            raise InputError(
+                f"{kind}: give --domain NAME, or type <domain:NAME> before a line (there are {', '.join(self.domains)})"
+            )
+        net_input = dict(net_input)
         if self.model_needs_domains:
-            if not tagged.all():
-                raise InputError(
-                    "plain adapters need a domain: give --domain NAME, or type <domain:NAME> before a line"
-                )
-            net_input["domain_ids"] = is_tag.int().argmax(1)
+            net_input["domain_ids"] = domain_ids
+        if not self.cfg.domain_tags:
+            net_input["src_tokens"] = self.typed_domains.take_off(tokens)
+            net_input["src_lengths"] = net_input["src_lengths"] - is_tagged.long()
         return net_input
+
+
+def _set_languages(cfg: Any, source: str, target: str) -> None:
+    """Set them for this task, and in the options that a trainer stores: without its data nothing else tells them."""
+    whole = cfg._get_parent() if isinstance(cfg, DictConfig) else None
+    for options in (cfg, None if whole is None else whole.get("task")):
+        if options is not None:
+            options.source_lang, options.target_lang = source, target

@@ -8,9 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
-from fairseq_ext.errors import InputError
-from fairseq_ext.experiment.config import HoulsbyTeacher, Teacher, TfidfTeacher, TransformersTeacher
-from fairseq_ext.preparation.lm_subwords import subword_files
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.teacher.options import HoulsbyTeacher, Teacher, TfidfTeacher, TransformersTeacher
+from fairseq_ext.text.encoders import subword_files
+
+MODEL_FOLDER = "model"
 
 
 class Classifier(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 _DEVICES = ("auto", "cpu", "cuda")
 

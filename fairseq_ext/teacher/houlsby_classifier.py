@@ -19,21 +19,23 @@ import numpy as np
 from scipy.special import softmax
 from tqdm import tqdm
 
+from fairseq_ext.classifiers.binarise import binarise_task
+from fairseq_ext.classifiers.classify import to_input
+from fairseq_ext.classifiers.predictions import logits_of
+from fairseq_ext.classifiers.task_adapters import load_task_model, size_options, write_model_alone
+from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
+from fairseq_ext.classifiers.task_split import LABEL, set_path
+from fairseq_ext.classifiers.training import task_arguments
 from fairseq_ext.corpora.text_files import write_lines
+from fairseq_ext.engine.fairseq_cli import as_arguments, run_fairseq
 from fairseq_ext.engine.quiet import quieten_fairseq
-from fairseq_ext.errors import InputError
-from fairseq_ext.evaluation.classification import logits_of
-from fairseq_ext.evaluation.classify import to_input
-from fairseq_ext.experiment.config import HoulsbyTeacher
-from fairseq_ext.experiment.runs import Run, System
-from fairseq_ext.pipeline.classification_training import task_arguments
-from fairseq_ext.pipeline.fairseq_cli import as_arguments, run_fairseq
-from fairseq_ext.preparation.classification_prepare import binarise_task
-from fairseq_ext.preparation.lm_subwords import load_encoder, subword_files
-from fairseq_ext.preparation.task_data import TaskFacts, write_task_facts
-from fairseq_ext.preparation.task_split import LABEL, set_path
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.sections import check_numbers, read_section
+from fairseq_ext.modules.tunings import ARCHITECTURE
 from fairseq_ext.teacher.devices import choose_device
-from fairseq_ext.training.task_adapters import load_task_model, size_options, write_model_alone
+from fairseq_ext.teacher.options import HoulsbyTeacher
+from fairseq_ext.text.encoders import load_encoder, subword_files
 
 _TASK = "domain"
 _MODEL_FILE, _SETTINGS = "model.pt", "classifier.json"
@@ -68,9 +70,9 @@ class HoulsbyClassifier:
         """
         with tempfile.TemporaryDirectory() as scratch:
             data = self._write_data(Path(scratch), texts, labels, num_domains)
-            run = Run(_TASK, System(_TASK, options=self._training_options()), self.seed, _TASK)
+            chosen = self._training_options()
             folders = ["--save-dir", scratch, "--finetune-from-model", str(self.base)]
-            arguments = [*task_arguments(data, run), *as_arguments(run.system.options), "--seed", str(run.seed)]
+            arguments = [*task_arguments(data, _TASK, chosen), *as_arguments(chosen), "--seed", str(self.seed)]
             run_fairseq("train", [str(data), *arguments, *folders, "--log-format", "simple"])
             write_model_alone(Path(scratch) / "checkpoint_last.pt", self._file)
         self._model = None
@@ -103,12 +105,15 @@ class HoulsbyClassifier:
         Raises:
             InputError: if files are missing or broken.
         """
+        settings = read_json(folder / _SETTINGS, "train the teacher again")
+        given = {"model": str(folder / _MODEL_FILE), "subwords": None, "device": "auto"}
+        others = {key: value for key, value in settings.items() if key not in given}
+        options: HoulsbyTeacher = read_section(HoulsbyTeacher, others, str(folder / _SETTINGS), given=given)
+        check_numbers(asdict(options), str(folder / _SETTINGS))
+        classifier = cls(options, seed=0)
         try:
-            settings = json.loads((folder / _SETTINGS).read_text(encoding="utf-8"))
-            options = HoulsbyTeacher(**settings | {"model": str(folder / _MODEL_FILE), "device": "auto"})
-            classifier = cls(options, seed=0)
             shutil.copyfile(classifier.base, classifier._file)
-        except (OSError, ValueError, TypeError) as error:
+        except OSError as error:
             raise InputError(f"{folder}: holds no usable classifier ({error})") from None
         return classifier
 
@@ -131,7 +136,7 @@ class HoulsbyClassifier:
     def _training_options(self) -> dict[str, Any]:
         options = self.options
         return {
-            "arch": "roberta_houlsby_adapter",
+            "arch": ARCHITECTURE,
             **size_options(self.base),
             "bottleneck-dim": options.bottleneck_dim,
             "optimizer": "adam",

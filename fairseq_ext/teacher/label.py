@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_ext.corpora.text_files import collapse, read_lines
-from fairseq_ext.teacher.classifier import load_classifier
-from fairseq_ext.teacher.labels import read_teacher_record, write_probs
-from fairseq_ext.teacher.train import MODEL_FOLDER
+from fairseq_ext.data.teacher_labels import read_teacher_record, write_probs
+from fairseq_ext.teacher.classifier import MODEL_FOLDER, load_classifier
 
 
 def label_file(teacher_dir: Path, input_path: Path, output_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,28 +47,6 @@ def format_report(metrics: Mapping[str, Any]) -> str:
     averages = (f"{each['micro_f1']:>10.4f}" for each in metrics.values())
     lines.append(f"{'micro average':<16}" + "".join(averages))
     return "\n".join(lines)
-
-
-def plot_confusion(matrices: Mapping[str, np.ndarray], domains: Sequence[str], path: Path) -> None:
-    """Draw confusion matrices side by side: colour is the share of the true domain, text the count."""
-    from matplotlib.figure import Figure
-
-    side = 1.6 + 0.55 * len(domains)
-    figure = Figure(figsize=(side * len(matrices), side), layout="constrained")
-    axes = figure.subplots(1, len(matrices), squeeze=False, sharey=True)[0]
-    for axis, (title, matrix) in zip(axes, matrices.items(), strict=True):
-        shares = _ratio(matrix.astype(float), matrix.sum(axis=1, keepdims=True))
-        axis.imshow(shares, vmin=0, vmax=1, cmap="Blues")
-        for (row, column), count in np.ndenumerate(matrix):
-            colour = "white" if shares[row, column] > 0.5 else "black"
-            axis.text(column, row, str(count), ha="center", va="center", color=colour, fontsize=8)
-        axis.set_xticks(range(len(domains)), domains, rotation=45, ha="right")
-        axis.set_yticks(range(len(domains)), domains)
-        axis.set_xlabel("predicted domain")
-        axis.set_title(title)
-    axes[0].set_ylabel("true domain")
-    # Without the drawing program's version, equal matrices give equal files.
-    figure.savefig(path, dpi=150, metadata={"Software": None})
 
 
 def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:

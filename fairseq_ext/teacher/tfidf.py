@@ -9,18 +9,23 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from fairseq_ext.errors import InputError
-from fairseq_ext.experiment.config import TfidfTeacher
+from fairseq_ext.inputs.array_file import read_arrays
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.json_file import is_texts, read_json
+from fairseq_ext.teacher.options import TfidfTeacher
 
 _ARRAYS = "tfidf.npz"
 _NGRAMS = "tfidf.json"
 _MAX_ITERATIONS = 1000
+_LONGEST_NGRAM = 1000
+_REMEDY = "train the teacher again"
 
 
 class TfidfClassifier:
@@ -82,22 +87,38 @@ class TfidfClassifier:
         Raises:
             InputError: if files are missing or do not fit together.
         """
-        try:
-            record = json.loads((folder / _NGRAMS).read_text(encoding="utf-8"))
-            with np.load(folder / _ARRAYS, allow_pickle=False) as arrays:
-                return cls._restore(record, dict(arrays))
-        except (OSError, ValueError, KeyError) as error:
-            raise InputError(f"{folder}: holds no usable TF-IDF classifier ({error})") from None
-
-    @classmethod
-    def _restore(cls, record: dict, arrays: dict[str, np.ndarray]) -> TfidfClassifier:
-        options = TfidfTeacher(word_ngrams=record["word_ngrams"], char_ngrams=record["char_ngrams"])
-        classifier = cls(options)
+        record = read_json(folder / _NGRAMS, _REMEDY)
+        arrays = read_arrays(folder / _ARRAYS, ["coefficients", "intercepts", "word_idf", "char_idf"], _REMEDY)
+        _check_saved(record, arrays, folder)
+        classifier = cls(TfidfTeacher(word_ngrams=record["word_ngrams"], char_ngrams=record["char_ngrams"]))
         for kind, vectorizer in zip(("word", "char"), classifier.vectorizers, strict=True):
             vectorizer.vocabulary = {ngram: column for column, ngram in enumerate(record[kind])}
             vectorizer.idf_ = arrays[f"{kind}_idf"]
         classifier.coefficients, classifier.intercepts = arrays["coefficients"], arrays["intercepts"]
         return classifier
+
+
+def _check_saved(record: dict[str, Any], arrays: dict[str, np.ndarray], folder: Path) -> None:
+    """Check that files are what :meth:`TfidfClassifier.save` wrote, and fit together."""
+    for key in ("word_ngrams", "char_ngrams"):
+        length = record.get(key)
+        if type(length) is not int or not 1 <= length <= _LONGEST_NGRAM:
+            raise InputError(f"{folder / _NGRAMS}: {key}: {shown(length)} is no length of n-grams; {_REMEDY}")
+    for key in ("word", "char"):
+        if not is_texts(record.get(key)) or not 0 < len(record[key]) == len(set(record[key])):
+            raise InputError(f"{folder / _NGRAMS}: {key} is no list of different n-grams; {_REMEDY}")
+    words, characters = len(record["word"]), len(record["char"])
+    domains = len(arrays["intercepts"]) if arrays["intercepts"].ndim == 1 else 0
+    shapes = {
+        "coefficients": (domains, words + characters),
+        "intercepts": (domains,),
+        "word_idf": (words,),
+        "char_idf": (characters,),
+    }
+    for name, shape in shapes.items():
+        array = arrays[name]
+        if not domains or array.shape != shape or array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise InputError(f"{folder / _ARRAYS}: {name} is no finite array of shape {shape}; {_REMEDY}")
 
 
 def _make_vectorizers(options: TfidfTeacher) -> list[TfidfVectorizer]:

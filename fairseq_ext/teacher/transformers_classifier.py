@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from fairseq_ext.errors import InputError
-from fairseq_ext.experiment.config import TransformersTeacher
+from fairseq_ext.hugging_face.pretrained import load_pretrained
+from fairseq_ext.hugging_face.torchaudio_guard import hide_broken_torchaudio
+from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.sections import check_numbers, read_section
 from fairseq_ext.teacher.devices import choose_device
-from fairseq_ext.teacher.torchaudio_guard import hide_broken_torchaudio
+from fairseq_ext.teacher.options import TransformersTeacher
 
 hide_broken_torchaudio()
 
@@ -100,27 +103,18 @@ class TransformersClassifier:
         Raises:
             InputError: if files are missing or broken.
         """
-        try:
-            settings = json.loads((folder / _SETTINGS).read_text(encoding="utf-8"))
-            options = TransformersTeacher(model=str(folder), **settings)
-        except (OSError, ValueError, TypeError) as error:
-            raise InputError(f"{folder}: holds no usable classifier ({error})") from None
+        where = str(folder / _SETTINGS)
+        settings = read_json(folder / _SETTINGS, "train the teacher again")
+        options: TransformersTeacher = read_section(TransformersTeacher, settings, where, given={"model": str(folder)})
+        check_numbers(asdict(options), where)
         classifier = cls(options, seed=0)
         classifier._load_pretrained(options.model)
         return classifier
 
     def _load_pretrained(self, name: str, **head: int) -> None:
-        try:
-            self.tokenizer = transformers.AutoTokenizer.from_pretrained(name)
-            self.model = transformers.AutoModelForSequenceClassification.from_pretrained(
-                name, use_safetensors=True, **head
-            )
-        except (OSError, ValueError) as error:
-            reason = (str(error).strip().splitlines() or ["no reason given"])[0]
-            raise InputError(
-                f"teacher.model: {name!r} cannot be loaded ({reason}); give a folder with config.json, "
-                "model.safetensors and a tokenizer, or a model's name on the hub"
-            ) from None
+        self.tokenizer, self.model = load_pretrained(
+            "AutoModelForSequenceClassification", name, "teacher.model", **head
+        )
 
     def _training_arguments(self, scratch: str) -> transformers.TrainingArguments:
         on_gpu = self.device == "cuda"

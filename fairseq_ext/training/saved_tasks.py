@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.task_parameters import HEADS, TASKS, TaskDescription, is_of_task
 from fairseq_ext.training.checkpoints import some_of
 

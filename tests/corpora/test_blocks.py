@@ -8,7 +8,7 @@ import pytest
 from fairseq_ext.corpora import blocks
 from fairseq_ext.corpora.blocks import CorpusWriter, first_pair, index_path, load_index, num_blocks, read_block
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 LANGS = ("en", "pl")
 PAIRS = [Pair("ż" * (number % 5), f"target {number}") for number in range(9)] + [Pair("", ""), Pair("a", "")]
@@ -81,5 +81,5 @@ def test_files_of_another_import_are_refused(tmp_path: Path, monkeypatch: pytest
     index_path(tmp_path, "law").write_text("[]")
     with pytest.raises(InputError, match="import it again"):
         load_index(tmp_path, "law")
-    with pytest.raises(InputError, match=r"it\.index\.json: is no index"):
+    with pytest.raises(InputError, match=r"it\.index\.json: not found"):
         load_index(tmp_path, "it")

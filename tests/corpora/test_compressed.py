@@ -11,7 +11,7 @@ import pytest
 from backports import zstd
 
 from fairseq_ext.corpora.compressed import SUFFIXES, open_binary, read_chunks
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 PACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".zst": zstd.compress, ".xz": lzma.compress}
 # Numbers and their cubes: too irregular to be packed into one block.
@@ -117,7 +117,7 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere\.gz: not found"):
         read(tmp_path / "nowhere.gz")
     (tmp_path / "folder.gz").mkdir()
-    with pytest.raises(InputError, match=r"folder\.gz: cannot be opened \(Is a directory\)"):
+    with pytest.raises(InputError, match=r"folder\.gz: is a folder, not a file"):
         read(tmp_path / "folder.gz")
 
 

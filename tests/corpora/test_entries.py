@@ -18,7 +18,7 @@ from fairseq_ext.corpora.entries import (
     folder_entries,
     read_entry,
 )
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 LANGS = ("en", "pl")
 TMX = '<tmx><body><tu><tuv lang="en"><seg>one</seg></tuv><tuv lang="pl"><seg>jeden</seg></tuv></tu></body></tmx>'
@@ -88,7 +88,7 @@ def test_every_form_is_told_and_read(tmp_path: Path, name: str, form: Form) -> N
 
 
 def test_packages_are_read_from_their_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages.subprocess, "run", None)  # Nothing needs fetching.
+    monkeypatch.setattr(packages, "run_child", None)  # Nothing needs fetching.
     make(tmp_path, "app-1.0-py3-none-any.whl")
     assert entry_form("app==1.0", LANGS) == Form.PACKAGE
     assert list(read_entry("app==1.0", LANGS, "fail", Counter(), tmp_path)) == [("one", "jeden")]
@@ -111,10 +111,11 @@ def test_catalogues_are_counted_by_reason(tmp_path: Path) -> None:
 
 def test_unknown_forms_are_refused_with_the_known_ones(tmp_path: Path) -> None:
     (tmp_path / "law.txt").write_text("text\n")
-    for entry, what in ((str(tmp_path / "law.txt"), "is of no form known here"), ("trytond", "not found")):
+    law = str(tmp_path / "law.txt")
+    for entry, what in ((law, f"{law!r}: is of no form known here"), ("trytond", "trytond: not found")):
         with pytest.raises(InputError) as caught:
             entry_form(entry, LANGS)
-        assert str(caught.value) == f"{entry!r}: {what}; give {FORMS}"
+        assert str(caught.value) == f"{what}; give {FORMS}"
 
 
 def test_entries_stand_for_paths_in_order_of_domains(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_entries_stand_for_paths_in_order_of_domains(tmp_path: Path) -> None:
     ("entry", "message"),
     [
         ("law.{lang}", r"law: .*law\.pl: not found; '.*law\.\{lang\}' needs it"),
-        ("nothing.tsv", r"law: '.*nothing\.tsv': not found; give two files"),
+        ("nothing.tsv", r"law: .*nothing\.tsv: not found; give two files"),
         ("opus:Books", "law: 'opus:Books': name corpus and version"),
         ("bad.zip", r"law: .*bad\.zip: damaged or cut off"),
     ],

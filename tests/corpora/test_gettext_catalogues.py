@@ -11,7 +11,7 @@ import pytest
 
 from fairseq_ext.corpora.gettext_catalogues import find_catalogues, read_catalogues
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n\n'
 CATALOGUE = (
@@ -101,6 +101,20 @@ def test_compiled_catalogue_is_read(tmp_path: Path) -> None:
     assert sorted(pairs) == sorted(PAIRS[1:])
     assert dropped["key without text"] == 2
     assert dropped["fuzzy"] == 0
+
+
+def test_text_that_is_the_path_of_another_catalogue_is_none(tmp_path: Path) -> None:
+    other = write(tmp_path / "other.po")
+    with pytest.raises(InputError, match=r"x\.po: cannot be read as a gettext catalogue \(line 1: is neither"):
+        read(write(tmp_path / "x.po", str(other)))
+
+
+def test_bomb_in_a_wheel_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairseq_ext.corpora.archives.MAX_BYTES", 1 << 20)
+    with zipfile.ZipFile(tmp_path / "x.whl", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("de.po", CATALOGUE + "\n" * (2 << 20))
+    with pytest.raises(InputError, match=r"x\.whl/de\.po: with it, there is more than 1 MiB to read; take it apart"):
+        find_catalogues(tmp_path / "x.whl", "de")
 
 
 def test_other_encoding_is_honoured(tmp_path: Path) -> None:
@@ -212,5 +226,5 @@ def test_cut_off_archives_are_named(tmp_path: Path, name: str) -> None:
             tar.add(source, "de.po")
     whole = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=rf"{name}: damaged or cut off \("):
+    with pytest.raises(InputError, match=rf"{name}(/de\.po)?: damaged or cut off \("):
         find_catalogues(tmp_path / name, "de")

@@ -1,6 +1,8 @@
 """Importing whole domains, in a program and by command: complete, counted, repeatable, or refused."""
 
+import os
 import pickle
+import signal
 import subprocess
 import sys
 import tracemalloc
@@ -15,7 +17,7 @@ from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
 from fairseq_ext.corpora.compressed import open_binary
 from fairseq_ext.corpora.entries import folder_entries
 from fairseq_ext.corpora.import_corpora import import_domain, main
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError, run_command
 from tests.corpora.test_entries import make
 from tests.real_corpora import corpus
 from tests.small_corpus import read_tree
@@ -129,7 +131,7 @@ def test_command_writes_one_domain(tmp_path: Path, compress: str) -> None:
     for lang, text in zip(LANGS, ("Save\n", "Zapisz\n"), strict=True):
         with open_binary(out / f"shop.{lang}{suffix}", "rb") as file:
             assert file.read() == text.encode()
-    main(command)
+    main([*command, "--overwrite"])
     assert read_tree(out) == first
     assert folder_entries(out, LANGS) == {"shop": [str(out / f"shop.{{lang}}{suffix}")]}
 
@@ -140,14 +142,19 @@ def test_command_takes_a_policy(tmp_path: Path, policy: str, text: str) -> None:
     main(["law", str(tmp_path / "x.tsv"), "--target-lang=pl", f"--output={tmp_path}", f"--on-bad-utf8={policy}"])
     assert (tmp_path / "law.en").read_text(encoding="utf-8") == text
     with pytest.raises(InputError, match="line 1: byte 1 is not UTF-8"):
-        main(["law", str(tmp_path / "x.tsv"), "--target-lang=pl", f"--output={tmp_path}"])
+        main(["law", str(tmp_path / "x.tsv"), "--target-lang=pl", f"--output={tmp_path}", "--overwrite"])
     assert (tmp_path / "law.en").read_text(encoding="utf-8") == text
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["law", "trytond", "--target-lang", "pl"], "law: 'trytond': not found; give two files"),
+        (["law", "trytond", "--target-lang", "pl"], "law: trytond: not found; give two files"),
+        (["law", "a==1", "--target-lang", "a/b"], "--target-lang: 'a/b' is no code of a language; give one such as pl"),
+        (["law", "a==1", "--target-lang", "../p"], "--target-lang: '../p' is no code"),
+        (["law", "a==1", "--target-lang", ""], "--target-lang: '' is no code"),
+        (["law", "a==1", "--target-lang", "p\nl"], r"--target-lang: 'p\\nl' is no code"),
+        (["law", "a==1", "--target-lang", "pl", "--source-lang", "*"], r"--source-lang: '\*' is no code"),
         (["la.w", "a==1", "--target-lang", "pl"], "'la.w' is no domain name"),
         (["law", "a==1", "--target-lang", "en"], "'en' is also the --source-lang"),
         (["law", "law.{lang}", "--target-lang", "pl"], r"law\.(en|pl): would be overwritten"),
@@ -177,9 +184,63 @@ def test_kill_between_the_sides_leaves_no_wrong_pair(tmp_path: Path, monkeypatch
     done: list[object] = []
     monkeypatch.setattr(import_corpora.os, "replace", lambda *paths: die() if done else done.append(replace(*paths)))
     with pytest.raises(KeyboardInterrupt):
-        main(["law", str(tmp_path / "y.tsv"), *command])
+        main(["law", str(tmp_path / "y.tsv"), *command, "--overwrite"])
     with pytest.raises(InputError, match="its other side law.pl is missing"):
         folder_entries(out, LANGS)
+
+
+@pytest.mark.parametrize("name", ["law.en", "law.pl"])
+def test_files_that_are_there_stay_unless_told_otherwise(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    command = ["law", make(tmp_path, "x.tsv"), "--target-lang=pl", f"--output={tmp_path}"]
+    with pytest.raises(InputError, match=rf"{name}: is there already; give --overwrite"):
+        main(command)
+    assert (tmp_path / name).read_text() == "mine"
+    main([*command, "--overwrite"])
+    assert (tmp_path / name).read_text() != "mine"
+
+
+@pytest.mark.parametrize("output", ["file", "file/below"])
+def test_output_that_is_a_file_is_refused(tmp_path: Path, output: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match=rf"{output}: (File exists|Not a directory)"):
+        main(["law", make(tmp_path, "x.tsv"), "--target-lang=pl", f"--output={tmp_path / output}"])
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_folder_in_the_place_of_an_output_costs_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "law.pl").mkdir(parents=True)
+    (out / "law.en").write_text("mine")
+    with pytest.raises(InputError, match=r"law\.pl: is a folder, where a file is to be written"):
+        main(["law", make(tmp_path, "x.tsv"), "--target-lang=pl", f"--output={out}"])
+    assert (out / "law.en").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["x.tsv", "x.tmx", "x.po", "x.mo", "x.zip", "x.tar", "x", "x.{lang}"])
+def test_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name.replace("{lang}", "en"))
+    with pytest.raises(InputError, match=r"law: .*x.*: is a pipe, not a file"):
+        main(["law", str(tmp_path / name), "--target-lang=pl", f"--output={tmp_path / 'out'}"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_termination_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry, out = make(tmp_path, "x.tsv"), tmp_path / "out"
+
+    def terminated(*_: object, **__: object) -> None:
+        assert [path.name[:8] for path in out.iterdir()] == [".import-"]
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(import_corpora, "import_domain", terminated)
+    try:
+        with pytest.raises(SystemExit) as caught:
+            run_command(lambda: main(["law", entry, "--target-lang=pl", f"--output={out}"]))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert caught.value.code == 143
+    assert list(out.iterdir()) == []
 
 
 def test_command_explains_itself() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.corpora.labelled_text import Columns, Example, read_examples
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 COLUMNS = Columns("label", ("text",))
 PAIRS = Columns("y", ("one", "two"))
@@ -55,6 +55,16 @@ def test_numbers_are_kept_as_they_are_written(tmp_path: Path) -> None:
         ("x.jsonl", '{"text": "b"}\n', r"x\.jsonl, line 1: no column 'label'; there are 'text'"),
         ("x.jsonl", '{"label": null, "text": "b"}\n', r"x\.jsonl, line 1: label: expected a label, got None"),
         ("x.jsonl", '{"label": 1, "text": ["b"]}\n', r"x\.jsonl, line 1: text: expected text, got \['b'\]"),
+        ("x.jsonl", "[" * 100_000, r"x\.jsonl, line 1: is not valid JSON"),
+        ("x.jsonl", '{"label": ' + "1" * 5000 + "}", r"x\.jsonl, line 1: is not valid JSON"),
+        ("x.jsonl", '{"label": 1, "text": "a\\ud800"}', r"x\.jsonl, line 1: holds half a character"),
+        ("x.jsonl", '{"label": "\\udfff", "text": "a"}', r"x\.jsonl, line 1: holds half a character"),
+        ("x.jsonl", '{"label": 1, "text": ["' + "b" * 5000 + '"]}', r"expected text, got .{40,100}$"),
+        (
+            "x.csv",
+            "label,text\na," + "b" * 200_000,
+            r"x\.csv, line 2: is not valid CSV \(field larger than field limit",
+        ),
         ("x.txt", "a", r"x\.txt: is no table; give \.tsv, \.csv, \.jsonl"),
     ],
 )

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from fairseq_ext.corpora.opus import check_opus, fetch_opus, is_opus
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY, LANGS = "opus:Books/v1", ("pl", "en")

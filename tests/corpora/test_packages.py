@@ -8,7 +8,7 @@ import pytest
 
 from fairseq_ext.corpora import packages
 from fairseq_ext.corpora.packages import fetch_packages, find_wheel, is_requirement
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 
 class Pip:
@@ -29,7 +29,7 @@ class Pip:
 
 def test_wheel_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pip = Pip()
-    monkeypatch.setattr(packages.subprocess, "run", pip)
+    monkeypatch.setattr(packages, "run_child", pip)
     for _ in range(2):
         wheels = fetch_packages(["Plone.app==7.0"], tmp_path)
         assert wheels == {"Plone.app==7.0": tmp_path / "plone_app-7.0-py3-none-any.whl"}
@@ -39,14 +39,14 @@ def test_wheel_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_no_package_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pip = Pip()
-    monkeypatch.setattr(packages.subprocess, "run", pip)
+    monkeypatch.setattr(packages, "run_child", pip)
     fetch_packages(["a==1"], tmp_path)
     assert {"--only-binary=:all:", "--no-deps", "download"} <= set(pip.commands[0])
 
 
 def test_failure_is_one_line_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     error = "WARNING: retrying\nERROR: first\nERROR: No matching distribution found for a==1\n"
-    monkeypatch.setattr(packages.subprocess, "run", Pip(error))
+    monkeypatch.setattr(packages, "run_child", Pip(error))
     with pytest.raises(InputError, match=r"a==1: cannot be fetched \(No matching distribution") as caught:
         fetch_packages(["a==1"], tmp_path)
     assert "\n" not in str(caught.value)

@@ -8,7 +8,7 @@ import pytest
 
 from fairseq_ext.corpora.parallel_files import moses_stems, read_moses_zip, read_parallel_files
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 LANGS = ("en", "pl")
 ODD = "one\rtwo\u2028three\u0085four\x0bfive\x0c"

@@ -13,7 +13,7 @@ from fairseq_ext.corpora.text_files import (
     stream_parallel,
     write_parallel,
 )
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 
 def write(folder: Path, source: bytes, target: bytes) -> tuple[Path, Path]:

@@ -10,7 +10,7 @@ from fairseq_ext.corpora import tmx
 from fairseq_ext.corpora.compressed import open_binary
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.corpora.tmx import read_tmx
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 HEAD = '<?xml version="1.0" encoding="{0}"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4"><header/><body>\n'
 TAIL = "</body></tmx>\n"

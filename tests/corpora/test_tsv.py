@@ -8,7 +8,7 @@ import pytest
 from fairseq_ext.corpora.compressed import open_binary
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.corpora.tsv import read_tsv
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 
 def read(path: Path, data: bytes, policy: str = "fail") -> tuple[list[Pair], Counter[str]]:

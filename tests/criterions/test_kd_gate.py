@@ -14,7 +14,7 @@ from fairseq.logging import metrics
 from fairseq_ext.criterions.label_smoothed_cross_entropy_with_kd_gate import (
     LabelSmoothedCrossEntropyWithKDGateCriterion as KDGate,
 )
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from tests import toy
 
 PAD = 1

@@ -20,7 +20,7 @@ from fairseq_ext.criterions.topic_language_modeling import (
     tdm_terms,
     topic_entropy,
 )
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 PAD = 1
 TOPICS = torch.tensor([[0.0, 0, 0], [3.0, 0, 4]])  # z_d, B×H

@@ -27,7 +27,7 @@ def load(text: Path, split: str, *extra: str, tree: Path | None = None) -> Domai
     options = [*extra, "--tree", str(tree)] if tree else list(extra)
     task, model = toy_text.make_task(text, *options, arch=toy_text.HIER if tree else toy_text.PLAIN)
     task.build_model(model)
-    task.load_dataset(split)
+    task.load_dataset(split, combine=split == "train")  # as fairseq's trainer
     return task.datasets[split]
 
 

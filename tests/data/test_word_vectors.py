@@ -13,7 +13,7 @@ import torch
 from fairseq.data import Dictionary
 
 from fairseq_ext.data.word_vectors import vectors_for
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 ROWS = {"the": [1.0, 2.0, -3.0], "</s>": [0.5, 0.0, 0.0], "naïve": [0.25, -1.5, 4.0], "other": [9.0, 9.0, 9.0]}
 
@@ -96,6 +96,9 @@ def test_what_is_missing_is_said(tmp_path: Path, dictionary: Dictionary, capsys:
         (b"the 1 2 x\n", "line 1: is neither"),
         (b"the 1 2 3\ncat 1 2 x\n", "line 2: 'cat 1 2 x'"),
         (b"3 3\nthe 1 2 3\n", r"damaged or cut off \(unexpected end"),
+        (b"1000000 1000000\nthe 1 2 3\n", "line 1: 1,000,000 vectors of 1,000,000 numbers are more than it holds"),
+        (b"1000000 1000000\nthe \0\0\0\0", "line 1: 1,000,000 vectors of 1,000,000 numbers are more than it holds"),
+        (b"9" * 5000 + b" 3\nthe 1 2 3\n", "line 1: is neither a word"),
         (binary(ROWS)[:-9], r"damaged or cut off \(unexpected end"),
         (b"dog 1 2 3\n", "has none of the dictionary’s 3 words"),
         (b"the 1 2 nan\n", "the vector of 'the' holds something that is no number"),

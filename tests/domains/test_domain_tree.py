@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fairseq_ext.domains.domain_tree import multi_tree, read_tree, single_tree, tree_from_json
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 # The manual tree of the paper's Figure 1, leaves first.
 PARENTS = {
@@ -36,6 +36,14 @@ def as_json(parents: Any = None, domains: Any = None) -> str:
     parents = PARENTS if parents is None else parents
     nodes = [{"name": name, "parent": parent} for name, parent in parents.items()]
     return json.dumps({"nodes": nodes, "domains": DOMAINS if domains is None else domains})
+
+
+def test_leaves_of_one_node_are_drawn_beside_each_other() -> None:
+    parents = {"a": "left", "b": "right", "c": "left", "alone": None, "left": "top", "right": "top", "top": None}
+    tree = tree_from_json(as_json(parents, {name: name for name in ("a", "b", "c", "alone")}), "t")
+    assert tree.children == ((), (), (), (), (0, 2), (1,), (4, 5))
+    assert tree.leaves == ("a", "b", "c", "alone")
+    assert tree.drawn_leaves == ("alone", "a", "c", "b")
 
 
 def test_paths_and_weights() -> None:

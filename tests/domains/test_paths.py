@@ -7,7 +7,7 @@ import pytest
 
 from fairseq_ext.domains.domain_tree import DomainTree, multi_tree
 from fairseq_ext.domains.paths import names_of_paths
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 TREE = DomainTree(("root", "a", "b", "leaf"), (None, 0, 1, 1), {"news": 2, "talks": 3})
 
@@ -45,8 +45,8 @@ def test_a_file_gives_each_domain_its_own(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("{", "cannot be read"),
-        ("[]", "no paths for domain blogs"),
-        ('{"blogs": "leaf"}', '"leaf" is no list of names'),
+        ("[]", "holds no object"),
+        ('{"blogs": "leaf"}', "'leaf' is no list of names"),
         ('{"blogs": [1]}', "is no list of names"),
         ('{"blogs": []}', "no name"),
         ('{"blogs": ["stars"]}', "'stars': no domain or node"),
@@ -68,5 +68,5 @@ def test_bad_names(spec: str, message: str) -> None:
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no\.json: cannot be read"):
+    with pytest.raises(InputError, match=r"no\.json: not found"):
         names_of_paths(str(tmp_path / "no.json"), TREE, "news")

@@ -1,4 +1,4 @@
-"""The command line of stages; tests/test_run_experiment.py has their choice and order on a real experiment."""
+"""The command line of stages; their choice and order on a real experiment is tested beside it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from fairseq_ext.engine.stages import Stage, run_chosen, stage_parser
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 
 
 def stages_in(folder: Path) -> list[Stage]:

@@ -2,17 +2,23 @@
 
 import errno
 import fcntl
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairseq_ext.engine import steps
-from fairseq_ext.engine.steps import Step, atomic_write, hash_path, run_step, run_steps
-from fairseq_ext.errors import InputError
+from fairseq_ext.engine.hashing import RECORD, hash_path
+from fairseq_ext.engine.steps import Step, atomic_write, run_step, run_steps
+from fairseq_ext.engine.workspaces import MARK, Workspace
+from fairseq_ext.inputs.errors import InputError
 from tests.small_corpus import read_tree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,11 +28,12 @@ SUICIDAL = """
 import os, signal, sys
 from pathlib import Path
 from fairseq_ext.engine import steps
+from fairseq_ext.engine.workspaces import Workspace
 
 output, source, place = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 rename = Path.rename
 
-def die(*_):
+def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 def build(folder):
@@ -35,16 +42,18 @@ def build(folder):
         die()
     (folder / "second.txt").write_text("second")
 
+if place == "before the mark":
+    Path.write_text = die
 if place == "before the record":
-    steps._write_record = die
+    steps.write_record = die
 if place == "before the swap":
     Path.rename = die
 if place == "within the swap":
-    Path.rename = lambda path, new: die() if path.name.endswith(".partial") else rename(path, new)
+    Path.rename = lambda path, new: die() if path.name == "unfinished" else rename(path, new)
 if place == "after the swap":
-    remove = steps._remove
-    steps._remove = lambda path: die() if path.name.endswith(".old") and path.exists() else remove(path)
-steps.run_step(output, inputs=[source], options={}, build=build)
+    clear = Workspace.clear
+    Workspace.clear = lambda self: die() if self.replaced.exists() else clear(self)
+steps.run_step(steps.Step(output, inputs=[source], options={}, build=build))
 """
 
 
@@ -68,32 +77,39 @@ class Copy:
         (folder / "sub" / "copy.txt").write_text(self.source.read_text())
 
 
+def run(
+    output: Path, inputs: Sequence[Path] = (), build: Callable[[Path], None] = lambda folder: None, **more: Any
+) -> bool:
+    """Run a step without options."""
+    return run_step(Step(output, inputs=inputs, build=build, **{"options": {}, **more}))
+
+
 def test_second_run_does_nothing(tmp_path: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build = Copy(source)
-    assert run_step(tmp_path / "out", inputs=[source], options={"a": 1}, build=build)
-    assert not run_step(tmp_path / "out", inputs=[source], options={"a": 1}, build=build)
+    assert run(tmp_path / "out", inputs=[source], options={"a": 1}, build=build)
+    assert not run(tmp_path / "out", inputs=[source], options={"a": 1}, build=build)
     assert build.runs == 1
     assert capsys.readouterr().err.splitlines()[-1] == "out: up to date"
 
 
 def test_changed_option_input_or_output_builds_again(tmp_path: Path, source: Path) -> None:
     build, output = Copy(source), tmp_path / "out"
-    run_step(output, inputs=[source], options={"a": 1}, build=build)
-    assert run_step(output, inputs=[source], options={"a": 2}, build=build)
+    run(output, inputs=[source], options={"a": 1}, build=build)
+    assert run(output, inputs=[source], options={"a": 2}, build=build)
     source.write_text("two")
-    assert run_step(output, inputs=[source], options={"a": 2}, build=build)
+    assert run(output, inputs=[source], options={"a": 2}, build=build)
     assert (output / "sub" / "copy.txt").read_text() == "two"
     (output / "sub" / "copy.txt").write_text("truncated?")
-    assert run_step(output, inputs=[source], options={"a": 2}, build=build)
+    assert run(output, inputs=[source], options={"a": 2}, build=build)
     (output / "sub" / "copy.txt").unlink()
-    assert run_step(output, inputs=[source], options={"a": 2}, build=build)
+    assert run(output, inputs=[source], options={"a": 2}, build=build)
 
 
 def test_directory_is_hashed_by_names_and_contents(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name / "deep").mkdir(parents=True)
         (tmp_path / name / "deep" / "file").write_text("same")
-    (tmp_path / "b" / steps.RECORD).write_text("{}")
+    (tmp_path / "b" / RECORD).write_text("{}")
     assert hash_path(tmp_path / "a") == hash_path(tmp_path / "b")
     (tmp_path / "b" / "deep" / "file").rename(tmp_path / "b" / "deep" / "other")
     assert hash_path(tmp_path / "a") != hash_path(tmp_path / "b")
@@ -101,7 +117,7 @@ def test_directory_is_hashed_by_names_and_contents(tmp_path: Path) -> None:
 
 def test_failing_build_leaves_the_old_result(tmp_path: Path, source: Path) -> None:
     output = tmp_path / "out"
-    run_step(output, inputs=[source], options={"a": 1}, build=Copy(source))
+    run(output, inputs=[source], options={"a": 1}, build=Copy(source))
     before = read_tree(output)
 
     def fail(folder: Path) -> None:
@@ -109,15 +125,16 @@ def test_failing_build_leaves_the_old_result(tmp_path: Path, source: Path) -> No
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        run_step(output, inputs=[source], options={"a": 2}, build=fail)
+        run(output, inputs=[source], options={"a": 2}, build=fail)
     assert read_tree(output) == before
-    run_step(output, inputs=[source], options={"a": 2}, build=Copy(source))
+    run(output, inputs=[source], options={"a": 2}, build=Copy(source))
     assert "half" not in read_tree(output)
 
 
 @pytest.mark.parametrize("has_old", [False, True])
 @pytest.mark.parametrize(
-    "place", ["in the build", "before the record", "before the swap", "within the swap", "after the swap"]
+    "place",
+    ["before the mark", "in the build", "before the record", "before the swap", "within the swap", "after the swap"],
 )
 def test_killed_run_leaves_no_mix_and_the_next_one_mends_it(
     tmp_path: Path, source: Path, place: str, has_old: bool
@@ -125,19 +142,19 @@ def test_killed_run_leaves_no_mix_and_the_next_one_mends_it(
     output = tmp_path / "work" / "out"
     old = {}
     if has_old:
-        run_step(output, inputs=[source], options={"old": True}, build=Copy(source))
+        run(output, inputs=[source], options={"old": True}, build=Copy(source))
         old = read_tree(output)
 
-    def run(place: str, output: Path) -> int:
+    def run_and_die(place: str, output: Path) -> int:
         command = [sys.executable, "-c", SUICIDAL, str(output), str(source), place]
         return subprocess.run(command, cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode
 
-    assert run("nowhere", tmp_path / "undisturbed") == 0
+    assert run_and_die("nowhere", tmp_path / "undisturbed") == 0
     undisturbed = read_tree(tmp_path / "undisturbed")
-    killed = run(place, output)
+    killed = run_and_die(place, output)
     assert killed == -signal.SIGKILL or (place == "after the swap" and not has_old)
     assert (read_tree(output) if output.exists() else {}) in ({}, old, undisturbed)
-    assert run("nowhere", output) == 0
+    assert run_and_die("nowhere", output) == 0
     assert read_tree(output) == undisturbed
     assert sorted(path.name for path in output.parent.iterdir()) == [".out.lock", "out"]
 
@@ -155,19 +172,19 @@ def test_resumable_step_continues_only_its_own_fingerprint(tmp_path: Path, sourc
 
     for options in ({"a": 1}, {"a": 2}):
         with pytest.raises(KeyboardInterrupt):
-            run_step(output, inputs=[source], options=options, build=build, resumable=True)
-    assert run_step(output, inputs=[source], options={"a": 2}, build=build, resumable=True)
+            run(output, inputs=[source], options=options, build=build, resumable=True)
+    assert run(output, inputs=[source], options={"a": 2}, build=build, resumable=True)
     assert seen == [False, False, True]
-    assert sorted(read_tree(output)) == ["checkpoint", steps.RECORD]
+    assert sorted(read_tree(output)) == ["checkpoint", RECORD]
 
 
 def test_missing_input_and_foreign_directory_are_refused(tmp_path: Path, source: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere does not exist"):
-        run_step(tmp_path / "out", inputs=[tmp_path / "nowhere"], options={}, build=Copy(source))
+        run(tmp_path / "out", inputs=[tmp_path / "nowhere"], build=Copy(source))
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").write_text("precious")
     with pytest.raises(InputError, match=r"thesis: exists, but no step"):
-        run_step(tmp_path / "thesis", inputs=[source], options={}, build=Copy(source))
+        run(tmp_path / "thesis", inputs=[source], build=Copy(source))
     assert (tmp_path / "thesis" / "chapter").read_text() == "precious"
 
 
@@ -175,8 +192,8 @@ def test_two_processes_do_not_build_the_same(tmp_path: Path, source: Path) -> No
     with (tmp_path / ".out.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="another process is building it"):
-            run_step(tmp_path / "out", inputs=[source], options={}, build=Copy(source))
-    assert run_step(tmp_path / "out", inputs=[source], options={}, build=Copy(source))
+            run(tmp_path / "out", inputs=[source], build=Copy(source))
+    assert run(tmp_path / "out", inputs=[source], build=Copy(source))
 
 
 def test_dry_run_prints_the_plan_and_builds_nothing(
@@ -220,7 +237,7 @@ def build(folder):
     (folder / "made").write_text("by the first")
 
 def join(folder):
-    assert folder == root / "shared.partial"
+    assert folder == root / ".shared.step" / "unfinished"
     (root / "joined").touch()
 
 def wait(folder):
@@ -235,9 +252,7 @@ run_steps([
 
 
 def test_further_processes_of_a_command_join_or_wait(tmp_path: Path) -> None:
-    stale = tmp_path / "shared.partial"
-    stale.mkdir()
-    (stale / "unfinished-step.json").write_text("of another fingerprint")
+    Workspace(tmp_path / "shared").start("another fingerprint")
     workers = []
     # The second is started first, as it may be.
     for rank in ("1", "0"):
@@ -258,23 +273,155 @@ def test_further_processes_of_a_command_join_or_wait(tmp_path: Path) -> None:
     assert (tmp_path / "last" / "made").read_text() == "by the first"
 
 
-@pytest.mark.parametrize("kind", ["old", "partial"])
-def test_directories_of_others_are_never_deleted(kind: str, tmp_path: Path) -> None:
-    mine = tmp_path / f"out.{kind}" / "mine.txt"
-    mine.parent.mkdir()
-    mine.write_text("mine")
-    with pytest.raises(InputError, match=rf"out\.{kind}: is in the way, and no step of this program made it"):
-        run_step(tmp_path / "out", inputs=[], options={}, build=lambda folder: None)
-    assert mine.read_text() == "mine"
+def make_other_steps_names(folder: Path) -> dict[str, bytes]:
+    """Finished directories with names like those that a step ``out`` might work under, moved there by their owner."""
+    for name in ("out.old", "out.partial", "out.gone", "out.step"):
+        run(folder / "out", build=lambda made, name=name: (made / "model").write_text(name))
+        (folder / "out").rename(folder / name)
+    return {path: text for path, text in read_tree(folder).items() if not path.startswith(".")}
 
 
-@pytest.mark.parametrize("kind", ["old", "partial"])
-def test_what_a_kill_left_of_a_deletion_is_deleted(kind: str, tmp_path: Path) -> None:
-    run_step(tmp_path / "out", inputs=[], options={}, build=lambda folder: (folder / "a").mkdir())
-    (tmp_path / "out").rename(tmp_path / f"out.{kind}")
-    (tmp_path / f"out.{kind}" / "a").rmdir()
-    assert run_step(tmp_path / "out", inputs=[], options={}, build=lambda folder: None)
-    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["out"]
+def test_backups_are_never_deleted(tmp_path: Path) -> None:
+    backups = make_other_steps_names(tmp_path)
+    assert len(backups) == 8
+    assert run(tmp_path / "out", options={"a": 1})
+    assert run(tmp_path / "out", options={"a": 2})
+    assert not run(tmp_path / "out", options={"a": 2})
+    assert {path: text for path, text in read_tree(tmp_path).items() if path in backups} == backups
+
+
+def test_a_system_may_be_named_like_the_working_name_of_another(tmp_path: Path) -> None:
+    for name in ("out.old", "out", "out.partial", "out.step"):
+        assert run(tmp_path / name)
+    for name in ("out.old", "out", "out.partial", "out.step"):
+        assert not run(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", ["folder", "of another step", "link", "file"])
+def test_only_a_workspace_of_this_very_step_is_deleted(kind: str, tmp_path: Path) -> None:
+    hidden, mine = tmp_path / ".out.step", tmp_path / "mine"
+    Workspace(tmp_path / "mine").start("fingerprint")
+    (tmp_path / ".mine.step").rename(mine)
+    if kind == "of another step":
+        shutil.copytree(mine, hidden)
+    elif kind == "folder":
+        (hidden / "unfinished").mkdir(parents=True)
+    elif kind == "link":
+        hidden.symlink_to(mine)
+    else:
+        hidden.write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match=r"\.out\.step: is in the way, and not all in it is of the step out; move it"):
+        run(tmp_path / "out")
+    assert [path for path in sorted(tmp_path.rglob("*")) if path.name != ".out.lock"] == before
+
+
+def test_files_put_into_a_workspace_are_not_deleted(tmp_path: Path) -> None:
+    Workspace(tmp_path / "out").start("fingerprint")
+    (tmp_path / ".out.step" / "notes").write_text("mine")
+    with pytest.raises(InputError, match="not all in it is of the step out"):
+        run(tmp_path / "out")
+    assert (tmp_path / ".out.step" / "notes").read_text() == "mine"
+
+
+def test_what_a_kill_left_of_a_deletion_is_deleted(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "out")
+    for rest in ("marked", "unmarked", "empty"):
+        workspace.start("fingerprint")
+        workspace.unfinished.rmdir()
+        if rest == "unmarked":
+            (workspace.folder / MARK).write_text("")
+        elif rest == "empty":
+            (workspace.folder / MARK).unlink()
+        assert run(tmp_path / "out", options={"rest": rest})
+        assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["out"]
+
+
+def test_files_added_to_a_finished_directory_stop_its_replacement(tmp_path: Path) -> None:
+    run(tmp_path / "out", options={"a": 1})
+    (tmp_path / "out" / "average.pt").write_text("mine")
+    assert not run(tmp_path / "out", options={"a": 1})
+    with pytest.raises(
+        InputError, match=r"out: is to be made anew, but average\.pt in it is of no step; move that file"
+    ):
+        run(tmp_path / "out", options={"a": 2})
+    assert (tmp_path / "out" / "average.pt").read_text() == "mine"
+
+
+def test_a_link_is_replaced_and_what_it_points_to_is_kept(tmp_path: Path) -> None:
+    run(tmp_path / "elsewhere" / "out", build=lambda folder: (folder / "model").write_text("old"))
+    kept = read_tree(tmp_path / "elsewhere" / "out")
+    (tmp_path / "out").symlink_to(tmp_path / "elsewhere" / "out")
+    assert run(tmp_path / "out", options={"a": 2})
+    assert not (tmp_path / "out").is_symlink()
+    assert read_tree(tmp_path / "elsewhere" / "out") == kept
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "null", '{"fingerprint": 1}', '{"fingerprint": "a", "outputs": [1]}', "{", "\0"]
+)
+def test_a_record_that_no_step_wrote_is_one_line(text: str, tmp_path: Path) -> None:
+    run(tmp_path / "out", build=lambda folder: (folder / "model").write_text("model"))
+    (tmp_path / "out" / RECORD).write_text(text)
+    with pytest.raises(InputError, match=r"step\.json: is not as a step wrote it; move .*out away"):
+        run(tmp_path / "out")
+    assert (tmp_path / "out" / "model").read_text() == "model"
+
+
+def flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[0] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def two_steps(folder: Path) -> list[Step]:
+    """The second copies what the first wrote."""
+    clean = Step(folder / "clean", [], {}, lambda made: (made / "LAW.en").write_text("text"))
+    return [clean, Step(folder / "splits", [folder / "clean"], {}, Copy(folder / "clean" / "LAW.en"))]
+
+
+def test_nothing_is_built_of_a_damaged_file(tmp_path: Path) -> None:
+    run_steps(two_steps(tmp_path))
+    flip_a_byte(tmp_path / "clean" / "LAW.en")
+    with pytest.raises(InputError, match=r"clean/LAW\.en: damaged or edited since the step clean wrote it; put the"):
+        run_steps(two_steps(tmp_path))
+    assert (tmp_path / "splits" / "sub" / "copy.txt").read_text() == "text"
+    (tmp_path / "clean").rename(tmp_path / "damaged")
+    run_steps(two_steps(tmp_path))
+
+
+def test_verifying_reads_what_no_step_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_steps(two_steps(tmp_path))
+    run_steps(two_steps(tmp_path), verify=True)
+    assert [line for line in capsys.readouterr().err.splitlines() if "verified" in line] == [
+        "clean: verified", "splits: verified",
+    ]  # fmt: skip
+    flip_a_byte(tmp_path / "splits" / "sub" / "copy.txt")
+    run_steps(two_steps(tmp_path))
+    with pytest.raises(InputError, match=r"splits/sub/copy\.txt: damaged or edited since the step splits wrote it"):
+        run_steps(two_steps(tmp_path), verify=True)
+
+
+def test_records_of_earlier_versions_are_taken_and_said_to_hold_no_contents(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_steps(two_steps(tmp_path))
+    for step in ("clean", "splits"):
+        record = json.loads((tmp_path / step / RECORD).read_text())
+        del record["sha256"]
+        (tmp_path / step / RECORD).write_text(json.dumps(record))
+    capsys.readouterr()
+    run_steps(two_steps(tmp_path), verify=True)
+    not_verified = "not verified: an earlier version made it, and recorded no contents"
+    assert capsys.readouterr().err.splitlines() == [
+        f"clean: {not_verified}", f"splits: {not_verified}", "clean: up to date", "splits: up to date",
+    ]  # fmt: skip
+
+
+def test_a_step_without_its_result_is_not_finished(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="out: ended without model.pt, its result; change the options that"):
+        run(tmp_path / "out", results=["model.pt"])
+    assert not (tmp_path / "out").exists()
 
 
 def test_hindrances_of_the_machine_are_one_line(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.engine.tasks import Engine, remove_tasks, run_tasks, task_output
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from tests.cluster import dask_cluster
 
 ONE, TWO = Engine(workers=1), Engine(workers=2)
@@ -109,7 +109,7 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     parent = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": str(root)})
     try:
-        workers = [_wait_for(tmp_path / f"pid{index}") for index in range(2)]
+        workers = [wait_for(tmp_path / f"pid{index}") for index in range(2)]
     finally:
         parent.kill()
         parent.wait()
@@ -119,7 +119,8 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
         time.sleep(0.05)
 
 
-def _wait_for(path: Path) -> int:
+def wait_for(path: Path) -> int:
+    """The process number that a task writes into a file."""
     deadline = time.monotonic() + 30
     while not (path.exists() and path.read_text()):
         assert time.monotonic() < deadline, f"{path.name} was not written"
@@ -148,16 +149,6 @@ def test_two_hosts_share_the_work(tmp_path: Path) -> None:
             run_tasks(Refuse(InputError("file.txt, line 3: bad")), tmp_path / "refused", 3, engine, "refusing")
         # The refusal has not ended the workers.
         assert len(run_tasks(Square(), tmp_path / "more", 3, engine, "squares")) == 3
-
-
-def test_scheduler_that_is_not_there_is_named(tmp_path: Path) -> None:
-    dask = pytest.importorskip("dask", reason="needs requirements-cluster.txt")
-    engine = Engine(scheduler="tcp://127.0.0.1:1")
-    with (
-        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
-        pytest.raises(InputError, match="--scheduler tcp://127.0.0.1:1: no Dask scheduler answers"),
-    ):
-        run_tasks(Square(), tmp_path / "job", 3, engine, "squares")
 
 
 def test_tasks_vanish_together_with_what_killed_ones_left(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ import pytest
 from fairseq_ext.corpora.blocks import BLOCK_PAIRS
 from fairseq_ext.corpora.import_corpora import import_domain
 from fairseq_ext.corpora.text_files import read_lines
-from fairseq_ext.engine.steps import hash_path
+from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.tasks import Engine
-from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.clean import REJECTED_COLUMNS, REPEATED, Cleaning, clean_corpora
 from fairseq_ext.filtering.filters import Empty, Length, LengthRatio
 from fairseq_ext.filtering.normalise import Normalise
+from fairseq_ext.inputs.errors import InputError
 from tests.cluster import dask_cluster
 
 LANGS = ("en", "pl")
@@ -27,7 +27,7 @@ CLEANING = Cleaning(FILTERS, Normalise(), deduplicate="pair", write_rejected=Tru
 HERE = Engine(workers=1)
 
 
-def _import(folder: Path, **domains: list[tuple[str, str]]) -> Path:
+def import_domains(folder: Path, **domains: list[tuple[str, str]]) -> Path:
     """Import domains of the pairs given."""
     (folder / "raw").mkdir(parents=True)
     for name, pairs in domains.items():
@@ -65,7 +65,7 @@ PAIRS = [
 
 
 def test_every_pair_is_kept_or_rejected_with_a_reason(tmp_path: Path) -> None:
-    report = _clean(_import(tmp_path, A=PAIRS), tmp_path / "clean")["A"]
+    report = _clean(import_domains(tmp_path, A=PAIRS), tmp_path / "clean")["A"]
     assert read_lines(tmp_path / "clean" / "A.en") == ["A dog .", 'A cat " sat "']
     assert read_lines(tmp_path / "clean" / "A.pl") == ["Pies .", "Kot siedział"]
     rows = _rejected(tmp_path / "clean", "A")
@@ -82,20 +82,20 @@ def test_every_pair_is_kept_or_rejected_with_a_reason(tmp_path: Path) -> None:
 
 
 def test_only_repetitions_of_the_same_domain_go(tmp_path: Path) -> None:
-    _clean(_import(tmp_path, A=PAIRS[:1] * 3, B=PAIRS[:1]), tmp_path / "clean")
+    _clean(import_domains(tmp_path, A=PAIRS[:1] * 3, B=PAIRS[:1]), tmp_path / "clean")
     assert read_lines(tmp_path / "clean" / "A.en") == read_lines(tmp_path / "clean" / "B.en") == ["A dog ."]
 
 
 def test_nothing_but_empty_pairs_goes_unasked(tmp_path: Path) -> None:
     cleaning = Cleaning({"empty": Empty()})
-    _clean(_import(tmp_path, A=PAIRS), tmp_path / "clean", cleaning=cleaning)
+    _clean(import_domains(tmp_path, A=PAIRS), tmp_path / "clean", cleaning=cleaning)
     assert read_lines(tmp_path / "clean" / "A.en") == [" ".join(en.split()) for en, _ in PAIRS if en]
     assert not (tmp_path / "clean" / "rejected").exists()
 
 
 def test_domain_without_pairs_left_is_an_error_with_counts(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"A: no pair of 1 passed \(length 1\); loosen clean.filters"):
-        _clean(_import(tmp_path, A=PAIRS[2:3]), tmp_path / "clean")
+        _clean(import_domains(tmp_path, A=PAIRS[2:3]), tmp_path / "clean")
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return f"{number % 15000} " + "a " * words, f"{number % 15000} " + "b " * words
 
     pairs = [pair(number) for number in range(2 * BLOCK_PAIRS + 500)]
-    return _import(tmp_path_factory.mktemp("large"), A=pairs, B=pairs[: BLOCK_PAIRS + 1])
+    return import_domains(tmp_path_factory.mktemp("large"), A=pairs, B=pairs[: BLOCK_PAIRS + 1])
 
 
 @pytest.fixture(scope="module")

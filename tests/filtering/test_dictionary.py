@@ -1,10 +1,6 @@
-"""Learned translations are those of model 1, the same in every process, and tell true from shuffled pairs."""
+"""The words of a pair say whether it is a translation."""
 
-import math
 import random
-import subprocess
-import sys
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,137 +8,24 @@ from typing import Any
 import pytest
 
 from fairseq_ext.corpora.text_files import Pair, read_parallel
-from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.batch import Batch
-from fairseq_ext.filtering.dictionary import Dictionary, learn_dictionary, load_dictionary
+from fairseq_ext.filtering.dictionary import DICTIONARY_FILE, SUPPORT_FILE, Dictionary
+from fairseq_ext.filtering.model_1 import learn_dictionary
+from fairseq_ext.filtering.word_support import learn_support
+from fairseq_ext.inputs.errors import InputError
+from tests.filtering.test_word_list import write_list
 from tests.real_corpora import corpus
 
-WORDS = 200
+
+def reasons(path: Path, pairs: Sequence[Pair], *, min_share: float = 0.2, **options: Any) -> list[str | None]:
+    """What the share of translated words alone says."""
+    criterion = Dictionary(word_list=str(path), min_share=min_share, max_evidence=None, **options)
+    return criterion.reasons(Batch(pairs, ("en", "pl")))
 
 
-def invented_pairs(count: int, seed: int = 1) -> list[Pair]:
-    """Every source word ``s7`` has the translation ``t7``; ``the`` and ``le`` are everywhere, ``rare`` is once."""
-    rng = random.Random(seed)
-    pairs = []
-    for _ in range(count):
-        numbers = rng.sample(range(WORDS), 4)
-        shuffled = rng.sample(numbers, 4)
-        pairs.append(Pair("the " + " ".join(f"s{n}" for n in numbers), "le " + " ".join(f"t{n}" for n in shuffled)))
-    return [*pairs, Pair("rare s0", "rarissime t0")]
-
-
-def learn(pairs: Sequence[Pair], path: Path) -> list[tuple[str, str, float]]:
-    count = learn_dictionary(pairs, path)
-    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
-    assert len(rows) == count
-    return [(source, target, float(value)) for source, target, value in rows]
-
-
-def reasons(path: Path, pairs: Sequence[Pair], **options: Any) -> list[str | None]:
-    return Dictionary(word_list=str(path), **options).reasons(Batch(pairs, ("en", "pl")))
-
-
-def share_rejected(path: Path, pairs: Sequence[Pair]) -> float:
-    return sum(reason is not None for reason in reasons(path, pairs)) / len(pairs)
-
-
-def write_list(folder: Path, text: str) -> Path:
-    path = folder / "words.tsv"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def test_invented_translations_are_found_and_nothing_else(tmp_path: Path) -> None:
-    rows = learn(invented_pairs(1000), tmp_path / "list.tsv")
-    assert [row[:2] for row in rows] == sorted((f"s{n}", f"t{n}") for n in range(WORDS))
-    assert all(value > 0.9 for *_, value in rows)
-
-
-def model_1(pairs: Sequence[tuple[set[str], set[str]]], allowed: set[tuple[str, str]], iterations: int = 6) -> dict:
-    """P(target | source) as in Brown et al. (1993), word by word."""
-    weights = dict.fromkeys(sorted(allowed), 1.0)
-    for _ in range(iterations):
-        totals: dict[str, float] = defaultdict(float)
-        for (source, _), weight in weights.items():
-            totals[source] += weight
-        given = {(one, other): weight / totals[one] for (one, other), weight in weights.items()}
-        weights = dict.fromkeys(weights, 0.0)
-        for sources, targets in pairs:
-            for target in sorted(targets):
-                meeting = [(source, target) for source in sorted(sources) if (source, target) in allowed]
-                total = sum(given[key] for key in meeting)
-                for key in meeting:
-                    weights[key] += given[key] / total
-    return given
-
-
-def test_probabilities_are_those_of_model_1(tmp_path: Path) -> None:
-    # Sixty words a side, so loosely tied that many pairs of words keep some probability.
-    rng = random.Random(5)
-    drawn = [sorted({min(int(rng.expovariate(0.06)), 59) for _ in range(3)}) for _ in range(400)]
-    pairs = [
-        Pair(" ".join(f"s{n}" for n in numbers), " ".join(f"t{n // 2 * 2 + rng.randrange(2)}" for n in numbers))
-        for numbers in drawn
-    ]
-    sets = [(set(one.split()), set(other.split())) for one, other in sorted(set(pairs))]
-    counts = [Counter(word for pair in sets for word in pair[side]) for side in range(2)]
-    telling = [{word for word, n in counts[side].items() if 2 <= n <= len(sets) / 20} for side in range(2)]
-    sets = [(one & telling[0], other & telling[1]) for one, other in sets]
-    together = Counter((source, target) for one, other in sets for source in one for target in other)
-    allowed = {
-        (source, target)
-        for (source, target), n in together.items()
-        if n >= 2 and n * len(sets) >= 3 * counts[0][source] * counts[1][target]
-    }
-    forward = model_1(sets, allowed)
-    backward = model_1([(other, one) for one, other in sets], {(target, source) for source, target in allowed})
-    expected = {key: math.sqrt(forward[key] * backward[key[::-1]]) for key in allowed}
-
-    rows = {(source, target): value for source, target, value in learn(pairs, tmp_path / "list.tsv")}
-    assert rows == pytest.approx({key: value for key, value in expected.items() if value >= 0.03}, abs=0.0006)
-    assert len(rows) > 50
-    assert min(rows.values()) < 0.4
-
-
-def test_learning_is_the_same_in_every_process(tmp_path: Path) -> None:
-    program = (
-        "import random, sys\n"
-        "from pathlib import Path\n"
-        "from fairseq_ext.filtering.dictionary import learn_dictionary\n"
-        "from tests.filtering.test_dictionary import invented_pairs\n"
-        "pairs = invented_pairs(600) * int(sys.argv[1])\n"
-        "random.Random(int(sys.argv[1])).shuffle(pairs)\n"
-        "learn_dictionary(pairs, Path(sys.argv[2]))\n"
-    )
-    for seed in ("1", "2"):
-        subprocess.run(
-            [sys.executable, "-c", program, seed, str(tmp_path / seed)],
-            env={"PYTHONHASHSEED": seed, "OMP_NUM_THREADS": seed, "PATH": "/usr/bin:/bin"},
-            cwd=Path(__file__).resolve().parents[2],
-            check=True,
-        )
-    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
-
-
-@pytest.mark.parametrize("block", [1, 7])
-def test_blocks_and_chunks_do_not_matter(tmp_path: Path, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    pairs = invented_pairs(300)
-    whole = learn(pairs, tmp_path / "whole.tsv")
-    monkeypatch.setattr("fairseq_ext.filtering.dictionary._WORDS_A_BLOCK", block)
-    monkeypatch.setattr("fairseq_ext.filtering.dictionary._ENTRIES_A_CHUNK", block)
-    assert learn(pairs, tmp_path / "cut.tsv") == whole
-
-
-def test_endless_lines_are_not_learned_from(tmp_path: Path) -> None:
-    pairs = invented_pairs(400)
-    endless = Pair(" ".join(f"s{n}" for n in range(20_000)), " ".join(f"t{n + 1}" for n in range(20_000)))
-    assert learn([*pairs, endless], tmp_path / "one.tsv") == learn(pairs, tmp_path / "other.tsv")
-
-
-@pytest.mark.parametrize("pairs", [[], [Pair("a b c", "d e f")] * 9, [Pair(f"s{n}", f"t{n}") for n in range(99)]])
-def test_nothing_to_learn_is_an_error(tmp_path: Path, pairs: list[Pair]) -> None:
-    with pytest.raises(InputError, match="no word translations in .* pairs; give a word_list instead"):
-        learn_dictionary(pairs, tmp_path / "list.tsv")
+def share_rejected(folder: Path, pairs: Sequence[Pair]) -> float:
+    found = Dictionary(learned=str(folder)).reasons(Batch(pairs, ("en", "pl")))
+    return sum(reason is not None for reason in found) / len(pairs)
 
 
 def test_learned_from_real_text_it_tells_shuffled_pairs(tmp_path: Path) -> None:
@@ -153,13 +36,14 @@ def test_learned_from_real_text_it_tells_shuffled_pairs(tmp_path: Path) -> None:
         rng.shuffle(pairs)
         held_out[name] = pairs[:500]
         learned_from += pairs[500:]
-    learn_dictionary(learned_from, tmp_path / "list.tsv")
+    learn_dictionary(learned_from, tmp_path / DICTIONARY_FILE)
+    learn_support(learned_from, tmp_path / DICTIONARY_FILE, tmp_path / SUPPORT_FILE)
     for name, pairs in held_out.items():
         # Neighbours in length, so that length tells nothing.
         by_length = sorted(pairs, key=lambda pair: len(pair.target.split()))
         shuffled = [Pair(one.source, other.target) for one, other in zip(by_length, by_length[1:], strict=False)]
-        assert share_rejected(tmp_path / "list.tsv", pairs) < 0.03, name
-        assert share_rejected(tmp_path / "list.tsv", shuffled) > 0.65, name
+        assert share_rejected(tmp_path, pairs) < 0.01, name
+        assert share_rejected(tmp_path, shuffled) > 0.55, name
 
 
 def test_known_words_of_both_sides_are_counted(tmp_path: Path) -> None:
@@ -187,38 +71,38 @@ def test_a_word_may_translate_two(tmp_path: Path) -> None:
     ]
 
 
-def test_words_are_compared_by_their_first_six_letters_in_any_case(tmp_path: Path) -> None:
-    path = write_list(tmp_path, "Translation\tTłumaczenie\nSTRASSE\tulica\n")
-    assert load_dictionary(str(path)) == {"transl": {"tłumac"}, "strass": {"ulica"}}
-    assert reasons(path, [Pair("translated straße", "tłumaczeniami ulica")], min_share=1.0) == [None]
+def test_evidence_of_several_reliable_words_is_needed(tmp_path: Path) -> None:
+    path = write_list(tmp_path, "".join(f"s{n}\tt{n}\n" for n in range(100)))
+    learn_support([Pair(f"s{n} s{n + 1}", f"t{n} t{n + 1}") for n in range(99)], path, tmp_path / SUPPORT_FILE)
+    criterion = Dictionary(word_list=str(path), learned=str(tmp_path))
+    pairs = [
+        Pair("s5 s15", "t6 t16"),
+        Pair("s5 s15 s25 s35 s45", "t6 t16 t26 t36 t46"),
+        Pair("s5 s15 s25 s35 s45", "t6 t16 t26 t36 t45"),
+        Pair("s5 s15 s25 s35 s45", "t5 t15 t25 t35 t45"),
+        Pair("unknown words", "nieznane"),
+    ]
+    against = "evidence of 8.6 against it by its words"
+    assert criterion.reasons(Batch(pairs, ("en", "pl"))) == [None, against, None, None, None]
 
 
-def test_entries_of_several_words_are_left_out(tmp_path: Path) -> None:
-    path = write_list(tmp_path, "take off\tstartować\ncat\tkot\nput\tbrać udział\n")
-    assert load_dictionary(str(path)) == {"cat": {"kot"}}
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("cat\tkot\ndog pies\n", r"words\.tsv, line 2: expected source<TAB>target, got 'dog pies'"),
-        ("cat\t\n", r"line 1: expected source<TAB>target"),
-        ("cat\tkot\n\ndog\tpies\n", r"line 2: expected source<TAB>target"),
-        ("cat\tkot\t0.5\tnoun\n", r"line 1: expected source<TAB>target"),
-        ("cat\tkot\tnoun\n", r"line 1: 'noun' is no probability"),
-        ("cat\tkot\t1.5\n", r"line 1: '1\.5' is no probability"),
-        ("take off\tstartować\n", r"words\.tsv: holds no entry of one word"),
-        ("", r"words\.tsv: is empty"),
-    ],
-)
-def test_bad_lists_are_errors(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        reasons(write_list(tmp_path, text), [])
+def test_both_measures_may_be_asked(tmp_path: Path) -> None:
+    path = write_list(tmp_path, "cat\tkot\ndog\tpies\n")
+    learn_support([Pair("cat", "kot")], path, tmp_path / SUPPORT_FILE)
+    criterion = Dictionary(word_list=str(path), min_share=0.2, learned=str(tmp_path))
+    pairs = [Pair("A cat, a dog", "To kot i pies"), Pair("A cat", "Pies"), Pair("Cat cat dog", "Kot")]
+    assert criterion.reasons(Batch(pairs, ("en", "pl"))) == [None, None, None]
+    strict = Dictionary(word_list=str(path), min_share=0.7, min_words=2, learned=str(tmp_path))
+    assert strict.reasons(Batch(pairs[1:], ("en", "pl"))) == [
+        "0 of 2 known words translated",
+        "2 of 3 known words translated",
+    ]
 
 
 def test_without_a_list_it_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="word_list: none is given"):
-        Dictionary().reasons(Batch([Pair("a dog", "pies")], ("en", "pl")))
+    for criterion in (Dictionary(), Dictionary(min_share=0.2, max_evidence=None)):
+        with pytest.raises(InputError, match="dictionary: nothing was learned from the corpora; give word_list and"):
+            criterion.reasons(Batch([Pair("a dog", "pies")], ("en", "pl")))
     assert Dictionary().reasons(Batch([], ("en", "pl"))) == []
     with pytest.raises(InputError, match="zh has no spaces between words; leave this filter out"):
         Dictionary().reasons(Batch([], ("en", "zh")))
@@ -231,6 +115,8 @@ def test_without_a_list_it_says_so(tmp_path: Path) -> None:
     [
         ({"min_share": 0.0}, r"min_share: 0\.0 is no share"),
         ({"min_share": 1.1}, r"min_share: 1\.1 is no share"),
+        ({"max_evidence": -1.0}, r"max_evidence: -1\.0 makes no sense"),
+        ({"max_evidence": None}, "max_evidence and min_share are both null"),
         ({"min_words": 0}, "min_words: 0 is too small"),
         ({"sentences": 0}, "sentences: 0 is too small"),
     ],

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from fairseq_ext.corpora.text_files import Pair, collapse, read_parallel
-from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.agreement import Agreement
 from fairseq_ext.filtering.batch import Batch, Reasons
 from fairseq_ext.filtering.filters import Characters, Empty, Identical, Length, LengthRatio, LongWord
+from fairseq_ext.inputs.errors import InputError
 from tests.real_corpora import corpus
 
 FILTERS = [Empty, Length, LengthRatio, LongWord, Characters, Identical, Agreement]
@@ -169,7 +169,17 @@ def test_scripts_can_be_given() -> None:
         (LengthRatio, {"max_ratio": float("nan")}, "max_ratio: nan makes no sense; allowed is 1 or more"),
         (LengthRatio, {"exempt": -1}, "exempt: -1 makes no sense; allowed is 0 or more"),
         (LengthRatio, {"unit": "bytes"}, "unit: 'bytes' is not known; allowed are words and characters"),
-        (LongWord, {"max_characters": 0}, "max_characters: 0 makes no sense; allowed is 1 or more"),
+        (
+            LongWord,
+            {"max_characters": 5_000_000_000},
+            "max_characters: 5000000000 makes no sense; allowed is 1 to 1000000",
+        ),
+        (
+            Characters,
+            {"source_scripts": ["inf"]},
+            "source_scripts: 'inf' is no script of Unicode; give names like Latin or Cyrillic",
+        ),
+        (LongWord, {"max_characters": 0}, "max_characters: 0 makes no sense; allowed is 1 to 1000000"),
         (Identical, {"exempt_words": -1}, "exempt_words: -1 makes no sense; allowed is 0 or more"),
         (Characters, {"min_share": 1.1}, "min_share: 1.1 makes no sense; allowed is 0 to 1"),
         (Characters, {"min_letters": -0.1}, "min_letters: -0.1 makes no sense; allowed is 0 to 1"),

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fairseq_ext.corpora.text_files import Pair, read_lines, read_parallel
-from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.batch import Batch
 from fairseq_ext.filtering.language_id import DISTRACTORS, LanguageId, detected_language, load_classifier
+from fairseq_ext.inputs.errors import InputError
 from tests.real_corpora import corpus
 
 BACKENDS = ("langid", "py3langid")

@@ -7,8 +7,8 @@ import pytest
 from sacremoses import MosesPunctNormalizer
 
 from fairseq_ext.corpora.text_files import collapse, read_lines
-from fairseq_ext.errors import InputError
 from fairseq_ext.filtering.normalise import Normalise, normalise_lines
+from fairseq_ext.inputs.errors import InputError
 from tests.real_corpora import corpus
 
 PUNCTUATION = Normalise(unicode=None)

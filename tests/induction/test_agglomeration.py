@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fairseq_ext.domains.domain_tree import tree_from_json
-from fairseq_ext.errors import InputError
 from fairseq_ext.induction.agglomeration import count_choices, link, name_leaves, settle_domains, tree_from_linkage
+from fairseq_ext.inputs.errors import InputError
 
 
 def test_domains_settle_where_most_of_their_sequences_are() -> None:

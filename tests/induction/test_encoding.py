@@ -9,9 +9,9 @@ import pytest
 import torch
 from fairseq.data import data_utils
 
-from fairseq_ext.errors import InputError
 from fairseq_ext.induction.encoding import LanguageModel, check_length, draw_blocks
-from fairseq_ext.induction.states import average_states
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.states import average_states
 from tests.induction.small_lm import BLOCK, DOMAINS, make_checkpoint, make_data, make_tree_file
 
 

@@ -11,14 +11,15 @@ import pytest
 import torch
 
 from fairseq_ext.domains.domain_tree import read_tree
-from fairseq_ext.errors import InputError
 from fairseq_ext.induction import choose_paths, induce_tree
 from fairseq_ext.induction.choose_paths import format_paths
 from fairseq_ext.induction.encoding import LanguageModel
-from fairseq_ext.induction.induce_tree import Induction, describe_tree, induce
+from fairseq_ext.induction.induce_tree import describe_tree, induce
+from fairseq_ext.induction.options import Induction
+from fairseq_ext.inputs.errors import InputError
 from tests.induction.small_lm import DOMAINS, WORDS, make_checkpoint, make_data, make_tree_file
 
-FILES = {"tree.json", "clusters.npz", "clusters.json", "dendrogram.png", "scatter.png", "domains_by_cluster.png"}
+FILES = {"tree.json", "clusters.npz", "clusters.json", "dendrogram.png", "scatter.png", "domains-by-cluster.svg"}
 OPTIONS = ["--sequences", "20", "--cpu"]
 
 
@@ -58,8 +59,12 @@ def test_related_domains_are_siblings(induced: Path) -> None:
     assert len(lines) == len(tree.names) + 1
     assert {line.strip().split(":")[0] for line in lines[:-1]} == set(tree.names)
     assert f"{len(tree.leaves)} leaves, {len(tree.names)} nodes" in lines[-1]
-    for name in ("dendrogram.png", "scatter.png", "domains_by_cluster.png"):
+    for name in ("dendrogram.png", "scatter.png"):
         assert (induced / name).read_bytes().startswith(b"\x89PNG")
+    drawn = (induced / "domains-by-cluster.svg").read_text()
+    counts = record["counts"][record["domains"].index("law")]
+    (number,) = (cluster["number"] for cluster in record["clusters"] if "law" in cluster["domains"])
+    assert f"<title>law, law: {5 * counts[number]}</title>" in drawn  # in percent of 20
     assert not list(induced.glob(".*"))
 
 
@@ -204,6 +209,9 @@ def test_wrong_choices_are_refused_in_one_line(small: tuple[Path, Path], induced
         choose_paths.main([str(checkpoint), str(data), str(data), output])
     broken = shutil.copytree(induced, tmp_path / "broken")
     (broken / "clusters.json").write_text("{}")
+    with pytest.raises(InputError, match=r"clusters\.json: damaged or edited since the step"):
+        choose_paths.main([str(checkpoint), str(broken), str(data), output, "--cpu"])
+    (broken / "step.json").unlink()
     with pytest.raises(InputError, match=r"clusters\.json: not the record of an induced tree"):
         choose_paths.main([str(checkpoint), str(broken), str(data), output, "--cpu"])
 

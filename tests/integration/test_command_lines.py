@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -65,9 +66,36 @@ def test_training_left_the_base_as_it_was(trained: Path, system: str) -> None:
         weights(trained / f"{system}/checkpoint_last.pt"),
     )
     assert all(torch.equal(adapted[name], value) for name, value in base.items())
-    assert all(".adapter." in name for name in adapted.keys() - base.keys())
+    assert all(".adapter." in name for name in adapted.keys() - base.keys() - {"decoder.adapter_names"})
 
 
+def test_adapters_of_other_domains_are_no_start(data: Path, trained: Path, tmp_path: Path) -> None:
+    """With `sub` renamed, every shape and the dictionaries fit, and yet the rows mean other domains."""
+    other = Path(shutil.copytree(data, tmp_path / "other-bin"))
+    (other / "sub").rename(other / "all")
+    (other / "domains.txt").write_text("all\nlaw\nmed\n", encoding="utf-8")
+    done = run(
+        "train", str(other), "--task", "multi_domain_translation", *TINY, *PLAIN, "--share-all-embeddings",
+        "--finetune-from-model", str(trained / "ad/checkpoint_best.pt"), cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("the checkpoint has adapters that the data's domains.txt lacks: sub")
+
+
+@pytest.mark.parametrize("systems", [("mix", "ad"), ("mix", "gad"), ("gad", "ad")], ids="-".join)
+def test_an_ensemble_translates_in_any_order(data: Path, trained: Path, tmp_path: Path, systems: tuple) -> None:
+    def translations(names: tuple) -> list[str]:
+        path = ":".join(str(trained / name / "checkpoint_best.pt") for name in names)
+        task = ["--task", "multi_domain_translation", "--path", path, "--beam", "2", "--max-len-b", "5"]
+        printed = run_well("generate", str(data), *task, "--batch-size", "4", "--cpu", cwd=tmp_path)
+        return [line for line in printed.splitlines() if line.startswith("H-")]
+
+    made = translations(systems)
+    assert len(made) == 12
+    assert made == translations(systems[::-1])
+
+
+@pytest.mark.usefixtures("true_processes")
 def test_gate_losses_are_logged_by_layer(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
     printed = run_well(
         "validate", str(data), "--task", "multi_domain_translation", "--teacher-dir", str(teacher),
@@ -134,6 +162,10 @@ def test_interactive_takes_the_domain_from_a_tag_or_an_option(data: Path, traine
     assert none.returncode == 1
     assert none.stderr.strip().splitlines()[-1].startswith("plain adapters need a domain")
     assert "Traceback" not in none.stderr
+    unknown = run("interactive", *common, cwd=tmp_path, stdin="<domain:foo> w1 w2\n")
+    assert unknown.returncode == 1
+    assert unknown.stderr.splitlines()[-1] == "'<domain:foo> w1 w2': unknown domain foo; there are law, med, sub"
+    assert "Traceback" not in unknown.stderr
 
 
 def test_tags_are_an_option_of_the_task(data: Path, teacher: Path, tmp_path: Path) -> None:
@@ -147,6 +179,7 @@ def test_tags_are_an_option_of_the_task(data: Path, teacher: Path, tmp_path: Pat
     assert len(re.findall(r"^S-\d+\t<domain:\w+> ", printed, re.MULTILINE)) == 12
 
 
+@pytest.mark.usefixtures("true_processes")
 def test_user_dir_may_be_relative(data: Path, trained: Path) -> None:
     repository = Path(toy.USER_DIR).parent
     printed = run_well(
@@ -181,6 +214,7 @@ checkpoint: {{save_dir: hydra, no_epoch_checkpoints: true}}
 """
 
 
+@pytest.mark.usefixtures("true_processes")
 def test_hydra_trains_from_yaml(data: Path, teacher: Path, tmp_path: Path) -> None:
     text = HYDRA.format(user_dir=toy.USER_DIR, data=data, teacher=teacher)
     (tmp_path / "gad.yaml").write_text(text, encoding="utf-8")

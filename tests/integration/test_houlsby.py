@@ -11,7 +11,7 @@ import torch
 from fairseq import options
 from fairseq_cli import preprocess
 
-from fairseq_ext.training.task_adapters import load_task_model, read_checkpoint
+from fairseq_ext.classifiers.task_adapters import load_task_model, read_checkpoint
 from tests.integration.test_command_lines import TINY, run, run_well, weights
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairseq_ext.engine.steps import hash_path
+from fairseq_ext.engine.hashing import hash_path
 
 ROOT = Path(__file__).parents[2]
 NUM_PAIRS = 60_000  # three blocks
@@ -80,7 +80,7 @@ def test_unequal_files_are_refused_and_not_cut(text: Path, tmp_path: Path) -> No
 def test_half_written_output_is_not_taken_for_finished(text: Path, undisturbed: str, tmp_path: Path) -> None:
     command = _command(tmp_path, text)
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        blocks = tmp_path / "work" / "clean.partial" / ".tasks"
+        blocks = tmp_path / "work" / ".clean.step" / "unfinished" / ".tasks"
         while not list(blocks.glob("0*")):
             assert process.poll() is None, "ended before it could be killed"
             time.sleep(0.002)
@@ -95,7 +95,7 @@ def test_half_written_output_is_not_taken_for_finished(text: Path, undisturbed: 
 def test_dead_worker_ends_the_run_and_its_share_is_done_again(text: Path, undisturbed: str, tmp_path: Path) -> None:
     command = _command(tmp_path, text)
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        os.kill(_wait_for_worker(process, tmp_path / "work" / "clean.partial" / ".tasks"), signal.SIGKILL)
+        os.kill(_wait_for_worker(process, tmp_path / "work" / ".clean.step" / "unfinished" / ".tasks"), signal.SIGKILL)
         _, errors = process.communicate()
     assert process.returncode == 1
     assert "a worker process died" in errors.splitlines()[-1]

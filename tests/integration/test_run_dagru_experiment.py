@@ -1,4 +1,4 @@
-"""Word language models from text to their report by one command, and what holds of the figures."""
+"""Word language models from text to their report by one command, in true processes, and what holds of the figures."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import os
 import random
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import toy
-from tests.report.word_lm_made_up import write_file
+from tests.experiments.word_lm.made_up import write_file
+from tests.fork_server import PYTHON
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ def write_experiment(folder: Path) -> Path:
 
 
 def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", module, *arguments]
+    command = [PYTHON, "-m", module, *arguments]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
@@ -58,7 +58,7 @@ def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = write_experiment(tmp_path_factory.mktemp("words"))
-    result = run("fairseq_ext.run_dagru_experiment", str(path))
+    result = run("fairseq_ext.experiments.run", str(path))
     assert result.returncode == 0, result.stderr[-2000:]
     return path
 
@@ -75,7 +75,7 @@ def perplexity(experiment: Path, name: str, split: str) -> float:
 
 
 def test_everything_is_made_and_made_once(experiment: Path) -> None:
-    result = run("fairseq_ext.run_dagru_experiment", str(experiment), "--dry-run")
+    result = run("fairseq_ext.experiments.run", str(experiment), "--dry-run")
     assert {line.split("/")[0].strip() for line in result.stdout.splitlines()} == {"up to date"}
     page = (experiment.parent / "work/report/report.html").read_text(encoding="utf-8")
     assert "Table 2. Perplexity" in page

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.engine.steps import hash_path
+from fairseq_ext.engine.hashing import hash_path
+from tests.fork_server import PYTHON
 from tests.small_corpus import write_config, write_corpora
 
 pytestmark = pytest.mark.slow
@@ -55,19 +56,20 @@ def write_experiment(root: Path, train: dict[str, Any] = TRAIN) -> Path:
     # Written as the corpora are not: punctuation to normalise, words of both domains.
     (news / "NEWS.en").write_text("show the red tree\nopen the  old account\n\nfind “the” seed\n", encoding="utf-8")
     (news / "NEWS.de").write_text("zeige: Baum\nöffne: Konto\nleer\nfinde „den“ Samen\n", encoding="utf-8")
+    outputs = {name: entry for name, entry in TRANSLATE["outputs"].items() if entry["system"] in train["systems"]}
     return write_config(
         root / "c.yaml",
         write_corpora(root / "corpora"),
         clean={"normalise": {}},
         train=train,
-        translate=TRANSLATE,
+        translate={**TRANSLATE, "outputs": outputs},
         evaluate={"ood": {"NEWS": str(news / "NEWS.{lang}")}},
     )
 
 
 def command(path: Path, *options: str) -> list[str]:
     chosen = options or ("--to", "translate")
-    return [sys.executable, "-m", "fairseq_ext.run_experiment", str(path), *chosen]
+    return [sys.executable, "-m", "fairseq_ext.experiments.run", str(path), *chosen]
 
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -137,14 +139,12 @@ def test_a_second_run_does_nothing(whole: Path) -> None:
 def test_a_killed_experiment_ends_with_the_same_translations(whole: Path, tmp_path: Path) -> None:
     path = write_experiment(tmp_path)
     work = tmp_path / "work"
+    whole_process = [PYTHON, *command(path)[1:]]
     for moment, delay in (
-        ("systems/mix.partial/checkpoint_last.pt", 0),
-        ("systems/ft@garden.partial/*", 1),
-        ("systems/gad.partial/*", 0.1),
-        ("translations/ft@bank.partial", 0.5),
-        ("ood/ad-classifier@2.partial/*", 0),
+        ("systems/.gad.step/unfinished/*", 0.1),
+        ("ood/.ad-classifier@2.step/unfinished/*", 0),
     ):
-        process = subprocess.Popen(command(path), env=ENVIRONMENT, stderr=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(whole_process, env=ENVIRONMENT, stderr=subprocess.DEVNULL, start_new_session=True)
         while process.poll() is None and not list(work.glob(moment)):
             time.sleep(0.005)
         assert process.poll() is None, f"ended before {moment}"
@@ -153,7 +153,7 @@ def test_a_killed_experiment_ends_with_the_same_translations(whole: Path, tmp_pa
         process.wait()
     run(path)
     assert translations(path) == translations(whole)
-    assert not list(work.glob("**/*.partial"))
+    assert not list(work.glob("**/.*.step"))
 
 
 def test_two_processes_share_trainings_and_nothing_else(whole: Path, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_two_processes_share_trainings_and_nothing_else(whole: Path, tmp_path: P
     train = {"common": {**TRAIN["common"], **TWO_PROCESSES}, "systems": systems}
     path = write_experiment(tmp_path, train)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    options = ["-m", "fairseq_ext.run_experiment", str(path), "--to", "gad"]
+    options = ["-m", "fairseq_ext.experiments.run", str(path), "--to", "gad"]
     done = subprocess.run([*launch, *options], env=ENVIRONMENT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     for name in ("mix", "gad"):

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.gpt2.convert import import_gpt2
-from tests.gpt2.tiny_gpt2 import make_gpt2
-from tests.small_lm_experiment import ADAPTERS, DOMAINS, UNSEEN, write_lm_experiment
+from fairseq_ext.hugging_face.gpt2_convert import import_gpt2
+from tests.experiments.small_lm_experiment import ADAPTERS, DOMAINS, UNSEEN, write_lm_experiment
+from tests.hugging_face.tiny_gpt2 import make_gpt2
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fairseq_ext.run_lm_experiment", *arguments]
+    command = [sys.executable, "-m", "fairseq_ext.experiments.run", *arguments]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 

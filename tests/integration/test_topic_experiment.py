@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.topics.small_topic_experiment import SYSTEMS, write_topic_experiment
+from tests.experiments.topics.small_topic_experiment import SYSTEMS, write_topic_experiment
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = write_topic_experiment(tmp_path_factory.mktemp("topics"))
-    result = run("-m", "fairseq_ext.run_lm_experiment", str(path))
+    result = run("-m", "fairseq_ext.experiments.run", str(path))
     assert result.returncode == 0, result.stderr[-2000:]
     return path
 
@@ -46,21 +46,23 @@ def test_everything_is_measured_and_reported(experiment: Path) -> None:
 
 
 def test_what_is_measured_is_not_measured_again(experiment: Path) -> None:
-    result = run(str(ROOT / "scripts/evaluate_topics.py"), str(experiment), "--dry-run")
+    result = run("-m", "fairseq_ext.experiments.run", str(experiment), "--from", "topics", "--dry-run")
     lines = [line.rsplit(maxsplit=1) for line in result.stdout.splitlines()]
     assert {state for state, _ in lines} == {"up to date"}
     assert len(lines) == len(SYSTEMS) + 2 + 1
     shown = experiment.with_name("shown.yaml")
     shown.write_text(experiment.read_text().replace("samples: 2", "samples: 1"))
-    result = run(str(ROOT / "scripts/evaluate_topics.py"), str(shown))
+    result = run("-m", "fairseq_ext.experiments.run", str(shown), "--from", "topics")
     assert result.returncode == 0, result.stderr[-2000:]
     assert "topics: started" not in result.stderr
     assert "report: started" in result.stderr
 
 
-def test_an_experiment_without_topics_is_refused(experiment: Path) -> None:
+def test_without_the_section_its_defaults_are_taken(experiment: Path) -> None:
     path = experiment.with_name("plain.yaml")
     path.write_text(experiment.read_text().partition("\ntopics:")[0] + "\n")
-    result = run(str(ROOT / "scripts/evaluate_topics.py"), str(path))
-    assert result.returncode == 1
-    assert "topics: the section is missing; write topics: {} for its defaults" in result.stderr
+    result = run("-m", "fairseq_ext.experiments.run", str(path), "--from", "topics", "--dry-run")
+    assert result.returncode == 0, result.stderr[-2000:]
+    states = {line.split()[-1].rpartition("/")[2]: line.split()[0] for line in result.stdout.splitlines()}
+    assert len(states) == len(SYSTEMS) + 2 + 1
+    assert {states[name] for name in [*SYSTEMS, "report"]} == {"build"}

@@ -11,10 +11,14 @@ import pytest
 import torch
 from fairseq.data import data_utils
 from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from omegaconf import OmegaConf
 from torch import Tensor
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.training.adapter_names import NAMES, read_names
 from tests import toy
+from tests.threads import in_threads
 
 ARCHS = ["transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"]
 NORMS = {"post-norm": [], "pre-norm": ["--encoder-normalize-before", "--decoder-normalize-before"]}
@@ -69,7 +73,7 @@ def expected_extra(arch: str) -> set[str]:
 def test_adds_exactly_these_keys(setting: tuple, base: Any, model: Any) -> None:
     base_keys, keys = base.state_dict().keys(), model.state_dict().keys()
     assert base_keys <= keys
-    assert keys - base_keys == expected_extra(setting[1].arch)
+    assert keys - base_keys == expected_extra(setting[1].arch) | {"decoder.adapter_names"}
 
 
 def test_starts_as_its_base_exactly(setting: tuple, base: Any) -> None:
@@ -109,6 +113,33 @@ def gate_criterion(task: Any, args: Namespace) -> Any:
     return LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
 
 
+def test_only_adapters_that_take_part_move(setting: tuple) -> None:
+    """Neither weight decay nor momentum moves those of domains that a batch has not; gates give every one a part."""
+    task, args = setting
+    model = toy.make_model(task, args, train=True)
+    criterion = gate_criterion(task, args)
+    optimiser = FairseqAdam(
+        OmegaConf.structured(FairseqAdamConfig(lr=[0.01], weight_decay=0.1, tpu=False)),
+        [p for p in model.parameters() if p.requires_grad],
+    )
+    task.load_dataset("train")
+    dataset = task.datasets["train"]
+    of_each = {dataset[i]["domain_id"]: dataset[i] for i in range(len(dataset))}
+
+    def update(domains: list[int]) -> None:
+        optimiser.zero_grad()
+        task.train_step(dataset.collater([of_each[d] for d in domains]), model, criterion, optimiser, 1)
+        task.optimizer_step(optimiser, model, 1)
+
+    update([0, 1, 2])
+    before = copy.deepcopy(model.state_dict())
+    update([1, 2])
+    after = model.state_dict()
+    expected = [True, True, True] if "gated" in args.arch else [False, True, True]
+    for name in expected_extra(args.arch):
+        assert [not torch.equal(after[name][row], before[name][row]) for row in range(3)] == expected, name
+
+
 def test_dropout_of_the_frozen_base_is_an_option(setting: tuple) -> None:
     task, args = setting
     noisy = toy.make_model(task, args, train=True)
@@ -135,6 +166,24 @@ def test_generated_scores_equal_forced_ones(setting: tuple, model: Any, beam: in
         tokens = hypothesis["tokens"]
         scores = forced[row, : len(tokens)].gather(1, tokens.unsqueeze(1)).squeeze(1)
         torch.testing.assert_close(scores, hypothesis["positional_scores"], atol=1e-4, rtol=0)
+
+
+def test_threads_that_share_a_model_decode_as_one(setting: tuple, model: Any) -> None:
+    """Bit for bit, each its own sentences of its own domains."""
+    task, _ = setting
+    task.load_dataset("train")
+    dataset = task.datasets["train"]
+    batches = [dataset.collater([dataset[(7 * n + i) % len(dataset)] for i in range(1 + n % 5)]) for n in range(30)]
+
+    def decode(batch: dict) -> list:
+        generator = task.build_generator([model], Namespace(beam=1, max_len_b=3))
+        return task.inference_step(generator, [model], batch)
+
+    for alone, shared in zip(map(decode, batches), in_threads(decode, batches), strict=True):
+        for row, other in zip(alone, shared, strict=True):
+            for one, two in zip(row, other, strict=True):
+                assert torch.equal(one["tokens"], two["tokens"])
+                assert torch.equal(one["positional_scores"], two["positional_scores"])
 
 
 def test_padding_does_not_matter(setting: tuple, model: Any) -> None:
@@ -194,6 +243,53 @@ def test_checkpoint_of_other_domains_is_refused(setting: tuple) -> None:
     task, args = setting
     with pytest.raises(InputError, match=r"adapters are \['a', 'b'\]"):
         task.build_model(Namespace(**vars(args) | {"adapter_names": ["a", "b"]}))
+
+
+def with_domains(setting: tuple, domains: list[str]) -> Any:
+    """A fresh model for data with these domains."""
+    task, args = setting
+    other = copy.copy(task)
+    other.domains = domains
+    options = {key: value for key, value in vars(args).items() if key != "adapter_names"}
+    return toy.make_model(other, Namespace(**options), seed=3)
+
+
+def test_adapters_follow_their_names(setting: tuple, model: Any) -> None:
+    """Rows of banks and gates, when the same domains are numbered in another order."""
+    batch = batch_of(setting[0])["net_input"]
+    other = with_domains(setting, ["sub", "law", "med"])
+    other.load_state_dict(copy.deepcopy(model.state_dict()), strict=True)
+    renumbered = dict(batch, domain_ids=torch.tensor([1, 2, 0])[batch["domain_ids"]])
+    torch.testing.assert_close(other(**renumbered)[0], model(**batch)[0])
+    assert read_names(other.state_dict()[NAMES]) == ["sub", "law", "med"]
+
+
+@pytest.mark.parametrize(
+    ("domains", "message"),
+    [
+        (["law", "med", "zsub"], r"domains\.txt lacks: sub;"),
+        (["med", "sub"], r"domains\.txt lacks: law;"),
+        (["law", "med", "new", "sub"], r"has new, for which the checkpoint has no adapters; it has law, med, sub"),
+    ],
+)
+def test_adapters_of_other_domains_are_refused(setting: tuple, model: Any, domains: list, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        with_domains(setting, domains).load_state_dict(copy.deepcopy(model.state_dict()), strict=True)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_checkpoint_of_an_earlier_version_says_what_was_not_compared(
+    setting: tuple, model: Any, capsys: pytest.CaptureFixture
+) -> None:
+    """Unless its options have told the names, as where it is translated with."""
+    earlier = {key: value for key, value in model.state_dict().items() if key != NAMES}
+    told = toy.make_model(*setting)
+    told.load_state_dict(dict(earlier), strict=True)
+    assert capsys.readouterr().err == ""
+    with_domains(setting, setting[0].domains).load_state_dict(dict(earlier), strict=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].endswith("they are taken for law, med, sub")
 
 
 def test_wrong_dictionary_is_one_line(setting: tuple, model: Any) -> None:

@@ -11,9 +11,9 @@ from fairseq.search import Sampling
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.dagru_lm import DAGRULanguageModel
-from fairseq_ext.modules.domain_adapted_gru import COMBINATIONS
+from fairseq_ext.modules.combinations import COMBINATIONS
 from tests import toy_stream
 
 V, E, H, PAD = 24, toy_stream.VECTOR_DIM, 16, 1

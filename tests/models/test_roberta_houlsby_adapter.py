@@ -12,9 +12,10 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor, nn
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
 from tests import toy_tasks
+from tests.threads import in_threads
 from tests.toy_tasks import copy_of, logits, make_base, make_model, randomise, started_from, tokens_of, train
 
 NORMS = {"post-norm": {}, "pre-norm": {"encoder_normalize_before": True}}
@@ -202,6 +203,21 @@ def test_a_task_is_switched_by_name(model: Any) -> None:
     assert not torch.equal(model(tokens_of(), features_only=True)[0], features)
     with pytest.raises(InputError, match="no task 'mnli'; it has sst2, trec"), model.active("mnli"):
         raise AssertionError("must not compute")
+
+
+def test_threads_that_share_a_model_do_tasks_of_their_own(model: Any) -> None:
+    """Bit for bit, whatever the others do, and with the adapters that each wants."""
+    model.register_classification_head("trec", 3)
+    randomise(model, "trec", seed=8)
+    jobs = [(name, skipped) for _ in range(15) for name in ("sst2", "trec") for skipped in ((), (0,))]
+
+    def classify(job: tuple) -> Tensor:
+        name, skipped = job
+        with model.without_adapters(skipped):
+            return logits(model, name)
+
+    for alone, shared in zip(map(classify, jobs), in_threads(classify, jobs), strict=True):
+        assert torch.equal(alone, shared)
 
 
 def test_layers_can_do_without_their_adapters(model: Any) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.transformer_domain_adapter import TransformerDomainAdapterModel
 from fairseq_ext.models.transformer_gated_adapter import TransformerGatedAdapterModel
 from tests import toy

@@ -17,8 +17,9 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from fairseq_ext.domains.domain_tree import tree_from_json
-from fairseq_ext.errors import InputError
-from fairseq_ext.models.transformer_lm_hier_adapter import TransformerLMHierAdapterModel
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.transformer_lm_hier_adapter import TransformerLMHierAdapterModel, prompts_over
+from tests.threads import in_threads
 
 NODES = {"root": None, "reviews": "root", "science": "root", "books": "reviews", "films": "reviews", "bio": "science"}
 TREE = {
@@ -96,7 +97,7 @@ def test_is_registered_as_ours() -> None:
 def test_adds_exactly_these_keys(model: Any) -> None:
     base_keys, keys = make_base().state_dict().keys(), model.state_dict().keys()
     assert base_keys <= keys
-    assert keys - base_keys == EXTRA | {"decoder.node_names"}
+    assert keys - base_keys == EXTRA | {"decoder.adapter_names"}
 
 
 def test_starts_as_its_base_exactly(tree_file: Path) -> None:
@@ -108,7 +109,7 @@ def test_starts_as_its_base_exactly(tree_file: Path) -> None:
 
 def test_without_a_path_it_is_its_base_exactly(model: Any) -> None:
     base = make_base()
-    base.load_state_dict({k: v for k, v in model.state_dict().items() if "adapter" not in k and "node_names" not in k})
+    base.load_state_dict({k: v for k, v in model.state_dict().items() if "adapter" not in k})
     nothing = torch.zeros(1, len(NODES))
     assert torch.equal(base(tokens_of())[0], model(tokens_of(), node_weights=nothing)[0])
 
@@ -138,7 +139,7 @@ def test_a_mixed_batch_equals_its_rows_alone(model: Any) -> None:
 def test_equal_adapters_make_any_tree_one_adapter(model: Any) -> None:
     with torch.no_grad():
         for bank in model.banks:
-            for kind in bank.STACKED:
+            for kind in bank.row_names:
                 parameter = getattr(bank, kind)
                 parameter.copy_(parameter[:1].expand_as(parameter))
     tokens = tokens_of()
@@ -167,6 +168,22 @@ def test_generated_scores_equal_forced_ones(model: Any, beam: int) -> None:
         forced = model.get_normalized_probs(model(forced_input, node_weights=weights), log_probs=True)[0]
         scores = forced.gather(1, tokens[:, None]).squeeze(1)
         torch.testing.assert_close(scores, best["positional_scores"], atol=1e-4, rtol=0)
+
+
+def test_threads_that_share_a_model_go_on_over_paths_of_their_own(model: Any) -> None:
+    dictionary, prompts = model.decoder.dictionary, tokens_of(3, 4)
+    sample = {"net_input": {"src_tokens": prompts, "src_lengths": torch.full((3,), 4)}}
+    domains = list(TREE["domains"])
+    jobs = [[domains[(n + i) % len(domains)] for i in range(3)] for n in range(30)]
+
+    def generate(names: list[str]) -> list:
+        generator = SequenceGenerator([model], dictionary, beam_size=1, max_len_a=0, max_len_b=6)
+        with prompts_over(weights_of(model, *([name] for name in names))):
+            return generator.generate([model], sample, prefix_tokens=prompts, bos_token=dictionary.eos())
+
+    for alone, shared in zip(map(generate, jobs), in_threads(generate, jobs), strict=True):
+        for row, other in zip(alone, shared, strict=True):
+            assert torch.equal(row[0]["positional_scores"], other[0]["positional_scores"])
 
 
 def test_weights_can_be_computed_from_the_tokens(model: Any) -> None:
@@ -208,6 +225,19 @@ def test_a_grown_tree_leaves_other_domains_as_they_are(model: Any, tmp_path: Pat
         assert torch.equal(before, larger(tokens_of(), node_weights=weights_of(larger, [domain]))[0])
 
 
+def test_names_of_an_earlier_version_are_read(model: Any, tmp_path: Path) -> None:
+    """It called them otherwise, and kept bytes."""
+    earlier = copy.deepcopy(model.state_dict())
+    earlier["decoder.node_names"] = earlier.pop("decoder.adapter_names").to(torch.uint8)
+    grown = copy.deepcopy(TREE)
+    grown["nodes"].insert(1, {"name": "chem", "parent": "science"})  # rows move
+    grown["domains"]["chem"] = "chem"
+    larger = make_model(seed=7, tree=str(write_tree(tmp_path / "grown.json", grown)))
+    larger.load_state_dict(earlier, strict=True)
+    for bank, before in zip(larger.banks, model.banks, strict=True):
+        assert torch.equal(bank.up_weight[[0, *range(2, 7)]], before.up_weight)
+
+
 def test_nodes_of_a_checkpoint_are_not_dropped_silently(model: Any, tmp_path: Path) -> None:
     smaller = {"nodes": TREE["nodes"][:5], "domains": {"books": "books", "films": "films"}}
     smaller["nodes"] = [node for node in smaller["nodes"] if node["name"] != "science"]
@@ -218,7 +248,7 @@ def test_nodes_of_a_checkpoint_are_not_dropped_silently(model: Any, tmp_path: Pa
 
 def test_train_nodes_freezes_the_shared_norms_too(tree_file: Path) -> None:
     model = make_model(tree=str(tree_file), train_nodes="films,reviews")
-    assert [model.tree.names[row] for row in model.trained_nodes] == ["films", "reviews"]
+    assert [model.tree.names[row] for row in model.trained_rows] == ["films", "reviews"]
     trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     assert trained == {name for name in EXTRA if "norm" not in name}
     with pytest.raises(InputError, match="'film'"):

@@ -18,7 +18,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from fairseq_ext.criterions.topic_language_modeling import TopicLanguageModelingCriterion
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.transformer_lm_topic import TransformerLMTopicModel
 
 KINDS = {"affine": {"matrix", "offset"}, "multiplication": {"gain"}, "addition": {"goal", "omega"}}

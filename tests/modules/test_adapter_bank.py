@@ -1,9 +1,11 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.adapter_bank import AdapterBank, _AddWeightedUp
 
 H, B_DIM, D = 12, 5, 3
 
@@ -80,6 +82,73 @@ def test_folded_for_decoding_gives_the_same(bank: AdapterBank) -> None:
     with torch.no_grad():
         bank.norm_weight.mul_(2)
     assert not torch.equal(bank.train()(x, weights), before)  # training never uses what was folded
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_what_is_folded_follows_the_bank(bank: AdapterBank, dtype: torch.dtype) -> None:
+    x, weights = torch.randn(7, 4, H), torch.rand(7, 4, D).softmax(-1)
+    expected = bank.eval()(x, weights)
+    bank.make_generation_fast_()
+    moved = bank.to(dtype)(x.to(dtype), weights)
+    assert moved.dtype == dtype
+    torch.testing.assert_close(moved.float(), expected, atol=0.05, rtol=0.05)
+
+
+def test_what_is_folded_is_no_part_of_a_checkpoint_and_ends_with_a_new_one(bank: AdapterBank) -> None:
+    x, keys = torch.randn(7, 4, H), bank.state_dict().keys()
+    bank.eval().make_generation_fast_()
+    assert bank.state_dict().keys() == keys
+    other = AdapterBank(H, B_DIM, D)
+    bank.load_state_dict(other.state_dict())
+    assert torch.equal(bank(x, None, active=[1]), other(x, None, active=[1]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("active", [None, [1], [0, 2]])
+def test_a_fresh_bank_is_the_identity_under_autocast(dtype: torch.dtype, active: list[int] | None) -> None:
+    """Also of what half precision cannot hold."""
+    x = torch.randn(7, 4, H)
+    x[0, 0, 0] = 70_000.0
+    size = D if active is None else len(active)
+    weights = None if size == 1 else torch.full((1, 1, size), 1 / size)
+    with torch.autocast("cpu", dtype):
+        out = AdapterBank(H, B_DIM, D)(x, weights, active)
+    assert out.dtype == torch.float32
+    assert torch.equal(out, x)
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_gradients_under_autocast_are_near_those_without(bank: AdapterBank, within: bool) -> None:
+    """Wherever the backward pass begins, as those of the formula itself are."""
+
+    def gradients(dtype: torch.dtype, enabled: bool) -> list[Tensor]:
+        x = torch.randn(7, 4, H, generator=torch.Generator().manual_seed(1)).requires_grad_()
+        weights = torch.rand(7, 4, D, generator=torch.Generator().manual_seed(2)).softmax(-1).requires_grad_()
+        with torch.autocast("cpu", dtype, enabled=enabled):
+            loss = bank(x, weights).square().mean()
+        with torch.autocast("cpu", dtype, enabled=within):
+            return list(torch.autograd.grad(loss, (x, weights, *bank.parameters())))
+
+    for dtype, tolerance in ((torch.float16, 0.01), (torch.bfloat16, 0.05)):
+        for low, full in zip(gradients(dtype, True), gradients(dtype, False), strict=True):
+            assert low.dtype == torch.float32
+            torch.testing.assert_close(low, full, atol=tolerance * float(full.abs().max()), rtol=0)
+
+
+def test_no_gradient_is_computed_that_nobody_asked_for(bank: AdapterBank) -> None:
+    weights = torch.rand(7, 4, D).softmax(-1)
+    bank.up_weight.requires_grad_(False)
+    bank(torch.randn(7, 4, H), weights).sum().backward()
+    assert bank.up_weight.grad is None
+    assert bank.down_weight.grad is not None
+    context = SimpleNamespace(
+        saved_tensors=(torch.ones(2, 6), torch.ones(2, 3), torch.full((6, 4), torch.nan)),
+        needs_input_grad=(True, False, False, True),
+    )
+    gradients = _AddWeightedUp.backward(context, torch.ones(2, 4))
+    assert [gradient is None for gradient in gradients] == [False, True, True, False]
+    assert gradients[3] is not None
+    assert gradients[3].isfinite().all()
 
 
 def test_only_active_adapters_get_gradients(bank: AdapterBank) -> None:

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.task_parameters import (
-    TUNINGS,
     TaskDescription,
     TaskParameters,
     TaskSwitch,
@@ -17,6 +16,7 @@ from fairseq_ext.modules.task_parameters import (
     switch_norms,
     task_names,
 )
+from fairseq_ext.modules.tunings import TUNINGS
 
 LABELS = ["a", "b b", "ć"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.corpora.text_files import read_lines, write_lines
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.ngrams import kneser_ney
 from fairseq_ext.ngrams.kneser_ney import _copy_with_ends, count_ngrams, likelihood, train_kneser_ney, with_tabs
 from fairseq_ext.ngrams.varikn_worker import full_model

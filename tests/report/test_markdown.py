@@ -1,51 +1,67 @@
-"""Readings are understood as far as promised, and nothing in them or elsewhere breaks the Markdown."""
+"""Readings come out as they went in and as safe HTML; nothing elsewhere breaks the Markdown."""
+
+import html
+import logging
+from pathlib import Path
 
 import pytest
 
 from fairseq_ext.report.content import Below, Cell, Report, Row, Section, Table
-from fairseq_ext.report.markdown import parse_markdown, parse_spans, render_markdown
+from fairseq_ext.report.markdown import escape, render_html, render_markdown
+from fairseq_ext.report.writing import reading_sections
 
 
-def test_blocks_of_a_reading() -> None:
-    text = "# Title #\nFirst line\nsecond line\n\n- one\n  goes on\n- two\n1. three\n2) four\n\nEnd 1. of it"
-    blocks = [
-        (block.kind, ["".join(text for _, text in item) for item in block.items]) for block in parse_markdown(text)
-    ]
-    assert blocks == [
-        ("h", ["Title"]),
-        ("p", ["First line second line"]),
-        ("ul", ["one goes on", "two"]),
-        ("ol", ["three", "four"]),
-        ("p", ["End 1. of it"]),
-    ]
+def read(folder: Path, text: str) -> str:
+    """A reading as it comes out of the Markdown, when it has been read from a file."""
+    (folder / "words.md").write_text(text, encoding="utf-8")
+    report = Report("T", "L", [], reading_sections(folder / "words.md"))
+    return render_markdown(report).removeprefix("# T\n\nL\n\n## Reading\n\n").removesuffix("\n")
 
 
-def test_a_list_may_follow_a_paragraph_at_once() -> None:
-    assert [block.kind for block in parse_markdown("Two things:\n* a\n* b")] == ["p", "ul"]
+def test_a_reading_comes_out_as_it_went_in(tmp_path: Path) -> None:
+    text = "### Head\n\nSome *stressed*, **bold** and `code_text`\nwords.\n- one\n- two\n\n1. three\n2. four"
+    assert read(tmp_path, text) == text
+
+
+@pytest.mark.parametrize("head", ["# Head", "###### Head #", "  ## Head", "Head\n====", "Head\n---", "He\nad\n--"])
+def test_headings_of_a_reading_are_below_that_of_their_section(tmp_path: Path, head: str) -> None:
+    shown = "### He ad" if "He\n" in head else "### Head"
+    text = read(tmp_path, f"{head}\n\nText\n\n```\n# no head\n```\n{head}")
+    assert text == f"{shown}\n\nText\n\n```\n# no head\n```\n{shown}"
+    assert render_html(text).count("<h3>") == 2
+
+
+def test_control_characters_of_a_reading_are_seen(tmp_path: Path) -> None:
+    assert read(tmp_path, "\n\na\tbell\x07\r\n\u2028b\n") == "a   bell\ufffd\n\nb"
 
 
 @pytest.mark.parametrize(
-    ("text", "spans"),
+    ("text", "shown"),
     [
-        ("plain", [("plain", "plain")]),
-        (
-            "a *b* **c** `d_e`",
-            [("plain", "a "), ("em", "b"), ("plain", " "), ("strong", "c"), ("plain", " "), ("code", "d_e")],
-        ),
-        ("_b_ __c__", [("em", "b"), ("plain", " "), ("strong", "c")]),
-        ("snake_case_name and 2 * 3 * 4", [("plain", "snake_case_name and 2 * 3 * 4")]),
-        ("<b>[x](http://y)</b>", [("plain", "<b>[x](http://y)</b>")]),
-        ("", []),
+        ("a *b* **c** `d_e`", "<p>a <em>b</em> <strong>c</strong> <code>d_e</code></p>"),
+        ("snake_case_name and 2 * 3 * 4", "<p>snake_case_name and 2 * 3 * 4</p>"),
+        ("one:\n- two\n  three", "<p>one:</p>\n<ul>\n<li>two\nthree</li>\n</ul>"),
+        ("[x](http://y)", '<p><a href="http://y">x</a></p>'),
+        # Nothing is fetched or run.
+        ("![x](http://y)", '<p>!<a href="http://y">x</a></p>'),
+        ("[x](javascript:y)", "<p>[x](javascript:y)</p>"),
+        ("<script>x</script>", "<p>&lt;script&gt;x&lt;/script&gt;</p>"),
+        ("a <b>b</b> &amp; c", "<p>a &lt;b&gt;b&lt;/b&gt; &amp; c</p>"),
     ],
 )
-def test_emphasis(text: str, spans: list[tuple[str, str]]) -> None:
-    assert parse_spans(text) == spans
+def test_markdown_as_html(text: str, shown: str) -> None:
+    assert render_html(text) == f"{shown}\n"
 
 
-def test_a_reading_comes_out_as_it_went_in() -> None:
-    text = "### Head\n\nSome *stressed*, **bold** and `code_text` words.\n\n- one\n- two\n\n1. three\n2. four"
-    report = Report("T", "L", [], [Section("reading", "Reading", parse_markdown(text))])
-    assert text in render_markdown(report)
+def test_the_parser_is_quiet_also_with_fairseq_loaded(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        render_html("a")
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("text", ["*x* `y` [z](u) _w_ a_b", "# no title", "1. no list", "a\\|b & <b>&lt;", "~~~"])
+def test_escaped_text_is_shown_as_it_is(text: str) -> None:
+    assert html.unescape(render_html(escape(text))) == f"<p>{text}</p>\n"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.reranking.command_line import main
 from fairseq_ext.reranking.weights import Weights
 from tests.induction import small_lm

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.reranking.nbest import Hypothesis, NBest
 from fairseq_ext.reranking.nbest_files import read_nbest
 from tests.reranking.made_up import FAIRSEQ, MOSES, write_list
 
@@ -69,6 +70,10 @@ FIRST, SECOND, THIRD = MOSES.splitlines(keepends=True)
         (FAIRSEQ.replace("H-1\t-0.5\t▁two", "H-1"), "line 4: is cut off"),
         (FAIRSEQ.replace("D-0\t-0.75\thouse\n", ""), "line 8: starts a sentence with 2 H-, 1 D- and 2 P- lines"),
         (FAIRSEQ.replace("-0.6000", "?"), "line 6: has something else than numbers"),
+        (FAIRSEQ.replace("-0.6000", "-1e308 -1e308"), "line 6: has something else than numbers"),
+        ("9" * 5000 + FIRST[1:], "line 1: does not start with the number of a sentence but '9999"),
+        (FAIRSEQ.replace("H-1\t", "H-" + "9" * 5000 + "\t"), "line 4: is cut off or damaged"),
+        (FIRST + "x" * (1 << 20), "line 2: is longer than 1 MiB"),
         (FAIRSEQ.replace("-1\t", "-2\t"), "sentence 1 is missing, the last one is 2"),
     ],
 )
@@ -79,6 +84,15 @@ def test_damage_is_named(tmp_path: Path, text: str, message: str) -> None:
     assert str(error.value).startswith(f"{path}")
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_list_with_one_long_sentence_among_many_asks_for_no_more_memory_than_there_is() -> None:
+    one = Hypothesis("a", {"f": 1.0})
+    sentences = [[one] * 30_000, *([one] for _ in range(30_000))]
+    with pytest.raises(
+        InputError, match="has 30001 sentences of up to 30000 hypotheses with 1 features each, too many"
+    ):
+        NBest.of(sentences)
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_ext.errors import InputError
 from fairseq_ext.induction.encoding import LanguageModel
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.reranking import sentence_scores
 from fairseq_ext.reranking.fairseq_scores import FairseqScores
 from fairseq_ext.reranking.sentence_scores import LanguageModelSource, load_kenlm, score_texts

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.reranking.nbest import Hypothesis, NBest
 from fairseq_ext.reranking.tuning import ascend, bleu_of_choice, feature_spread, first_weights, tune_weights
 from tests.reranking.made_up import make_list

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.reranking.weights import Weights
 from tests.reranking.made_up import make_list
 
@@ -38,7 +38,14 @@ def test_another_language_model_is_refused(sources: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"weights": {}}', '{"weights": {"a": "b"}}', '{"weights": {"a": NaN}}', '{"weights": 3}']
+    "text",
+    [
+        *("", "[]", "{}", '{"weights": {}}', '{"weights": {"a": "b"}}', '{"weights": {"a": NaN}}', '{"weights": 3}'),
+        *('{"weights": {"a": "1.5"}}', '{"weights": {"a": true}}', '{"weights": {"a": 1}, "sources": [1]}'),
+        '{"weights": {"a": 1' + "0" * 400 + "}}",
+        '{"weights": {"a": 1' + "0" * 5000 + "}}",
+        '{"weights": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    ],
 )
 def test_what_is_no_weights_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "weights.json"
@@ -48,5 +55,5 @@ def test_what_is_no_weights_is_named(tmp_path: Path, text: str) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="none.json: no weights"):
+    with pytest.raises(InputError, match="none.json: not found; expected"):
         Weights.read(tmp_path / "none.json")

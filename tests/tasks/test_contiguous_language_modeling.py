@@ -11,7 +11,7 @@ from fairseq import tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import TASK_REGISTRY
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.contiguous_language_modeling import ContiguousLanguageModelingTask
 from tests import toy_stream
 from tests.integration.test_command_lines import run, run_well, weights

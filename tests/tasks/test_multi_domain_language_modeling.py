@@ -17,7 +17,7 @@ from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import TASK_REGISTRY
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.multi_domain_language_modeling import MultiDomainLanguageModelingTask
 from tests import toy, toy_text
 
@@ -55,9 +55,9 @@ def loaded(text: Path, tree: Path | None, *extra: str) -> tuple[Any, Any]:
     return task, model
 
 
-def weights_of(task: Any, split: str = "test") -> list[list[float]]:
+def weights_of(task: Any, split: str = "test", combine: bool = False) -> list[list[float]]:
     """The routing weights of each domain of a split, in order."""
-    task.load_dataset(split)
+    task.load_dataset(split, combine=combine)
     return [corpus.node_weights.tolist() for corpus in task.datasets[split].corpora]
 
 
@@ -130,7 +130,7 @@ def test_plain_models_validate_too(text: Path) -> None:
 def test_training_on_some_domains(text: Path, tree: Path) -> None:
     task, model = loaded(text, tree, "--train-domains", "law,sub")
     for split in ("train", "valid", "test"):
-        task.load_dataset(split)
+        task.load_dataset(split, combine=split == "train")
     numbers = [[corpus.domain_id for corpus in task.datasets[s].corpora] for s in ("train", "valid", "test")]
     assert numbers == [[0, 2], [0, 2], [0, 1, 2]]
     values, _ = validate(task, model)
@@ -160,7 +160,7 @@ def test_text_is_routed_as_options_say(text: Path, tree: Path, tmp_path: Path) -
 def test_training_text_always_goes_its_own_path(text: Path, tree: Path, clusters: Path) -> None:
     for option, value in (("--domain", "sub"), ("--paths", "none"), ("--choose-paths", str(clusters))):
         task, _ = loaded(text, tree, option, value)
-        assert weights_of(task, "train") == [LAW, MED, SUB]
+        assert weights_of(task, "train", combine=True) == [LAW, MED, SUB]
 
 
 def test_no_path_is_the_base_model(text: Path, tree: Path) -> None:
@@ -442,7 +442,7 @@ def test_missing_and_empty_files(own_text: Path, tree: Path) -> None:
     refuse(own_text, tree, r"news: not listed in .*domains\.txt")
     shutil.rmtree(own_text / "news")
     (own_text / "dict.txt").unlink()
-    refuse(own_text, tree, r"dict\.txt: not found; .*prepare_lm")
+    refuse(own_text, tree, r"dict\.txt: not found; .*prepare\.py")
 
 
 def test_scoring_that_would_not_be_what_it_seems(text: Path, tree: Path) -> None:
@@ -457,16 +457,57 @@ def test_scoring_that_would_not_be_what_it_seems(text: Path, tree: Path) -> None
     assert list(task.eval_lm_dataloader(task.datasets["test:law"], max_positions=8, context_window=2, num_workers=0))
 
 
-def test_the_training_set_is_scored_by_domain(text: Path, tree: Path) -> None:
-    """As a whole it is repeated, and heeds none of the options on paths."""
+def test_the_training_set_is_scored_like_any_other(text: Path, tree: Path) -> None:
     task, _ = loaded(text, tree, "--paths", "sub")
     task.load_dataset("train")
-    with pytest.raises(InputError, match="--gen-subset train: is up-sampled .* score a domain of it: .* train:NAME"):
-        task.eval_lm_dataloader(task.dataset("train"), max_tokens=32)
-    task.load_dataset("train:law")
-    batches = list(task.eval_lm_dataloader(task.dataset("train:law"), max_tokens=32, num_workers=0))
+    dataset = task.dataset("train")
+    assert len(dataset) == sum(len(corpus.examples) for corpus in dataset.corpora)
+    batches = list(task.eval_lm_dataloader(dataset, max_tokens=32, num_workers=0))
+    assert sorted(number for batch in batches for number in batch["id"].tolist()) == list(range(len(dataset)))
     expected = torch.from_numpy(task.tree.path_weights(["sub"]))
     assert all(torch.equal(row, expected) for batch in batches for row in batch["net_input"]["node_weights"])
+    assert all(len(batch["domain_ids"].unique()) == 1 for batch in batches)
+
+
+def test_training_draws_by_the_seed(text: Path) -> None:
+    rows = {}
+    for seed in ("1", "2"):
+        task, _ = loaded(text, None, "--seed", seed, "--upsampling", "temperature")
+        task.load_dataset("train", combine=True)
+        rows[seed] = task.dataset("train").rows.tolist()
+    assert rows["1"] != rows["2"]
+
+
+def test_only_scoring_takes_shards(text: Path) -> None:
+    task, _ = loaded(text, None, "--num-shards", "2")
+    with pytest.raises(InputError, match="--num-shards 2: fairseq-train does not"):
+        task.load_dataset("train", combine=True)
+    with pytest.raises(InputError, match="--num-shards 2: fairseq-interactive does not"):
+        task.build_dataset_for_inference([torch.tensor([4, 2])], [2])
+    found = []
+    for shard in (0, 1):  # as fairseq-eval-lm passes them
+        task, _ = loaded(text, None, "--num-shards", "2", "--shard-id", str(shard))
+        task.load_dataset("test")
+        dataset = task.dataset("test")
+        loader = task.eval_lm_dataloader(dataset, max_tokens=16, num_shards=2, shard_id=shard, num_workers=0)
+        found += [number for batch in loader if batch for number in batch["id"].tolist()]
+    assert sorted(found) == list(range(len(dataset)))
+
+
+def test_several_data_directories_take_turns_in_training(text: Path, tmp_path: Path) -> None:
+    other = toy_text.make_text(tmp_path, sizes=(5, 4, 3))
+    task, _ = loaded(Path(f"{text}:{other}"), None, "--upsampling", "none")
+    sizes = []
+    for epoch in (1, 2, 3):
+        task.load_dataset("train", epoch=epoch, combine=True)
+        sizes.append(len(task.dataset("train")))
+    assert sizes[0] == sizes[2] > 2 * sizes[1]
+
+
+def test_options_that_would_be_ignored(text: Path) -> None:
+    refuse(text, None, "--pad-to-fixed-bsz: added rows", "--pad-to-fixed-bsz")
+    refuse(text, None, "--dataset-impl lazy: .*mmap or cached", "--dataset-impl", "lazy")
+    refuse(text, None, r"law/test\.idx: --dataset-impl cached cannot read it, it is mmap", "--dataset-impl", "cached")
 
 
 def test_models_with_different_trees(text: Path, tree: Path, tmp_path: Path) -> None:
@@ -475,3 +516,13 @@ def test_models_with_different_trees(text: Path, tree: Path, tmp_path: Path) -> 
     other = toy_text.make_task(text, "--adapters", "single")[1]
     with pytest.raises(InputError, match="different trees"):
         task.build_model(other)
+
+
+@pytest.mark.parametrize("has_tree_first", [True, False])
+def test_models_with_and_without_a_tree(text: Path, tree: Path, has_tree_first: bool) -> None:
+    task, cfg = toy_text.make_task(text, "--tree", str(tree))
+    plain = toy_text.make_task(text, arch=toy_text.PLAIN)[1]
+    first, second = (cfg, plain) if has_tree_first else (plain, cfg)
+    task.build_model(first)
+    with pytest.raises(InputError, match="or one has none"):
+        task.build_model(second)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import unicodedata
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,9 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.logging import metrics
 from fairseq.tasks import TASK_REGISTRY
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.data.teacher_labels import read_teacher_probs
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.multi_domain_translation import MultiDomainTranslationTask
-from fairseq_ext.teacher.labels import read_teacher_probs
 from tests import toy
 
 AD, GAD = "transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"
@@ -94,7 +95,7 @@ def test_a_domain_whose_name_ends_with_anothers_is_logged_apart(tmp_path: Path) 
 def test_training_on_some_domains_keeps_all_numbers(data: Path, teacher: Path) -> None:
     task, model = loaded(data, "--train-domains", "sub, med", "--teacher-dir", str(teacher), arch=GAD)
     for split in ("train", "valid", "test"):
-        task.load_dataset(split)
+        task.load_dataset(split, combine=split == "train")
     train, valid, test = (task.datasets[split] for split in ("train", "valid", "test"))
     assert task.domains == toy.DOMAINS
     assert len(train) == 24  # 12 and 6 pairs, upsampled to the larger of the two
@@ -168,12 +169,41 @@ def test_adapters_without_a_domain_are_told(data: Path) -> None:
 
 def test_tag_model_reads_the_tag_as_text(data: Path) -> None:
     task, _ = loaded(data, "--domain-tags", arch="transformer_tiny")
-    tokens, _ = task.get_interactive_tokens_and_lengths(["<domain:law> w1", "w1"], lambda text: text)
+    tokens, _ = task.get_interactive_tokens_and_lengths(["<domain:law> w1"], lambda text: text)
     assert tokens[0].tolist() == [task.src_dict.index("<domain:law>"), task.src_dict.index("w1"), 2]
-    assert tokens[1].tolist() == [task.src_dict.index("w1"), 2]
     forced, _ = loaded(data, "--domain-tags", "--domain", "med", arch="transformer_tiny")
     tokens, _ = forced.get_interactive_tokens_and_lengths(["w1"], lambda text: text)
     assert tokens[0].tolist() == [forced.src_dict.index("<domain:med>"), forced.src_dict.index("w1"), 2]
+
+
+def test_tag_model_never_goes_without_its_tag_unless_told_to(data: Path) -> None:
+    lines = ["<domain:law> w1", "w1 w2"]
+    with pytest.raises(InputError, match="reads a domain's tag: give --domain NAME.*there are law, med, sub"):
+        translate_typed(*loaded(data, "--domain-tags", arch="transformer_tiny"), lines)
+    told, _ = translate_typed(*loaded(data, "--domain-tags", "--domain-source", "none", arch="transformer_tiny"), lines)
+    plain, _ = translate_typed(*loaded(data, arch="transformer_tiny"), ["w1 w2"])
+    torch.testing.assert_close(told[1]["positional_scores"], plain[0]["positional_scores"])
+
+
+@pytest.mark.parametrize("line", ["w1 <domain:law> w2", "<domain:law> w1 <domain:med>", "<domain:law><domain:law> w1"])
+def test_a_tag_within_typed_text_is_refused(data: Path, line: str) -> None:
+    task, _ = loaded(data)
+    with pytest.raises(InputError, match=r"w[12].*': holds <domain:(law|med)>, a reserved symbol"):
+        # A space around each tag, as the pieces of a subword model have.
+        task.get_interactive_tokens_and_lengths([line], lambda text: text.replace("<", " <").replace(">", "> "))
+
+
+def test_a_tag_in_other_characters_is_refused(data: Path) -> None:
+    task, _ = loaded(data)
+    with pytest.raises(InputError, match=r"'＜domain:law＞ w1': holds <domain:law>, a reserved symbol"):
+        task.get_interactive_tokens_and_lengths(["＜domain:law＞ w1"], lambda text: unicodedata.normalize("NFKC", text))
+
+
+def test_typed_text_yields_no_special_symbols(data: Path) -> None:
+    task, _ = loaded(data)
+    [tokens], _ = task.get_interactive_tokens_and_lengths(["<s> w1 </s> <pad> w2 <unk>"], lambda text: text)
+    words = [task.src_dict.index(word) for word in ("w1", "w2")]
+    assert tokens.tolist() == [3, words[0], 3, 3, words[1], 3, 2]
 
 
 def test_classifier_routing_needs_labels(data: Path) -> None:
@@ -255,6 +285,8 @@ def test_a_tag_the_dictionary_lacks(own_data: Path) -> None:
     path = own_data / "dict.en.txt"
     path.write_text("".join(line for line in path.open() if "domain:sub" not in line))
     refuse(own_data, r"dict\.en\.txt: lacks the tag <domain:sub>", "--domain-tags", arch="transformer_tiny")
+    with pytest.raises(InputError, match="lacks the tag <domain:sub>"):
+        translate_typed(*loaded(own_data), ["<domain:law> w1"])
 
 
 def test_unknown_domains_in_options_and_lines(data: Path) -> None:
@@ -279,3 +311,141 @@ def test_label_rows_that_do_not_sum_to_one(data: Path, teacher: Path, tmp_path: 
     probs[4] *= 1.5
     np.save(own / "med/train.npy", probs)
     refuse(data, r"med/train\.npy, row 5", "--teacher-dir", str(own))
+
+
+# The training set, and the options of fairseq's on sets
+
+
+def test_the_training_set_is_like_any_other_where_nothing_trains(data: Path) -> None:
+    task, _ = loaded(data)
+    task.load_dataset("train")  # as fairseq-generate and fairseq-validate
+    dataset = task.dataset("train")
+    assert dataset.rows.tolist() == list(range(42))
+    batches = dataset.batch_by_size(dataset.ordered_indices(), max_sentences=5, required_batch_size_multiple=8)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(42))
+    assert all(len(set(dataset.domain_of(batch).tolist())) == 1 for batch in batches)
+    task.load_dataset("train", combine=True)  # as fairseq's trainer
+    assert len(task.dataset("train")) == 72
+
+
+def test_the_training_set_cannot_validate_its_own_training(data: Path) -> None:
+    given = ["--valid-subset", "valid,train"]
+    task, _ = loaded(data, *given)
+    with pytest.raises(InputError, match="--valid-subset train: .*; validate on train:law,train:med,train:sub"):
+        task.load_dataset("train", combine=True)
+    loaded(data, *given, "--disable-validation")[0].load_dataset("train", combine=True)
+    task, _ = loaded(data, "--valid-subset", "train:law,train:med")
+    for split, combine in (("train:law", False), ("train:med", False), ("train", True)):
+        task.load_dataset(split, combine=combine)
+    assert [len(task.dataset(f"train:{name}")) for name in ("law", "med")] == [24, 12]
+    assert len(task.dataset("train")) == 72
+
+
+def test_validation_sets_that_nobody_named(own_data: Path) -> None:
+    toy.write_split(own_data / "med", "valid1", [("w1", "w1")], toy.make_dictionary())
+    with pytest.raises(InputError, match="med: valid1 is not used; name it in --valid-subset"):
+        loaded(own_data)[0].load_dataset("train", combine=True)
+    for option in ("--ignore-unused-valid-subsets", "--combine-valid-subsets", "--disable-validation"):
+        loaded(own_data, option)[0].load_dataset("train", combine=True)
+    combined, _ = loaded(own_data, "--combine-valid-subsets")
+    combined.load_dataset("valid", combine=True)
+    assert len(combined.dataset("valid")) == 16
+    assert combined.dataset("valid").repetitions is None
+
+
+def test_parts_of_a_training_set(own_data: Path) -> None:
+    toy.write_split(own_data / "med", "train1", [("w1 w2", "w2 w1")] * 3, toy.make_dictionary())
+    task, _ = loaded(own_data, "--upsampling", "none")
+    task.load_dataset("train", combine=True)
+    assert np.bincount(task.dataset("train").domain_of(np.arange(45))).tolist() == [24, 15, 6]
+    task.load_dataset("train")
+    assert len(task.dataset("train")) == 42
+
+
+def test_several_data_directories_take_turns_in_training(data: Path, teacher: Path, tmp_path: Path) -> None:
+    other = toy.make_data(tmp_path, sizes=(5, 4, 3), seed=9)
+    task, _ = loaded(Path(f"{data}:{other}"), "--upsampling", "none")
+    assert task.has_sharded_data("train")
+    sizes = []
+    for epoch in (1, 2, 3):
+        task.load_dataset("train", epoch=epoch, combine=True)
+        sizes.append(len(task.dataset("train")))
+    assert sizes == [42, 12, 42]
+    refuse(Path(f"{data}:{other}"), "--teacher-dir has the labels of one", "--teacher-dir", str(teacher))
+    (other / "domains.txt").write_text("law\nmed\n")
+    refuse(Path(f"{data}:{other}"), r"domains\.txt: differs from ")
+
+
+def test_shards_share_a_set_out(data: Path) -> None:
+    parts = []
+    for shard in ("0", "1", "2"):
+        task, _ = loaded(data, "--num-shards", "3", "--shard-id", shard)
+        task.load_dataset("test")
+        batches = task.get_batch_iterator(task.dataset("test"), max_sentences=3).next_epoch_itr(shuffle=False)
+        parts.append([number for batch in batches if batch for number in batch["id"].tolist()])
+    assert sorted(sum(parts, [])) == list(range(12))
+    assert all(parts)
+    refuse(data, "--shard-id 3: give 0 to 2", "--num-shards", "3", "--shard-id", "3")
+
+
+def test_only_finished_models_take_shards(data: Path) -> None:
+    task, model = loaded(data, "--num-shards", "2")
+    with pytest.raises(InputError, match="--num-shards 2: fairseq-train does not take shards"):
+        task.load_dataset("train", combine=True)
+    with pytest.raises(InputError, match="fairseq-validate does not"):
+        task.valid_step({}, model, None)
+    with pytest.raises(InputError, match="fairseq-interactive does not"):
+        translate_typed(task, model, ["<domain:law> w1"])
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (["--num-batch-buckets", "4"], "--num-batch-buckets 4: .*--required-seq-len-multiple"),
+        (["--load-alignments"], "--load-alignments: .*leave the option out"),
+        (["--upsample-primary", "3"], "--upsample-primary 3: .*--upsampling"),
+        (["--dataset-impl", "raw"], "--dataset-impl raw: .*mmap or cached"),
+        (["--dataset-impl", "lazy"], "--dataset-impl lazy: .*mmap or cached"),
+        (["--dataset-impl", "cached"], r"train\.en-pl\.en\.idx: --dataset-impl cached cannot read it, it is mmap"),
+    ],
+)
+def test_options_that_would_be_ignored(data: Path, options: list[str], match: str) -> None:
+    refuse(data, match, *options)
+
+
+def test_truncated_sources_leave_room_for_a_tag(data: Path) -> None:
+    task, _ = loaded(data, "--domain-tags", "--truncate-source", "--max-source-positions", "4", arch="transformer_tiny")
+    task.load_dataset("test")
+    dataset = task.dataset("test")
+    assert dataset.sizes[:, 0].max() == max(len(dataset[i]["source"]) for i in range(12)) == 4
+
+
+# Without binarised data
+
+
+def test_dictionaries_and_domains_are_enough_to_translate(data: Path, tmp_path: Path) -> None:
+    for name in ("dict.en.txt", "dict.pl.txt", "domains.txt"):
+        shutil.copy(data / name, tmp_path / name)
+    refuse(tmp_path, "no file like DOMAIN/train.en-de.en.idx; give --source-lang and --target-lang")
+    languages = ["--source-lang", "en", "--target-lang", "pl"]
+    line = ["<domain:med> w1 w2 w3"]
+    expected, _ = translate_typed(*loaded(data), line)
+    found, _ = translate_typed(*loaded(tmp_path, *languages), line)
+    assert torch.equal(found[0]["positional_scores"], expected[0]["positional_scores"])
+    refuse(tmp_path, "law: no binarised data", *languages)
+
+
+# What a model was trained with
+
+
+def test_checkpoints_are_held_to_their_tags(data: Path) -> None:
+    tagged, plain = ([*options, "--share-all-embeddings"] for options in (["--domain-tags"], []))
+    task, args = toy.make_task(data, *tagged, arch="transformer_tiny")
+    task.build_model(args)  # as fairseq-train
+    assert args.domain_tags
+    other, other_args = toy.make_task(data, *plain, arch="transformer_tiny")
+    with pytest.raises(InputError, match="trained with --domain-tags; give the option"):
+        other.build_model(args, from_checkpoint=True)
+    other.build_model(other_args)
+    with pytest.raises(InputError, match="trained without --domain-tags; leave the option out"):
+        task.build_model(other_args, from_checkpoint=True)

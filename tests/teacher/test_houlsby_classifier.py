@@ -1,5 +1,6 @@
 """The classifier of adapters on a frozen encoder: a tiny base of random weights, made here."""
 
+import shutil
 from pathlib import Path
 
 import fairseq  # noqa: F401  before the package's registrations
@@ -8,10 +9,10 @@ import pytest
 import torch
 
 from fairseq_ext.corpora.text_files import read_lines, write_lines
-from fairseq_ext.errors import InputError
-from fairseq_ext.experiment.config import HoulsbyTeacher, SentencePiece
-from fairseq_ext.preparation.subwords import DICT_FILE, MODEL_FILE, train_sentencepiece
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.classifier import input_files, load_classifier, make_classifier
+from fairseq_ext.teacher.options import HoulsbyTeacher
+from fairseq_ext.text.subwords import DICT_FILE, MODEL_FILE, SentencePiece, train_sentencepiece
 from tests import toy_tasks
 
 TEXTS = ["credit account", "tree garden", "account", "garden"] * 16
@@ -61,5 +62,32 @@ def test_a_folder_without_subwords_is_named(tmp_path: Path) -> None:
 
 
 def test_a_broken_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no usable classifier"):
+    with pytest.raises(InputError, match="classifier.json: not found; train the teacher again"):
         load_classifier(tmp_path, "houlsby")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("[1]", r"classifier\.json: .*; train the teacher again"),
+        ('{"batch_size": "many"}', "batch_size: expected a whole number"),
+        ('{"batch_size": -1}', "batch_size: -1 is too small"),
+        ('{"secret": 1}', "unknown key 'secret'"),
+        ("[" * 100_000, r"classifier\.json: .*; train the teacher again"),
+    ],
+)
+def test_tampered_settings_end_in_one_line(base: Path, tmp_path: Path, settings: str, message: str) -> None:
+    folder = shutil.copytree(base.parent, tmp_path / "teacher")
+    (folder / "classifier.json").write_text(settings)
+    with pytest.raises(InputError, match=message):
+        load_classifier(folder, "houlsby")
+
+
+def test_a_tampered_model_ends_in_one_line(base: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(base.parent, tmp_path / "teacher")
+    (folder / "classifier.json").write_text("{}")
+    state = torch.load(base, weights_only=True)
+    state["model"]["encoder.sentence_encoder.layers.0.fc1.weight"][0] = float("nan")
+    torch.save(state, folder / "model.pt")
+    with pytest.raises(InputError, match=r"model\.pt: the weight '.*fc1\.weight' has entries that are not finite"):
+        load_classifier(folder, "houlsby").predict(["credit"])

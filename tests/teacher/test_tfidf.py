@@ -1,13 +1,16 @@
 """The TF-IDF classifier learns, and survives being saved."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from fairseq_ext.errors import InputError
-from fairseq_ext.experiment.config import TfidfTeacher
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.classifier import load_classifier
+from fairseq_ext.teacher.options import TfidfTeacher
 from fairseq_ext.teacher.tfidf import TfidfClassifier
 
 TOPICS = ["the account has credit", "a tree in the garden", "the court and the law"]
@@ -45,9 +48,51 @@ def test_saved_files_hold_no_code(tmp_path: Path) -> None:
 
 
 def test_unusable_files_and_text_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no usable TF-IDF classifier"):
+    with pytest.raises(InputError, match="tfidf.json: not found; train the teacher again"):
         load_classifier(tmp_path, "tfidf")
     with pytest.raises(InputError, match="unknown kind of teacher 'oracle'"):
         load_classifier(tmp_path, "oracle")
     with pytest.raises(InputError, match=r"teacher\.min_count: no n-gram is left"):
         TfidfClassifier(TfidfTeacher(min_count=50)).fit(["a b", "c d"], np.array([0, 1]), 2)
+
+
+def change_json(**values: Any) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / "tfidf.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+    return change
+
+
+def change_arrays(**values: Any) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        with np.load(folder / "tfidf.npz") as arrays:
+            kept = dict(arrays)
+        np.savez(folder / "tfidf.npz", **kept | values)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        change_arrays(coefficients=np.full((3, 4), np.nan)),
+        change_arrays(intercepts=np.zeros(5)),
+        change_arrays(intercepts=np.array([0, 0, np.inf])),
+        change_arrays(intercepts=np.zeros(3, int)),
+        change_arrays(word_idf=np.array([{"run": "me"}], dtype=object)),
+        change_json(word=5),
+        change_json(word=["a", "a"]),
+        change_json(word_ngrams="many"),
+        change_json(char_ngrams=-1),
+        lambda folder: (folder / "tfidf.json").write_text("[" * 100_000),
+        lambda folder: (folder / "tfidf.json").write_text("[1]"),
+        lambda folder: (folder / "tfidf.npz").write_bytes((folder / "tfidf.npz").read_bytes()[:300]),
+    ],
+)
+def test_tampered_files_end_in_one_line(tmp_path: Path, tamper: Callable[[Path], None]) -> None:
+    train(3).save(tmp_path)
+    tamper(tmp_path)
+    with pytest.raises(InputError, match=r"tfidf\.(json|npz): .*; train the teacher again") as caught:
+        load_classifier(tmp_path, "tfidf")
+    assert "\n" not in str(caught.value)

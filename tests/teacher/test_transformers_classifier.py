@@ -1,13 +1,17 @@
 """The fine-tuned classifier, on a tiny encoder made here: no download, no pre-trained weights."""
 
+import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from fairseq_ext.errors import InputError
-from fairseq_ext.experiment.config import TransformersTeacher
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.classifier import Classifier, load_classifier, make_classifier
+from fairseq_ext.teacher.options import TransformersTeacher
 
 TEXTS = ["credit account", "tree garden", "account", "garden"] * 16
 LABELS = np.array([0, 1, 0, 1] * 16)
@@ -17,7 +21,7 @@ LABELS = np.array([0, 1, 0, 1] * 16)
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
 
-    from fairseq_ext.teacher.torchaudio_guard import hide_broken_torchaudio
+    from fairseq_ext.hugging_face.torchaudio_guard import hide_broken_torchaudio
 
     hide_broken_torchaudio()
     from tokenizers import Tokenizer, models, pre_tokenizers
@@ -69,9 +73,64 @@ def test_it_learns_repeats_and_survives_saving(encoder: Path, tmp_path: Path) ->
 def test_unusable_models_and_devices_are_named(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     options = TransformersTeacher(model=str(tmp_path), device="cpu")
-    with pytest.raises(InputError, match=r"teacher\.model: .* cannot be loaded .*give a folder with config\.json"):
+    with pytest.raises(InputError, match="holds no weights"):
         make_classifier(options, 1).fit(TEXTS, LABELS, 2)
     with pytest.raises(InputError, match="unknown; choose one of auto, cpu, cuda"):
         make_classifier(TransformersTeacher(model="x", device="tpu"), 1)
-    with pytest.raises(InputError, match="holds no usable classifier"):
+    with pytest.raises(InputError, match="classifier.json: not found; train the teacher again"):
         load_classifier(tmp_path, "transformers")
+
+
+def spoil_config(**values: Any) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+    return spoil
+
+
+def spoil_weights(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    weights["classifier.bias"][0] = float("nan")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def write(name: str, text: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_text(text) and None
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (spoil_config(vocab_size=2_000_000_000), "vocab_size is 2000000000, more than its weights can have"),
+        (spoil_config(hidden_size=2_000_000_000), "hidden_size is 2000000000, more than"),
+        (spoil_config(num_hidden_layers=10**9), "num_hidden_layers is 1000000000, more than"),
+        (spoil_config(max_position_embeddings=10**12), "max_position_embeddings is 1000000000000, more than"),
+        (spoil_config(attn_implementation="evil/kernels"), "'evil/kernels' is code from the hub"),
+        (spoil_config(auto_map={"AutoModelForSequenceClassification": "evil.Model"}, model_type="evil"),
+         "cannot be loaded"),
+        (spoil_weights, "the weight 'classifier.bias' has entries that are not finite"),
+        (write("model.safetensors", "no weights"), r"model\.safetensors: damaged or cut off"),
+        (write("tokenizer.json", '{"version": "1.0"}'), "cannot be loaded"),
+        (write("config.json", "[" * 100_000), "cannot be read as JSON"),
+        (write("classifier.json", '{"batch_size": "many"}'), "batch_size: expected a whole number"),
+        (write("classifier.json", '{"batch_size": 0}'), "batch_size: 0 is too small"),
+        (write("classifier.json", '{"device": "cpu", "secret": 1}'), "unknown key 'secret'"),
+        (write("classifier.json", "[1]"), "holds no object of names and values"),
+    ],
+)  # fmt: skip
+def test_tampered_ones_end_in_one_line(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Path], None], message: str
+) -> None:
+    folder = shutil.copytree(encoder, tmp_path / "teacher")
+    (folder / "classifier.json").write_text('{"batch_size": 8, "max_length": 8}')
+    (folder / "evil.py").write_text(f"import os\nos.mkdir({str(tmp_path / 'PWN')!r})\n")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert load_classifier(folder, "transformers").predict(TEXTS[:2]).shape == (2, 2)
+    spoil(folder)
+    with pytest.raises(InputError, match=message) as caught:
+        load_classifier(folder, "transformers")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "PWN").exists()

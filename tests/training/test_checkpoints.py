@@ -10,7 +10,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from fairseq_ext.errors import InputError
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.training.freezing import is_adapter_key
 from tests import toy
 

@@ -1,0 +1,51 @@
+"""A task's sets as fairseq reads them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq_ext.classifiers.task_data import TASK_FILE, read_task_facts
+from fairseq_ext.classifiers.task_split import LABEL, set_path
+from fairseq_ext.corpora.text_files import stream_lines, write_lines
+from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.text.binarise import binarise_files
+from fairseq_ext.text.encoders import encode_texts
+from fairseq_ext.text.subwords import DICT_FILE
+
+_THIS_MACHINE = Engine()
+_PIECES = ".pieces"  # encoded text, while it is binarised
+
+
+def binarise_task(folder: Path, texts: Path, subwords: Path, splits: Sequence[str]) -> None:
+    """Make a data directory of fairseq's ``sentence_prediction`` of a task's sets.
+
+    Args:
+        folder: where to write.
+        texts: of the sets, as :func:`~fairseq_ext.classifiers.task_split.write_task_splits` leaves them.
+        subwords: folder of the subword model.
+        splits: the sets.
+    """
+    facts = read_task_facts(texts)
+    pieces, dictionary = folder / _PIECES, subwords / DICT_FILE
+    encode_texts(pieces, texts, subwords, [(part, role) for part in facts.inputs for role in splits], _THIS_MACHINE)
+    for part in facts.inputs:
+        _binarise_part(folder, part, pieces, dictionary, splits)
+    shutil.rmtree(pieces)
+    if facts.labels:
+        write_lines(folder / LABEL / DICT_FILE, (f"{label} 1" for label in facts.labels))
+        _binarise_part(folder, LABEL, texts, folder / LABEL / DICT_FILE, splits)
+    else:
+        for role in splits:
+            write_lines(folder / LABEL / f"{role}.label", stream_lines(set_path(texts, LABEL, role)))
+    shutil.copyfile(texts / TASK_FILE, folder / TASK_FILE)
+
+
+def _binarise_part(folder: Path, part: str, texts: Path, dictionary: Path, splits: Sequence[str]) -> None:
+    """Binarise sets of the texts or labels of a task, and put the dictionary beside them."""
+    files = [(f"{part}/{role}.txt", f"{part}/{role}") for role in splits]
+    binarise_files(folder, texts, dictionary, files, _THIS_MACHINE)
+    target = folder / part / DICT_FILE
+    if target != dictionary:
+        shutil.copyfile(dictionary, target)

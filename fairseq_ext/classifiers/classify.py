@@ -1,0 +1,104 @@
+"""Labels for lines of text, by a task of a trained model."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairseq_ext.classifiers.predictions import load_model, logits_of
+from fairseq_ext.classifiers.task_data import FIRST, SECOND
+from fairseq_ext.corpora.raw_text import canonical
+from fairseq_ext.corpora.text_files import stdin_lines
+from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.text.encoders import load_encoder
+
+_BLOCK_BATCHES = 16  # so many batches are read, and ordered by length, at a time
+_PAIR = "\t"
+
+Encode = Callable[[Iterable[str]], Iterator[str]]
+
+
+def classify(model: Any, task: str, lines: Iterable[str], encode: Encode, batch_size: int = 64) -> Iterator[str]:
+    """Yield for each line its label and that label's probability, or the number that a regression predicts.
+
+    Args:
+        model: ``roberta_houlsby_adapter`` in evaluation mode.
+        task: one of its tasks.
+        lines: texts, or pairs of texts with a tab between them.
+        encode: lines as pieces joined by spaces.
+        batch_size: how many at a time.
+
+    Raises:
+        InputError: if the model has no such task, or a line has more than two texts.
+    """
+    with model.active(task):  # which tells a wrong name before any text is read
+        labels = model.tasks[task].labels
+    numbered = enumerate(lines, start=1)
+    while block := list(islice(numbered, batch_size * _BLOCK_BATCHES)):
+        examples = [_texts_of(line, number) for number, line in block]
+        pieces = encode([text for texts in examples for text in texts])
+        inputs = [to_input(model, list(islice(pieces, len(texts)))) for texts in examples]
+        for logits in logits_of(model, task, inputs, batch_size):
+            yield _format(logits, labels)
+
+
+def to_input(model: Any, texts: Sequence[str]) -> Tensor:
+    """The pieces of a text or a pair as the model takes them: ``<s> a </s>``, and ``</s> b </s>`` behind it.
+
+    Shape:
+        result: T
+    """
+    dictionary = model.encoder.dictionary
+    parts = [dictionary.encode_line(pieces, add_if_not_exist=False).long() for pieces in texts]
+    opened = [torch.cat([torch.tensor([start]), part]) for start, part in zip((FIRST, SECOND), parts, strict=False)]
+    return torch.cat(opened)[: model.max_positions()]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line of ``scripts/classify.py``."""
+    parser = argparse.ArgumentParser(
+        prog="classify.py",
+        description="Label lines from standard input by a task of a trained model: prints the label, a tab and its "
+        "probability for each, or the number that a regression predicts. A tab parts the two texts of a pair.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("checkpoint", type=Path, help="of roberta_houlsby_adapter, with the task")
+    parser.add_argument("task", help="its name; scripts/task_adapters.py list shows those of a checkpoint")
+    parser.add_argument("--subwords", type=Path, required=True, help="folder of the base's subwords: WORK_DIR/subwords")
+    parser.add_argument("--batch-size", type=int, default=64, help="lines at a time")
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    given = parser.parse_args(arguments)
+    if given.batch_size < 1:
+        raise InputError(f"--batch-size: {given.batch_size} is too small; give at least 1")
+    encode = load_encoder(given.subwords)
+    model = load_model(given.checkpoint, given.subwords, cpu=given.cpu)
+    for answer in classify(model, given.task, stdin_lines(), encode, given.batch_size):
+        print(answer)
+
+
+def _texts_of(line: str, number: int) -> list[str]:
+    """The texts of a line, as those that the task was trained on."""
+    texts = [canonical(text, Counter()) for text in line.split(_PAIR)]
+    if len(texts) > 2:
+        raise InputError(f"standard input, line {number}: has {len(texts)} texts; give one, or two with a tab between")
+    return texts
+
+
+def _format(logits: np.ndarray, labels: Sequence[str]) -> str:
+    if not labels:
+        return f"{logits[0]:.4f}"
+    powers = np.exp(logits - logits.max())
+    best = int(logits.argmax())
+    return f"{labels[best]}\t{powers[best] / powers.sum():.4f}"
+
+
+if __name__ == "__main__":
+    run_command(main)

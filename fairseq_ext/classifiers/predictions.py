@@ -1,0 +1,144 @@
+"""What a task's head says of texts: logits, one row each, in the order of the data.
+
+Sets are those of fairseq's ``sentence_prediction``, so that a text is opened, joined and cut as in training. They are
+batched here: by length, so that there is little padding, and to the last example, since fairseq's own iterator drops
+the last batch of a set that is no multiple of eight. What else is in a batch changes the logits of an example by no
+more than the rounding of sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fairseq  # noqa: F401  before the package's registrations
+import numpy as np
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data.data_utils import collate_tokens
+from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
+from torch import Tensor
+
+from fairseq_ext import registration  # noqa: F401  the checkpoints' models
+from fairseq_ext.classifiers.task_adapters import load_task_model
+from fairseq_ext.classifiers.task_data import FIRST, SECOND, TaskFacts, read_task_facts
+from fairseq_ext.engine.quiet import quieten_fairseq
+from fairseq_ext.modules.task_parameters import HEADS
+
+_ENCODER = "encoder.sentence_encoder."  # the base, but for the head of the masked language model
+
+
+@dataclass(frozen=True)
+class ExampleSet:
+    """A set of a task.
+
+    Attributes:
+        texts: N texts or pairs, as the model takes them.
+        targets: numbers of the true labels in the order of ``task.json``, or true numbers.
+    """
+
+    texts: Sequence[Tensor]
+    targets: np.ndarray
+
+    @classmethod
+    def load(cls, data: Path, split: str, max_positions: int) -> ExampleSet:
+        """Read a set of a binarised task.
+
+        Args:
+            data: its directory.
+            split: ``train``, ``valid`` or ``test``.
+            max_positions: of the model; longer texts are cut.
+
+        Raises:
+            InputError: if the directory does not say what task it is.
+        """
+        facts = read_task_facts(data)
+        dataset = SentencePredictionTask.setup_task(_task_options(data, facts, max_positions)).load_dataset(split)
+        examples = [dataset[number] for number in range(len(dataset))]
+        targets = np.array([float(example["target"][0]) for example in examples])
+        return cls(
+            [example["net_input.src_tokens"] for example in examples],
+            targets.astype(np.int64 if facts.labels else np.float32),
+        )
+
+
+def load_model(checkpoint: Path, data: Path, *, cpu: bool = False) -> Any:
+    """Load a model with all its tasks, in evaluation mode on its device.
+
+    Args:
+        checkpoint: of ``roberta_houlsby_adapter``.
+        data: folder with the dictionary of its base.
+        cpu: whether to leave a GPU alone.
+
+    Raises:
+        InputError: if the checkpoint cannot be read safely, or is of another dictionary.
+    """
+    quieten_fairseq()
+    return load_task_model(checkpoint, data).to("cuda" if torch.cuda.is_available() and not cpu else "cpu")
+
+
+def logits_of(model: Any, task: str, texts: Sequence[Tensor], batch_size: int = 64) -> np.ndarray:
+    """What the head of a task gives for every text.
+
+    Args:
+        model: ``roberta_houlsby_adapter`` in evaluation mode.
+        task: one of its tasks.
+        texts: N of them.
+        batch_size: how many at a time.
+
+    Shape:
+        result: N×K, float32; one column for a regression
+
+    Raises:
+        InputError: if the model has no such task.
+    """
+    pad, device = model.encoder.dictionary.pad(), next(model.parameters()).device
+    order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
+    rows: dict[int, np.ndarray] = {}
+    for start in range(0, len(order), batch_size):
+        numbers = order[start : start + batch_size]
+        tokens = collate_tokens([texts[number] for number in numbers], pad_idx=pad).to(device)  # B×T
+        with torch.inference_mode():
+            logits, _ = model(tokens, classification_head_name=task)
+        rows |= dict(zip(numbers, logits.float().cpu().numpy(), strict=True))
+    return np.stack([rows[number] for number in range(len(texts))])
+
+
+def parameters_of(checkpoint: Path, data: Path) -> dict[str, int]:
+    """How many parameters a trained model has, and how many were trained for its last task.
+
+    The model is built as for training, which alone says what was frozen.
+
+    Args:
+        checkpoint: that was trained on the data.
+        data: binarised directory of a task, named like it.
+
+    Returns:
+        ``base``: those of the base's encoder; ``base_trained``: of these, those that were trained; ``head``: the task's
+        head; ``trained``: all that were trained, the head among them.
+    """
+    (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], {"data": str(data)})
+    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    base = {name for name in sizes if name.startswith(_ENCODER)}
+    head = {name for name in sizes if name.startswith(f"{HEADS}.{data.name}.")}
+    chosen = {"base": base, "base_trained": base & trained, "head": head, "trained": trained}
+    return {what: sum(sizes[name] for name in names) for what, names in chosen.items()}
+
+
+def _task_options(data: Path, facts: TaskFacts, max_positions: int) -> SentencePredictionConfig:
+    """The task's options as in training; it fills in those that belong to others."""
+    return SentencePredictionConfig(
+        data=str(data),
+        num_classes=facts.num_classes,
+        init_token=FIRST,
+        separator_token=SECOND,
+        no_shuffle=True,
+        shorten_method="truncate",
+        max_positions=max_positions,
+        regression_target=not facts.labels,
+        classification_head_name=data.name,
+        seed=1,
+    )

@@ -1,0 +1,294 @@
+"""Tasks in checkpoints of ``roberta_houlsby_adapter``: list them, take one out alone, put it into another, remove it.
+
+A task's own tensors go to ``adapters.safetensors``, what they are to ``manifest.json``. The manifest names the file by
+its SHA-256, and the base by that of its encoder, so that neither a damaged file nor another base goes unnoticed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.models.roberta import RobertaModel
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
+from omegaconf import OmegaConf
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from fairseq_ext.engine.hashing import hash_path
+from fairseq_ext.engine.steps import atomic_write
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
+from fairseq_ext.modules.task_parameters import is_of_task, task_names
+from fairseq_ext.modules.tunings import ARCHITECTURE
+from fairseq_ext.patches.checkpoints import load_checkpoints_safely
+from fairseq_ext.training.saved_tasks import SavedTask
+
+WEIGHTS_FILE, MANIFEST_FILE = "adapters.safetensors", "manifest.json"
+_DICT_FILE = "dict.txt"
+_BASE = "encoder.sentence_encoder."
+_SIZES = (
+    *("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads"),
+    *("activation_fn", "encoder_normalize_before"),
+)
+_UNUSED_POSITIONS = 2  # rows of the table before the first position's
+
+
+def load_task_model(checkpoint: Path, dictionary_folder: Path) -> RobertaHoulsbyAdapterModel:
+    """Load a model with all its tasks, for use; nothing of it trains.
+
+    Args:
+        checkpoint: of ``roberta_houlsby_adapter``, of any size.
+        dictionary_folder: with the base's ``dict.txt``.
+
+    Returns:
+        The model in evaluation mode, in single precision, on the CPU.
+
+    Raises:
+        InputError: if the checkpoint is damaged, of another architecture, or of another dictionary.
+    """
+    state = read_checkpoint(checkpoint)
+    options = _options(state)
+    if not _is_ours(options):
+        raise InputError(f"{checkpoint}: is a {_arch(options)!r} and has no tasks; give a {ARCHITECTURE!r}")
+    path = dictionary_folder / _DICT_FILE
+    if not path.is_file():
+        raise InputError(f"{path}: not found; give the folder with the dictionary of the checkpoint's base")
+    dictionary = SentencePredictionTask.load_dictionary(str(path))
+    model = RobertaHoulsbyAdapterModel.build_model(options, SimpleNamespace(source_dictionary=dictionary))
+    model.load_state_dict(state["model"])
+    return model.eval()
+
+
+def save_task(checkpoint: Path, task: str, folder: Path) -> None:
+    """Write a task's adapters, norms, head and labels without the base.
+
+    Args:
+        checkpoint: that has the task.
+        task: its name.
+        folder: to write to, made if need be.
+
+    Raises:
+        InputError: if the checkpoint is damaged or has no such task.
+    """
+    state = read_checkpoint(checkpoint)["model"]
+    _require_task(state, task, checkpoint)
+    tensors = {key: value.contiguous() for key, value in state.items() if is_of_task(key, task)}
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_write(folder / WEIGHTS_FILE) as temporary:
+        save_file(tensors, temporary)
+    manifest = {
+        "task": task,
+        **describe(state, task),
+        "sha256": hash_path(folder / WEIGHTS_FILE),
+        "base_sha256": base_fingerprint(state),
+    }
+    with atomic_write(folder / MANIFEST_FILE) as temporary:
+        temporary.write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def load_task(folder: Path, checkpoint: Path, output: Path) -> None:
+    """Put a task that :func:`save_task` wrote into a checkpoint; all else stays as it is, bit for bit.
+
+    Args:
+        folder: with the task.
+        checkpoint: of the same base, plain or with other tasks.
+        output: the checkpoint to write.
+
+    Raises:
+        InputError: if a file is damaged or not the one that the manifest names, the base another one, or the task there
+            already.
+    """
+    manifest, tensors = _read_task(folder)
+    state = read_checkpoint(checkpoint)
+    task = manifest["task"]
+    if task in task_names(state["model"]):
+        raise InputError(f"{checkpoint}: has a task {task!r} already; remove it first")
+    if base_fingerprint(state["model"]) != manifest["base_sha256"]:
+        raise InputError(
+            f"{checkpoint}: is not the base that {folder} was trained on; give the checkpoint it was taken from, or "
+            "the one that was its start"
+        )
+    _write_checkpoint(state, {**state["model"], **tensors}, output)
+
+
+def remove_task(checkpoint: Path, task: str, output: Path) -> None:
+    """Write a checkpoint without one of its tasks.
+
+    Raises:
+        InputError: if the checkpoint is damaged or has no such task.
+    """
+    state = read_checkpoint(checkpoint)
+    _require_task(state["model"], task, checkpoint)
+    _write_checkpoint(state, {key: v for key, v in state["model"].items() if not is_of_task(key, task)}, output)
+
+
+def write_model_alone(checkpoint: Path, output: Path) -> None:
+    """Write a checkpoint without what only the training needed.
+
+    Raises:
+        InputError: if it is damaged.
+    """
+    state = read_checkpoint(checkpoint)
+    _write_checkpoint(state, state["model"], output)
+
+
+def size_options(checkpoint: Path) -> dict[str, Any]:
+    """The options by which ``fairseq-train`` makes an encoder of a checkpoint's size.
+
+    Raises:
+        InputError: if it is damaged, or of another architecture.
+    """
+    state = read_checkpoint(checkpoint)
+    options = vars(_options(state))
+    table = state["model"][f"{_BASE}embed_positions.weight"]
+    return {
+        **{name.replace("_", "-"): options[name] for name in _SIZES},
+        "max-positions": len(table) - _UNUSED_POSITIONS,
+    }
+
+
+def describe(state: Mapping[str, Tensor], task: str) -> dict[str, Any]:
+    """What a task is, and how many parameters it has of its own.
+
+    Args:
+        state: the checkpoint's ``model``.
+        task: one of its tasks.
+    """
+    saved = SavedTask.read(state, task)
+    own = [value for key, value in state.items() if is_of_task(key, task) and not key.endswith(".description")]
+    return {
+        "tuning": saved.tuning,
+        "bottleneck_dim": saved.bottleneck_dim,
+        "activation_fn": saved.activation_fn,
+        "num_classes": saved.num_classes,
+        "labels": list(saved.labels),
+        "parameters": sum(value.numel() for value in own),
+    }
+
+
+def base_fingerprint(state: Mapping[str, Tensor]) -> str:
+    """SHA-256 of the encoder that tasks rest on: names, types, shapes and numbers.
+
+    The head of the masked language model is left out, for no task uses it.
+    """
+    digest = hashlib.sha256()
+    # fairseq counts its formats in `version`, and adds it to old checkpoints.
+    for key in sorted(key for key in state if key.startswith(_BASE) and key != f"{_BASE}version"):
+        value = state[key].contiguous()
+        digest.update(f"{key}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Read a checkpoint safely.
+
+    Raises:
+        InputError: if it is missing, damaged, or holds more than weights and options.
+    """
+    load_checkpoints_safely()
+    state: dict[str, Any] = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    return state
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line of ``scripts/task_adapters.py``."""
+    parser = argparse.ArgumentParser(
+        description="List the tasks of a checkpoint, or take one out, put it in, remove it."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, words, places in [
+        ("list", "print the tasks of a checkpoint", ["checkpoint"]),
+        ("save", f"write a task alone: {WEIGHTS_FILE} and {MANIFEST_FILE}", ["checkpoint", "task", "folder"]),
+        ("load", "write a checkpoint with a task that was saved alone", ["folder", "checkpoint", "output"]),
+        ("remove", "write a checkpoint without a task", ["checkpoint", "task", "output"]),
+    ]:
+        command = commands.add_parser(name, help=words, description=words)
+        for place in places:
+            command.add_argument(place, type=str if place == "task" else Path)
+    given = vars(parser.parse_args(arguments))
+    actions: dict[str, Callable[..., None]]
+    actions = {"list": _print_tasks, "save": save_task, "load": load_task, "remove": remove_task}
+    actions[given.pop("command")](**given)
+
+
+def _print_tasks(checkpoint: Path) -> None:
+    state = read_checkpoint(checkpoint)["model"]
+    for task in task_names(state):
+        about = describe(state, task)
+        width = f" of width {about['bottleneck_dim']}" if about["bottleneck_dim"] else ""
+        labels = ", ".join(about["labels"]) or "no labels"
+        print(f"{task}: {about['tuning']}{width}, {about['parameters']:,} parameters, {labels}")
+
+
+def _read_task(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Manifest and tensors of a task, checked against each other."""
+    path, weights = folder / MANIFEST_FILE, folder / WEIGHTS_FILE
+    for file in (path, weights):
+        if not file.is_file():
+            raise InputError(f"{file}: not found; a saved task is a folder with {WEIGHTS_FILE} and {MANIFEST_FILE}")
+    manifest = read_json(path, "save the task again")
+    task, digest, base = (manifest.get(key) for key in ("task", "sha256", "base_sha256"))
+    if not (isinstance(task, str) and isinstance(digest, str) and isinstance(base, str)):
+        raise InputError(f"{path}: no manifest of a task with task, sha256 and base_sha256; save it again")
+    if hash_path(weights) != digest:
+        raise InputError(
+            f"{weights}: is not the file that {MANIFEST_FILE} names (SHA-256 differs); save the task again"
+        )
+    try:
+        tensors: dict[str, Tensor] = load_file(weights)
+    except SafetensorError as error:
+        raise InputError(f"{weights}: damaged ({error}); save the task again") from None
+    if task_names(tensors) != [task] or not all(is_of_task(key, task) for key in tensors):
+        raise InputError(f"{weights}: holds other tensors than those of the task {task!r}; save the task again")
+    return manifest, tensors
+
+
+def _require_task(state: Mapping[str, Tensor], task: str, checkpoint: Path) -> None:
+    names = task_names(state)
+    if task not in names:
+        raise InputError(f"{checkpoint}: has no task {task!r}; it has {', '.join(names) or 'none'}")
+
+
+def _write_checkpoint(state: Mapping[str, Any], model: Mapping[str, Tensor], output: Path) -> None:
+    """Write other weights with a checkpoint's options, as this architecture's; no training goes on from here."""
+    options = _options(state)
+    if not _is_ours(options):
+        options = Namespace(**{**vars(options), "arch": ARCHITECTURE, "_name": ARCHITECTURE})
+    config: Any = OmegaConf.to_container(state["cfg"], resolve=True, enum_to_str=True)
+    changes = {"model": dict(model), "cfg": {**config, "model": options}, "args": None, "last_optimizer_state": None}
+    with atomic_write(output) as temporary:
+        torch.save({**state, **changes}, temporary)
+
+
+def _options(state: Mapping[str, Any]) -> Namespace:
+    """The model's options; fairseq keeps those of RoBERTa in a namespace, others write plain containers."""
+    options: Any = getattr(state.get("cfg"), "model", None)
+    if OmegaConf.is_config(options):
+        plain: Any = OmegaConf.to_container(options, resolve=True, enum_to_str=True)
+        options = Namespace(**plain)
+    if not issubclass(ARCH_MODEL_REGISTRY.get(_arch(options), object), RobertaModel):
+        raise InputError(
+            f"the checkpoint is of the architecture {_arch(options)!r}; give a 'roberta' or a {ARCHITECTURE!r}"
+        )
+    return Namespace(**vars(options))
+
+
+def _is_ours(options: Namespace) -> bool:
+    return issubclass(ARCH_MODEL_REGISTRY[_arch(options)], RobertaHoulsbyAdapterModel)
+
+
+def _arch(options: Namespace | None) -> str | None:
+    return getattr(options, "arch", None) or getattr(options, "_name", None)

@@ -1,0 +1,193 @@
+"""The sets of a task: those it comes with, or parts of its training set, such that none gives another away.
+
+Texts are compared by :func:`~fairseq_ext.corpora.folded_text.fold`; of pairs, both sides together. What is in the
+test set is taken out of the validation and training set, what is in the validation set out of the training set.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from fairseq_ext.classifiers.task_data import TaskFacts, read_task_facts, write_task_facts
+from fairseq_ext.corpora.folded_text import fold
+from fairseq_ext.corpora.labelled_text import Columns, Example, read_examples
+from fairseq_ext.corpora.text_files import stream_lines, write_lines
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.split import HELD_OUT, SPLITS, stable_hash
+
+# What a task can be measured by, by its kind; the first is the one it is measured by if the file does not say.
+METRICS = {"classification": ("accuracy", "f1", "matthews"), "regression": ("spearman", "pearson")}
+LABEL = "label"
+
+
+@dataclass(frozen=True)
+class ClassificationSplit:
+    """Sizes of held-out sets.
+
+    Attributes:
+        valid: lines of each domain of the base model's text, to choose its checkpoint by.
+        stretch: consecutive lines that are held out together.
+        task_valid: share of the training examples for the validation set of a task that has none.
+        task_test: share for the test set of a task that has none.
+    """
+
+    valid: int = 1000
+    stretch: int = 50
+    task_valid: float = 0.1
+    task_test: float = 0.1
+
+
+@dataclass(frozen=True)
+class ClassificationTask:
+    """A task: labelled examples, in tables as :mod:`fairseq_ext.corpora.labelled_text` reads them.
+
+    Attributes:
+        name: of the task, its head, its adapters and norms.
+        train: table of the training set.
+        valid: table of the validation set; None for a part of the training set.
+        test: table of the test set; None for a part of the training set.
+        label: column of the labels or numbers.
+        text: column of the text.
+        text2: column of the second text of a pair; None for single texts.
+        kind: ``classification``, or ``regression`` for numbers.
+        metrics: what it is measured by, see ``METRICS``; the first is the main one.
+    """
+
+    name: str = field(metadata={"in_file": False})
+    train: Path
+    valid: Path | None = None
+    test: Path | None = None
+    label: str = "label"
+    text: str = "text"
+    text2: str | None = None
+    kind: str = "classification"
+    metrics: list[str] = field(default_factory=list)
+
+    @property
+    def columns(self) -> Columns:
+        """Where its tables have what."""
+        texts = (self.text,) if self.text2 is None else (self.text, self.text2)
+        return Columns(self.label, texts, is_number=self.kind == "regression")
+
+    @property
+    def tables(self) -> dict[str, Path]:
+        """Its tables by set."""
+        paths = {"train": self.train, "valid": self.valid, "test": self.test}
+        return {role: path for role, path in paths.items() if path is not None}
+
+
+def set_path(folder: Path, part: str, role: str) -> Path:
+    """Where the texts (``input0``, ``input1``) or labels (``label``) of a task's set lie, an example a line."""
+    return folder / part / f"{role}.txt"
+
+
+def write_task_splits(folder: Path, task: ClassificationTask, *, options: ClassificationSplit, seed: int) -> None:
+    """Write ``{input0,input1,label}/{train,valid,test}.txt`` and ``task.json``, and say on stderr what they hold.
+
+    Which examples are held out, if the task has no such set, follows from the seed, its name and their texts. Every
+    class gives the same share. All examples are in memory.
+
+    Args:
+        folder: where to write.
+        task: whose tables are read.
+        options: the shares.
+        seed: draws other examples.
+
+    Raises:
+        InputError: if a table cannot be read, a set becomes empty, or a class is not in the training set.
+    """
+    sets = {role: read_examples(path, task.columns) for role, path in task.tables.items()}
+    missing = {"test": options.task_test, "valid": options.task_valid}
+    shares = {role: share for role, share in missing.items() if role not in sets}
+    examples, removed = _separate(_with_held_out(sets, _draw(task, sets["train"], shares, seed)))
+    for role in SPLITS:
+        if not examples[role]:
+            raise InputError(f"{task.name}: nothing is left for {role}; add examples, or change split or the tables")
+    facts = TaskFacts(
+        kind=task.kind,
+        labels=_labels(task, examples) if task.kind == "classification" else [],
+        num_inputs=len(task.columns.texts),
+        counts={role: len(examples[role]) for role in SPLITS},
+        removed=removed,
+    )
+    for role in SPLITS:
+        _write_set(folder, role, examples[role], facts.inputs)
+    write_task_facts(folder, facts)
+    sizes = ", ".join(f"{facts.counts[role]} {role}" for role in SPLITS)
+    taken = " and ".join(f"{count} of {role}" for role, count in removed.items())
+    classes = f"{facts.num_classes} classes" if facts.labels else "numbers"
+    print(f"{task.name}: {sizes}; {classes}; held out, so taken out: {taken}", file=sys.stderr)
+
+
+def held_out_texts(folder: Path) -> Iterator[str]:
+    """Yield every text of a task's validation and test set, folded."""
+    for part in read_task_facts(folder).inputs:
+        for role in HELD_OUT:
+            yield from map(fold, stream_lines(set_path(folder, part, role)))
+
+
+def _draw(
+    task: ClassificationTask, examples: Sequence[Example], shares: Mapping[str, float], seed: int
+) -> dict[str, str]:
+    """By text, the set of what is held out: of every class the same shares, of one with few texts none."""
+    classes: dict[str, str] = {}
+    for example in examples:
+        classes.setdefault(_key(example), example.label if task.kind == "classification" else "")
+    texts: dict[str, list[str]] = defaultdict(list)
+    for text in sorted(classes, key=lambda text: (stable_hash(seed, task.name, text), text)):
+        texts[classes[text]].append(text)
+    drawn: dict[str, str] = {}
+    for ordered in texts.values():
+        rest = iter(ordered)
+        for role, share in shares.items():
+            drawn |= dict.fromkeys(islice(rest, int(share * len(ordered))), role)
+    return drawn
+
+
+def _with_held_out(sets: Mapping[str, Sequence[Example]], drawn: Mapping[str, str]) -> dict[str, list[Example]]:
+    """All three sets: those that are given, and what is drawn from the training set."""
+    complete = {role: list(sets.get(role, ())) if role != "train" else [] for role in SPLITS}
+    for example in sets["train"]:
+        complete[drawn.get(_key(example), "train")].append(example)
+    return complete
+
+
+def _separate(sets: Mapping[str, Sequence[Example]]) -> tuple[dict[str, list[Example]], dict[str, int]]:
+    """Every set without what is in one decided before it, and how many examples of the sets are gone."""
+    known: set[str] = set()
+    separated = {}
+    for role in ("test", "valid", "train"):
+        separated[role] = [example for example in sets[role] if _key(example) not in known]
+        known.update(map(_key, separated[role]))
+    return separated, {role: len(sets[role]) - len(separated[role]) for role in ("train", "valid")}
+
+
+def _labels(task: ClassificationTask, sets: Mapping[str, Sequence[Example]]) -> list[str]:
+    """The classes, sorted: those of the training set, which must be those of the others too."""
+    labels = {role: {example.label for example in examples} for role, examples in sets.items()}
+    for role in HELD_OUT:
+        if unknown := sorted(labels[role] - labels["train"]):
+            raise InputError(
+                f"{task.name}: {role} has the label {unknown[0]!r}, of which no training example is left; there are "
+                f"{', '.join(sorted(labels['train']))}"
+            )
+    if len(labels["train"]) < 2:
+        raise InputError(
+            f"{task.name}: all training examples have the label {min(labels['train'])!r}; give two or more"
+        )
+    return sorted(labels["train"])
+
+
+def _write_set(folder: Path, role: str, examples: Sequence[Example], inputs: Sequence[str]) -> None:
+    write_lines(set_path(folder, LABEL, role), (example.label for example in examples))
+    for number, part in enumerate(inputs):
+        write_lines(set_path(folder, part, role), (example.texts[number] for example in examples))
+
+
+def _key(example: Example) -> str:
+    return "\0".join(map(fold, example.texts))

@@ -1,0 +1,34 @@
+"""Sentences that look the same, as one: the measure of what repeats what."""
+
+from __future__ import annotations
+
+import re
+
+from fairseq_ext.corpora.normal_forms import normal_form
+from fairseq_ext.corpora.text_files import collapse
+
+# What nobody sees: control characters that are no white space, and Unicode's Default_Ignorable_Code_Point (soft
+# hyphens, joiners, variation selectors, fillers, tags) with the annotation marks beside it. SentencePiece drops
+# some of them and keeps others.
+_DROPPED = (
+    r"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200d\u202a-\u202e"
+    r"\u2060-\u206f\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufffb"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+# What SentencePiece takes for a space: zero-width spaces and the like, its own sign, the replacement character.
+_SPACES = "\u061c\u200b\u200c\u200e\u200f\u2581\ufeff\ufffd"
+_UNSEEN = re.compile(f"[{_DROPPED}{_SPACES}]")
+# Matches the whole of a text that folds to nothing.
+BLANK = re.compile(rf"[\s{_DROPPED}{_SPACES}]*+")
+
+
+def fold(text: str) -> str:
+    """Map sentences that differ in compatibility form, case, white space or invisible characters only to one.
+
+    Text that SentencePiece's default rules (``nmt_nfkc``) make equal is folded to one, if Python's Unicode knows
+    its characters. This is why a zero-width space parts words as a space does.
+    """
+    if text.isascii() and text.isprintable():
+        return collapse(text.lower())
+    text = _UNSEEN.sub(lambda match: " " if match[0] in _SPACES else "", text)
+    return collapse(normal_form("NFKC", normal_form("NFKC", text).casefold()))

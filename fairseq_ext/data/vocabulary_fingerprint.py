@@ -1,0 +1,70 @@
+"""Whether dictionary, SentencePiece model, binarised data and checkpoint belong together.
+
+Nothing else would notice: a dictionary in another order has the same size, and any numbers can be looked up in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.domains.names import DOMAINS_FILE
+from fairseq_ext.engine.hashing import hash_file
+from fairseq_ext.engine.records import check_contents, read_record
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.subwords import MODEL_FILE, check_pieces
+
+
+def check_vocabulary_files(data: Path) -> None:
+    """Check the files of a data directory that give its numbers their meaning.
+
+    With its step's record they must be as the step wrote them. A record of an earlier version knows no contents; then
+    the dictionaries must list the pieces of the SentencePiece model. Data without a record are the user's own.
+
+    Raises:
+        InputError: naming the file that does not belong there.
+    """
+    record = read_record(data)
+    if record is None:
+        return
+    dictionaries = sorted(path.name for path in data.glob("dict*.txt"))
+    if record.hashes:
+        names = [name for name in (*dictionaries, MODEL_FILE, DOMAINS_FILE) if name in record.hashes]
+        check_contents(data, record, names)
+    elif (data / MODEL_FILE).is_file():
+        for name in dictionaries:
+            if name.count(".") == 2:  # that of a language; a single one may be another project's
+                check_pieces(data / MODEL_FILE, data / name)
+
+
+def fingerprint_of(dictionaries: Mapping[str, Any], data: Path) -> dict[str, str]:
+    """What a checkpoint remembers of the vocabulary it was trained with: SHA-256 by file name.
+
+    Args:
+        dictionaries: fairseq's, by file name; what counts is their symbols and the order of these.
+        data: the data directory.
+    """
+    found = {name: _digest(dictionary.symbols) for name, dictionary in dictionaries.items()}
+    if (data / MODEL_FILE).is_file():
+        found[MODEL_FILE] = hash_file(data / MODEL_FILE)
+    return found
+
+
+def check_fingerprint(own: Mapping[str, str], remembered: Mapping[str, str], data: Path) -> None:
+    """Compare the vocabulary of a data directory with that of a checkpoint; what only one of them has is left alone.
+
+    Raises:
+        InputError: naming the file that differs.
+    """
+    for name in own.keys() & remembered.keys():
+        if own[name] != remembered[name]:
+            raise InputError(
+                f"{data / name}: not the one that the checkpoint was trained with; use the data directory of its "
+                "training, or data prepared with the same subwords"
+            )
+
+
+def _digest(symbols: list[str]) -> str:
+    return hashlib.sha256("\n".join(symbols).encode()).hexdigest()

@@ -1,0 +1,125 @@
+"""Which leaves of an induced tree some text belongs to: those whose clusters are most probable.
+
+Nothing is trained for an unseen domain (hierarchical adapters §4.5): its sequences vote for leaves, and the paths from
+the leaves with most votes are averaged. A single sequence can choose for itself, too, which the paper leaves as future
+work.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_ext.domains.gaussian_clusters import GaussianClusters
+from fairseq_ext.inputs.array_file import read_arrays
+from fairseq_ext.inputs.errors import InputError
+
+CLUSTERS_FILE = "clusters.npz"
+_ARRAYS = ("centre", "projection", "weights", "means", "covariances")
+
+
+@dataclass(frozen=True)
+class PathChooser:
+    """The clusters behind the leaves of a tree.
+
+    Args:
+        clusters: K of them.
+        names: the leaf that each stands for.
+    """
+
+    clusters: GaussianClusters
+    names: tuple[str, ...]
+
+    @classmethod
+    def load(cls, directory: Path) -> PathChooser:
+        """Read what :meth:`save` wrote into a directory.
+
+        Raises:
+            InputError: if the file is missing or damaged.
+        """
+        path = Path(directory) / CLUSTERS_FILE
+        arrays = read_arrays(path, [*_ARRAYS, "names"], "give a directory that scripts/induce_tree.py made")
+        names = tuple(str(name) for name in arrays.pop("names").ravel())
+        _check_arrays(arrays, len(names), path)
+        return cls(GaussianClusters(**arrays), names)
+
+    def save(self, directory: Path) -> None:
+        """Write the clusters as ``clusters.npz``, without pickles; equal clusters give equal bytes."""
+        arrays = {name: getattr(self.clusters, name) for name in _ARRAYS}
+        np.savez(directory / CLUSTERS_FILE, allow_pickle=False, names=np.array(self.names), **arrays)
+
+    def leaves(self, states: np.ndarray, k: int) -> list[list[str]]:
+        """The k most probable leaves of each sequence, most probable first.
+
+        Args:
+            states: of the base model, averaged over each sequence, see :mod:`fairseq_ext.models.states`.
+            k: from 1 to the number of leaves.
+
+        Shape:
+            states: B×H
+
+        Raises:
+            InputError: if there are not k leaves, or the states are of another model's width.
+        """
+        self.check_number(k)
+        # Stable, so that even ties are decided alike everywhere.
+        order = np.argsort(-self.clusters.log_joint(states), axis=1, kind="stable")[:, :k]
+        return [[self.names[column] for column in row] for row in order]
+
+    def votes(self, states: np.ndarray) -> Counter[str]:
+        """For how many of the sequences each leaf is the most probable; leaves without a vote are counted, as 0.
+
+        Shape:
+            states: B×H
+        """
+        choices = self.clusters.log_joint(states).argmax(1) if len(states) else np.empty(0, dtype=np.int64)
+        counts = np.bincount(choices, minlength=len(self.names))
+        return Counter(dict(zip(self.names, counts.tolist(), strict=True)))
+
+    def elect(self, states: np.ndarray, k: int) -> list[str]:
+        """The k leaves of a whole domain: those with most votes of its sequences.
+
+        Leaves with equally many, or none, come in the order of their mean probability.
+
+        Shape:
+            states: B×H
+
+        Raises:
+            InputError: as :meth:`leaves`.
+        """
+        self.check_number(k)
+        votes = self.votes(states)
+        log_joint = self.clusters.log_joint(states)
+        probs = np.exp(log_joint - log_joint.max(1, keepdims=True))
+        means = dict(zip(self.names, (probs / probs.sum(1, keepdims=True)).mean(0).tolist(), strict=True))
+        return sorted(self.names, key=lambda name: (-votes[name], -means[name], self.names.index(name)))[:k]
+
+    def check_number(self, k: int) -> None:
+        """Check a number of paths.
+
+        Raises:
+            InputError: if there are not as many leaves.
+        """
+        if not 1 <= k <= len(self.names):
+            raise InputError(f"{k} paths: the induced tree has {len(self.names)} leaves; choose from 1 to that")
+
+
+def _check_arrays(arrays: dict[str, np.ndarray], num_leaves: int, path: Path) -> None:
+    """Check what the file's program wrote, so that damage does not show up as a strange choice."""
+    width, dimensions = arrays["projection"].shape if arrays["projection"].ndim == 2 else (0, 0)
+    shapes = {
+        "centre": (width,),
+        "projection": (width, dimensions),
+        "weights": (num_leaves,),
+        "means": (num_leaves, dimensions),
+        "covariances": (num_leaves, dimensions, dimensions),
+    }
+    for name, array in arrays.items():
+        if array.shape != shapes[name] or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise InputError(f"{path}: its array {name!r} is damaged; induce the tree again")
+    for name, values in (("weights", arrays["weights"]), ("covariances", np.linalg.eigvalsh(arrays["covariances"]))):
+        if not (values > 0).all():
+            raise InputError(f"{path}: its array {name!r} is of no Gaussian mixture; induce the tree again")

@@ -1,0 +1,107 @@
+"""Calling fairseq's command lines with the options of an experiment file."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.engine.children import how_it_ended, run_child
+from fairseq_ext.inputs.errors import InputError, shown
+
+_OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# glibc gives large free blocks back to the kernel, which cleans and maps them anew for every batch. Training on a CPU
+# spends a third to a half of its time on that, unless the process keeps them.
+_KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
+USER_DIR = Path(__file__).resolve().parents[1]
+
+
+def option_of(options: Mapping[str, Any], name: str) -> Any:
+    """An option of fairseq's, whose words may be joined by hyphens or underscores; None if it is not given."""
+    return options.get(name, options.get(name.replace("-", "_")))
+
+
+def check_option(name: str, where: str) -> None:
+    """Check that this can be the name of one of fairseq's options.
+
+    Raises:
+        InputError: naming ``where`` and the name, otherwise.
+    """
+    if not _OPTION.fullmatch(name):
+        raise InputError(f"{where}: {shown(name)} is no name of an option; use letters, digits, '-' and '_' only")
+
+
+def check_counts(options: Mapping[str, Any], names: Sequence[str], where: str) -> None:
+    """Check those options of fairseq's that this program counts with itself: whole numbers above zero, if given.
+
+    Raises:
+        InputError: naming ``where``, the option and its value.
+    """
+    for name in names:
+        value = option_of(options, name)
+        # isinstance(True, int) holds.
+        if value is not None and (type(value) is not int or value < 1):
+            raise InputError(f"{where}: {name}: expected a whole number above 0, got {shown(value)}")
+
+
+def as_arguments(options: Mapping[str, Any]) -> list[str]:
+    """Options as a command line: ``{"lr": 0.1, "fp16": True}`` becomes ``--lr 0.1 --fp16``.
+
+    False and None leave an option out; a list gives it several values.
+    """
+    arguments: list[str] = []
+    for key, value in options.items():
+        if value is None or value is False:
+            continue
+        arguments.append("--" + key.replace("_", "-"))
+        if value is not True:
+            arguments += [str(item) for item in value] if isinstance(value, list) else [str(value)]
+    return arguments
+
+
+def run_fairseq(
+    tool: str,
+    arguments: Sequence[str],
+    output: Path | None = None,
+    typed: str = "",
+    messages: Path | None = None,
+) -> None:
+    """Run ``fairseq-TOOL`` with this package as its user directory; messages go to stderr.
+
+    Args:
+        tool: ``train``, ``generate``, ….
+        arguments: its command line.
+        output: file for what the tool prints on stdout; None for none.
+        typed: its standard input.
+        messages: file for what it says on stderr; None for this program's stderr.
+
+    Raises:
+        InputError: if it fails; its own messages came before.
+    """
+    # -P: a folder of the user's, say one named "examples", must not pass for a module.
+    command = [sys.executable, "-P", "-m", f"fairseq_cli.{tool}", *arguments, "--user-dir", str(USER_DIR)]
+    # Warnings of fairseq's own dependencies about each other tell a user nothing.
+    environment = _KEEP_MEMORY | os.environ | {"PYTHONWARNINGS": "ignore"}
+    # Each training under torchrun meets at a store of its own, not at the one they would share.
+    environment.pop("TORCHELASTIC_USE_AGENT_STORE", None)
+    with _stdout_for(output) as stdout, _stderr_for(messages) as stderr:
+        status = run_child(command, input=typed, stdout=stdout, stderr=stderr, env=environment, text=True).returncode
+    if status != 0:
+        if messages is not None:
+            sys.stderr.write(messages.read_text(encoding="utf-8", errors="replace"))
+        raise InputError(f"fairseq-{tool} {how_it_ended(status)}")
+
+
+def _stdout_for(output: Path | None) -> AbstractContextManager[Any]:
+    """Where stdout goes: to the file; else, being fairseq's log, to stderr, or nowhere beside a progress bar."""
+    if output is not None:
+        return output.open("w", encoding="utf-8")
+    return open(os.devnull, "w") if sys.stderr.isatty() else nullcontext(sys.stderr)
+
+
+def _stderr_for(messages: Path | None) -> AbstractContextManager[Any]:
+    return nullcontext() if messages is None else messages.open("w", encoding="utf-8")

@@ -1,0 +1,52 @@
+"""SHA-256 of files and directories, each file read once a process as long as it stays as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from pathlib import Path
+
+# A finished step's own record, which is no part of its contents.
+RECORD = "step.json"
+_CHUNK_BYTES = 1 << 20
+# File systems tell times in steps: a file changed this shortly ago may change again and keep its time.
+_SETTLED_NS = 2_000_000_000
+_Identity = tuple[int, ...]
+_known: dict[_Identity, str] = {}
+
+
+def hash_path(path: Path) -> str:
+    """SHA-256 of a file's bytes, or of a directory's relative names and bytes without its record."""
+    if path.is_file():
+        return hash_file(path)
+    digest = hashlib.sha256()
+    for name in relative_files(path):
+        digest.update(f"{name}\0{hash_file(path / name)}\n".encode())
+    return digest.hexdigest()
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        before = os.fstat(file.fileno())
+        identity = _identity(before)
+        if (known := _known.get(identity)) is not None:
+            return known
+        digest = hashlib.sha256()
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+        is_settled = time.time_ns() - max(before.st_mtime_ns, before.st_ctime_ns) > _SETTLED_NS
+        if is_settled and _identity(os.fstat(file.fileno())) == identity:
+            _known[identity] = digest.hexdigest()
+    return digest.hexdigest()
+
+
+def relative_files(directory: Path) -> list[str]:
+    """The files below a directory by relative name, sorted, without its record."""
+    files = (path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
+    return sorted(name for name in files if name != RECORD)
+
+
+def _identity(stat: os.stat_result) -> _Identity:
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns

@@ -1,0 +1,180 @@
+"""The pictures of a report on tasks: accuracy by parameters, removed adapters, the initialisation scale."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from fairseq_ext.experiments.classification.results import FILES, METRICS_FILE, Method, TaskDesign, TaskResults
+from fairseq_ext.report.content import Below, Picture, Shape
+from fairseq_ext.report.line_charts import Panel, Point, line_panels, power_of_ten, thousands
+from fairseq_ext.report.page import signed
+from fairseq_ext.report.pictures import heat_map
+
+# Colours of the series, as in the paper: about orange, blue and green.
+SERIES = {"adapters, by width": 7, "top layers, by number": 0, "layer norms": 3}
+_KINDS = {7: ("adapters",), 0: ("top", "full"), 3: ("norms",)}
+_ACROSS = 1000.0  # pixels, up to which heat maps stand beside each other
+_GAP = 40.0
+_PARAMETERS = "parameters trained for a task"
+
+
+def draw_trade_off(results: TaskResults, design: TaskDesign) -> Picture | None:
+    """Figures 1 and 3: the distance to full fine-tuning by trained parameters, over all tasks; None without one."""
+    if design.full is None:
+        return None
+    lines = _lines(design, partial(_against_full, results, design))
+    if sum(len(points) for _, points in lines) < 2:
+        return None
+    panel = Panel("", lines, [(0.0, "")])
+    shapes, size = line_panels([panel], SERIES, _PARAMETERS, f"percentage points over {design.full.name}", thousands)
+    notes = ["Median over the tasks; lines up and down reach from the 20th to the 80th percentile. Test sets."]
+    title = "Figures 1 and 3. Distance to full fine-tuning by trained parameters"
+    return Picture("trade-off", title, *size, shapes, _below(notes))
+
+
+def draw_trade_off_by_task(results: TaskResults, design: TaskDesign) -> Picture | None:
+    """Figure 4: the same for every task by itself, as it was measured."""
+    panels = []
+    for task, metrics in design.tasks.items():
+        lines = _lines(design, partial(_on_task, results, design, task))
+        if any(points for _, points in lines):
+            panels.append(Panel(f"{task}: {metrics[0]}", lines))
+    if not panels:
+        return None
+    shapes, size = line_panels(panels, SERIES, _PARAMETERS, "test set, in percent", thousands)
+    return Picture("trade-off-tasks", "Figure 4. Results by trained parameters", *size, shapes, _below([]))
+
+
+def draw_layers(results: TaskResults) -> Picture | None:
+    """Figure 6, left: what is lost without the adapters of a span of layers."""
+    by_task = losses_by_task(results)
+    if results.layers is None or not by_task:
+        return None
+    worst = max(loss or 0.0 for losses in by_task.values() for row in losses for loss in row) or 1.0
+    maps = []
+    for task, losses in by_task.items():
+        names, metric = [str(number) for number in range(len(losses))], results.layers[task]["metric"]
+        shares = [[max(loss or 0.0, 0.0) / worst for loss in row] for row in losses]
+        texts = [["" if loss is None else signed(-loss) for loss in row] for row in losses]
+        maps.append((f"{task}: {metric}", *heat_map(names, names, shares, texts, ("first", "last"))))
+    shapes, size = beside_each_other(maps)
+    systems = dict.fromkeys(results.layers[task]["run"].partition("@")[0] for task in by_task)
+    notes = [
+        f"Trained adapters ({', '.join(systems)}) left out from the first to the last of these layers, nothing trained "
+        "again; the lowest layer is 0. Change in percent of the full model’s value on the validation set. The diagonal "
+        "is a single layer, the corner at the top right all of them."
+    ]
+    if skipped := [task for task in results.layers if task not in by_task]:
+        notes.append(f"Not drawn, as the full model’s value is not above 0: {', '.join(skipped)}.")
+    title = "Figure 6, left. Adapters of spans of layers removed"
+    return Picture("layers", title, *size, shapes, Below(notes, [FILES["layers"]]))
+
+
+def draw_sweep(results: TaskResults, design: TaskDesign) -> Picture | None:
+    """Figure 6, right: results by initialisation scale, or whatever option was swept."""
+    panels = []
+    for task, runs in design.sweep.items():
+        metric = design.tasks[task][0]
+        points = [
+            Point(value, score, f"{value:g}: {score:.1f}")
+            for value, run in runs.items()
+            if value > 0 and (score := results.score(run, metric, "valid")) is not None
+        ]
+        majority = results.majority(task, "valid") if metric == "accuracy" else None
+        if points:
+            levels = [] if majority is None else [(majority, "most frequent label")]
+            panels.append(Panel(f"{task}: {metric}", [(7, points)], levels))
+    if not panels or design.swept is None:
+        return None
+    option, system = design.swept
+    shapes, size = line_panels(panels, {system: 7}, option, "validation set, in percent", power_of_ten)
+    files = [METRICS_FILE.format(f"{system}.{option}.*")]
+    return Picture("sweep", f"Figure 6, right. Sweep of {option}", *size, shapes, Below(["One training a dot."], files))
+
+
+def losses_by_task(results: TaskResults) -> dict[str, list[list[float | None]]]:
+    """By first and last layer, what removing their adapters costs, in percent of the full model's value.
+
+    A task of which the full model has learnt nothing, a correlation of 0 or below, has nothing to lose and is left out.
+    """
+    return {
+        task: [
+            [None if value is None else 100 * (1 - value / found["full"]) for value in row] for row in found["without"]
+        ]
+        for task, found in (results.layers or {}).items()
+        if found["full"] > 0
+    }
+
+
+def beside_each_other(
+    pictures: Sequence[tuple[str, Sequence[Shape], tuple[float, float]]],
+) -> tuple[list[Shape], tuple[float, float]]:
+    """Several drawings, each under its title, in rows."""
+    x = y = width = tallest = 0.0
+    shapes: list[Shape] = []
+    for title, drawn, size in pictures:
+        if x and x + size[0] > _ACROSS:
+            x, y, tallest = 0.0, y + tallest + _GAP, 0.0
+        shapes.append(Shape("text", x, y + 12, "strong", title))
+        shapes += [replace(shape, x=shape.x + x, y=shape.y + y + 22) for shape in drawn]
+        x, tallest = x + size[0] + _GAP, max(tallest, size[1] + 22)
+        width = max(width, x - _GAP)
+    return shapes, (width, y + tallest)
+
+
+def _lines(design: TaskDesign, place: Callable[[Method], Point | None]) -> list[tuple[int, list[Point]]]:
+    """The points of every series."""
+    lines = []
+    for colour, kinds in _KINDS.items():
+        points = (place(method) for method in design.of_tuning(*kinds))
+        lines.append((colour, [point for point in points if point is not None]))
+    return lines
+
+
+def _on_task(results: TaskResults, design: TaskDesign, task: str, method: Method) -> Point | None:
+    scores, counted = results.scores(method, task, design.tasks[task][0]), results.parameters(method, task)
+    if not scores or counted is None:
+        return None
+    mean = statistics.fmean(scores)
+    spread = (min(scores), max(scores)) if len(scores) > 1 else None
+    title = f"{method.name}: {mean:.1f}, {counted['trained']:,} parameters"
+    return Point(counted["trained"], mean, title, _size(method), spread)
+
+
+def _against_full(results: TaskResults, design: TaskDesign, method: Method) -> Point | None:
+    differences = differences_to(results, design, method, design.full)
+    trained = results.trained(method)
+    if not differences or trained is None:
+        return None
+    median = statistics.median(differences)
+    title = f"{method.name}: {signed(median)}, {trained:,.0f} parameters"
+    return Point(trained, median, title, _size(method), _percentiles(differences))
+
+
+def _size(method: Method) -> str:
+    return {"full": "all", "norms": ""}.get(method.tuning, str(method.size))
+
+
+def differences_to(results: TaskResults, design: TaskDesign, method: Method, other: Method | None) -> list[float]:
+    """By task, the main metric against another method's, in points, where both were measured."""
+    differences = []
+    for task, metrics in design.tasks.items():
+        pair = [results.scores(m, task, metrics[0]) for m in (method, other) if m is not None]
+        if len(pair) == 2 and all(pair):
+            differences.append(statistics.fmean(pair[0]) - statistics.fmean(pair[1]))
+    return differences
+
+
+def _percentiles(values: Sequence[float]) -> tuple[float, float] | None:
+    """The 20th and the 80th."""
+    if len(values) < 2 or min(values) == max(values):
+        return None
+    fifths = statistics.quantiles(values, n=5, method="inclusive")
+    return fifths[0], fifths[-1]
+
+
+def _below(notes: Iterable[str]) -> Below:
+    return Below(list(notes), [METRICS_FILE.format("*")])

@@ -1,0 +1,56 @@
+"""The data of an experiment of any kind, as steps: the command of ``data-prep/prepare.py``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.engine.steps import Step, add_step_options, run_steps
+from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.experiments.kinds import TRANSLATION, load_experiment
+from fairseq_ext.inputs.errors import InputError
+
+
+def main(
+    arguments: Sequence[str] | None = None, otherwise: Callable[[Mapping[str, Any]], str] = lambda _: TRANSLATION
+) -> None:
+    """Prepare the data of an experiment; ``otherwise`` as of :func:`~fairseq_ext.experiments.kinds.load_experiment`.
+
+    Raises:
+        InputError: naming the option, or the file and key, that cannot be used.
+    """
+    parser = argparse.ArgumentParser(
+        description="Prepare an experiment's data: import, filter, hold out, subwords, numbers for fairseq. "
+        "Finished steps are not run again.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
+    add_step_options(parser)
+    parser.add_argument("--to", metavar="STEP", help="stop after this step, for instance splits (default: the last)")
+    parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes; 0 takes one a core")
+    parser.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="run on a Dask cluster instead: its scheduler's address or scheduler file (see docs/cluster.md)",
+    )
+    options = parser.parse_args(arguments)
+    if options.workers < 0:
+        raise InputError(f"--workers: {options.workers} is no number of processes; give 0 or more")
+    kind, experiment = load_experiment(options.config, otherwise)
+    steps = kind.prepare(experiment, Engine(options.workers, options.scheduler))
+    run_steps(_up_to(steps, options.to), dry_run=options.dry_run, verify=options.verify)
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """The versions of packages that decide on what a step makes."""
+    return {name: version(name) for name in packages}
+
+
+def _up_to(steps: list[Step], last: str | None) -> list[Step]:
+    names = [step.output.name for step in steps]
+    if last is not None and last not in names:
+        raise InputError(f"--to: {last!r} is no step; choose one of {', '.join(names)}")
+    return steps[: names.index(last) + 1] if last else steps

@@ -1,0 +1,137 @@
+"""Texts that a language model writes from the first words of others."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import utils
+from fairseq.data import encoders
+from fairseq.dataclass.configs import GenerationConfig
+from tqdm import tqdm
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.encoders import fairseq_bpe_options
+
+_BATCH = 32  # prompts
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The first words of a text, and the rest of it."""
+
+    text: str
+    reference: str
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How texts are written.
+
+    Attributes:
+        max_len: tokens of a text at most, those given included, its end not.
+        temperature: by which scores are divided.
+        top_k: tokens to choose from.
+    """
+
+    max_len: int
+    temperature: float
+    top_k: int
+
+
+def choose_prompts(lines: Iterable[str], num_words: int, count: int, where: str) -> list[Prompt]:
+    """The first ``num_words`` words of the first ``count`` lines that have at least twice as many.
+
+    Raises:
+        InputError: naming ``where``, if there is none.
+    """
+    prompts: list[Prompt] = []
+    for line in lines:
+        words = line.split()
+        if len(words) >= 2 * num_words and len(prompts) < count:
+            prompts.append(Prompt(" ".join(words[:num_words]), " ".join(words[num_words:])))
+    if not prompts:
+        raise InputError(f"{where}: no line has {2 * num_words} words; lower topics: prompt_words")
+    return prompts
+
+
+class Writer:
+    """Goes on from prompts by fairseq's own generator, a token at a time, from cached states.
+
+    Args:
+        model: in evaluation mode, on its device.
+        task: that it was loaded for.
+        data: directory of the subwords.
+        sampling: how.
+    """
+
+    def __init__(self, model: Any, task: Any, data: Path, sampling: Sampling):
+        options = {key.replace("-", "_"): value for key, value in fairseq_bpe_options(data).items()}
+        self.model, self.task, self.max_len = model, task, sampling.max_len
+        self.bpe = encoders.build_bpe(Namespace(**options))
+        generation = GenerationConfig(
+            beam=1,
+            sampling=True,
+            sampling_topk=sampling.top_k,
+            temperature=sampling.temperature,
+            max_len_a=0,
+            max_len_b=sampling.max_len,
+        )
+        self.generator = task.build_generator([model], generation)
+
+    def write(self, prompts: Sequence[str], seed: int) -> list[str]:
+        """What comes after each prompt, up to the end of the line or to so many tokens; drawn by the seed.
+
+        Raises:
+            InputError: if a prompt leaves no room.
+        """
+        tokens = [self._encode(prompt) for prompt in prompts]
+        torch.manual_seed(seed)
+        found: dict[int, str] = {}
+        # Prompts of a length together: none of a batch then begins before another does.
+        order = sorted(range(len(tokens)), key=lambda number: len(tokens[number]))
+        starts = range(0, len(order), _BATCH)
+        for start in tqdm(starts, desc="write", unit=" batches", leave=False, disable=None):
+            numbers = order[start : start + _BATCH]
+            for number, text in zip(numbers, self._write([tokens[each] for each in numbers]), strict=True):
+                found[number] = text
+        return [found[number] for number in range(len(tokens))]
+
+    def _encode(self, prompt: str) -> torch.Tensor:
+        line = self.bpe.encode(prompt)
+        tokens: torch.Tensor = self.task.source_dictionary.encode_line(line, add_if_not_exist=False, append_eos=True)
+        if len(tokens) > self.max_len:
+            raise InputError(
+                f"topics: max_len: {self.max_len} leaves no room after {len(tokens) - 1} tokens of a prompt; raise it"
+            )
+        return tokens.long()
+
+    def _write(self, prompts: Sequence[torch.Tensor]) -> Iterator[str]:
+        lengths = [len(prompt) for prompt in prompts]
+        dataset = self.task.build_dataset_for_inference(prompts, lengths)
+        sample = dataset.collater([dataset[number] for number in range(len(prompts))])
+        sample = utils.move_to_cuda(sample) if next(self.model.parameters()).is_cuda else sample
+        written = self.task.inference_step(self.generator, [self.model], sample)
+        for (best, *_), length in zip(written, lengths, strict=True):
+            # A prompt's end of line was not read; the text has its own.
+            yield self._decode(best["tokens"][length - 1 :])
+
+    def _decode(self, tokens: torch.Tensor) -> str:
+        text: str = self.bpe.decode(self.task.target_dictionary.string(tokens.cpu()))
+        return text.strip()
+
+
+@contextmanager
+def only_topic(model: Any, topic: int) -> Iterator[None]:
+    """Let a model with topics use this one alone."""
+    before = model.decoder.forced_topic
+    model.decoder.forced_topic = topic
+    try:
+        yield
+    finally:
+        model.decoder.forced_topic = before

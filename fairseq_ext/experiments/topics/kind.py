@@ -1,0 +1,31 @@
+"""An experiment that adapts one language model to domains by topics, from text to its report, as stages."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fairseq_ext.engine.stages import Stage, check_stage_names
+from fairseq_ext.experiments.kinds import Kind
+from fairseq_ext.experiments.language_models.prepare import preparation_steps
+from fairseq_ext.experiments.language_models.train import training_steps
+from fairseq_ext.experiments.topics.config import TopicExperiment, read_config
+from fairseq_ext.experiments.topics.measure import topic_steps
+from fairseq_ext.experiments.topics.report import report_step
+
+
+def stages_of(experiment: TopicExperiment) -> list[Stage]:
+    """The stages of an experiment, in order: every system is one, under its own name.
+
+    Raises:
+        InputError: if a system is named like another stage.
+    """
+    stages = [
+        Stage("prepare", partial(preparation_steps, experiment)),
+        *(Stage(name, partial(training_steps, experiment, name)) for name in experiment.systems),
+        Stage("topics", partial(topic_steps, experiment)),
+        Stage("report", lambda: [report_step(experiment)]),
+    ]
+    return check_stage_names(stages, f"{experiment.path}: train: systems")
+
+
+KIND = Kind(read_config, preparation_steps, stages_of)

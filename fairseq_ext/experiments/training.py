@@ -1,0 +1,85 @@
+"""Training a system of an experiment: ``fairseq-train`` as a step that can be stopped and resumed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.engine.fairseq_cli import run_fairseq
+from fairseq_ext.engine.fairseq_options import FairseqCommand
+from fairseq_ext.engine.option_files import check_training_options, named_files
+from fairseq_ext.engine.processes import distributed_arguments
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.experiments.systems import Experiment, Run
+
+BEST_CHECKPOINT = "checkpoint_best.pt"
+LOG_FILE = "train.log"
+
+
+def system_dir(config: Experiment, run: str) -> Path:
+    """Where a trained run of a system lies."""
+    return config.work_dir / "systems" / run
+
+
+def best_checkpoint(config: Experiment, run: str) -> Path:
+    """The checkpoint of a trained run to start from or translate with."""
+    return system_dir(config, run) / BEST_CHECKPOINT
+
+
+def train_step(
+    config: Experiment,
+    run: Run,
+    inputs: Sequence[Path],
+    arguments: Sequence[str],
+    options: Mapping[str, Any],
+    *,
+    extra: Sequence[str] = (),
+    foreseen: Sequence[str] = (),
+    derived: Callable[[], Sequence[str]] = tuple,
+) -> Step:
+    """A step that runs ``fairseq-train``, resumed where it was stopped and joined by further processes.
+
+    Args:
+        config: the experiment.
+        run: what is trained.
+        inputs: what the result depends on, the data directory first; files that ``arguments`` name are added.
+        arguments: fairseq-train's, but for data, checkpoints, logs and processes.
+        options: what the result depends on besides; see :class:`~fairseq_ext.engine.steps.Step`.
+        extra: more arguments, from this program's own command line.
+        foreseen: the part of ``derived`` that decides which options fairseq-train has.
+        derived: further arguments, which follow from the inputs and are asked for when these are there; what is given
+            in ``arguments`` too is taken from there.
+
+    Raises:
+        InputError: naming an option that would leave the training without its result or its start.
+    """
+    given = [*arguments, *extra]
+    check_training_options(given, run.name)
+    inputs = [*inputs, *named_files(given, run.name, inputs)]
+
+    def command() -> list[str]:
+        return [str(inputs[0]), *derived(), *given, *distributed_arguments(given)]
+
+    def build(folder: Path) -> None:
+        # How progress is shown changes nothing in the result.
+        display = ["--log-format", "tqdm" if sys.stderr.isatty() else "simple", "--log-interval", "100"]
+        files = ["--save-dir", str(folder), "--log-file", str(folder / LOG_FILE)]
+        run_fairseq("train", [*command(), *files, *display])
+        for leftover in folder.glob("*.tmp"):  # of a run that was killed as it saved
+            leftover.unlink()
+
+    def join(folder: Path) -> None:
+        run_fairseq("train", [*command(), "--save-dir", str(folder), "--log-format", "simple"])
+
+    return Step(
+        system_dir(config, run.name),
+        inputs,
+        options,
+        build,
+        resumable=True,
+        join=join,
+        results=[BEST_CHECKPOINT],
+        commands=[FairseqCommand("train", (*foreseen, *arguments), run.system.place, tuple(extra))],
+    )

@@ -1,0 +1,82 @@
+"""A whole translation experiment, from corpora to its report, as stages."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fairseq_ext.engine.stages import Stage, check_stage_names
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.experiments.kinds import Kind
+from fairseq_ext.experiments.translation.config import read_config
+from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.experiments.translation.train import training_step
+
+_THIS_MACHINE = Engine()
+
+
+def stages_of(config: TranslationExperiment) -> list[Stage]:
+    """The stages of an experiment, in order: every system is one, under its own name.
+
+    Raises:
+        InputError: if a system is named like another stage.
+    """
+    before = {"prepare": _prepare, "teacher": _teacher}
+    after = {"translate": _translation, "score": _scores, "analyse": _analyses, "report": _report}
+    stages = [
+        *(Stage(name, partial(make, config)) for name, make in before.items()),
+        *(Stage(name, partial(_training, config, name)) for name in config.systems),
+        *(Stage(name, partial(make, config)) for name, make in after.items()),
+    ]
+    return check_stage_names(stages, f"{config.path}: train: systems")
+
+
+# The libraries of a stage can take seconds to import; only where it is used it pays.
+
+
+def _teacher(config: TranslationExperiment) -> list[Step]:
+    from fairseq_ext.experiments.translation.teacher import teacher_steps
+
+    # The steps before the last are the stage prepare's.
+    return teacher_steps(config)[-1:]
+
+
+def _training(config: TranslationExperiment, name: str) -> list[Step]:
+    return [training_step(config, run) for run in config.runs(name)]
+
+
+def _translation(config: TranslationExperiment) -> list[Step]:
+    from fairseq_ext.experiments.translation.examples import examples_step
+    from fairseq_ext.experiments.translation.out_of_domain import out_of_domain_steps
+    from fairseq_ext.experiments.translation.translate import translation_steps
+
+    steps = [step for name in config.outputs for step in translation_steps(config, name)]
+    examples = [examples_step(config)] if config.examples else []
+    return [*steps, *out_of_domain_steps(config), *examples]
+
+
+def _scores(config: TranslationExperiment) -> list[Step]:
+    from fairseq_ext.experiments.translation.scores import scoring_step
+
+    return [scoring_step(config)] if config.outputs else []
+
+
+def _analyses(config: TranslationExperiment) -> list[Step]:
+    from fairseq_ext.experiments.translation.analyses import analysis_steps
+
+    return analysis_steps(config)
+
+
+def _report(config: TranslationExperiment) -> list[Step]:
+    from fairseq_ext.experiments.translation.report import report_step
+
+    return [report_step(config)]
+
+
+def _prepare(config: TranslationExperiment, engine: Engine = _THIS_MACHINE) -> list[Step]:
+    from fairseq_ext.experiments.translation.prepare import preparation_steps
+
+    return preparation_steps(config, engine)
+
+
+KIND = Kind(read_config, _prepare, stages_of)

@@ -1,0 +1,114 @@
+"""Text of no domain of the experiment: its sets, and their translations by ``fairseq-interactive``."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq_ext.corpora.entries import check_entries, entry_paths
+from fairseq_ext.corpora.import_corpora import import_domain
+from fairseq_ext.corpora.text_files import read_lines, read_parallel, write_lines
+from fairseq_ext.domains.names import domain_tag
+from fairseq_ext.engine.fairseq_cli import run_fairseq
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.experiments.translation.outputs import OutputRun
+from fairseq_ext.experiments.translation.translate import how_to_make, write_hypotheses
+from fairseq_ext.filtering.normalise import normalise_lines
+
+TYPED_FILE = "typed.txt"
+
+
+def sets_dir(config: TranslationExperiment) -> Path:
+    """Where the sets lie, as ``SET.LANG``."""
+    return config.work_dir / "ood-sets"
+
+
+def out_of_domain_dir(config: TranslationExperiment, name: str) -> Path:
+    """Where an output run's translations of the sets lie, as ``SET.LANG``."""
+    return config.work_dir / "ood" / name
+
+
+def out_of_domain_steps(config: TranslationExperiment) -> list[Step]:
+    """The steps that import the sets of ``evaluate: ood`` and translate them; none without sets."""
+    if not config.evaluate.ood:
+        return []
+    runs = [run for run in config.all_output_runs() if not run.output.is_told]
+    return [_sets_step(config), *(_translation_step(config, run) for run in runs)]
+
+
+def import_sets(folder: Path, config: TranslationExperiment) -> None:
+    """Write the sets: normalised like the corpora, not filtered but for pairs with an empty side."""
+    langs = (config.source_lang, config.target_lang)
+    for name, entry in sorted(config.evaluate.ood.items()):
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".import-") as temporary:
+            imported = Path(temporary)
+            import_domain(
+                imported,
+                name,
+                [entry],
+                langs,
+                on_bad_utf8=config.corpora.on_bad_utf8,
+                downloads=config.work_dir / "downloads",
+            )
+            pairs = read_parallel(*(imported / f"{name}.{lang}" for lang in langs))
+        for lang, lines in zip(langs, zip(*pairs, strict=True), strict=True):
+            normal = normalise_lines(lines, lang, config.clean.normalise) if config.clean.normalise else lines
+            write_lines(folder / f"{name}.{lang}", normal)
+
+
+def with_guessed_domains(lines: Sequence[str], teacher: Path) -> list[str]:
+    """Put before every line the tag of the domain that the classifier takes it for."""
+    # The classifier's libraries take seconds to import; only what needs them pays.
+    from fairseq_ext.data.teacher_labels import read_teacher_record
+    from fairseq_ext.teacher.classifier import MODEL_FOLDER, load_classifier
+
+    record = read_teacher_record(teacher)
+    guesses = load_classifier(teacher / MODEL_FOLDER, record["backend"]).predict(lines).argmax(axis=1)
+    return [f"{domain_tag(record['domains'][guess])} {line}" for guess, line in zip(guesses, lines, strict=True)]
+
+
+def _sets_step(config: TranslationExperiment) -> Step:
+    langs = (config.source_lang, config.target_lang)
+    sets = {name: [entry] for name, entry in config.evaluate.ood.items()}
+    clean = config.clean.normalise
+    return Step(
+        sets_dir(config),
+        inputs=check_entries(sets, langs),
+        options={
+            # As with the corpora: what is fetched is known by its name, local files by their contents.
+            "sets": {name: Path(e).name if entry_paths(e, langs) else e for name, [e] in sets.items()},
+            "langs": langs,
+            "on_bad_utf8": config.corpora.on_bad_utf8,
+            "normalise": dataclasses.asdict(clean) if clean else None,
+        },
+        build=lambda folder: import_sets(folder, config),
+    )
+
+
+def _translation_step(config: TranslationExperiment, run: OutputRun) -> Step:
+    output, sets = how_to_make(config, run), sets_dir(config)
+    names = sorted(config.evaluate.ood)
+
+    def build(folder: Path) -> None:
+        texts = {name: read_lines(sets / f"{name}.{config.source_lang}") for name in names}
+        lines = [line for text in texts.values() for line in text]
+        if run.output.domain_source == "classifier":
+            lines = with_guessed_domains(lines, config.work_dir / "teacher")
+        typed, printed = folder / TYPED_FILE, folder / "interactive.txt"
+        write_lines(typed, lines)
+        # All lines at once, so that batches hold lines of one length.
+        reading = ["--input", str(typed), "--buffer-size", str(len(lines))]
+        run_fairseq("interactive", [str(output.inputs[0]), *output.arguments, *reading], output=printed)
+        write_hypotheses(folder, printed, {name: len(text) for name, text in texts.items()}, config.target_lang)
+
+    options = {**run.output.options, "source": run.output.domain_source, "sets": names}
+    return Step(
+        out_of_domain_dir(config, run.name),
+        inputs=[*output.inputs, sets],
+        options=options,
+        build=build,
+        commands=[output.command],
+    )

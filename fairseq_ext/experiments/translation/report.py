@@ -1,0 +1,185 @@
+"""The report of an experiment: one page for people, the same as Markdown, and its pictures.
+
+Its tables and figures are numbered as in Klimaszewski et al. (2023). All figures come from the records that other
+steps left (:data:`fairseq_ext.experiments.translation.results.FILES`); what was not measured is said to be missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq_ext.engine.steps import Step, add_step_options, run_steps
+from fairseq_ext.experiments.translation import expectations, pictures, tables
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.disagreements import example_files, read_examples
+from fairseq_ext.experiments.translation.expectations import describe_difference
+from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.experiments.translation.results import DISAGREEMENTS, FILES, Design, Results, read_results
+from fairseq_ext.inputs.errors import run_command
+from fairseq_ext.metrics.corpus_metrics import METRICS
+from fairseq_ext.report.content import Block, Missing, Report, Section
+from fairseq_ext.report.writing import PAGE_FILE, find_reading, reading_sections, step_of_report
+
+_VERSION = 1
+
+
+def report_step(config: TranslationExperiment) -> Step:
+    """The step that writes ``report/``: ``report.md``, ``report.html`` and pictures.
+
+    It reports on what there is, so make it when the other steps have run.
+
+    Args:
+        config: the experiment.
+
+    Raises:
+        InputError: if ``evaluate: report`` names a file that is not there.
+    """
+    design, reading = Design.of(config), reading_path(config)
+    files = [path for name in [*FILES.values(), DISAGREEMENTS] if (path := config.work_dir / name).is_file()]
+    if config.evaluate.report.examples and config.work_dir / DISAGREEMENTS in files:
+        files += example_files(config, design.main, read_results(config.work_dir).domains)
+    options = {
+        "version": _VERSION,
+        "name": design.name,
+        "langs": list(design.langs),
+        "main": list(design.main),
+        "ablation": list(design.ablation),
+        "baseline": design.baseline,
+        "told": sorted(design.told),
+        "systems": dict(design.systems),
+        "starts": dict(design.starts),
+        "per_domain": sorted(design.per_domain),
+        "resamples": design.resamples,
+        "examples": config.evaluate.report.examples,
+    }
+    return step_of_report(config.work_dir, files, reading, options, lambda: make_report(config))
+
+
+def make_report(config: TranslationExperiment) -> Report:
+    """Everything that the report says."""
+    design, results = Design.of(config), read_results(config.work_dir)
+    sections = [
+        *reading_sections(reading_path(config)),
+        Section("expectations", "What is expected of a multi-domain system", [expectations.checklist(results, design)]),
+        Section("data", "Data", [tables.training_sizes(results), _distances(results)]),
+        Section("systems", "Systems", [tables.parameters(results, design)]),
+        Section("classifier", "The classifier", [tables.classifier(results), _confusion(results)]),
+        Section("quality", "Translation quality", _quality(results, design)),
+        Section(
+            "misclassified",
+            "Where the classifier is wrong",
+            [tables.misclassified(results, design), read_examples(config, design, results)],
+        ),
+        Section("speed", "Speed", [tables.speed(results, design)]),
+        Section("ood", "Out of domain", [tables.out_of_domain(results, design)]),
+        Section("ablation", "Ablation", [tables.ablation(results, design)]),
+        Section("gates", "What the gates decide", _gates(results, design)),
+    ]
+    return Report(
+        f"Experiment report: {design.name}, {design.langs[0]}–{design.langs[1]}",
+        _lead(results, design),
+        _tiles(results, design),
+        sections,
+        [
+            "Tables and figures are numbered as in Klimaszewski et al. (2023), “Gated Adapters for Multi-Domain Neural "
+            "Machine Translation”. The expectations are those of Pham, Crego & Yvon (2021), “Revisiting Multi-Domain "
+            "Machine Translation”. Files are named relative to the experiment’s folder."
+        ],
+    )
+
+
+def reading_path(config: TranslationExperiment) -> Path | None:
+    """The Markdown file with words on the results, if any; see :func:`find_reading`."""
+    return find_reading(config.path, "evaluate: report: reading", config.evaluate.report.reading)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line of ``scripts/report.sh``."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/report.sh",
+        description="Write the report of an experiment: what has been measured, as a page, Markdown and pictures.",
+    )
+    parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
+    add_step_options(parser)
+    options = parser.parse_args(arguments)
+    step = report_step(load_config(options.config))
+    run_steps([step], dry_run=options.dry_run, verify=options.verify)
+    if not options.dry_run:
+        print(step.output / PAGE_FILE)
+
+
+def _quality(results: Results, design: Design) -> list[Block]:
+    gains = pictures.draw_gains(results, design)
+    metrics = [tables.quality(results, design, metric) for metric in tables.quality_metrics(results)]
+    return [*tables.how_to_read(results, design), *([gains] if gains else []), *metrics]
+
+
+def _distances(results: Results) -> Block:
+    if results.distances is None:
+        return Missing(
+            "Figure 3. A-Proxy distance between the domains", f"not available: there is no {FILES['distances']}"
+        )
+    return pictures.draw_distances(results.distances)
+
+
+def _confusion(results: Results) -> Block:
+    if results.teacher is None:
+        return Missing("Figure 4. The classifier’s confusion matrix", f"not available: there is no {FILES['teacher']}")
+    return pictures.draw_confusion(results.teacher)
+
+
+def _gates(results: Results, design: Design) -> list[Block]:
+    gates = results.gates or {}
+    named = dict.fromkeys([*design.main, *design.ablation])
+    outputs = [name for name in named if tables.gate_runs(gates, name)]
+    if not outputs:
+        return [Missing("Gate weights", f"not available: no output has gates in {FILES['gates']}")]
+    blocks: list[Block] = [*tables.agreement(results, outputs)]
+    for output in outputs:
+        if output in design.main:
+            # Of several runs the first: they were trained alike.
+            run = tables.gate_runs(gates, output)[0]
+            blocks += [pictures.draw_mean_gates(run, gates[run]), pictures.draw_gate_layers(run, gates[run])]
+    return blocks
+
+
+def _lead(results: Results, design: Design) -> str:
+    """What came out, in a sentence of numbers."""
+    if not results.metrics:
+        return "Nothing has been scored yet."
+    metric = results.metrics[0]
+    scores = {name: score for name in design.main if (score := results.score(name, metric, "AVG"))}
+    competing = {name: score for name, score in scores.items() if name not in design.told} or scores
+    if not competing:
+        return "None of the outputs has translated all domains."
+    best = results.best(competing, metric)
+    assert best is not None
+    among = "Of the outputs that are not told the domain, " if len(competing) < len(scores) else ""
+    figure = f"{METRICS[metric].best_word} {metric}: {competing[best]['mean']:.2f}"
+    what = f"{among}{best} has the {figure}, averaged over the domains"
+    gain = results.gain(best, design.baseline, metric, "AVG")
+    if best == design.baseline:
+        return f"{what}. It is the baseline."
+    if gain is None:
+        return f"{what}."
+    return f"{what}; against {design.baseline}, {describe_difference(gain, metric, competing[best])}."
+
+
+def _tiles(results: Results, design: Design) -> list[tuple[str, str]]:
+    if results.scores is None:
+        return []
+    sizes = {key: sum(results.scores[f"{key}_sizes"].values()) for key in ("train", "test")}
+    wrong = results.scores.get("num_misclassified")
+    return [
+        ("Domains", f"{len(results.domains)}"),
+        ("Training pairs", f"{sizes['train']:,}"),
+        ("Test sentences", f"{sizes['test']:,}"),
+        *([("The classifier is wrong", f"{100 * wrong / sizes['test']:.1f}%")] if wrong and sizes["test"] else []),
+        ("Outputs", f"{len(results.outputs)}"),
+    ]
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,54 @@
+"""Systems of a translation experiment: what its models must be told of the text they translate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairseq_ext.engine.fairseq_cli import option_of
+from fairseq_ext.experiments.systems import System, read_systems, take
+
+# Models whose ``needs_domains`` holds; the names of fairseq's presets begin with their model's. The models themselves
+# cannot be asked without loading torch, which no plan should wait for.
+_TOLD_THE_DOMAIN = ("transformer_domain_adapter",)
+
+
+@dataclass(frozen=True)
+class TranslationSystem(System):
+    """A system that translates.
+
+    Attributes:
+        needs_domain: whether it must be told the domain of what it translates; where the file does not say, this
+            follows from its tags and its architecture.
+    """
+
+    needs_domain: bool = False
+
+    @property
+    def has_tags(self) -> bool:
+        """Whether a domain tag opens its sentences."""
+        return bool(option_of(self.options, "domain-tags"))
+
+
+def read_translation_systems(section: Mapping[str, Any], where: str) -> dict[str, TranslationSystem]:
+    """The systems of a section ``train``; see :func:`~fairseq_ext.experiments.systems.read_systems`.
+
+    Raises:
+        InputError: naming a key, value or system that cannot be used.
+    """
+    systems = read_systems(section, where)
+    return {name: _read(system, f"{where}: systems: {name}") for name, system in systems.items()}
+
+
+def _read(system: System, where: str) -> TranslationSystem:
+    options = dict(system.options)
+    given = take(options, "needs_domain", bool, None, where)
+    needs_domain = implies_domain(options) if given is None else given
+    return TranslationSystem(**{**vars(system), "options": options}, needs_domain=needs_domain)
+
+
+def implies_domain(options: Mapping[str, Any]) -> bool:
+    """Whether a system with these options of fairseq-train must be told the domain of what it translates."""
+    arch = str(option_of(options, "arch"))
+    return bool(option_of(options, "domain-tags")) or arch.startswith(_TOLD_THE_DOMAIN)

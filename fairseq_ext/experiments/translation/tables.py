@@ -1,0 +1,321 @@
+"""The report's tables, numbered as in Klimaszewski et al. (2023)."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fairseq_ext.experiments.translation.results import FILES, Design, Results
+from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
+from fairseq_ext.metrics.corpus_metrics import METRICS
+from fairseq_ext.report.content import NOTHING, Below, Cell, Missing, Row, Table, Text
+from fairseq_ext.report.figures import SPREAD, Figure, Measured, figure_rows, figure_table, over_runs
+from fairseq_ext.report.markdown import escape
+
+Shown = Table | Missing
+AVERAGES = ("AVG", "wAVG")
+MISCLASSIFIED = "misclassified"
+OOD = "ood:"
+_NUMBERS = {"COMET": 4, "chrF": 10, "BLEU": 11}  # of the paper's tables of quality
+_TOLD = "told the true domain of every sentence"
+_NOT_TOLD = "not told the domain"
+
+
+def training_sizes(results: Results) -> Shown:
+    """Table 1."""
+    title = "Table 1. Sentence pairs"
+    if results.scores is None:
+        return Missing(title, _not_made(FILES["scores"]))
+    columns = {"Training": results.scores["train_sizes"], "Test": results.scores["test_sizes"]}
+    rows = [Row(name, [Cell(f"{sizes[name]:,}") for sizes in columns.values()]) for name in results.domains]
+    total = Row("SUM", [Cell(f"{sum(sizes.values()):,}") for sizes in columns.values()])
+    notes = ["Training sentences are the weights of wAVG."]
+    return Table(title, "Domain", list(columns), [("", rows)], total, below=Below(notes, [FILES["scores"]]))
+
+
+def parameters(results: Results, design: Design) -> Shown:
+    """Table 2: of each system its parameters, and in brackets what they exceed the baseline's by."""
+    title = "Table 2. Parameters"
+    if results.parameters is None:
+        return Missing(title, _not_made(FILES["parameters"]))
+    counts = parameters_by_system(results)
+    base = design.systems.get(design.baseline)
+    reference = counts[base]["total"] if base in counts else None
+    rows = []
+    for name in sorted(counts, key=_by_order(list(design.starts))):
+        count, models = counts[name], counts[name]["models"] if name in design.per_domain else 1
+        times = f"{models} × " if models > 1 else ""
+        more = models * count["total"] - reference if reference is not None else 0
+        cells = [
+            Cell(f"{times}{count['total']:,}", f"[{more:+,}]" if more else ""),
+            Cell(f"{times}{count['trained']:,}"),
+            Cell(str(count.get("arch") or "–")),
+        ]
+        rows.append(Row(name, cells))
+    notes = [f"In brackets: more than {base}."] if reference is not None else []
+    return Table(
+        title,
+        "System",
+        ["Parameters", "Trained", "Architecture"],
+        [("", rows)],
+        below=Below(notes, [FILES["parameters"]]),
+    )
+
+
+def parameters_by_system(results: Results) -> dict[str, dict[str, Any]]:
+    """The parameters of one run of each system, and as ``models`` how many runs there are."""
+    counts: dict[str, dict[str, Any]] = {}
+    for run, count in (results.parameters or {}).items():
+        entry = counts.setdefault(run.split("@")[0], {**count, "models": 0})
+        entry["models"] += 1
+    return counts
+
+
+def classifier(results: Results) -> Shown:
+    """Table 3, by domain."""
+    title = "Table 3. The classifier"
+    if results.teacher is None:
+        return Missing(title, _not_made(FILES["teacher"]))
+    metrics = results.teacher["metrics"]
+    test = metrics["test"]["per_domain"]
+    rows = [
+        Row(
+            name,
+            [
+                *(Cell(_percent(metrics[split]["per_domain"][name]["f1"])) for split in ("train", "test")),
+                *(Cell(_percent(test[name][key])) for key in ("precision", "recall")),
+            ],
+        )
+        for name in results.teacher["domains"]
+    ]
+    total = Row(
+        "micro-averaged F1",
+        [*(Cell(_percent(metrics[split]["micro_f1"])) for split in ("train", "test")), NOTHING, NOTHING],
+    )
+    columns = ["F1, training text", "F1, test sets", "Precision, test sets", "Recall, test sets"]
+    notes = ["In percent. Training text is labelled by classifiers that did not see it."]
+    return Table(title, "Domain", columns, [("", rows)], total, below=Below(notes, [FILES["teacher"]]))
+
+
+def quality_metrics(results: Results) -> list[str]:
+    """The metrics that have a table of quality: those of the paper and those that were computed."""
+    return [metric for metric in METRICS if metric in _NUMBERS or metric in results.metrics]
+
+
+def quality(results: Results, design: Design, metric: str) -> Shown:
+    """Table 4 (COMET), 10 (chrF) or 11 (BLEU), or one that the paper does not have."""
+    number = f"Table {_NUMBERS[metric]}. " if metric in _NUMBERS else ""
+    title = f"{number}Translation quality: {metric}"
+    if results.scores is None:
+        return Missing(title, _not_made(FILES["scores"]))
+    if metric not in results.metrics:
+        return Missing(title, _why_no_metric(results, metric))
+    columns = [(metric, column) for column in [*results.domains, *AVERAGES]]
+    headings = [column for _, column in columns]
+    return _scores(results, design, title, design.main, columns, headings, [])
+
+
+def how_to_read(results: Results, design: Design) -> list[Text]:
+    """A paragraph on the marks of all tables of scores."""
+    if not results.metrics:
+        return []
+    bold = "Bold is the best of a column"
+    if design.told & set(design.main):
+        bold += " among the outputs that are not told the domain; the others know what a user would have to find out"
+    record = results.scores or {}
+    test = record.get("significance") or f"paired bootstrap, {design.resamples} resamples"
+    text = (
+        f"{bold}. ▲ and ▼ mark what is better or worse than {design.baseline} with p < {SIGNIFICANT:g} ({test}). AVG "
+        "is the mean over the domains, wAVG that weighted by training sentences."
+    )
+    if errors := [metric for metric in results.metrics if METRICS[metric].is_error]:
+        text += f" The lower the better: {', '.join(errors)}."
+    if record.get("missing"):
+        text += f" Not translated when the scores were made: {', '.join(record['missing'])}."
+    return [Text(escape(text))]
+
+
+def misclassified(results: Results, design: Design) -> Shown:
+    """Table 5."""
+    title = "Table 5. Test sentences that the classifier takes for another domain’s"
+    if results.scores is None:
+        return Missing(title, _not_made(FILES["scores"]))
+    columns = [(metric, MISCLASSIFIED) for metric in results.metrics]
+    count, total = results.scores.get("num_misclassified"), sum(results.scores["test_sizes"].values())
+    if not any(results.score(name, *column) for name in design.main for column in columns):
+        return Missing(title, "not measured: no classifier, or it is never wrong" if not count else "not measured")
+    notes = [f"{count:,} of {total:,} test sentences ({_percent(count / total)}%), scored as one corpus."]
+    return _scores(results, design, title, design.main, columns, results.metrics, notes)
+
+
+def speed(results: Results, design: Design) -> Shown:
+    """Table 7."""
+    title = "Table 7. Speed"
+    if results.speed is None:
+        return Missing(title, f"not measured: there is no {FILES['speed']} (evaluate: speed names the outputs to time)")
+    timed = {name: entry for name, entry in results.speed.items() if isinstance(entry, Mapping)}
+    names = sorted(timed, key=_by_order(list(design.systems)))
+
+    def seconds(key: str) -> Callable[[str], Measured]:
+        return lambda name: Measured(sum(domain.get(key) or 0 for domain in timed[name]["domains"].values()))
+
+    columns = [
+        Figure("Sentences/s", lambda name: Measured(timed[name]["sentences_per_second"]), ",.2f", max),
+        Figure("Tokens/s", lambda name: Measured(timed[name]["tokens_per_second"]), ",.2f", max),
+        Figure("Seconds", seconds("seconds"), ",.1f"),
+        Figure("Classifier’s seconds", seconds("classifier_seconds"), ",.1f"),
+    ]
+    notes = [f"{key.capitalize()}: {results.speed[key]}." for key in ("method", "machine") if results.speed.get(key)]
+    below = Below(notes, [FILES["speed"]])
+    return figure_table(title, "Output", columns, _by_knowledge(names, design), below, _competing(names, design))
+
+
+def out_of_domain(results: Results, design: Design) -> Shown:
+    """Table 8."""
+    title = "Table 8. Out of domain"
+    if results.scores is None:
+        return Missing(title, _not_made(FILES["scores"]))
+    columns = [(metric, column) for column in ood_columns(results) for metric in results.metrics]
+    if not columns:
+        return Missing(title, "not measured: no sets under evaluate: ood")
+    names = [name for name in design.main if any(results.score(name, *column) for column in columns)]
+    headings = [f"{column.removeprefix(OOD)}: {metric}" for metric, column in columns]
+    notes = (
+        ["Outputs that must be told the domain cannot translate these sets."] if len(names) < len(design.main) else []
+    )
+    return _scores(results, design, title, names, columns, headings, notes)
+
+
+def ood_columns(results: Results) -> list[str]:
+    """The columns of out-of-domain sets that any output has, in the order of their first mention."""
+    columns = (column for scores in results.outputs.values() for score in scores.values() for column in score)
+    return list(dict.fromkeys(column for column in columns if column.startswith(OOD)))
+
+
+def ablation(results: Results, design: Design) -> Shown:
+    """Table 9."""
+    title = "Table 9. Ablation"
+    if not design.ablation:
+        return Missing(title, "none: evaluate: report: ablation names no outputs")
+    if results.scores is None:
+        return Missing(title, _not_made(FILES["scores"]))
+    columns = [(metric, column) for metric in results.metrics for column in AVERAGES]
+    headings = [f"{metric}: {column}" for metric, column in columns]
+    notes = [f"On the test sets. {design.ablation[0]} is the whole system, the others change a part of it."]
+    return _scores(results, design, title, design.ablation, columns, headings, notes)
+
+
+def agreement(results: Results, outputs: Sequence[str]) -> list[Table]:
+    """How often the largest gate is the classifier's first choice, and how often the true domain, by layer."""
+    tables: dict[tuple[str, ...], list[tuple[str, list[Row]]]] = {}
+    gates, right = results.gates or {}, []
+    for output in outputs:
+        runs = [gates[run] for run in gate_runs(gates, output)]
+        if not runs:
+            continue
+        layers = tuple(runs[0]["layers"])
+        tables.setdefault(layers, []).append((output, _agreement_rows(runs)))
+        right.append(_percent(runs[0]["teacher_correct"]))
+    notes = ["In percent of all test sentences; in a decoder layer, gates are averaged over the target words."]
+    if len(set(right)) == 1:
+        notes.append(f"The classifier’s own choice is the true domain in {right[0]}%.")
+    return [
+        Table(
+            "Agreement of gates and classifier",
+            "Largest gate is …",
+            [*layers, "mean"],
+            groups,
+            below=Below(notes, [FILES["gates"]]),
+        )
+        for layers, groups in tables.items()
+    ]
+
+
+def gate_runs(gates: Mapping[str, Any], output: str) -> list[str]:
+    """The runs of an output whose gates were looked at."""
+    return [run for run in gates if run == output or run.startswith(f"{output}@")]
+
+
+def _agreement_rows(runs: Sequence[Mapping[str, Any]]) -> list[Row]:
+    keys = {"the classifier’s choice": "agreement", "the true domain": "correct"}
+
+    def of_layer(number: int) -> Callable[[str], Measured | None]:
+        return lambda row: over_runs(100 * run[keys[row]][number] for run in runs)
+
+    columns = [Figure(layer, of_layer(number), ".1f") for number, layer in enumerate(runs[0]["layers"])]
+    mean = Figure("mean", lambda row: over_runs(100 * statistics.fmean(run[keys[row]]) for run in runs), ".1f")
+    return figure_rows([*columns, mean], list(keys))
+
+
+def _scores(
+    results: Results,
+    design: Design,
+    title: str,
+    outputs: Sequence[str],
+    columns: Sequence[tuple[str, str]],
+    headings: Sequence[str],
+    notes: Sequence[str],
+) -> Shown:
+    """Outputs by columns, each a metric and a column of it."""
+    figures = [
+        Figure(heading, _mean(results, *column), best=METRICS[column[0]].best, mark=_mark(results, design, *column))
+        for heading, column in zip(headings, columns, strict=True)
+    ]
+    names = [name for name in outputs if any(figure.of(name) for figure in figures)]
+    notes = [*notes, SPREAD]
+    if any(figure.mark(name) for figure in figures for name in names):
+        notes.append(f"▲ better, ▼ worse than {design.baseline} (p < {SIGNIFICANT:g}).")
+    signed = (results.scores or {}).get("signatures", {})
+    signatures = {metric: signed[metric] for metric, _ in columns if metric in signed}
+    below = Below(notes, [FILES["scores"]], signatures)
+    return figure_table(title, "Output", figures, _by_knowledge(names, design), below, _competing(names, design))
+
+
+def _mean(results: Results, metric: str, column: str) -> Callable[[str], Measured | None]:
+    def measured(output: str) -> Measured | None:
+        score = results.score(output, metric, column)
+        return Measured(score["mean"], score.get("sd")) if score else None
+
+    return measured
+
+
+def _mark(results: Results, design: Design, metric: str, column: str) -> Callable[[str], str]:
+    def mark(output: str) -> str:
+        gain, score = results.gain(output, design.baseline, metric, column), results.score(output, metric, column)
+        if not gain or not score or output == design.baseline or not is_significant(score.get("p")):
+            return ""
+        return "▲" if gain > 0 else "▼"
+
+    return mark
+
+
+def _competing(names: Sequence[str], design: Design) -> list[str]:
+    """Outputs that are told the domain do not compete with others."""
+    return [name for name in names if name not in design.told] or list(names)
+
+
+def _by_knowledge(names: Sequence[str], design: Design) -> list[tuple[str, list[str]]]:
+    """As in the paper, first the outputs that know more than a user would give them."""
+    told = [name for name in names if name in design.told]
+    others = [name for name in names if name not in design.told]
+    return [(_TOLD, told), (_NOT_TOLD, others)] if told and others else [("", list(names))]
+
+
+def _why_no_metric(results: Results, metric: str) -> str:
+    said = (results.scores or {}).get(metric.lower())
+    return str(said) if said else "not run"
+
+
+def _not_made(path: str) -> str:
+    return f"not available: there is no {path}"
+
+
+def _by_order(names: Sequence[str]) -> Callable[[str], tuple[int, str]]:
+    """A key that sorts by a list, and what is not in it by name behind."""
+    order = {name: number for number, name in enumerate(names)}
+    return lambda name: (order.get(name, len(order)), name)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"

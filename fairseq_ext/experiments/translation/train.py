@@ -1,0 +1,76 @@
+"""Training the systems of a translation experiment, as steps."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq_ext.engine.fairseq_cli import as_arguments
+from fairseq_ext.engine.steps import Step, add_step_options, run_steps
+from fairseq_ext.experiments.systems import Run
+from fairseq_ext.experiments.training import best_checkpoint, system_dir, train_step
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.inputs.errors import run_command
+
+
+def training_steps(config: TranslationExperiment, name: str, extra: Sequence[str] = ()) -> list[Step]:
+    """The steps that end with a trained system, or one run of it: first those it starts from.
+
+    Args:
+        config: the experiment.
+        name: the system, trained with all its seeds or for all domains, or a run such as ``gad@2``.
+        extra: more options for fairseq-train, such as ``--fp16``; they apply to this system alone.
+
+    Raises:
+        InputError: if there is no such system or run.
+    """
+    steps: dict[Path, Step] = {}
+    for run in config.runs(name):
+        start = config.start(run)
+        for step in training_steps(config, start.name) if start else []:
+            steps.setdefault(step.output, step)
+        steps[system_dir(config, run.name)] = training_step(config, run, extra)
+    return list(steps.values())
+
+
+def training_step(config: TranslationExperiment, run: Run, extra: Sequence[str] = ()) -> Step:
+    """The step that trains one run; the run that it starts from must be there."""
+    system, start = run.system, config.start(run)
+    inputs = [system.data or config.work_dir / "data-bin"]
+    arguments = ["--task", "multi_domain_translation", "--seed", str(run.seed), "--no-epoch-checkpoints"]
+    if system.uses_teacher:
+        inputs.append(config.work_dir / "teacher")
+        arguments += ["--teacher-dir", str(inputs[-1])]
+    if start:
+        inputs.append(best_checkpoint(config, start.name))
+        arguments += ["--finetune-from-model", str(inputs[-1])]
+    chosen = {**system.options, **({"train-domains": run.domain} if run.domain else {})}
+    arguments += as_arguments(chosen)
+    options = {"system": chosen, "extra": list(extra), "seed": run.seed}
+    return train_step(config, run, inputs, arguments, options, extra=extra)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line of ``scripts/train.sh``."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/train.sh",
+        description="Train a system of an experiment, and first the one it starts from. Finished systems are "
+        "not trained again; an interrupted training goes on. Further options go to fairseq-train, such as "
+        "--fp16, --bf16 or --update-freq 2; all GPUs of the machine are used, and under torchrun or srun those "
+        "of all machines.",
+    )
+    parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
+    parser.add_argument("system", help="name under train: systems, or one run of it, as gad@2 or ft@LAW")
+    add_step_options(parser)
+    options, extra = parser.parse_known_args(arguments)
+    run_steps(
+        training_steps(load_config(options.config), options.system, extra),
+        dry_run=options.dry_run,
+        verify=options.verify,
+    )
+
+
+if __name__ == "__main__":
+    run_command(main)

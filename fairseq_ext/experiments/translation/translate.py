@@ -1,0 +1,155 @@
+"""Translating the test sets of an experiment: ``fairseq-generate`` as a step, one file a domain."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fairseq_ext.corpora.text_files import read_lines
+from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
+from fairseq_ext.engine.fairseq_options import FairseqCommand
+from fairseq_ext.engine.option_files import named_files
+from fairseq_ext.engine.steps import Step, add_step_options, run_steps
+from fairseq_ext.experiments.training import best_checkpoint
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.experiments.translation.outputs import OutputRun
+from fairseq_ext.inputs.errors import InputError, run_command
+
+GATES_FILE = "gates.jsonl"
+
+
+@dataclass(frozen=True)
+class Generation:
+    """How the translations of an output run are made.
+
+    Attributes:
+        run: which they are.
+        inputs: directories and files that they depend on, ``data-bin`` first.
+        command: of fairseq-generate.
+    """
+
+    run: OutputRun
+    inputs: list[Path]
+    command: FairseqCommand
+
+    @property
+    def arguments(self) -> list[str]:
+        """For fairseq-generate and fairseq-interactive alike."""
+        return list(self.command.arguments)
+
+
+def how_to_make(config: TranslationExperiment, run: OutputRun) -> Generation:
+    """What fairseq has to be told for an output run."""
+    checkpoint, data = best_checkpoint(config, run.run.name), config.work_dir / "data-bin"
+    inputs = [data, checkpoint]
+    arguments = ["--task", "multi_domain_translation", "--path", str(checkpoint)]
+    arguments += ["--bpe", "sentencepiece", "--sentencepiece-model", str(data / "sentencepiece.model")]
+    if run.output.domain_source == "classifier":
+        inputs.append(config.work_dir / "teacher")
+        arguments += ["--teacher-dir", str(inputs[-1])]
+    arguments += as_arguments(run.output.options)
+    # A system that was trained with tags understands nothing else.
+    if run.output.system.has_tags and option_of(run.output.options, "domain-tags") is None:
+        arguments += ["--domain-tags"]
+    command = FairseqCommand("generate", tuple(arguments), run.output.place)
+    return Generation(run, [*inputs, *named_files(arguments, run.name, inputs)], command)
+
+
+def translation_dir(config: TranslationExperiment, name: str) -> Path:
+    """Where the translations of an output run lie, as ``DOMAIN.LANG``."""
+    return config.work_dir / "translations" / name
+
+
+def translation_steps(config: TranslationExperiment, name: str, extra: Sequence[str] = ()) -> list[Step]:
+    """The steps that translate the test sets as an output says, one an output run.
+
+    Args:
+        config: the experiment.
+        name: the output, made with all runs of its system, or one output run, such as ``gad@2``.
+        extra: more options for fairseq-generate, such as ``--fp16``.
+
+    Raises:
+        InputError: if there is no such output or run.
+    """
+    return [_translation_step(config, run, extra) for run in config.output_runs(name)]
+
+
+def _translation_step(config: TranslationExperiment, run: OutputRun, extra: Sequence[str]) -> Step:
+    how, domain = how_to_make(config, run), run.run.domain
+    data, splits = config.work_dir / "data-bin", config.work_dir / "splits"
+    subset = ["--gen-subset", f"test:{domain}" if domain else "test"]
+
+    def build(folder: Path) -> None:
+        gates = ["--gates-output", str(folder / GATES_FILE)] if run.output.gates else []
+        printed = folder / "generate.txt"
+        run_fairseq("generate", [str(data), *subset, *how.arguments, *gates, *extra], output=printed)
+        lengths = {
+            name: len(read_lines(splits / name / f"test.{config.source_lang}"))
+            for name in ([domain] if domain else read_domain_names(data / DOMAINS_FILE))
+        }
+        write_hypotheses(folder, printed, lengths, config.target_lang)
+
+    inputs = [*how.inputs, splits]
+    inputs += named_files(extra, run.name, inputs)
+    options = {**run.output.entry, "extra": list(extra), **({"domain": domain} if domain else {})}
+    command = replace(how.command, extra=tuple(extra))
+    return Step(translation_dir(config, run.name), inputs=inputs, options=options, build=build, commands=[command])
+
+
+def write_hypotheses(folder: Path, printed: Path, lengths: Mapping[str, int], lang: str) -> None:
+    """Split what fairseq-generate or -interactive printed into ``NAME.LANG``, in the order of the sets.
+
+    Raises:
+        InputError: if a sentence was not translated.
+    """
+    hypotheses = read_hypotheses(read_lines(printed))
+    first = 0
+    for name, length in lengths.items():
+        missing = [number for number in range(first, first + length) if number not in hypotheses]
+        if missing:
+            raise InputError(
+                f"{printed}: sentence {missing[0] - first + 1} of {name} was not translated; "
+                "is it longer than --max-source-positions?"
+            )
+        lines = (hypotheses[number] + "\n" for number in range(first, first + length))
+        (folder / f"{name}.{lang}").write_text("".join(lines), encoding="utf-8")
+        first += length
+
+
+def read_hypotheses(lines: Iterable[str]) -> dict[int, str]:
+    """The best translation of every sentence, from the D- lines of fairseq-generate or -interactive."""
+    found: dict[int, str] = {}
+    for line in lines:
+        if line.startswith("D-"):
+            number, _, text = line[2:].split("\t", 2)
+            found.setdefault(int(number), text)  # the first of an n-best list is the best
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line of ``scripts/translate.sh``."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/translate.sh",
+        description="Translate the test sets of all domains. Finished translations are not made again. Further "
+        "options go to fairseq-generate, such as --fp16.",
+    )
+    parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
+    parser.add_argument(
+        "output",
+        nargs="?",
+        help="name under translate: outputs, or one run of it, as gad@2 or ft@LAW (default: all of them)",
+    )
+    add_step_options(parser)
+    options, extra = parser.parse_known_args(arguments)
+    config = load_config(options.config)
+    names = [options.output] if options.output else list(config.outputs)
+    steps = [step for name in names for step in translation_steps(config, name, extra)]
+    run_steps(steps, dry_run=options.dry_run, verify=options.verify)
+
+
+if __name__ == "__main__":
+    run_command(main)

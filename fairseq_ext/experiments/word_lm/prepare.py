@@ -1,0 +1,143 @@
+"""From text to the data of word language models, as steps: ``text``, ``data-bin``, ``word-vectors``.
+
+``text`` has ``{train,valid,test}.txt``, words separated by single blanks, without blank lines; words of the held-out
+sets that the training text does not have are ``<unk>`` there. ``data-bin`` is what ``fairseq-preprocess --only-source``
+makes of it. ``word-vectors/coverage.json`` says how many of the words have a general-domain vector.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.corpora.raw_text import stream_canonical_lines
+from fairseq_ext.corpora.text_files import write_lines
+from fairseq_ext.engine.fairseq_cli import run_fairseq
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.experiments.prepare import versions
+from fairseq_ext.experiments.word_lm.config import GeneralVectors, WordLmExperiment
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.split import HELD_OUT, SPLITS
+from fairseq_ext.text.subwords import DICT_FILE
+
+DATA_DIR, TEXT_DIR, VECTORS_DIR = "data-bin", "text", "word-vectors"
+COUNTS_FILE, COVERAGE_FILE = "counts.json", "coverage.json"
+UNKNOWN = "<unk>"
+_RESERVED = ("<s>", "</s>", "<pad>")  # fairseq's symbols
+_PREPROCESS_LOG = "preprocess.log"  # has times in it
+_SHOWN = 20  # missing words
+_VERSION = 1
+
+
+def preparation_steps(config: WordLmExperiment) -> list[Step]:
+    """The steps of the preparation, in order; all write below ``config.work_dir``."""
+    corpora = {"train": config.corpora.train, "valid": config.corpora.valid, "test": config.corpora.test}
+    text, data = config.work_dir / TEXT_DIR, config.work_dir / DATA_DIR
+    steps = [
+        Step(text, list(corpora.values()), {"version": _VERSION}, lambda folder: write_texts(folder, corpora)),
+        Step(data, [text], {"version": _VERSION, "with": versions("fairseq-fixed")}, lambda f: _binarise(f, text)),
+    ]
+    if config.vector_files:
+        steps.append(_coverage_step(config, config.vector_files))
+    return steps
+
+
+def text_file(work_dir: Path, split: str) -> Path:
+    """The text of a set."""
+    return work_dir / TEXT_DIR / f"{split}.txt"
+
+
+def write_texts(folder: Path, corpora: dict[str, Path]) -> None:
+    """Write the texts and, in ``counts.json``, how many lines and words and how many unknown ones they have.
+
+    Args:
+        folder: where to write.
+        corpora: the files by set, ``train`` first.
+
+    Raises:
+        InputError: if a file cannot be read, has no words, or has one that is a symbol of fairseq's.
+    """
+    known: set[str] = set()
+    counts = {}
+    for split, path in corpora.items():
+        lines = list(_read_words(path))
+        if split == SPLITS[0]:
+            known.update(*lines)
+        unknown = Counter(word for words in lines for word in words if word not in known)
+        write_lines(folder / f"{split}.txt", (" ".join(w if w in known else UNKNOWN for w in words) for words in lines))
+        counts[split] = {
+            "lines": len(lines),
+            "tokens": sum(map(len, lines)) + len(lines),
+            "unknown": sum(unknown.values()),
+        }
+        print(f"{path}: {_describe(counts[split], unknown)}", file=sys.stderr)
+    if UNKNOWN not in known and any(counts[split]["unknown"] for split in HELD_OUT):
+        print(
+            f"{corpora['train']}: has no {UNKNOWN}, so models learn nothing of what is unknown; put it for rare words",
+            file=sys.stderr,
+        )
+    counts["train"]["words"] = len(known)
+    (folder / COUNTS_FILE).write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
+
+
+def _read_words(path: Path) -> Iterable[list[str]]:
+    number = num_lines = 0
+    for number, line in enumerate(stream_canonical_lines(path, "fail", Counter()), start=1):
+        words = (line or "").split(" ") if line else []
+        for word in _RESERVED:
+            if word in words:
+                raise InputError(f"{path}, line {number}: holds {word!r}, which is no word; take it out")
+        if words:
+            num_lines += 1
+            yield words
+    if not num_lines:
+        raise InputError(f"{path}: has no words; give text of words separated by blanks, one sentence a line")
+
+
+def _describe(counts: dict[str, int], unknown: Counter[str]) -> str:
+    said = f"{counts['lines']:,} lines, {counts['tokens']:,} tokens with the ends of lines"
+    if not unknown:
+        return said
+    examples = ", ".join(word for word, _ in unknown.most_common(3))
+    return f"{said}; {sum(unknown.values()):,} unknown words become {UNKNOWN} ({examples} …)"
+
+
+def _binarise(folder: Path, text: Path) -> None:
+    files = [f"--{split}pref={text / f'{split}.txt'}" for split in SPLITS]
+    # Nothing but words in the dictionary: symbols that fill it up would take part of the probability.
+    run_fairseq("preprocess", ["--only-source", *files, "--destdir", str(folder), "--padding-factor", "1"])
+    (folder / _PREPROCESS_LOG).unlink()
+
+
+def _coverage_step(config: WordLmExperiment, vectors: Sequence[GeneralVectors]) -> Step:
+    data = config.work_dir / DATA_DIR
+    return Step(
+        config.work_dir / VECTORS_DIR,
+        [data, *(each.file for each in vectors)],
+        {"version": _VERSION, "files": [str(each.file) for each in vectors], "with": versions("gensim")},
+        lambda folder: _write_coverage(folder, data / DICT_FILE, {each.file: each.missing for each in vectors}),
+    )
+
+
+def _write_coverage(folder: Path, dictionary: Path, files: dict[Path, str]) -> None:
+    # Loads fairseq.
+    from fairseq.data import Dictionary
+
+    from fairseq_ext.data.word_vectors import vectors_for
+
+    words = Dictionary.load(str(dictionary))
+    record: dict[str, Any] = {}
+    for path, missing in files.items():
+        vectors = vectors_for(words, path, missing)
+        record[str(path)] = {
+            "dimension": vectors.dimension,
+            "found": len(vectors.found),
+            "missing": len(vectors.missing),
+            "coverage": vectors.coverage,
+            "missing_words": vectors.missing[:_SHOWN],
+        }
+    (folder / COVERAGE_FILE).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,215 @@
+"""The tables of a report on word language models: the paper's Table 2 and findings beside what was measured."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fairseq_ext.experiments.training_log import TrainingLog
+from fairseq_ext.experiments.word_lm.results import (
+    COUNTS_FILE,
+    COVERAGE_FILE,
+    PERPLEXITY_FILE,
+    TRAINING_FILE,
+    WordLmDesign,
+    WordLmResults,
+)
+from fairseq_ext.experiments.word_lm.train import KNESER_NEY
+from fairseq_ext.report.content import Below, Cell, Missing, Row, Table
+from fairseq_ext.report.figures import (
+    NOT_MEASURED,
+    SPREAD,
+    Column,
+    Figure,
+    Measured,
+    Words,
+    figure_table,
+    of_entry,
+    over_runs,
+)
+
+Shown = Table | Missing
+# Zhang et al. (2016), Table 2: perplexity of validation and test set, by combination.
+PAPER = {
+    KNESER_NEY: (148.007, 141.186),
+    "fixed": (121.871, 117.730),
+    "none": (92.983, 89.295),
+    "wvc": (95.149, 91.414),
+    "wvs": (88.398, 85.231),
+    "cvc": (90.337, 86.168),
+    "wcvc": (88.551, 85.067),
+    "cvs": (88.244, 84.721),
+    "wcvs": (90.293, 86.679),
+    "wvg": (90.937, 87.853),
+    "cvg": (90.301, 86.832),
+    "dagru": (86.247, 81.900),
+}
+GROUPS = {
+    "Baselines": (KNESER_NEY, "fixed", "none"),
+    "Adaptation on words": ("wvc", "wvs"),
+    "Adaptation on contexts": ("cvc", "wcvc", "cvs", "wcvs"),
+    "Gated adaptation": ("wvg", "cvg", "dagru"),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """That one combination has a lower perplexity on the test set than others.
+
+    Attributes:
+        text: in words.
+        lower: the combination that is lower.
+        higher: those that are higher.
+    """
+
+    text: str
+    lower: str
+    higher: Sequence[str]
+
+
+FINDINGS = (
+    Finding("A GRU beats the n-gram model", "none", [KNESER_NEY]),
+    Finding("Trained word vectors beat fixed ones", "none", ["fixed"]),
+    Finding("Summing words beats the standard model", "wvs", ["none"]),
+    Finding("Concatenating words beats the standard model", "wvc", ["none"]),
+    Finding("Summing words beats concatenating them", "wvs", ["wvc"]),
+    Finding("Summing contexts beats concatenating them", "cvs", ["cvc"]),
+    Finding("Weights help where contexts are concatenated", "wcvc", ["cvc"]),
+    Finding("Weights help where contexts are summed", "wcvs", ["cvs"]),
+    Finding("DAGRU beats the standard model", "dagru", ["none"]),
+    Finding("DAGRU beats either of its gates alone", "dagru", ["wvg", "cvg"]),
+    Finding("DAGRU beats all others", "dagru", [name for name in PAPER if name != "dagru"]),
+)
+
+
+def perplexities(results: WordLmResults, design: WordLmDesign) -> Shown:
+    """Table 2."""
+    groups = [
+        (
+            heading,
+            [
+                name
+                for combination in members
+                for name in _systems(design, combination)
+                if results.perplexities(design.runs_of(name), "test")
+            ],
+        )
+        for heading, members in GROUPS.items()
+    ]
+    notes = [
+        "Per token: every word, and one end a line; <unk> is a word like any other. Sets are read from their first "
+        "word to their last, in one row. The checkpoint is that of the lowest perplexity on the validation set."
+    ]
+    if design.order:
+        how = "fitted to the validation set" if design.discounts == "held-out" else "found on the training text"
+        notes.append(
+            f"{KNESER_NEY}: all {design.order}-grams, modified Kneser-Ney smoothing, discounts {how}; its parameters "
+            "are n-grams. The other models’ do not count general-domain word vectors, which are not trained."
+        )
+    notes += [SPREAD, "Seconds are those of the training, validation after every epoch included. Bold is the best."]
+    below = Below(notes, [PERPLEXITY_FILE.format("*"), TRAINING_FILE.format("*")])
+    return figure_table("Table 2. Perplexity", "System", _columns(results, design), groups, below)
+
+
+def findings(results: WordLmResults, design: WordLmDesign) -> Shown:
+    """One row a finding of the paper."""
+    title = "The paper’s findings"
+    rows = []
+    for finding in FINDINGS:
+        paper = _verdict([PAPER[finding.lower][1]], [[PAPER[name][1]] for name in finding.higher])
+        lower = _measured(results, design, finding.lower)
+        higher = [found for name in finding.higher if (found := _measured(results, design, name))]
+        rows.append(Row(finding.text, [Cell(paper), Cell(_verdict(lower, higher) if lower else NOT_MEASURED)]))
+    if all(row.cells[1].text == NOT_MEASURED for row in rows):
+        return Missing(title, NOT_MEASURED)
+    notes = [
+        "Perplexity on the test set; of several others, the lowest one measured. Yes and no say which is lower, and "
+        "are no test of significance."
+    ]
+    below = Below(notes, [PERPLEXITY_FILE.format("*")])
+    return Table(title, "Finding", ["In the paper", "Here"], [("", rows)], is_text=True, below=below)
+
+
+def word_vectors(results: WordLmResults) -> Shown:
+    """How many words of the text have a general-domain vector."""
+    title = "Words and their general-domain vectors"
+    if not results.coverage:
+        return Missing(title, "there are no word vectors")
+    entries = {file.rpartition("/")[2]: entry for file, entry in results.coverage.items()}
+    columns: list[Column] = [
+        Figure("Dimensions", of_entry(entries, "dimension"), ","),
+        Figure("Found", of_entry(entries, "found"), ","),
+        Figure("Missing", of_entry(entries, "missing"), ","),
+        Figure("Of the running text", lambda file: Measured(1 - entries[file]["coverage"]), ".1%"),
+        Words("The most frequent of them", lambda file: ", ".join(entries[file]["missing_words"][:8])),
+    ]
+    notes = [
+        "Of the training text; <unk> and the ends of lines are left out. Missing words have the same fixed vector."
+    ]
+    return figure_table(title, "File", columns, [("", list(entries))], Below(notes, [COVERAGE_FILE]))
+
+
+def texts(results: WordLmResults) -> Shown:
+    """Table 1: how large the text is."""
+    title = "Table 1. The text"
+    if not results.counts:
+        return Missing(title, "not available: it has not been prepared")
+    keys = {"Sentences": "lines", "Tokens": "tokens", "Unknown words": "unknown"}
+    columns = [Figure(heading, of_entry(results.counts, key), ",") for heading, key in keys.items()]
+    notes = [
+        f"{results.counts['train']['words']:,} different words. Tokens are words and the ends of lines; unknown words "
+        "are those that the training text does not have."
+    ]
+    return figure_table(title, "Set", columns, [("", list(results.counts))], Below(notes, [COUNTS_FILE]))
+
+
+def _columns(results: WordLmResults, design: WordLmDesign) -> list[Column]:
+    """What Table 2 has of every system."""
+
+    def perplexity(split: str) -> Callable[[str], Measured | None]:
+        return lambda name: over_runs(results.perplexities(design.runs_of(name), split))
+
+    def paper(place: int) -> Callable[[str], Measured]:
+        return lambda name: Measured(PAPER[design.systems.get(name, name)][place])
+
+    def parameters(name: str) -> Measured | None:
+        counts = (results.perplexity[run]["parameters"] for run in design.runs_of(name) if run in results.perplexity)
+        return next(map(Measured, counts), None)
+
+    def logs(name: str) -> list[TrainingLog]:
+        return [results.logs[run] for run in design.runs_of(name) if run in results.logs]
+
+    def seconds(name: str) -> Measured | None:
+        known = [log.seconds for log in logs(name) if log.seconds is not None]
+        return Measured(statistics.fmean(known)) if known else None
+
+    return [
+        Figure("Validation", perplexity("valid"), best=min),
+        Figure("Test", perplexity("test"), best=min),
+        Figure("Paper: validation", paper(0), ".1f"),
+        Figure("Paper: test", paper(1), ".1f"),
+        Figure("Parameters", parameters, ",.0f"),
+        Words("Best epoch", lambda name: ", ".join(str(log.best_epoch) for log in logs(name) if log.best_epoch)),
+        Words("Epochs", lambda name: str(max((max(log.valid) for log in logs(name) if log.valid), default=""))),
+        Figure("Seconds", seconds, ",.0f"),
+    ]
+
+
+def _systems(design: WordLmDesign, combination: str) -> list[str]:
+    """The systems of a combination."""
+    return [KNESER_NEY] if combination == KNESER_NEY else design.with_combination(combination)
+
+
+def _measured(results: WordLmResults, design: WordLmDesign, combination: str) -> list[float]:
+    """Mean test perplexities of the systems of a combination."""
+    found = (results.perplexities(design.runs_of(name), "test") for name in _systems(design, combination))
+    return [statistics.fmean(values) for values in found if values]
+
+
+def _verdict(lower: Sequence[float], higher: Sequence[Sequence[float]]) -> str:
+    """Whether the best of some is lower than the best of others."""
+    if not higher:
+        return NOT_MEASURED
+    low, high = min(lower), min(min(found) for found in higher)
+    return f"{'yes' if low < high else 'no'}: {low:.1f}, {high:.1f}"

@@ -1,0 +1,45 @@
+"""Training the word language models of an experiment, and its n-gram model: as steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fairseq_ext.engine.fairseq_cli import as_arguments
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.experiments.prepare import versions
+from fairseq_ext.experiments.systems import Run
+from fairseq_ext.experiments.training import train_step
+from fairseq_ext.experiments.word_lm.config import KneserNeyBaseline, WordLmExperiment
+from fairseq_ext.experiments.word_lm.prepare import DATA_DIR, text_file
+
+TASK = "contiguous_language_modeling"
+KNESER_NEY = "kneser-ney"
+ARPA_FILE = "model.arpa"
+_VERSION = 1
+
+
+def training_step(config: WordLmExperiment, run: Run) -> Step:
+    """The step that trains one run."""
+    inputs = [config.work_dir / DATA_DIR]
+    arguments = ["--task", TASK, "--seed", str(run.seed), "--no-epoch-checkpoints", *as_arguments(run.system.options)]
+    # Where a file lies makes no difference.
+    options = {key: value for key, value in run.system.options.items() if key.replace("_", "-") != "word-vectors"}
+    return train_step(config, run, inputs, arguments, {"system": options, "seed": run.seed})
+
+
+def kneser_ney_step(config: WordLmExperiment, baseline: KneserNeyBaseline) -> Step:
+    """The step that trains the n-gram model."""
+    text, valid = text_file(config.work_dir, "train"), text_file(config.work_dir, "valid")
+    held_out = valid if baseline.discounts == "held-out" else None
+
+    def build(folder: Path) -> None:
+        from fairseq_ext.ngrams.kneser_ney import train_kneser_ney
+
+        train_kneser_ney(text, folder / ARPA_FILE, order=baseline.order, held_out=held_out)
+
+    return Step(
+        config.work_dir / KNESER_NEY,
+        [text, *([held_out] if held_out else [])],
+        {"version": _VERSION, "order": baseline.order, "discounts": baseline.discounts, "with": versions("varikn")},
+        build,
+    )

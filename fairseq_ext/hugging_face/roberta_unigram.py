@@ -1,0 +1,149 @@
+"""A unigram SentencePiece model as RoBERTa's dictionary, and in the layout of XLM-R's file.
+
+Hugging Face numbers XLM-R's symbols as fairseq does: ``<s>``, ``<pad>``, ``</s>``, ``<unk>``, the pieces in the model's
+order, ``<mask>``. It takes for granted that the model's first three pieces are the special ones; those of a model of
+our own are four, so it is laid out anew to be exported.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+from google.protobuf.message import DecodeError
+from sentencepiece.sentencepiece_model_pb2 import (  # type: ignore[attr-defined]
+    ModelProto,
+    NormalizerSpec,
+    TrainerSpec,
+)
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.bpe_kinds import ROBERTA
+from fairseq_ext.text.subwords import dictionary_pieces
+
+XLMR_FILE = "sentencepiece.bpe.model"
+FIRST, LAST = ROBERTA.first, ROBERTA.last
+# What Hugging Face's tokeniser does to a text, and SentencePiece too.
+_STEPS = {"Precompiled", "Strip", "Replace", "WhitespaceSplit", "Metaspace"}
+
+
+@dataclass(frozen=True)
+class Unigram:
+    """A model and its vocabulary.
+
+    Args:
+        model: the content of the model's file.
+        pieces: what text is split into, in order, without the special ones.
+    """
+
+    model: bytes
+    pieces: Sequence[str]
+
+    def __len__(self) -> int:
+        """V, the special symbols included."""
+        return len(FIRST) + len(self.pieces) + len(LAST)
+
+    def order(self) -> Sequence[int]:
+        """By row of fairseq's embeddings, Hugging Face's number of the symbol: the same.
+
+        Shape:
+            result: V
+        """
+        return range(len(self))
+
+    def dictionary_lines(self) -> list[str]:
+        """The lines of ``dict.txt``, which leaves the special symbols out."""
+        return [f"{piece} 1" for piece in self.pieces]
+
+    def has_xlmr_layout(self) -> bool:
+        """Whether the model's first three pieces, and no others, are special."""
+        return [piece.piece for piece in ModelProto.FromString(self.model).pieces[3:]] == list(self.pieces)
+
+    def in_xlmr_layout(self) -> bytes:
+        """The content of a model's file that splits text in the same way and has XLM-R's layout."""
+        if self.has_xlmr_layout():
+            return self.model
+        model, own = ModelProto.FromString(self.model), set(self.pieces)
+        return _xlmr_model((piece for piece in model.pieces if piece.piece in own), model.normalizer_spec)
+
+
+def read_unigram(path: Path) -> Unigram:
+    """Read a SentencePiece model.
+
+    Raises:
+        InputError: if the file is missing or no such model, or its pieces cannot be a dictionary of RoBERTa's.
+    """
+    try:
+        return _unigram(path.read_bytes(), path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+
+
+def unigram_of_tokenizer(content: Mapping[str, Any], where: Path) -> Unigram:
+    """Make a SentencePiece model of a ``tokenizer.json``, which has all of one but its form.
+
+    Raises:
+        InputError: if it is no tokeniser of XLM-R's kind.
+    """
+    try:
+        pieces = [ModelProto.SentencePiece(piece=name, score=score) for name, score in content["model"]["vocab"]]
+        charsmap = _charsmap([*_steps(content.get("normalizer")), *_steps(content.get("pre_tokenizer"))])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{where}: is no tokeniser of XLM-R's kind ({type(error).__name__}: {error}); give the model's {XLMR_FILE}"
+        ) from None
+    if tuple(piece.piece for piece in pieces[: len(FIRST)]) != FIRST:
+        raise InputError(f"{where}: its first symbols are not {', '.join(FIRST)}; only XLM-R's kind can be converted")
+    own = [piece for piece in pieces[len(FIRST) :] if piece.piece not in LAST]
+    return _unigram(_xlmr_model(own, NormalizerSpec(precompiled_charsmap=charsmap)), where)
+
+
+def _steps(step: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """The steps of a sequence, a single one, or none."""
+    if step is None:
+        return []
+    return step.get("normalizers") or step.get("pretokenizers") or [step]
+
+
+def _charsmap(steps: Sequence[Mapping[str, Any]]) -> bytes:
+    """SentencePiece's table of normalisation, empty if no step has one.
+
+    Raises:
+        ValueError: if a step does what SentencePiece does not, or the table is damaged.
+    """
+    kinds = [step["type"] for step in steps]
+    if not _STEPS.issuperset(kinds) or kinds.count("Precompiled") > 1:
+        raise ValueError(f"text passes {', '.join(kinds)}")
+    tables = [step["precompiled_charsmap"] for step in steps if step["type"] == "Precompiled"]
+    return base64.b64decode(tables[0], validate=True) if tables else b""
+
+
+def _unigram(model: bytes, where: Path) -> Unigram:
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        model_type = ModelProto.FromString(model).trainer_spec.model_type
+    except (RuntimeError, DecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{where}: cannot be loaded as a SentencePiece model ({reason})") from None
+    if model_type != TrainerSpec.UNIGRAM:
+        raise InputError(f"{where}: its kind is {TrainerSpec.ModelType.Name(model_type)}, XLM-R's is UNIGRAM")
+    pieces = dictionary_pieces(processor)
+    reserved = sorted({*FIRST, *LAST} & set(pieces))
+    if reserved or not pieces:
+        raise InputError(f"{where}: {', '.join(reserved) or 'nothing'} among its pieces; fairseq adds the special ones")
+    return Unigram(model, pieces)
+
+
+def _xlmr_model(pieces: Iterable[Any], spec: Any) -> bytes:
+    kinds = ModelProto.SentencePiece
+    special = [("<unk>", kinds.UNKNOWN), ("<s>", kinds.CONTROL), ("</s>", kinds.CONTROL)]
+    model = ModelProto(
+        pieces=[*(kinds(piece=name, score=0, type=kind) for name, kind in special), *pieces],
+        trainer_spec=TrainerSpec(model_type=TrainerSpec.UNIGRAM),
+        normalizer_spec=spec,
+    )
+    return bytes(model.SerializeToString(deterministic=True))

@@ -1,0 +1,65 @@
+"""Score translations with COMET, within COMET's own environment.
+
+Called by :mod:`fairseq_ext.experiments.translation.comet` as ``python -I comet_worker.py CHECKPOINT``, and knows
+nothing of the rest of the package, whose dependencies are not there. JSON lines ``{"src", "mt", "ref"}`` come in on
+stdin; on stdout a line ``{"version"}`` of COMET goes out, then the score of each line. Messages go to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from contextlib import redirect_stdout
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+
+def load_model(checkpoint: Path) -> Any:
+    """Load a COMET model from this machine alone.
+
+    COMET itself loads with ``strict=False`` and scores just as happily with whatever weights a checkpoint lacks left at
+    random; here that is an error. Superfluous weights are fine: older checkpoints hold buffers that are now computed.
+    """
+    import torch
+    from comet import load_from_checkpoint
+    from comet.models.base import CometModel
+
+    def load_state_dict(self: Any, state: Any, strict: bool = True, assign: bool = False) -> Any:
+        result = torch.nn.Module.load_state_dict(self, state, strict=False, assign=assign)
+        if result.missing_keys:
+            sys.exit(f"{checkpoint}: lacks {len(result.missing_keys)} weights, the first is {result.missing_keys[0]}")
+        return result
+
+    CometModel.load_state_dict = load_state_dict
+    try:
+        return load_from_checkpoint(str(checkpoint), local_files_only=True)
+    except OSError as error:
+        sys.exit(
+            f"{checkpoint}: cannot be loaded ({' '.join(str(error).split())}). COMET's checkpoints leave tokenizer "
+            "and configuration of their encoder to the Hugging Face cache; if these are missing, fetch the model that "
+            f"hparams.yaml names as pretrained_model: {Path(sys.executable).parent}/hf download NAME "
+            "--include '*.json' '*.model'"
+        )
+
+
+def main() -> None:
+    samples = [json.loads(line) for line in sys.stdin]
+    # Libraries that print must not get between the scores.
+    with redirect_stdout(sys.stderr):
+        import torch
+
+        model = load_model(Path(sys.argv[1]))
+        gpus = min(1, torch.cuda.device_count())
+        scores = model.predict(samples, batch_size=16, gpus=gpus, progress_bar=sys.stderr.isatty()).scores
+    wrong = [number for number, score in enumerate(scores, start=1) if not math.isfinite(score)]
+    if wrong:
+        sys.exit(f"{sys.argv[1]}: the score of sentence {wrong[0]} is {scores[wrong[0] - 1]}")
+    print(json.dumps({"version": version("unbabel-comet")}))
+    for score in scores:
+        print(json.dumps(score))
+
+
+if __name__ == "__main__":
+    main()

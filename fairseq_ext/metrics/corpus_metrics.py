@@ -1,0 +1,141 @@
+"""Metrics as sums: what is counted in each sentence, and the corpus score that the sums of the counts give.
+
+One count of a sentence then serves the score of its test set, of any subset and of every bootstrap resample.
+:data:`METRICS` is all that the rest knows of metrics: a new one is a new entry there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+# COMET's sentence scores as whole numbers, whose sums do not depend on their order.
+_COMET_UNIT = 1e-6
+
+
+class CorpusMetric(Protocol):
+    """A metric whose corpus score is a function of the sums of S numbers counted in each sentence."""
+
+    @property
+    def signature(self) -> str:
+        """All that the score depends on besides the text."""
+
+    def score(self, sums: Sequence[float]) -> float:
+        """The corpus score of S sums, in percent."""
+
+
+class TextMetric(CorpusMetric, Protocol):
+    """A metric that needs nothing but translations and references."""
+
+    def count(self, hypotheses: Sequence[Sequence[str]], references: Sequence[str]) -> list[np.ndarray]:
+        """Count in each of several translations of N sentences.
+
+        Shape:
+            result: an N×S array of whole numbers a translation
+        """
+
+
+class SacrebleuMetric:
+    """A metric of sacrebleu with its defaults, or with others that ``kind`` binds.
+
+    Its statistics by sentence are not public, but are what its own significance tests are made of; its version is
+    pinned, and a test compares with the public ``corpus_score``. The public test would not do, see
+    :func:`fairseq_ext.metrics.bootstrap.p_value`.
+    """
+
+    def __init__(self, kind: Callable[..., BLEU | CHRF | TER]):
+        self._kind = kind
+        self._scorer = kind()
+
+    @property
+    def signature(self) -> str:
+        scorer = self._kind()
+        scorer.corpus_score(["a"], [["a"]])
+        return str(scorer.get_signature())
+
+    def count(self, hypotheses: Sequence[Sequence[str]], references: Sequence[str]) -> list[np.ndarray]:
+        """See :meth:`TextMetric.count`."""
+        scorer = self._kind(references=[list(references)])
+        return [np.array(scorer._extract_corpus_statistics(lines, None), dtype=np.int64) for lines in hypotheses]
+
+    def score(self, sums: Sequence[float]) -> float:
+        # sacrebleu says they are whole numbers, which they are, but not of type int.
+        statistics: Any = list(sums)
+        return float(self._scorer._compute_score_from_stats(statistics).score)
+
+
+class CometMetric:
+    """COMET: the mean of the sentences' scores, times 100 as in Klimaszewski et al. (2023), footnote 5."""
+
+    def __init__(self, model: str, version: str):
+        self.signature = f"model:{model}|scale:100|version:{version}"
+
+    @staticmethod
+    def count(sentence_scores: Sequence[float]) -> np.ndarray:
+        """Turn the scores of N sentences into counts.
+
+        Shape:
+            result: N×2
+        """
+        scores = np.asarray(sentence_scores, dtype=np.float64)
+        return np.stack([np.rint(scores / _COMET_UNIT), np.ones(len(scores))], axis=1).astype(np.int64)
+
+    def score(self, sums: Sequence[float]) -> float:
+        total, number = sums
+        return 100 * _COMET_UNIT * total / number
+
+
+@dataclass(frozen=True)
+class Metric:
+    """An entry of :data:`METRICS`.
+
+    Attributes:
+        text: computes it from text; None for COMET, whose model scores the sentences.
+        is_error: whether it counts what is wrong, so that lower is better.
+    """
+
+    text: TextMetric | None
+    is_error: bool = False
+
+    @property
+    def best(self) -> Callable[..., Any]:
+        """``min`` or ``max``."""
+        return min if self.is_error else max
+
+    @property
+    def best_word(self) -> str:
+        """``lowest`` or ``highest``."""
+        return "lowest" if self.is_error else "highest"
+
+    def gain(self, score: float, over: float) -> float:
+        """By how much a score is better than another; below zero if it is worse."""
+        return over - score if self.is_error else score - over
+
+
+# The most trusted first: COMET, chrF, BLEU after Kocmi et al. (2021); the places of the others are our choice.
+METRICS = {
+    "COMET": Metric(None),
+    "chrF": Metric(SacrebleuMetric(CHRF)),
+    "chrF++": Metric(SacrebleuMetric(partial(CHRF, word_order=2))),
+    "BLEU": Metric(SacrebleuMetric(BLEU)),
+    "TER": Metric(SacrebleuMetric(TER), is_error=True),
+}
+DEFAULT_METRICS = ("chrF", "BLEU")
+
+
+def text_metric_names() -> list[str]:
+    """The metrics that need nothing but text."""
+    return [name for name, metric in METRICS.items() if metric.text]
+
+
+def text_metrics(names: Iterable[str] = DEFAULT_METRICS) -> dict[str, TextMetric]:
+    """Those of these metrics that need nothing but text, the most trusted first."""
+    chosen = set(names)
+    return {name: metric.text for name, metric in METRICS.items() if metric.text and name in chosen}

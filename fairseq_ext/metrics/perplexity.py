@@ -1,0 +1,200 @@
+"""Perplexities of a language model, by domain and over different paths of its tree: one model, loaded once.
+
+Text is cut and batched by the task, as for ``fairseq-eval-lm``; over which adapters a batch is scored is put into it
+here. So many routings take one process, and what either of the two ways computes is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fairseq  # noqa: F401  before the package's registrations
+import numpy as np
+import torch
+import torch.nn.functional as F
+from fairseq import checkpoint_utils, utils
+from torch import Tensor
+
+from fairseq_ext import registration  # noqa: F401  the checkpoints' models and task
+from fairseq_ext.domains.domain_tree import DomainTree
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.tasks.multi_domain_language_modeling import (
+    MultiDomainLanguageModelingConfig,
+    MultiDomainLanguageModelingTask,
+)
+from fairseq_ext.text.split import stable_hash
+
+# B×T tokens → B×N routing weights.
+Weights = Callable[[Tensor], Tensor]
+Batch = dict[str, Any]
+
+
+@dataclass
+class Likelihood:
+    """How probable some text is.
+
+    Attributes:
+        nats: negative log-likelihood.
+        tokens: that it is the sum over.
+    """
+
+    nats: float = 0.0
+    tokens: int = 0
+
+    def add(self, losses: Tensor) -> None:
+        """Add the losses of some tokens."""
+        # Summed in double precision, since there may be millions.
+        self.nats += losses.double().sum().item()
+        self.tokens += losses.numel()
+
+
+@dataclass(frozen=True)
+class LanguageModelScorer:
+    """A language model and the text of a data directory, in blocks.
+
+    Args:
+        model: fairseq's, in evaluation mode, on its device.
+        task: ``multi_domain_language_modeling`` over the data.
+        max_tokens: tokens in a batch, which always takes one block.
+    """
+
+    model: Any
+    task: Any
+    max_tokens: int
+
+    @classmethod
+    def load(
+        cls,
+        checkpoint: Path,
+        data: Path,
+        *,
+        tokens_per_sample: int,
+        max_tokens: int = 4096,
+        cpu: bool = False,
+        by_line: bool = False,
+    ) -> LanguageModelScorer:
+        """Load a checkpoint for the data of a directory.
+
+        Args:
+            checkpoint: the model.
+            data: the directory.
+            tokens_per_sample: length of a block.
+            max_tokens: tokens in a batch.
+            cpu: whether to leave a GPU alone.
+            by_line: make every line a block, without what is too long of it.
+
+        Raises:
+            InputError: if the model does not fit the data's dictionary, or cannot read blocks of this length.
+        """
+        task = MultiDomainLanguageModelingTask.setup_task(_task_options(data, tokens_per_sample, by_line))
+        (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], task=task)
+        if tokens_per_sample > model.max_positions():
+            raise InputError(
+                f"tokens-per-sample: {tokens_per_sample} is more than {checkpoint} reads; give {model.max_positions()} "
+                "at most"
+            )
+        if task.tree is not None:
+            # The batches' own weights are replaced; this way they can be made for domains outside the tree, too.
+            task.cfg.paths = "none"
+        device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
+        return cls(model.to(device).eval(), task, max(max_tokens, tokens_per_sample))
+
+    @property
+    def tree(self) -> DomainTree | None:
+        """The model's tree, if it has adapters."""
+        tree: DomainTree | None = self.task.tree
+        return tree
+
+    def over(self, names: Sequence[str]) -> Weights:
+        """The same paths for all text: those from these domains or leaves, averaged."""
+        assert self.tree is not None
+        weights = torch.from_numpy(self.tree.path_weights(names))
+        return lambda tokens: weights.to(tokens.device).expand(len(tokens), -1)
+
+    def batches(self, domain: str, split: str) -> list[Batch]:
+        """All blocks of a domain's set, in the task's batches."""
+        iterator = self.task.eval_lm_dataloader(
+            self._load(domain, split),
+            max_tokens=self.max_tokens,
+            max_positions=utils.resolve_max_positions(self.model.max_positions()),
+            num_workers=0,
+        )
+        return list(iterator)
+
+    def drawn_batches(self, domain: str, split: str, count: int, seed: int) -> tuple[list[Batch], int]:
+        """So many blocks of a domain's set, or all it has, drawn by the seed; and how many they are."""
+        dataset = self._load(domain, split)
+        drawn = np.sort(np.random.default_rng(stable_hash(seed, "paths", domain)).permutation(len(dataset))[:count])
+        return self._collate(dataset, drawn), len(drawn)
+
+    def chosen_batches(self, domain: str, split: str, numbers: np.ndarray) -> list[Batch]:
+        """The blocks of these numbers of a domain's set, those of like length together."""
+        dataset = self._load(domain, split)
+        return self._collate(dataset, numbers[np.argsort(dataset.num_tokens_vec(numbers), kind="stable")])
+
+    def _load(self, domain: str, split: str) -> Any:
+        name = f"{split}:{domain}"
+        self.task.load_dataset(name)
+        return self.task.dataset(name)
+
+    def _collate(self, dataset: Any, numbers: np.ndarray) -> list[Batch]:
+        size = max(1, self.max_tokens // int(dataset.sizes.max()))
+        parts = [numbers[start : start + size].tolist() for start in range(0, len(numbers), size)]
+        return [dataset.collater([dataset[index] for index in part]) for part in parts]
+
+    def score(
+        self, batches: Sequence[Batch], weights: Weights | None = None, after: Sequence[int] = (0,)
+    ) -> dict[int, Likelihood]:
+        """How probable text is, over given adapters.
+
+        Args:
+            batches: of the task.
+            weights: over which adapters; None for a model without.
+            after: numbers of tokens.
+
+        Returns:
+            For each number of ``after``, the likelihood of what follows so many first tokens of each block; 0 is all.
+        """
+        found = {start: Likelihood() for start in after}
+        for losses, mask in self._losses(batches, weights):
+            for start, likelihood in found.items():
+                likelihood.add(losses[:, start:][mask[:, start:]])
+        return found
+
+    def _losses(self, batches: Sequence[Batch], weights: Weights | None) -> Iterator[tuple[Tensor, Tensor]]:
+        """B×T losses of each batch, and which of them are of tokens."""
+        pad = self.task.target_dictionary.pad()
+        device = next(self.model.parameters()).device
+        for batch in batches:
+            tokens = batch["net_input"]["src_tokens"].to(device)
+            target = batch["target"].to(device)
+            routed = {} if weights is None else {"node_weights": weights(tokens)}
+            with torch.inference_mode():
+                logits, _ = self.model(tokens, **routed)
+                losses = F.cross_entropy(logits.float().transpose(1, 2), target, reduction="none", ignore_index=pad)
+            yield losses, target.ne(pad)
+
+
+def _task_options(data: Path, tokens_per_sample: int, by_line: bool) -> MultiDomainLanguageModelingConfig:
+    """The task's options as the command line would leave them; it fills in those that belong to others."""
+    return MultiDomainLanguageModelingConfig(
+        data=str(data),
+        tokens_per_sample=tokens_per_sample,
+        sample_break_mode="eos" if by_line else "none",
+        shorten_method="truncate" if by_line else "none",
+        train_subset="train",
+        valid_subset="valid",
+        num_shards=1,
+        shard_id=0,
+        seed=1,
+        batch_size=None,
+        batch_size_valid=None,
+        dataset_impl=None,
+        data_buffer_size=0,
+        tpu=False,
+        use_plasma_view=False,
+        plasma_path="",
+    )

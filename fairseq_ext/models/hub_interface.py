@@ -1,0 +1,181 @@
+"""Translating from Python: fairseq's hub interface, with a domain for every sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq import hub_utils, utils
+from fairseq.data import LanguagePairDataset
+from torch import Tensor
+
+from fairseq_ext.inputs.errors import InputError
+
+SENTENCEPIECE_FILE = "sentencepiece.model"
+
+
+class DomainTranslator(hub_utils.GeneratorHubInterface):
+    """Translates text with a model, or an ensemble, of the task ``multi_domain_translation``.
+
+    Make it by :meth:`from_pretrained`. A sentence's domain is, first of all, the tag ``<domain:NAME>`` in front of it,
+    then ``domain`` of the call, then ``domain`` of :meth:`from_pretrained`. Plain adapters (AD) and models trained with
+    ``--domain-tags`` (TAG) need one; mixed training (MIX) and gates (GAD) heed none. Several threads may use one
+    object. ``half()``, ``bfloat16()`` and ``to(device)`` work as with any module.
+    """
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str | os.PathLike,
+        checkpoint_file: str = "model.pt",
+        data_name_or_path: str | os.PathLike = ".",
+        **options: Any,
+    ) -> DomainTranslator:
+        """Load checkpoints.
+
+        Args:
+            model_name_or_path: their directory.
+            checkpoint_file: their names in it, separated by colons.
+            data_name_or_path: directory with the dictionaries, ``domains.txt`` and, if text is to be cut into pieces,
+                ``sentencepiece.model``; where it begins with a dot, within the other one.
+            options: of fairseq's commands, instead of those in the checkpoint, such as ``domain="med"``.
+
+        Raises:
+            InputError: if a file is missing or unfit, or if the domain is unknown.
+        """
+        if "fairseq_ext.registration" not in sys.modules:
+            raise InputError(
+                "fairseq_ext was imported before fairseq, so that fairseq does not know it; "
+                "write from fairseq_ext.hub import DomainTranslator first"
+            )
+        model = Path(model_name_or_path)
+        data = model / data_name_or_path if str(data_name_or_path).startswith(".") else Path(data_name_or_path)
+        for directory in (model, data):
+            if not directory.is_dir():
+                raise InputError(f"{directory}: no such directory; give that of the checkpoint and that of its data")
+        for name in checkpoint_file.split(os.pathsep):
+            if not (model / name).is_file():
+                raise InputError(f"{model / name}: no such checkpoint; give the name of a .pt file")
+        if "bpe" not in options and (data / SENTENCEPIECE_FILE).is_file():
+            options |= {"bpe": "sentencepiece", "sentencepiece_model": str(data / SENTENCEPIECE_FILE)}
+        found = hub_utils.from_pretrained(str(model), checkpoint_file, str(data.resolve()), **options)
+        if not hasattr(found["task"], "typed_domains"):
+            raise InputError(f"{model / checkpoint_file}: not trained with --task multi_domain_translation")
+        return cls(found["args"], found["task"], found["models"])
+
+    @property
+    def domains(self) -> list[str]:
+        """Their names, in the order of gate weights."""
+        return list(self.task.domains)
+
+    def encode(self, sentence: str, domain: str | None = None) -> Tensor:
+        """The tokens of a sentence, with its domain's tag in front where one is known.
+
+        Raises:
+            InputError: if there is no such domain.
+        """
+        if domain is not None:
+            self.task.typed_domains.check(domain, "domain")
+        return self.task.encode_line(sentence, self._subwords, domain)
+
+    def sample(  # type: ignore[override]
+        self,
+        sentences: str | Sequence[str],
+        beam: int = 1,
+        verbose: bool = False,
+        *,
+        domain: str | Sequence[str | None] | None = None,
+        **options: Any,
+    ) -> Any:
+        """Translate a sentence, or a list of them; :meth:`translate` is the same with a beam of 5.
+
+        Args:
+            sentences: text.
+            beam: how many hypotheses are searched.
+            verbose: log them.
+            domain: of all sentences, or one for each.
+            options: of the search, as those of ``fairseq-generate``.
+
+        Raises:
+            InputError: if a domain is unknown, or missing where the model needs one.
+        """
+        if isinstance(sentences, str):
+            return self.sample([sentences], beam, verbose, domain=domain, **options)[0]
+        found = self._search(sentences, domain, beam=beam, verbose=verbose, **options)
+        return [self.decode(hypotheses[0]["tokens"]) for hypotheses in found]
+
+    def translate_with_gates(
+        self,
+        sentences: Sequence[str],
+        beam: int = 5,
+        *,
+        domain: str | Sequence[str | None] | None = None,
+        **options: Any,
+    ) -> list[tuple[str, dict[str, Tensor]]]:
+        """Translations, and the gate weights of each: ``encoder`` and ``decoder``, L×D, rows sum to one.
+
+        Raises:
+            InputError: if the models have no gates, and as :meth:`sample`.
+        """
+        if not any(hasattr(model, "gate_weights") for model in self.models):
+            raise InputError("these models have no gates; use translate")
+        wanted = {"with_gates": True}
+        found = self._search(sentences, domain, beam=beam, inference_step_args=wanted, **options)
+        return [(self.decode(hypotheses[0]["tokens"]), hypotheses[0]["gates"]) for hypotheses in found]
+
+    def score(  # type: ignore[override]
+        self,
+        sentences: Sequence[str],
+        translations: Sequence[str],
+        *,
+        domain: str | Sequence[str | None] | None = None,
+    ) -> list[dict[str, Any]]:
+        """fairseq's figures of given translations: ``score``, the mean log probability of a token, and others.
+
+        Raises:
+            InputError: if there are not as many translations as sentences, and as :meth:`sample`.
+        """
+        if len(sentences) != len(translations):
+            raise InputError(f"{len(translations)} translations for {len(sentences)} sentences; give one for each")
+        sources = self._encode_all(sentences, domain)
+        targets = [
+            self.tgt_dict.encode_line(self._subwords(text), add_if_not_exist=False).long() for text in translations
+        ]
+        pairs = LanguagePairDataset(
+            sources, [len(line) for line in sources], self.src_dict, targets, [len(line) for line in targets],
+            self.tgt_dict, shuffle=False,
+        )  # fmt: skip
+        scorer = self.task.build_generator(self.models, Namespace(score_reference=True))
+        scored: dict[int, dict[str, Any]] = {}
+        for batch in self._batches(pairs):
+            batch = utils.apply_to_sample(lambda tensor: tensor.to(self.device), batch)
+            found = self.task.inference_step(scorer, self.models, batch)
+            scored |= {n: hypotheses[0] for n, hypotheses in zip(batch["id"].tolist(), found, strict=True)}
+        return [scored[n] for n in range(len(sentences))]
+
+    def _search(self, sentences: Sequence[str], domain: Any, **options: Any) -> list[list[dict[str, Any]]]:
+        found: list = self.generate(self._encode_all(sentences, domain), **options) if len(sentences) else []
+        return found
+
+    def _encode_all(self, sentences: Sequence[str], domain: str | Sequence[str | None] | None) -> list[Tensor]:
+        given = [domain] * len(sentences) if domain is None or isinstance(domain, str) else list(domain)
+        if len(given) != len(sentences):
+            raise InputError(f"{len(given)} domains for {len(sentences)} sentences; give one for each, or one for all")
+        return [self.encode(text, own) for text, own in zip(sentences, given, strict=True)]
+
+    def _subwords(self, text: str) -> str:
+        cut: str = self.apply_bpe(self.tokenize(text))
+        return cut
+
+    def _batches(self, dataset: Any) -> Any:
+        return self.task.get_batch_iterator(
+            dataset,
+            max_tokens=self.cfg.dataset.max_tokens,
+            max_sentences=self.cfg.dataset.batch_size,
+            max_positions=self.max_positions,
+            disable_iterator_cache=True,
+        ).next_epoch_itr(shuffle=False)

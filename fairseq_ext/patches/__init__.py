@@ -1,0 +1,1 @@
+"""What we change in fairseq itself, one file each, with the reason."""

@@ -1,0 +1,95 @@
+"""What the gates decided for each translated sentence."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict, deque
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq.data import data_utils
+from torch import Tensor
+
+
+class GateReport:
+    """Prints ``G-ID`` lines, and writes the gate weights by layer as JSON lines.
+
+    The weights are those of the best hypothesis; decoding itself is not touched.
+
+    Args:
+        domains: D names, in order.
+        prints: print ``G-ID<tab>NAME=weight …``, averaged over all layers.
+        path: write ``{"id", "encoder": [L][D], "decoder": [L][D]}`` per sentence here; empty for nowhere.
+    """
+
+    def __init__(self, domains: list[str], prints: bool = False, path: str = ""):
+        self.domains = domains
+        self.prints = prints
+        self.path = Path(path) if path else None
+        self._has_written = False
+        self._lines_read = 0
+        self._expected: dict[tuple[int, ...], deque[int]] = defaultdict(deque)
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.prints or self.path is not None
+
+    def expect(self, src_tokens: list[Tensor]) -> None:
+        """Number the typed lines as fairseq-interactive does, which keeps the numbers to itself."""
+        if self.is_wanted:
+            self._expected.clear()
+            for tokens in src_tokens:
+                self._expected[tuple(tokens.tolist())].append(self._lines_read)
+                self._lines_read += 1
+
+    def _ids(self, sample: dict, pad: int) -> list[int]:
+        if "id" in sample:
+            return sample["id"].tolist()
+        # Lines alike have gates alike, so it does not matter which is which.
+        rows = sample["typed_tokens"].tolist()
+        return [self._expected[tuple(token for token in row if token != pad)].popleft() for row in rows]
+
+    def add(self, sample: dict, hypotheses: list, pad: int) -> None:
+        """Report the gates of one translated batch, if :func:`attach_gates` found some."""
+        if "gates" in hypotheses[0][0]:
+            for number, best in zip(self._ids(sample, pad), (found[0] for found in hypotheses), strict=True):
+                self._report(number, {side: layers.tolist() for side, layers in best["gates"].items()})
+
+    def _report(self, number: int, sides: dict[str, list[list[float]]]) -> None:
+        layers = sides["encoder"] + sides["decoder"]
+        if self.prints:
+            means = [sum(weights) / len(layers) for weights in zip(*layers, strict=True)]
+            text = " ".join(f"{name}={mean:.3f}" for name, mean in zip(self.domains, means, strict=True))
+            print(f"G-{number}\t{text}", flush=True)
+        if self.path is not None:
+            rounded = {side: [[round(w, 5) for w in layer] for layer in rows] for side, rows in sides.items()}
+            with self.path.open("a" if self._has_written else "w", encoding="utf-8") as file:
+                file.write(json.dumps({"id": number, **rounded}) + "\n")
+            self._has_written = True
+
+
+def attach_gates(models: list, net_input: dict, hypotheses: list, dictionary: Any) -> None:
+    """Add ``gates`` to the best hypothesis of each sentence: L×D routing weights of ``encoder`` and ``decoder``.
+
+    They are found by one forced pass over it, a decoder layer's averaged over the target positions, an ensemble's over
+    its models. Models without gates are passed over; without any, nothing is added.
+
+    Args:
+        models: of the ensemble.
+        net_input: of the batch that was translated.
+        hypotheses: fairseq's, a list for each sentence, best first; changed in place.
+        dictionary: of the target side.
+    """
+    gated = [model for model in models if hasattr(model, "gate_weights")]
+    if not gated:
+        return
+    tokens = [found[0]["tokens"] for found in hypotheses]
+    prev_output_tokens = data_utils.collate_tokens(
+        tokens, dictionary.pad(), dictionary.eos(), move_eos_to_beginning=True
+    ).to(net_input["src_tokens"].device)
+    with torch.no_grad():
+        weights = [model.gate_weights(net_input, prev_output_tokens) for model in gated]
+    sides = {side: torch.stack([w[side] for w in weights]).mean(0).cpu() for side in ("encoder", "decoder")}
+    for row, found in enumerate(hypotheses):
+        found[0]["gates"] = {side: layers[row] for side, layers in sides.items()}

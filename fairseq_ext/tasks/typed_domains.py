@@ -1,0 +1,117 @@
+"""The domain of a sentence that is typed or passed from Python, carried by a tag in front of its tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from fairseq_ext.domains.names import domain_tag, is_domain_tag
+from fairseq_ext.inputs.errors import InputError
+
+_TAGGED_LINE = re.compile(r"\s*<domain:([^<>\s]+)>\s*(.*)", re.DOTALL)
+
+
+class TypedDomains:
+    """Reads and writes tags ``<domain:NAME>``, in text and in tokens.
+
+    Between typing and translating fairseq keeps nothing of a sentence but its tokens; so the domain is one of them,
+    and no state is needed that threads would share.
+
+    Args:
+        domains: D names, in order.
+        dictionary: of the source side.
+        file: the dictionary's, for messages.
+    """
+
+    def __init__(self, domains: Sequence[str], dictionary: Dictionary, file: str):
+        self.domains = domains
+        self.dictionary = dictionary
+        self.file = file
+        self.indices = [dictionary.index(domain_tag(name)) for name in domains]
+
+    def require(self) -> None:
+        """Check that there is a tag for every domain.
+
+        Raises:
+            InputError: naming one that the dictionary lacks.
+        """
+        for name, index in zip(self.domains, self.indices, strict=True):
+            if index == self.dictionary.unk():
+                raise InputError(
+                    f"{self.file}: lacks the tag {domain_tag(name)}; prepare the data with this domain list"
+                )
+
+    def check(self, domain: str, where: str) -> str:
+        """The domain, if it is one.
+
+        Raises:
+            InputError: listing those that there are.
+        """
+        if domain not in self.domains:
+            raise InputError(f"{where}: unknown domain {domain}; there are {', '.join(self.domains)}")
+        return domain
+
+    def split_line(self, line: str) -> tuple[str | None, str]:
+        """The domain typed in front of a line, or None; and the rest of the line.
+
+        Raises:
+            InputError: if there is no such domain.
+        """
+        match = _TAGGED_LINE.fullmatch(line)
+        return (None, line) if match is None else (self.check(match[1], repr(line.strip())), match[2])
+
+    def as_text(self, tokens: Tensor, text: str) -> Tensor:
+        """The tokens of a typed text, in which no symbol may be that the program alone sets.
+
+        SentencePiece takes full-width letters for ordinary ones, and gives the text of characters that it lacks.
+
+        Raises:
+            InputError: if the text holds a tag.
+        """
+        for token in tokens.tolist():
+            if is_domain_tag(symbol := self.dictionary[token]):
+                raise InputError(
+                    f"{text.strip()!r}: holds {symbol}, a reserved symbol; it may only open a line, as it is"
+                )
+        special = tokens.new_tensor([self.dictionary.bos(), self.dictionary.pad(), self.dictionary.eos()])
+        is_special = torch.isin(tokens, special)
+        is_special[-1] = False  # the end of the sentence
+        return tokens.masked_fill(is_special, self.dictionary.unk())
+
+    def tag(self, tokens: Tensor, domain: str | None) -> Tensor:
+        """Put a domain's tag in front of a sentence's tokens, unless there is one already.
+
+        Raises:
+            InputError: if the dictionary lacks a tag.
+        """
+        if domain is None:
+            return tokens
+        self.require()
+        if int(tokens[0]) in self.indices:
+            return tokens
+        return torch.cat([tokens.new_tensor([self.indices[self.domains.index(domain)]]), tokens])
+
+    def read(self, src_tokens: Tensor) -> Tensor:
+        """The domain of each row by its first token, -1 for none.
+
+        Shape:
+            src_tokens: B×S, padded; result: B
+        """
+        first = src_tokens.gather(1, self._first(src_tokens))
+        tags = src_tokens.new_tensor(self.indices)
+        is_tag = first.eq(tags) & tags.ne(self.dictionary.unk())  # B×D
+        return torch.where(is_tag.any(1), is_tag.int().argmax(1), -1)
+
+    def take_off(self, src_tokens: Tensor) -> Tensor:
+        """Replace tags by padding, which is the same as taking them away; B×S → B×S."""
+        first = self._first(src_tokens)
+        kept = src_tokens.gather(1, first).masked_fill(self.read(src_tokens).ge(0).unsqueeze(1), self.dictionary.pad())
+        return src_tokens.scatter(1, first, kept)
+
+    def _first(self, src_tokens: Tensor) -> Tensor:
+        """B×1, the position of each row's first token."""
+        return src_tokens.ne(self.dictionary.pad()).int().argmax(1, keepdim=True)

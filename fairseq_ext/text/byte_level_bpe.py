@@ -1,0 +1,182 @@
+"""A byte-level BPE as fairseq's dictionary: the same symbols in another order, none added, none lost.
+
+fairseq's dictionaries open with ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``, and some of its tasks add symbols behind
+all others. Which symbols play these roles depends on the model (:class:`BpeKind`). All further rows follow the
+model's own numbers and are written as these, which is what fairseq's ``--bpe gpt2`` makes of a text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.corpora.text_files import read_lines, write_lines
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.json_file import read_json
+
+VOCAB_FILE, MERGES_FILE, TOKENIZER_FILE, DICT_FILE = "vocab.json", "merges.txt", "tokenizer.json", "dict.txt"
+
+
+@dataclass(frozen=True)
+class BpeKind:
+    """Which symbols have a role in fairseq.
+
+    Args:
+        model: the kind of model, for messages.
+        first: those that are its ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``, in this order.
+        last: those that its tasks add behind the dictionary's.
+    """
+
+    model: str
+    first: tuple[str, ...]
+    last: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ByteLevelBpe:
+    """A vocabulary and its merges.
+
+    Args:
+        ids: Hugging Face's number of every symbol, 0 to V-1.
+        merges: pairs of symbols, joined by a space, in order.
+        kind: the symbols with a role.
+    """
+
+    ids: Mapping[str, int]
+    merges: Sequence[str]
+    kind: BpeKind
+
+    def __len__(self) -> int:
+        """V."""
+        return len(self.ids)
+
+    def order(self) -> list[int]:
+        """By row of fairseq's embeddings, Hugging Face's number of the symbol.
+
+        Shape:
+            result: V, a permutation
+        """
+        first, last = ([self.ids[name] for name in names] for names in (self.kind.first, self.kind.last))
+        special = {*first, *last}
+        return [*first, *(number for number in range(len(self)) if number not in special), *last]
+
+    def dictionary_lines(self) -> list[str]:
+        """The lines of ``dict.txt``, which leaves the symbols with a role out."""
+        rows = slice(len(self.kind.first), len(self) - len(self.kind.last))
+        return [f"{number} 1" for number in self.order()[rows]]
+
+
+def byte_symbols() -> list[str]:
+    """The character that stands for each byte (Radford et al. 2019, their published encoder).
+
+    Printable bytes stand for themselves, the others for the characters from U+0100 on, so that no symbol is white
+    space or a control character.
+    """
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return [chr(byte if byte in printable else next(others)) for byte in range(0x100)]
+
+
+def read_vocab(path: Path) -> dict[str, Any]:
+    """Read ``vocab.json`` or ``tokenizer.json`` as they are; see :func:`fairseq_ext.inputs.json_file.read_json`."""
+    return read_json(path, "give a folder that holds a model of Hugging Face's")
+
+
+def read_bpe(folder: Path, kind: BpeKind) -> ByteLevelBpe:
+    """Read ``vocab.json`` and ``merges.txt``, or ``tokenizer.json`` where these are not given.
+
+    Raises:
+        InputError: naming the file, and what makes it no byte-level BPE of this kind.
+    """
+    if (folder / VOCAB_FILE).is_file() or not (folder / TOKENIZER_FILE).is_file():
+        where = folder / VOCAB_FILE
+        bpe = ByteLevelBpe(read_vocab(where), _merge_lines(folder / MERGES_FILE), kind)
+    else:
+        where = folder / TOKENIZER_FILE
+        bpe = _from_tokenizer(read_vocab(where), where, kind)
+    _check_ids(bpe, where)
+    _check_merges(bpe, folder / MERGES_FILE if where.name == VOCAB_FILE else where)
+    return bpe
+
+
+def write_bpe(folder: Path, bpe: ByteLevelBpe) -> None:
+    """Write ``vocab.json`` and ``merges.txt`` as both fairseq and Hugging Face read them."""
+    by_number = dict(sorted(bpe.ids.items(), key=lambda item: item[1]))
+    # In ASCII, since fairseq reads it in whatever encoding the machine prefers.
+    (folder / VOCAB_FILE).write_text(json.dumps(by_number) + "\n", encoding="ascii")
+    write_lines(folder / MERGES_FILE, ["#version: 0.2", *bpe.merges])
+
+
+def read_imported_bpe(folder: Path, kind: BpeKind) -> ByteLevelBpe:
+    """Read the vocabulary of an imported model's folder.
+
+    Raises:
+        InputError: as :func:`read_bpe`; also if ``dict.txt`` is not that of the vocabulary.
+    """
+    bpe = read_bpe(folder, kind)
+    if read_lines(folder / DICT_FILE) != bpe.dictionary_lines():
+        raise InputError(
+            f"{folder / DICT_FILE}: is not the dictionary of {VOCAB_FILE} beside it; import the {kind.model} again"
+        )
+    return bpe
+
+
+def _merge_lines(path: Path) -> list[str]:
+    lines = read_lines(path)
+    return [line for line in lines[lines[0].startswith("#version") :] if line]
+
+
+def _from_tokenizer(content: Mapping[str, Any], where: Path, kind: BpeKind) -> ByteLevelBpe:
+    try:
+        model, added = content["model"], content.get("added_tokens", [])
+        ids = {**model["vocab"], **{token["content"]: token["id"] for token in added}}
+        merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
+    except (KeyError, TypeError):
+        raise InputError(f"{where}: holds no BPE, which has 'vocab' and 'merges' under 'model'") from None
+    _check_way_of_text(content, where)
+    return ByteLevelBpe(ids, merges, kind)
+
+
+def _check_way_of_text(content: Mapping[str, Any], where: Path) -> None:
+    """Nothing but bytes and merges may make symbols of a text: fairseq knows no more."""
+    way = content.get("pre_tokenizer")
+    is_plain = isinstance(way, dict) and way.get("type") == "ByteLevel" and not way.get("add_prefix_space")
+    if content.get("normalizer") is not None or not is_plain:
+        raise InputError(
+            f"{where}: changes text before it is split, by a normalizer, add_prefix_space or another pre_tokenizer; "
+            "only a plain byte-level BPE can be converted"
+        )
+
+
+def _check_ids(bpe: ByteLevelBpe, where: Path) -> None:
+    ids, kind = bpe.ids, bpe.kind
+    wrong = next((symbol for symbol, number in ids.items() if type(number) is not int), None)
+    if wrong is not None:
+        raise InputError(f"{where}: the number of {wrong!r} is {ids[wrong]!r}, which is no whole number")
+    if sorted(ids.values()) != list(range(len(ids))):
+        raise InputError(f"{where}: the {len(ids)} symbols are not numbered 0 to {len(ids) - 1}, each once")
+    bytes_ = byte_symbols()
+    own = [name for name in (*kind.first, *kind.last) if name not in bytes_]
+    missing = [name for name in (*own, *bytes_) if name not in ids]
+    if missing:
+        raise InputError(
+            f"{where}: {_some(missing)} missing; a byte-level BPE of {kind.model}'s kind has {', '.join(own)} and a "
+            "symbol for each of the 256 bytes"
+        )
+
+
+def _check_merges(bpe: ByteLevelBpe, where: Path) -> None:
+    characters = set(byte_symbols())
+    for number, merge in enumerate(bpe.merges, start=1):
+        parts = merge.split(" ")
+        symbols = {*parts, "".join(parts)}
+        if len(parts) != 2 or not symbols <= bpe.ids.keys() or not characters.issuperset("".join(parts)):
+            raise InputError(f"{where}: merge {number} ({merge!r}) is no pair of symbols that make a third")
+
+
+def _some(names: Iterable[str], limit: int = 3) -> str:
+    names = [repr(name) for name in names]
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more are" if len(names) > limit else " is")

@@ -1,0 +1,150 @@
+"""Held-out sets of running text: stretches of consecutive lines, so that a language model is tested on whole passages.
+
+A held-out line may occur elsewhere too, in its own domain or in another. No line is kept in two sets then: what is a
+test line anywhere is taken out of all validation and training text, what is a validation line out of all training
+text. Lines are compared by :func:`~fairseq_ext.corpora.folded_text.fold`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from fairseq_ext.corpora.folded_text import fold
+from fairseq_ext.corpora.text_files import stream_lines
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.split import SPLITS, stable_hash
+
+# The sets that a set must share no line with, being decided before it.
+_BEFORE = {"test": (), "valid": ("test",), "train": ("test", "valid")}
+
+
+@dataclass(frozen=True)
+class LanguageModelSplit:
+    """Sizes of the held-out sets (lines per domain), and how many consecutive lines are held out together."""
+
+    valid: int = 1000
+    test: int = 1000
+    stretch: int = 50
+
+
+@dataclass(frozen=True)
+class _Stretches:
+    """Which lines of a domain are held out.
+
+    Args:
+        length: lines a stretch; stretch i begins at line i·length, counted from 0.
+        held_out: by number of a stretch, its set and how many of its lines, from the first one on, are in it.
+    """
+
+    length: int
+    held_out: Mapping[int, tuple[str, int]]
+
+    def role(self, line: int) -> str:
+        """The set of a line: what is not held out is trained on."""
+        stretch, position = divmod(line, self.length)
+        role, size = self.held_out.get(stretch, ("train", 0))
+        return role if position < size else "train"
+
+
+def text_path(folder: Path, name: str, role: str) -> Path:
+    """Where a domain's set lies."""
+    return folder / name / f"{role}.txt"
+
+
+def write_text_splits(
+    folder: Path,
+    texts: Mapping[str, Path],
+    *,
+    options: LanguageModelSplit,
+    seed: int,
+    elsewhere: Collection[str] = (),
+) -> None:
+    """Write ``DOMAIN/{train,valid,test}.txt``.
+
+    Which stretches are held out follows from the seed, the domain's name and their numbers. The test sets are exactly
+    as large as asked for; the other sets lack the lines that repeat lines of a set before them (module docstring).
+
+    The texts are read three times, line by line. Only held-out lines are kept in memory.
+
+    Args:
+        folder: where to write.
+        texts: the file of every domain, one line each sentence or paragraph, in the order of the text.
+        options: number of held-out lines, and of consecutive ones.
+        seed: draws other stretches.
+        elsewhere: folded lines that something else is tested on; they count as test lines.
+
+    Raises:
+        InputError: naming the first domain that is too small.
+    """
+    domains = {
+        name: _choose(name, sum(1 for _ in stream_lines(path)), options, seed) for name, path in sorted(texts.items())
+    }
+    keys: dict[str, set[str]] = {"test": set(elsewhere), "valid": set()}
+    for name, stretches in domains.items():
+        for line, role in _with_roles(texts[name], stretches, f"hold out {name}"):
+            if role in keys:
+                keys[role].add(fold(line))
+    counts = {}
+    for name, stretches in domains.items():
+        counts[name] = _write_domain(folder, name, texts[name], stretches, keys)
+        for role in SPLITS:
+            if not counts[name][role] and (role != "test" or options.test):
+                raise InputError(f"{name}: nothing is left for {role}: all its lines repeat held-out ones; add text")
+    _report(counts)
+
+
+def _choose(name: str, num_lines: int, options: LanguageModelSplit, seed: int) -> _Stretches:
+    """Draw a domain's held-out stretches; the last one of a set is shortened to the size asked for."""
+    sizes = {"test": options.test, "valid": options.valid}
+    needed = {role: -(-size // options.stretch) for role, size in sizes.items()}
+    numbers = range(num_lines // options.stretch)
+    if len(numbers) < sum(needed.values()) or num_lines <= sum(sizes.values()):
+        raise InputError(
+            f"{name}: {num_lines} lines are too few for {options.valid} + {options.test} held-out lines in stretches "
+            f"of {options.stretch} and training; lower split.valid, split.test or split.stretch, or add text"
+        )
+    drawn = iter(sorted(numbers, key=lambda number: (stable_hash(seed, name, str(number)), number)))
+    held_out = {}
+    for role, size in sizes.items():
+        for start in range(0, size, options.stretch):
+            held_out[next(drawn)] = (role, min(options.stretch, size - start))
+    return _Stretches(options.stretch, held_out)
+
+
+def _write_domain(
+    folder: Path, name: str, text: Path, stretches: _Stretches, keys: Mapping[str, Collection[str]]
+) -> Counter[str]:
+    """Write one domain's sets, and count their lines and those that are in none."""
+    counts: Counter[str] = Counter()
+    (folder / name).mkdir()
+    with ExitStack() as stack:
+        files = {
+            role: stack.enter_context(text_path(folder, name, role).open("w", encoding="utf-8", newline="\n"))
+            for role in SPLITS
+        }
+        for line, role in _with_roles(text, stretches, f"split {name}"):
+            if any(fold(line) in keys[other] for other in _BEFORE[role]):
+                counts["repeated"] += 1
+            else:
+                counts[role] += 1
+                files[role].write(line + "\n")
+    return counts
+
+
+def _with_roles(text: Path, stretches: _Stretches, label: str) -> Iterator[tuple[str, str]]:
+    lines = tqdm(stream_lines(text), desc=label, unit=" lines", unit_scale=True, leave=False, disable=None)
+    return ((line, stretches.role(number)) for number, line in enumerate(lines))
+
+
+def _report(counts: Mapping[str, Counter[str]]) -> None:
+    columns = [*SPLITS, "repeated"]
+    header = f"{'domain':<24}" + "".join(f"{column:>10}" for column in columns)
+    rows = [f"{name:<24}" + "".join(f"{count[column]:>10}" for column in columns) for name, count in counts.items()]
+    print("\n".join([header, *rows]), file=sys.stderr)

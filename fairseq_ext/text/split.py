@@ -1,0 +1,226 @@
+"""Held-out sets that nothing in training can give away, drawn in memory that does not grow with the corpora.
+
+The unit is the *normalised source*: a sentence in compatibility form, case folded, without invisible
+characters, digits equalled. One that is held out in any domain is absent from the training text of all domains, since
+the same message often occurs in several products with different translations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tqdm import tqdm
+
+from fairseq_ext.corpora.folded_text import fold
+from fairseq_ext.corpora.text_files import Pair, stream_parallel, write_lines, write_parallel
+from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.inputs.errors import InputError
+
+SPLITS = ("train", "valid", "test")
+HELD_OUT = ("valid", "test")
+# Not \d+, whose first character the regex engine looks for more slowly.
+_DIGITS = re.compile(r"\d\d*")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Sizes of the held-out sets (pairs per domain) and the longest sentence kept (words)."""
+
+    valid: int = 1000
+    test: int = 1000
+    max_words: int = 250
+
+
+@dataclass
+class _Domain:
+    """What becomes of a domain's pairs.
+
+    Args:
+        held_out: the normalised sources of ``valid`` and ``test``, in order.
+        drawn: one pair for each of them, known when all pairs have been read.
+        counts: pairs for ``train``; ``too long`` for any set; ``held out``, in this or another domain.
+    """
+
+    held_out: Mapping[str, Sequence[str]]
+    drawn: dict[str, Pair] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def num_shared(self) -> int:
+        """Pairs in no set because their source is held out, here with another translation or in another domain."""
+        return self.counts["held out"] - len(self.drawn)
+
+
+def normalise_source(text: str) -> str:
+    """Map sentences that give each other away to one key: what is a repetition, or differs in numbers only."""
+    return _DIGITS.sub("0", fold(text))
+
+
+def stable_hash(seed: int, *texts: str) -> int:
+    """A 64-bit hash that is the same in every process and on every machine."""
+    digest = hashlib.blake2b("\0".join((str(seed), *texts)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big")
+
+
+def write_splits(
+    folder: Path,
+    corpora: Mapping[str, tuple[Path, Path]],
+    langs: tuple[str, str],
+    *,
+    options: Split,
+    seed: int,
+) -> None:
+    """Split the corpora, write ``DOMAIN/{train,valid,test}.LANG`` and ``domains.txt``, and check what was written.
+
+    Which sources are held out follows from their seeded hashes, so it depends neither on the order
+    of the lines nor on how often a source occurs. A source of several domains has one hash, so it
+    tends to be held out in all of them: the test sets then hold it with each product's translation.
+
+    The corpora are read twice, first for what is held out. Only held-out sources are kept in memory.
+
+    Args:
+        folder: where to write.
+        corpora: the two files of every domain.
+        langs: source and target language, the files' suffixes.
+        options: number of held-out pairs, all with different sources, and the longest sentence kept.
+        seed: draws other sets.
+
+    Raises:
+        InputError: naming the first domain with too few different sources; also if a corpus cannot be read,
+            see :func:`~fairseq_ext.corpora.text_files.read_parallel`.
+    """
+    roles: dict[str, str] = {}
+    domains = {}
+    for name, paths in sorted(corpora.items()):
+        pairs = _progress(stream_parallel(*paths), f"hold out {name}")
+        keys = (_key(pair) for pair in pairs if _num_words(pair) <= options.max_words)
+        domains[name] = _Domain(_choose(name, keys, roles, options, seed))
+    write_lines(folder / DOMAINS_FILE, domains)
+    for name, domain in domains.items():
+        pairs = _progress(stream_parallel(*corpora[name], quiet=True), f"split {name}")
+        train = _training_pairs(pairs, domain, roles, options, seed)
+        write_parallel(*_files(folder / name, "train", langs), train)
+        if not domain.counts["train"]:
+            raise InputError(f"{name}: nothing is left to train on; lower split.valid and split.test")
+        for role, chosen in domain.held_out.items():
+            write_parallel(*_files(folder / name, role, langs), [domain.drawn[key] for key in chosen])
+    _report(domains, options)
+    check_splits(folder, langs, options)
+
+
+def check_splits(folder: Path, langs: tuple[str, str], options: Split) -> None:
+    """Read the written files again and make sure that nothing held out is known elsewhere.
+
+    Raises:
+        RuntimeError: if sizes are wrong or a normalised source is in two sets. This is never the
+            user's fault.
+    """
+    names = read_domain_names(folder / DOMAINS_FILE)
+    held_out: dict[str, set[str]] = {role: set() for role in HELD_OUT}
+    for name in names:
+        for role, size in _sizes(options).items():
+            keys = [_key(pair) for pair in stream_parallel(*_files(folder / name, role, langs))]
+            held_out[role].update(keys)
+            if not len(set(keys)) == len(keys) == size:
+                raise RuntimeError(f"{folder / name}: {len(set(keys))} sources in {role}, not {size}")
+    trained: set[str] = set()
+    for name in names:
+        pairs = _progress(stream_parallel(*_files(folder / name, "train", langs)), f"check {name}")
+        known = (_key(pair) for pair in pairs)
+        trained.update(key for key in known if key in held_out["valid"] or key in held_out["test"])
+    keys_of = {"train": trained, **held_out}
+    for one, other in (("train", "valid"), ("train", "test"), ("valid", "test")):
+        if common := keys_of[one] & keys_of[other]:
+            raise RuntimeError(f"{folder}: {min(common)!r} is in both {one} and {other}")
+
+
+def _choose(name: str, keys: Iterable[str], roles: dict[str, str], options: Split, seed: int) -> dict[str, list[str]]:
+    """Pick a domain's held-out keys; ``roles``, shared by all domains, keeps each key in one role."""
+    sizes = _sizes(options)
+    # At most len(roles) keys are not free, so what can be chosen is among these; if they are fewer, they are all.
+    ordered = _smallest(keys, sum(sizes.values()) + len(roles), seed)
+    chosen: dict[str, list[str]] = {}
+    for role, size in sizes.items():
+        free = [key for key in ordered if roles.get(key, role) == role]
+        if len(free) < size:
+            raise InputError(
+                f"{name}: {len(ordered)} different sources are too few for {options.valid} + {options.test} "
+                "held-out pairs and training; lower split.valid and split.test or add text"
+            )
+        chosen[role] = free[:size]
+        roles.update(dict.fromkeys(chosen[role], role))
+    return chosen
+
+
+def _smallest(keys: Iterable[str], size: int, seed: int) -> list[str]:
+    """The ``size`` different keys of smallest hash, in order; at most twice as many are kept at any time."""
+    kept: set[tuple[int, str]] = set()
+    largest: tuple[int, str] | None = None
+    for key in keys:
+        ranked = (stable_hash(seed, key), key)
+        if largest is None or ranked < largest:
+            kept.add(ranked)
+            if len(kept) > 2 * size:
+                kept = set(sorted(kept)[:size])
+                largest = max(kept)
+    return [key for _, key in sorted(kept)[:size]]
+
+
+def _training_pairs(
+    pairs: Iterable[Pair], domain: _Domain, roles: Mapping[str, str], options: Split, seed: int
+) -> Iterator[Pair]:
+    """Yield the pairs for training in the corpus's own order; draw and count the others on the way."""
+    own = {key for keys in domain.held_out.values() for key in keys}
+    for pair in pairs:
+        if _num_words(pair) > options.max_words:
+            domain.counts["too long"] += 1
+        elif (key := _key(pair)) not in roles:
+            domain.counts["train"] += 1
+            yield pair
+        else:
+            domain.counts["held out"] += 1
+            if key in own:
+                domain.drawn[key] = _draw((domain.drawn.get(key, pair), pair), seed)
+
+
+def _draw(pairs: Sequence[Pair], seed: int) -> Pair:
+    """Pick one of several translations of a source."""
+    return min(pairs, key=lambda pair: (stable_hash(seed, *pair), pair))
+
+
+def _key(pair: Pair) -> str:
+    return normalise_source(pair.source)
+
+
+def _num_words(pair: Pair) -> int:
+    # Single spaces separate the words of a pair.
+    return max(pair.source.count(" "), pair.target.count(" ")) + 1
+
+
+def _sizes(options: Split) -> dict[str, int]:
+    return {"valid": options.valid, "test": options.test}
+
+
+def _files(folder: Path, role: str, langs: tuple[str, str]) -> tuple[Path, Path]:
+    return folder / f"{role}.{langs[0]}", folder / f"{role}.{langs[1]}"
+
+
+def _progress(pairs: Iterator[Pair], label: str) -> Iterable[Pair]:
+    return tqdm(pairs, desc=label, unit=" pairs", unit_scale=True, leave=False, disable=None)
+
+
+def _report(domains: Mapping[str, _Domain], options: Split) -> None:
+    header = f"{'domain':<16}{'train':>10}{'valid':>8}{'test':>8}{'too long':>10}{'held out elsewhere':>20}"
+    rows = [
+        f"{name:<16}{domain.counts['train']:>10}{options.valid:>8}{options.test:>8}"
+        f"{domain.counts['too long']:>10}{domain.num_shared:>20}"
+        for name, domain in domains.items()
+    ]
+    total = sum(domain.counts["train"] for domain in domains.values())
+    print("\n".join([header, *rows, f"{'sum':<16}{total:>10}"]), file=sys.stderr)

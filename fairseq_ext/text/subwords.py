@@ -1,0 +1,251 @@
+"""Joint subwords: one unigram SentencePiece model for both languages and all domains.
+
+Every domain's tag is a symbol of its own. The model numbers its special symbols like fairseq, so a
+piece's number in the model is its number in the dictionary.
+"""
+
+from __future__ import annotations
+
+import heapq
+import io
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice, zip_longest
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+from tqdm import tqdm
+
+from fairseq_ext.corpora.text_files import stream_lines, write_lines
+from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag, is_domain_tag, read_domain_names
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.split import SPLITS, stable_hash
+
+# SentencePiece soon says how many symbols a text allows, unless it is asked for hundreds of millions.
+_MOST_SYMBOLS = 10_000_000
+MODEL_FILE = "sentencepiece.model"
+DICT_FILE = "dict.txt"
+# fairseq's order: <s> <pad> </s> <unk>. With <pad> reserved here, text cannot yield it as a piece.
+_SPECIAL_IDS: dict[str, Any] = {"bos_id": 0, "pad_id": 1, "eos_id": 2, "unk_id": 3}
+# The threads' partial sums are floating-point numbers: another number of threads, another model.
+_NUM_THREADS = 4
+_MAX_LINE_BYTES = 1 << 15
+_BLOCK_LINES = 20_000
+_UNKNOWN = "<unk>"
+# fairseq's own symbols. The model never yields them; but of characters that it lacks it gives the text, and that can
+# be theirs.
+_RESERVED = frozenset(("<s>", "<pad>", "</s>", "<mask>"))
+_LIMIT = re.compile(r"value <= (\d+)")
+_REQUIRED = re.compile(r"required_chars\. \d+ vs (\d+)")
+
+
+@dataclass(frozen=True)
+class SentencePiece:
+    """How a SentencePiece model is trained; ``vocab_size`` counts every symbol, domain tags included.
+
+    Of more than ``max_sentences`` lines, all languages together, a sample is trained on, since SentencePiece keeps
+    all lines: 200,000 lines of 68 bytes took 0.34 GB, so two million should take some 3.5 GB.
+    """
+
+    vocab_size: int = 32000
+    character_coverage: float = 1.0
+    max_sentences: int = 2_000_000
+
+
+@dataclass(frozen=True)
+class Subwords(SentencePiece):
+    """The joint SentencePiece model of both languages.
+
+    ``reuse`` names the folder of another experiment's subwords, which are taken as they are: then its models
+    understand this experiment's data, and the other way round.
+    """
+
+    reuse: str | None = None
+
+
+def check_sentencepiece(options: SentencePiece, where: str) -> None:
+    """Check what SentencePiece itself would refuse without a clear word.
+
+    Raises:
+        InputError: naming ``where``, the key and its range.
+    """
+    if not 0.98 <= options.character_coverage <= 1:
+        raise InputError(f"{where}: character_coverage: SentencePiece takes 0.98 to 1.0")
+    if options.vocab_size > _MOST_SYMBOLS:
+        raise InputError(f"{where}: vocab_size: {options.vocab_size} is too large; give {_MOST_SYMBOLS} or less")
+
+
+def train_subwords(folder: Path, splits: Path, langs: tuple[str, str], *, options: Subwords, seed: int) -> None:
+    """Train on the training text, and write ``sentencepiece.model`` and fairseq's ``dict.txt``.
+
+    Args:
+        folder: where to write.
+        splits: folder made by :func:`~fairseq_ext.text.split.write_splits`.
+        langs: source and target language.
+        options: size of the vocabulary (four specials and the domain tags included), the share of the
+            characters that get a symbol (the others become ``<unk>``), and the number of lines of both
+            languages beyond which a sample of so many is trained on.
+        seed: of the sample and of SentencePiece's generator, which this kind of training hardly uses.
+
+    Raises:
+        InputError: if the vocabulary is too large or too small for the text.
+    """
+    domains = read_domain_names(splits / DOMAINS_FILE)
+    files = [[splits / name / f"train.{lang}" for lang in langs] for name in domains]
+    train_sentencepiece(folder, files, [domain_tag(name) for name in domains], options=options, seed=seed)
+
+
+def train_sentencepiece(
+    folder: Path, files: Sequence[Sequence[Path]], tags: Sequence[str], *, options: SentencePiece, seed: int
+) -> None:
+    """Train on the lines of files, and write ``sentencepiece.model`` and fairseq's ``dict.txt``.
+
+    Args:
+        folder: where to write.
+        files: the training text; files that are grouped together have the same number of lines, and of a sample they
+            contribute the same ones.
+        tags: symbols of their own besides.
+        options: see :func:`train_subwords`.
+        seed: see :func:`train_subwords`.
+
+    Raises:
+        InputError: if the vocabulary is too large or too small for the text.
+    """
+    model = _train(_training_lines(files, options, seed), tags, options, seed)
+    (folder / MODEL_FILE).write_bytes(model)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    write_lines(folder / DICT_FILE, (f"{piece} 1" for piece in dictionary_pieces(processor)))
+
+
+def dictionary_pieces(processor: sentencepiece.SentencePieceProcessor) -> list[str]:
+    """The model's pieces in order, without the special ones, which fairseq adds itself."""
+    return [
+        processor.id_to_piece(index)
+        for index in range(processor.get_piece_size())
+        if not processor.is_control(index) and not processor.is_unknown(index)
+    ]
+
+
+def check_pieces(model: Path, dictionary: Path) -> None:
+    """Check that a dictionary lists the pieces of a model, in its order.
+
+    Raises:
+        InputError: naming the first line that differs, or the file that cannot be read.
+    """
+    pieces = dictionary_pieces(load_subwords(model))
+    symbols = [line.rpartition(" ")[0] for line in stream_lines(dictionary)]
+    for number, (symbol, piece) in enumerate(zip_longest(symbols, pieces), start=1):
+        if symbol != piece:
+            raise InputError(
+                f"{dictionary}, line {number}: is not the piece that {model} has there; use the two files that were "
+                "made together"
+            )
+
+
+def load_subwords(path: Path) -> sentencepiece.SentencePieceProcessor:
+    """Load a SentencePiece model.
+
+    Raises:
+        InputError: if the file is missing or no model.
+    """
+    try:
+        return sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{path}: cannot be loaded as a SentencePiece model ({error})") from None
+
+
+def encode_splits(folder: Path, splits: Path, subwords: Path, langs: tuple[str, str]) -> None:
+    """Write every set as space-separated pieces to ``DOMAIN/SPLIT.LANG``, and ``domains.txt``.
+
+    Raises:
+        InputError: if a sentence holds a domain tag, or what SentencePiece takes for one, naming file and line, or if
+            the subwords' two files do not belong together.
+    """
+    check_pieces(subwords / MODEL_FILE, subwords / DICT_FILE)
+    processor = load_subwords(subwords / MODEL_FILE)
+    domains = read_domain_names(splits / DOMAINS_FILE)
+    tags = [piece for piece in dictionary_pieces(processor) if is_domain_tag(piece)]
+    files = [Path(name) / f"{role}.{lang}" for name in domains for role in SPLITS for lang in langs]
+    for file in tqdm(files, desc="encode", unit="file", disable=None):
+        lines = encode_lines(processor, stream_lines(splits / file))
+        write_lines(folder / file, _refuse_tags(lines, tags, splits / file))
+    write_lines(folder / DOMAINS_FILE, domains)
+
+
+def encode_lines(processor: sentencepiece.SentencePieceProcessor, lines: Iterable[str]) -> Iterator[str]:
+    """Yield each line as pieces joined by single spaces; only a block of lines is in memory."""
+    lines = iter(lines)
+    while block := list(islice(lines, _BLOCK_LINES)):
+        for pieces in processor.encode(block, out_type=str):
+            if not _RESERVED.isdisjoint(pieces):
+                pieces = [_UNKNOWN if piece in _RESERVED else piece for piece in pieces]
+            yield " ".join(pieces)
+
+
+def _refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> Iterator[str]:
+    """Pass encoded lines on; only the program sets the symbol of a domain.
+
+    The pieces decide, not the text: SentencePiece drops control characters and takes full-width letters for ordinary
+    ones, so a tag can be written in many ways.
+
+    Raises:
+        InputError: naming the file and the line that holds a tag.
+    """
+    for number, line in enumerate(lines, start=1):
+        for tag in tags:
+            if tag in line:
+                raise InputError(
+                    f"{where}, line {number}: holds {tag}, a reserved symbol, maybe in other characters (full-width, "
+                    "say); remove it from the corpus"
+                )
+        yield line
+
+
+def _training_lines(files: Sequence[Sequence[Path]], options: SentencePiece, seed: int) -> list[str]:
+    """All lines of the training sets or, if they are too many, those of the rows of smallest hash.
+
+    Hashes depend on no order, and whole rows, being a sentence in each language, keep the share of each language.
+    Sorted, since floating-point sums, hence the model, follow the order of the lines.
+    """
+    num_lines = sum(1 for file in chain.from_iterable(files) for _ in stream_lines(file))
+    if num_lines <= options.max_sentences:
+        return sorted(line for file in chain.from_iterable(files) for line in stream_lines(file))
+    rows = chain.from_iterable(zip(*map(stream_lines, group), strict=True) for group in files)
+    ranked = ((stable_hash(seed, *row), row) for row in rows)
+    chosen = heapq.nsmallest(options.max_sentences // len(files[0]), ranked)
+    lines = sorted(line for _, row in chosen for line in row)
+    print(f"subwords: {len(lines)} of {num_lines} lines are trained on (subwords.max_sentences)", file=sys.stderr)
+    return lines
+
+
+def _train(lines: Sequence[str], tags: Sequence[str], options: SentencePiece, seed: int) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.set_random_generator_seed(seed)
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            model_type="unigram",
+            vocab_size=options.vocab_size,
+            character_coverage=options.character_coverage,
+            user_defined_symbols=list(tags),
+            num_threads=_NUM_THREADS,
+            max_sentence_length=_MAX_LINE_BYTES,
+            minloglevel=2,
+            **_SPECIAL_IDS,
+        )
+    except RuntimeError as error:
+        raise InputError(_explain(str(error), options.vocab_size)) from None
+    return model.getvalue()
+
+
+def _explain(message: str, vocab_size: int) -> str:
+    where = f"subwords.vocab_size: {vocab_size}"
+    if limit := _LIMIT.search(message):
+        return f"{where} is too large for this text; give at most {limit.group(1)}"
+    if required := _REQUIRED.search(message):
+        return f"{where} is too small for this text; give at least {required.group(1)}"
+    return f"subwords: SentencePiece cannot train on this text ({' '.join(message.split())})"

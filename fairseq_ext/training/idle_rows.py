@@ -1,0 +1,104 @@
+"""Adapters that take no part in a step stay as they are, whatever the optimiser remembers of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.adapter_bank import AdapterBank
+
+
+@contextmanager
+def only_active_rows_change(optimizer: Any, banks: Sequence[AdapterBank], trained: Collection[int]) -> Iterator[None]:
+    """Keep adapters without gradients, and those not to be trained, as they are over a step, bit for bit.
+
+    Momentum and weight decay move a stacked parameter also where it has no gradient. Rows that took no part are put
+    back, in the optimiser's own copy of the weights too, and with them what it remembers of each number.
+
+    Args:
+        optimizer: fairseq's, about to step.
+        banks: of as many adapters each, whose gradients are complete.
+        trained: rows that may change.
+
+    Raises:
+        InputError: if the optimiser holds the weights in a form in which rows cannot be told apart.
+    """
+    kept: list[tuple[Tensor, Tensor, Tensor]] = []
+    idle = _idle_rows(banks, trained)
+    places = _places(optimizer) if any(idle) else {}
+    for bank, numbers in zip(banks, idle, strict=True):
+        rows = torch.tensor(numbers, device=bank.up_bias.device)
+        for kind in bank.row_names if numbers else ():
+            parameter = getattr(bank, kind)
+            values = _tensors_of(parameter, places.get(id(parameter)), optimizer.optimizer)
+            kept += [(value, rows, value[rows]) for value in values]
+    yield
+    for value, rows, before in kept:
+        value[rows] = before
+
+
+def _idle_rows(banks: Sequence[AdapterBank], trained: Collection[int]) -> list[list[int]]:
+    """The rows of each bank that took no part in the loss, or must not change."""
+    # Any path to the loss passes the last offset.
+    gradients = [torch.zeros_like(b.up_bias) if b.up_bias.grad is None else b.up_bias.grad for b in banks]
+    # Asked once for all banks: every answer keeps the host waiting for the device.
+    are_active = torch.stack(gradients).ne(0).any(-1).tolist()
+    return [[row for row, is_active in enumerate(rows) if not is_active or row not in trained] for rows in are_active]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an optimiser has a parameter: in a tensor that it steps, from some number on or as a whole."""
+
+    whole: Tensor
+    start: int | None = None
+
+    def part(self, value: Tensor, parameter: Tensor) -> Tensor:
+        """The parameter's view of ``whole``, or of what goes with it."""
+        if self.start is None:
+            return value
+        return value[self.start : self.start + parameter.numel()].view_as(parameter)
+
+    def has_rows(self, value: Any) -> bool:
+        """Whether what is remembered has the parameter's rows; of Adafactor's averages only some have."""
+        if not isinstance(value, Tensor):
+            return False
+        is_by_row = self.start is None and value.dim() > 1 and len(value) == len(self.whole)
+        return is_by_row or value.shape == self.whole.shape
+
+
+def _places(optimizer: Any) -> dict[int, _Place]:
+    """Where one of fairseq's optimisers has each parameter, by the parameter's id."""
+    copies = getattr(optimizer, "fp32_params", None)
+    if copies is None:
+        groups = getattr(optimizer.optimizer, "param_groups", ())
+        return {id(p): _Place(p) for group in groups for p in group["params"]}
+    if not optimizer.has_flat_params:
+        return {id(p): _Place(copy) for p, copy in zip(optimizer.fp16_params, copies, strict=True)}
+    # --fp16 keeps one flat copy a device, of all weights in their order.
+    places, ends = {}, Counter[int | None]()
+    for parameter in optimizer.fp16_params:
+        device = parameter.device.index
+        places[id(parameter)] = _Place(copies[device], ends[device])
+        ends[device] += parameter.numel()
+    return places
+
+
+def _tensors_of(parameter: Tensor, place: _Place | None, optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
+    """All that a step changes for a parameter: itself, the optimiser's copy, and what it remembers by row."""
+    if place is None:
+        raise InputError(
+            "the optimiser keeps the weights where adapters cannot be told apart: leave --optimizer composite, "
+            "--ddp-backend fully_sharded and --zero-sharding out"
+        )
+    if place.whole is not parameter:
+        yield parameter.detach()
+    remembered = optimizer.state.get(place.whole, {}).values()
+    yield from (place.part(value, parameter) for value in (place.whole.detach(), *remembered) if place.has_rows(value))

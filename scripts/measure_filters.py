@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""What an experiment's filters find of 18 kinds of noise, and what they cost in good pairs.
+
+    python data-prep/prepare.py my.yaml --to corpora
+    python scripts/measure_filters.py my.yaml                                    # its own corpora
+    python scripts/measure_filters.py loose.yaml strict.yaml --files a.en a.pl   # any text, several experiments
+
+Good are pairs drawn evenly from the domains, taken as they are; where there is noise in the corpora, it counts as
+lost here. Each noise is put into all of them, and both are filtered as the experiment says. What the filters have to
+learn, they learn from other pairs of the same corpora. Precision is that of a corpus of which a tenth is this noise.
+Judge a limit by changing it in a copy of the experiment, and giving both. All text is kept in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
+from fairseq_ext.corpora.text_files import Pair, read_parallel
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.filtering.noise import draw_sample
+from fairseq_ext.filtering.recall import choose_pairs, make_table, measure
+from fairseq_ext.inputs.errors import InputError, run_command
+
+
+def read_imported(config: TranslationExperiment, path: Path) -> list[list[Pair]]:
+    """The pairs of an experiment's imported corpora, by domain.
+
+    Raises:
+        InputError: if they are not imported yet.
+    """
+    corpora, langs = config.work_dir / "corpora", (config.source_lang, config.target_lang)
+    names = sorted(file.name.removesuffix(f".{langs[0]}") for file in corpora.glob(f"*.{langs[0]}"))
+    if not names:
+        raise InputError(f"{corpora}: not found; run data-prep/prepare.py {path} --to corpora, or give --files")
+    return [
+        [
+            pair
+            for block in range(num_blocks(load_index(corpora, name)))
+            for pair in read_block(corpora, name, langs, block)
+        ]
+        for name in names
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("configs", nargs="+", type=Path, metavar="CONFIG", help="experiment files; a column each")
+    parser.add_argument("--files", nargs=2, type=Path, metavar=("SOURCE", "TARGET"), help="text to take instead")
+    parser.add_argument("--pairs", type=int, default=2000, help="good pairs to draw (default: 2000)")
+    parser.add_argument("--learn", type=int, default=24000, help="other pairs to learn from (default: 24000)")
+    parser.add_argument(
+        "--min-words",
+        type=int,
+        default=4,
+        help="of both sides of a good pair; shorter ones have no halves (default: 4)",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="another one draws other pairs (default: 1)")
+    options = parser.parse_args()
+    for name, least in (("pairs", 1), ("learn", 1), ("min_words", 0)):
+        if getattr(options, name) < least:
+            raise InputError(f"--{name.replace('_', '-')}: {getattr(options, name)} is too small; give {least} or more")
+    configs = {path: load_config(path) for path in options.configs}
+    first = configs[options.configs[0]]
+    langs = (first.source_lang, first.target_lang)
+    for path, config in configs.items():
+        if (config.source_lang, config.target_lang) != langs:
+            raise InputError(
+                f"{path}: translates {config.source_lang} to {config.target_lang}, not {' to '.join(langs)}"
+            )
+    corpora = [read_parallel(*options.files)] if options.files else read_imported(first, options.configs[0])
+    sample, others = draw_sample(corpora, options.pairs, options.min_words, options.seed)
+    learn_from = choose_pairs(others, options.learn, options.seed)
+    print(f"{len(sample):,} good pairs, {len(learn_from):,} others to learn from, seed {options.seed}\n")
+    recalls = {path.stem: measure(config.clean, sample, learn_from, langs) for path, config in configs.items()}
+    print(make_table(recalls))
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,240 @@
+"""Tasks alone: out of one checkpoint, into another, and what is refused on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from fairseq_ext.classifiers.task_adapters import (
+    MANIFEST_FILE,
+    WEIGHTS_FILE,
+    base_fingerprint,
+    load_task,
+    load_task_model,
+    main,
+    read_checkpoint,
+    remove_task,
+    save_task,
+    task_names,
+)
+from fairseq_ext.inputs.errors import InputError
+from tests import toy_tasks
+from tests.toy_tasks import PLAIN, logits, make_base, make_model, randomise, started_from, train, write_checkpoint
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base, and checkpoints of the tasks sst2, and trec after it; another base; the dictionary."""
+    folder = tmp_path_factory.mktemp("tasks")
+    base = make_base()
+    write_checkpoint(folder / "base.pt", base, PLAIN)
+    write_checkpoint(folder / "other.pt", make_base(seed=4), PLAIN)
+    first = randomise(started_from(make_model(), base.state_dict()))
+    write_checkpoint(folder / "sst2.pt", first)
+    second = started_from(make_model("trec", 3, "abcdef", num_classes=6, bottleneck_dim=5), first.state_dict())
+    train(second, "trec")
+    write_checkpoint(folder / "both.pt", second)
+    dictionary = toy_tasks.make_dictionary()
+    dictionary.symbols.pop()  # <mask> is not in the file
+    dictionary.save(str(folder / "dict.txt"))
+    return folder
+
+
+@pytest.fixture
+def saved(world: Path, tmp_path: Path) -> Path:
+    save_task(world / "both.pt", "sst2", tmp_path / "sst2")
+    return tmp_path / "sst2"
+
+
+def model_of(checkpoint: Path, world: Path) -> Any:
+    return load_task_model(checkpoint, world)
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    return read_checkpoint(path)["model"]
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(value, other[key]) for key, value in one.items())
+
+
+def test_a_model_is_loaded_with_all_its_tasks(world: Path) -> None:
+    model = model_of(world / "both.pt", world)
+    assert not model.training
+    assert not any(p.requires_grad for p in model.parameters())
+    assert {name: task.labels for name, task in model.tasks.items()} == {
+        "sst2": list(toy_tasks.LABELS),
+        "trec": list("abcdef"),
+    }
+    assert torch.equal(logits(model, "sst2"), logits(model_of(world / "sst2.pt", world), "sst2"))
+
+
+def test_a_saved_task_says_what_it_is(world: Path, saved: Path) -> None:
+    manifest = json.loads((saved / MANIFEST_FILE).read_text())
+    norms, head = 5 * 2 * 32, 32 * 32 + 32 + 3 * 32 + 3
+    assert manifest.pop("parameters") == 4 * (2 * 64 * 32 + 32 + 64) + norms + head
+    assert len(manifest.pop("sha256")) == 64
+    assert manifest == {
+        "task": "sst2", "tuning": "adapters", "bottleneck_dim": 64, "activation_fn": "gelu", "num_classes": 3,
+        "labels": ["bad", "good", "mixed"], "base_sha256": base_fingerprint(weights(world / "base.pt")),
+    }  # fmt: skip
+    assert set(load_file(saved / WEIGHTS_FILE)) == {k for k in weights(world / "both.pt") if ".sst2." in k}
+
+
+@pytest.mark.parametrize("target", ["base.pt", "trec.pt"])
+def test_a_task_goes_back_into_its_base(world: Path, saved: Path, tmp_path: Path, target: str) -> None:
+    """Into the plain base, and beside another task."""
+    remove_task(world / "both.pt", "sst2", tmp_path / "trec.pt")
+    assert task_names(weights(tmp_path / "trec.pt")) == ["trec"]
+    source = world / target if target == "base.pt" else tmp_path / target
+    before = weights(source)
+    load_task(saved, source, tmp_path / "out.pt")
+    after = weights(tmp_path / "out.pt")
+    assert equal({key: value for key, value in after.items() if ".sst2." not in key}, before)
+    assert equal({k: v for k, v in after.items() if ".sst2." in k}, load_file(saved / WEIGHTS_FILE))
+    both, out = model_of(world / "both.pt", world), model_of(tmp_path / "out.pt", world)
+    for task in out.tasks:
+        assert torch.equal(logits(out, task), logits(both, task))
+
+
+def test_training_goes_on_from_what_was_written(world: Path, saved: Path, tmp_path: Path) -> None:
+    load_task(saved, world / "base.pt", tmp_path / "out.pt")
+    model = started_from(make_model("cola"), weights(tmp_path / "out.pt"))
+    before = logits(model, "sst2")
+    train(model, "cola")
+    assert torch.equal(logits(model, "sst2"), before)
+
+
+def test_another_base_is_refused(world: Path, saved: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"other\.pt: is not the base that .*sst2 was trained on"):
+        load_task(saved, world / "other.pt", tmp_path / "out.pt")
+    tuned = started_from(make_model("full", tuning="full"), weights(world / "base.pt"))
+    train(tuned, "full")
+    with pytest.raises(InputError, match="is not the base"):
+        load_task(saved, write_checkpoint(tmp_path / "full.pt", tuned, tuning="full"), tmp_path / "out.pt")
+    assert not (tmp_path / "out.pt").exists()
+
+
+def test_one_changed_bit_is_refused(world: Path, saved: Path, tmp_path: Path) -> None:
+    tensors = load_file(saved / WEIGHTS_FILE)
+    tensors["tasks.sst2.norms.0.bias"][3] += 1e-6
+    save_file(tensors, saved / WEIGHTS_FILE)
+    with pytest.raises(InputError, match=rf"{WEIGHTS_FILE}: is not the file that {MANIFEST_FILE} names"):
+        load_task(saved, world / "base.pt", tmp_path / "out.pt")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "cannot be read as JSON"),
+        (b"[1]", "holds no object"),
+        (b'{"task": "sst2", "sha256": "0"}', "no manifest of a task .*base_sha256"),
+        (b"\xff", "cannot be read as JSON"),
+    ],
+)
+def test_damaged_manifests_are_one_line(world: Path, saved: Path, tmp_path: Path, content: bytes, words: str) -> None:
+    (saved / MANIFEST_FILE).write_bytes(content)
+    with pytest.raises(InputError, match=rf"{MANIFEST_FILE}: {words}") as caught:
+        load_task(saved, world / "base.pt", tmp_path / "out.pt")
+    assert "\n" not in str(caught.value)
+
+
+def write_forged(folder: Path, **changes: Any) -> None:
+    """A manifest that names the file as it is."""
+    from fairseq_ext.engine.hashing import hash_path
+
+    manifest = json.loads((folder / MANIFEST_FILE).read_text())
+    manifest |= {"sha256": hash_path(folder / WEIGHTS_FILE), **changes}
+    (folder / MANIFEST_FILE).write_text(json.dumps(manifest))
+
+
+def test_a_manifest_and_a_file_that_do_not_belong_together(world: Path, saved: Path, tmp_path: Path) -> None:
+    def refused(words: str) -> None:
+        with pytest.raises(InputError, match=words):
+            load_task(saved, world / "base.pt", tmp_path / "out.pt")
+
+    write_forged(saved, task="trec")
+    refused("holds other tensors than those of the task 'trec'")
+    tensors = load_file(saved / WEIGHTS_FILE)
+    save_file(tensors | {"encoder.sentence_encoder.layernorm_embedding.weight": torch.ones(32)}, saved / WEIGHTS_FILE)
+    write_forged(saved, task="sst2")
+    refused("holds other tensors")
+    (saved / WEIGHTS_FILE).write_bytes(b"\x08\0\0\0\0\0\0\0not json")
+    write_forged(saved)
+    refused(f"{WEIGHTS_FILE}: damaged")
+    (saved / WEIGHTS_FILE).unlink()
+    refused(f"{WEIGHTS_FILE}: not found")
+
+
+def test_a_task_that_is_there_or_is_not(world: Path, saved: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"both\.pt: has a task 'sst2' already"):
+        load_task(saved, world / "both.pt", tmp_path / "out.pt")
+    with pytest.raises(InputError, match=r"sst2\.pt: has no task 'trec'; it has sst2"):
+        save_task(world / "sst2.pt", "trec", tmp_path / "trec")
+    with pytest.raises(InputError, match=r"base\.pt: has no task 'sst2'; it has none"):
+        remove_task(world / "base.pt", "sst2", tmp_path / "out.pt")
+    with pytest.raises(InputError, match=r"base\.pt: is a 'roberta_tiny' and has no tasks"):
+        load_task_model(world / "base.pt", world)
+    with pytest.raises(InputError, match=r"dict\.txt: not found"):
+        load_task_model(world / "both.pt", tmp_path)
+
+
+class Hostile:
+    def __init__(self, witness: Path):
+        self.witness = witness
+
+    def __reduce__(self) -> tuple:
+        return os.mkdir, (str(self.witness),)
+
+
+def test_hostile_and_truncated_checkpoints_are_one_line(world: Path, saved: Path, tmp_path: Path) -> None:
+    bad, witness = tmp_path / "bad.pt", tmp_path / "executed"
+
+    def refused(words: str) -> None:
+        for use in (
+            lambda: load_task_model(bad, world),
+            lambda: save_task(bad, "sst2", tmp_path / "task"),
+            lambda: load_task(saved, bad, tmp_path / "out.pt"),
+            lambda: main(["list", str(bad)]),
+        ):
+            with pytest.raises(InputError, match=words) as caught:
+                use()
+            assert "\n" not in str(caught.value)
+
+    torch.save(read_checkpoint(world / "both.pt")["model"] | {"payload": Hostile(witness)}, bad)
+    refused(r"bad\.pt: refused, because it holds more than weights")
+    assert not witness.exists()
+    whole = (world / "both.pt").read_bytes()
+    for share in (0.0, 0.3, 0.99):
+        bad.write_bytes(whole[: int(len(whole) * share)])
+        refused(r"bad\.pt: not a readable checkpoint")
+
+
+def test_a_checkpoint_without_options_or_of_another_model_is_one_line(world: Path, saved: Path, tmp_path: Path) -> None:
+    state = torch.load(world / "both.pt", weights_only=True)
+    torch.save(state | {"cfg": None}, tmp_path / "bare.pt")
+    with pytest.raises(InputError, match="architecture None"):
+        load_task_model(tmp_path / "bare.pt", world)
+    state["cfg"]["model"].arch = "transformer"
+    torch.save(state, tmp_path / "mt.pt")
+    with pytest.raises(InputError, match="architecture 'transformer'; give a 'roberta'"):
+        load_task_model(tmp_path / "mt.pt", world)
+
+
+def test_command_line(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["list", str(world / "both.pt")])
+    assert capsys.readouterr().out == (
+        "sst2: adapters of width 64, 18,243 parameters, bad, good, mixed\n"
+        "trec: adapters of width 5, 3,002 parameters, a, b, c, d, e, f\n"
+    )
+    main(["save", str(world / "both.pt"), "trec", str(tmp_path / "trec")])
+    main(["remove", str(world / "both.pt"), "trec", str(tmp_path / "one.pt")])
+    assert equal(weights(tmp_path / "one.pt"), weights(world / "sst2.pt"))
+    main(["load", str(tmp_path / "trec"), str(tmp_path / "one.pt"), str(tmp_path / "two.pt")])
+    assert equal(weights(tmp_path / "two.pt"), weights(world / "both.pt"))

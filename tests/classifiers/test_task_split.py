@@ -1,0 +1,141 @@
+"""The sets of a task: none gives another away, and what is held out is of all classes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.classifiers.task_data import TaskFacts, read_task_facts
+from fairseq_ext.classifiers.task_split import (
+    ClassificationSplit,
+    ClassificationTask,
+    held_out_texts,
+    set_path,
+    write_task_splits,
+)
+from fairseq_ext.corpora.text_files import read_lines
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.split import SPLITS
+from tests.experiments.classification.small_classification_experiment import write_tsv
+
+Rows = list[tuple[str, str]]
+FIFTHS = ClassificationSplit(task_valid=0.2, task_test=0.2)
+
+
+def split(folder: Path, train: Rows, valid: Rows | None = None, test: Rows | None = None, seed: int = 1) -> TaskFacts:
+    """Split a task with these rows, and return what ``task.json`` says."""
+    folder.mkdir(exist_ok=True)
+    paths = {}
+    for role, rows in (("train", train), ("valid", valid), ("test", test)):
+        if rows is not None:
+            paths[role] = folder / f"{role}.tsv"
+            write_tsv(paths[role], rows)
+    write_task_splits(folder, ClassificationTask("mood", **paths), options=FIFTHS, seed=seed)
+    return read_task_facts(folder)
+
+
+def rows_of(folder: Path, role: str) -> Rows:
+    parts = (read_lines(set_path(folder, part, role)) for part in ("label", "input0"))
+    return list(zip(*parts, strict=True))
+
+
+def test_given_sets_lose_what_later_ones_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train = [("b", "One"), ("a", "two"), ("a", "three "), ("b", "five"), ("a", "five"), ("a", "one")]
+    facts = split(tmp_path, train, valid=[("a", "TWO"), ("b", "six")], test=[("a", "Three"), ("a", "one")])
+    assert rows_of(tmp_path, "test") == [("a", "Three"), ("a", "one")]
+    assert rows_of(tmp_path, "valid") == [("a", "TWO"), ("b", "six")]
+    assert rows_of(tmp_path, "train") == [("b", "five"), ("a", "five")]
+    counts, removed = {"train": 2, "valid": 2, "test": 2}, {"train": 4, "valid": 0}
+    assert facts == TaskFacts("classification", ["a", "b"], 1, counts, removed)
+    said = capsys.readouterr().err
+    assert said == "mood: 2 train, 2 valid, 2 test; 2 classes; held out, so taken out: 4 of train and 0 of valid\n"
+    assert set(held_out_texts(tmp_path)) == {"three", "one", "two", "six"}
+
+
+def test_missing_sets_are_shares_of_every_class(tmp_path: Path) -> None:
+    rows = [("often" if number % 4 else "seldom", f"text {number}") for number in range(100)]
+    split(tmp_path, rows)
+    sets = {role: rows_of(tmp_path, role) for role in SPLITS}
+    assert sorted(row for role in SPLITS for row in sets[role]) == sorted(rows)
+    for role, share in (("train", 3), ("valid", 1), ("test", 1)):
+        assert Counter(label for label, _ in sets[role]) == {"often": 15 * share, "seldom": 5 * share}
+    assert sets["train"] == [row for row in rows if row in sets["train"]]  # in their order
+
+
+def test_what_is_held_out_follows_from_seed_and_texts(tmp_path: Path) -> None:
+    rows = [("ab"[number % 2], f"text {number}") for number in range(50)]
+    for name, given, seed in (("one", rows, 1), ("turned", rows[::-1], 1), ("other", rows, 2)):
+        split(tmp_path / name, given, seed=seed)
+    one, turned, other = (set(rows_of(tmp_path / name, "test")) for name in ("one", "turned", "other"))
+    assert one == turned != other
+
+
+def test_repeated_texts_are_held_out_together(tmp_path: Path) -> None:
+    rows = [("ab"[number % 2], f"text {number // 2 % 10}") for number in range(80)]
+    facts = split(tmp_path, rows)
+    keys = [{text for _, text in rows_of(tmp_path, role)} for role in SPLITS]
+    assert sum(map(len, keys)) == len(set.union(*keys)) == 10
+    assert facts.removed == {"train": 0, "valid": 0}
+
+
+def test_only_the_set_that_is_missing_is_cut(tmp_path: Path) -> None:
+    rows = [("ab"[number % 2], f"text {number}") for number in range(50)]
+    facts = split(tmp_path, rows, test=[("a", "new"), ("b", "text 0")])
+    assert facts.counts["test"] == 2
+    assert facts.counts["train"] + facts.counts["valid"] == 49
+    assert facts.counts["valid"] in (9, 10)
+
+
+def test_pairs_are_compared_as_pairs(tmp_path: Path) -> None:
+    header = ("label", "text", "text2")
+    write_tsv(tmp_path / "train.tsv", [("a", "x", "y"), ("b", "y", "x"), ("a", "p", "q"), ("b", "q", "p")], header)
+    write_tsv(tmp_path / "test.tsv", [("a", "X", "y")], header)
+    write_tsv(tmp_path / "valid.tsv", [("b", "xy", "z")], header)
+    paths = {role: tmp_path / f"{role}.tsv" for role in SPLITS}
+    write_task_splits(tmp_path, ClassificationTask("pair", **paths, text2="text2"), options=FIFTHS, seed=1)
+    assert rows_of(tmp_path, "train") == [("b", "y"), ("a", "p"), ("b", "q")]
+    assert read_lines(set_path(tmp_path, "input1", "train")) == ["x", "q", "p"]
+    assert read_task_facts(tmp_path).inputs == ["input0", "input1"]
+    assert set(held_out_texts(tmp_path)) == {"x", "y", "xy", "z"}
+
+
+def test_numbers_are_no_classes(tmp_path: Path) -> None:
+    write_tsv(tmp_path / "train.tsv", [(f"{number / 7:.3f}", f"text {number}") for number in range(20)])
+    task = ClassificationTask("score", tmp_path / "train.tsv", kind="regression")
+    write_task_splits(tmp_path, task, options=FIFTHS, seed=1)
+    facts = read_task_facts(tmp_path)
+    assert (facts.labels, facts.num_classes, facts.counts) == ([], 1, {"train": 12, "valid": 4, "test": 4})
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        (
+            [("a", "x"), ("b", "y")],
+            [("c", "z")],
+            r"mood: test has the label 'c', of which no training example is left; ",
+        ),
+        ([("a", "x"), ("b", "y"), ("a", "z")], [("b", "Y")], r"mood: test has the label 'b', of which no training"),
+        ([("a", "x"), ("b", "y")], [("a", "x"), ("b", "y")], r"mood: nothing is left for train; add examples"),
+        ([("a", "x"), ("a", "y")], [("a", "z")], r"mood: all training examples have the label 'a'; give two"),
+    ],
+)
+def test_classes_without_training_examples_are_named(tmp_path: Path, train: Rows, test: Rows, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        split(tmp_path, train, valid=[("a", "v")], test=test)
+
+
+def test_a_table_that_is_too_small_to_cut_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"mood: nothing is left for valid; add examples, or change split"):
+        split(tmp_path, [("a", "x"), ("b", "y")], test=[("a", "z")])
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"task\.json: not found; delete .* and prepare again"):
+        read_task_facts(tmp_path)
+    for text in ("{", "{}", "[]", '{"kind": 1, "x": 2}'):
+        (tmp_path / "task.json").write_text(text)
+        with pytest.raises(InputError, match=r"task\.json: (is damaged|cannot be read as JSON|holds no object)"):
+            read_task_facts(tmp_path)

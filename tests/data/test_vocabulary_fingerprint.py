@@ -1,0 +1,102 @@
+"""Dictionary, SentencePiece model and data belong together, and what does not is refused in one line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from fairseq.data import Dictionary
+
+from fairseq_ext.data.vocabulary_fingerprint import check_fingerprint, check_vocabulary_files, fingerprint_of
+from fairseq_ext.engine.hashing import RECORD
+from fairseq_ext.experiments import prepare as prepare_data
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.subwords import Subwords, check_pieces, encode_splits, train_subwords
+from tests.small_corpus import write_config, write_corpora
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The work directory of a whole preparation."""
+    folder = tmp_path_factory.mktemp("prepared")
+    prepare_data.main([str(write_config(folder / "c.yaml", write_corpora(folder / "corpora"))), "--workers", "1"])
+    return folder / "work"
+
+
+@pytest.fixture(scope="module")
+def other_model(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of subwords of the same text that are one less."""
+    folder = tmp_path_factory.mktemp("other")
+    train_subwords(folder, prepared / "splits", ("en", "de"), options=Subwords(vocab_size=69), seed=1)
+    return folder
+
+
+@pytest.fixture
+def data(prepared: Path, tmp_path: Path) -> Path:
+    """A copy of the binarised data."""
+    return Path(shutil.copytree(prepared / "data-bin", tmp_path / "data-bin"))
+
+
+def reverse_lines(path: Path) -> None:
+    path.write_text("".join(reversed(path.read_text(encoding="utf-8").splitlines(keepends=True))), encoding="utf-8")
+
+
+def forget_contents(data: Path) -> None:
+    """Make the record that of an earlier version."""
+    record = json.loads((data / RECORD).read_text())
+    del record["sha256"]
+    (data / RECORD).write_text(json.dumps(record))
+
+
+def test_data_as_prepared_are_taken(data: Path) -> None:
+    check_vocabulary_files(data)
+    forget_contents(data)
+    check_vocabulary_files(data)
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["recorded", "of an earlier version"])
+def test_a_dictionary_in_another_order_is_refused(is_old: bool, data: Path) -> None:
+    if is_old:
+        forget_contents(data)
+    reverse_lines(data / "dict.de.txt")
+    said = r"dict\.de\.txt, line 1: is not the piece that .*" if is_old else r"dict\.de\.txt: damaged or edited since"
+    with pytest.raises(InputError, match=said):
+        check_vocabulary_files(data)
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["recorded", "of an earlier version"])
+def test_another_sentencepiece_model_is_refused(is_old: bool, data: Path, other_model: Path) -> None:
+    if is_old:
+        forget_contents(data)
+    shutil.copy(other_model / "sentencepiece.model", data)
+    with pytest.raises(InputError, match=r"sentencepiece\.model"):
+        check_vocabulary_files(data)
+
+
+def test_data_of_the_users_own_may_have_any_order(data: Path) -> None:
+    (data / RECORD).unlink()
+    reverse_lines(data / "dict.de.txt")
+    check_vocabulary_files(data)
+
+
+def test_subwords_that_are_not_of_each_other_are_not_used(prepared: Path, other_model: Path, tmp_path: Path) -> None:
+    mixed = Path(shutil.copytree(prepared / "subwords", tmp_path / "subwords"))
+    shutil.copy(other_model / "dict.txt", mixed)
+    with pytest.raises(InputError, match=r"dict\.txt, line \d+: is not the piece that .*\.model has there"):
+        encode_splits(tmp_path / "encoded", prepared / "splits", mixed, ("en", "de"))
+    assert not (tmp_path / "encoded").exists()
+    check_pieces(other_model / "sentencepiece.model", other_model / "dict.txt")
+
+
+def test_a_checkpoint_remembers_symbols_their_order_and_the_subwords(data: Path) -> None:
+    one = fingerprint_of({"dict.de.txt": Dictionary.load(str(data / "dict.de.txt"))}, data)
+    assert one.keys() == {"dict.de.txt", "sentencepiece.model"}
+    reverse_lines(data / "dict.de.txt")
+    other = fingerprint_of({"dict.de.txt": Dictionary.load(str(data / "dict.de.txt"))}, data)
+    assert one["sentencepiece.model"] == other["sentencepiece.model"]
+    check_fingerprint(one, {}, data)
+    check_fingerprint(one, {"dict.fr.txt": "0"}, data)
+    with pytest.raises(InputError, match=r"dict\.de\.txt: not the one that the checkpoint was trained with; use"):
+        check_fingerprint(other, one, data)

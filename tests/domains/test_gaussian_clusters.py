@@ -1,0 +1,97 @@
+"""The Gaussian mixture: known clusters are found, probabilities are those of the formula, bad input is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from fairseq_ext.domains.gaussian_clusters import GaussianClusters, fit_clusters
+from fairseq_ext.inputs.errors import InputError
+
+FIT = {"dimensions": 100, "covariance_floor": 1e-3, "seed": 1}
+
+
+def clouds(centres: int, count: int, width: int, seed: int = 1, spread: float = 8.0) -> np.ndarray:
+    """``count`` points around each of some random centres, centre by centre."""
+    rng = np.random.default_rng(seed)
+    means = rng.normal(scale=spread, size=(centres, width))
+    return np.concatenate([mean + rng.normal(size=(count, width)) for mean in means])
+
+
+def test_clouds_are_found() -> None:
+    states = clouds(4, 50, 16)
+    clusters, fit = fit_clusters(states, 4, **FIT)
+    choices = clusters.log_joint(states).argmax(1).reshape(4, 50)
+    assert all(len(set(row)) == 1 for row in choices.tolist())
+    assert len({row[0] for row in choices.tolist()}) == 4
+    assert fit.has_converged
+    assert fit.explained == pytest.approx(1)
+    np.testing.assert_allclose(clusters.weights, 0.25, rtol=1e-3)
+
+
+def test_probabilities_are_those_of_the_formula() -> None:
+    states = clouds(3, 60, 5, spread=1.0)
+    clusters, _ = fit_clusters(states, 3, **{**FIT, "dimensions": 4})
+    points = clusters.project(states)
+    assert points.shape == (180, 4)
+    expected = np.stack(
+        [
+            np.log(weight) + multivariate_normal(mean, covariance).logpdf(points) + 2 * np.log(2 * np.pi)
+            for weight, mean, covariance in zip(clusters.weights, clusters.means, clusters.covariances, strict=True)
+        ],
+        axis=1,
+    )
+    np.testing.assert_allclose(clusters.log_joint(states), expected, rtol=1e-9, atol=1e-9)
+    subset = clusters.subset([2, 0])
+    np.testing.assert_allclose(
+        subset.log_joint(states), expected[:, [2, 0]] - np.log(clusters.weights[[2, 0]].sum()), rtol=1e-9, atol=1e-9
+    )
+
+
+def test_coordinates_are_in_units_of_the_mean_variance() -> None:
+    # So that the floor means the same whatever the scale of a model's states.
+    states = clouds(3, 40, 6)
+    for scale in (1e-4, 1.0, 1e4):
+        clusters, _ = fit_clusters(scale * states, 3, **FIT)
+        points = clusters.project(scale * states)
+        assert points.var(axis=0, ddof=1).mean() == pytest.approx(1)
+        assert (np.diff(points.var(axis=0)) <= 0).all()
+        assert (clusters.log_joint(scale * states).argmax(1).reshape(3, 40).std(axis=1) == 0).all()
+
+
+def test_a_seed_gives_the_same_bytes() -> None:
+    states = clouds(6, 30, 20, spread=0.7)
+    first, again = (fit_clusters(states, 6, **FIT)[0] for _ in range(2))
+    other = fit_clusters(states, 6, **{**FIT, "seed": 2})[0]
+    for name in ("centre", "projection", "weights", "means", "covariances"):
+        assert getattr(first, name).tobytes() == getattr(again, name).tobytes()
+    assert first.means.tobytes() != other.means.tobytes()
+
+
+def test_clusters_with_fewer_points_than_dimensions_are_usable() -> None:
+    states = clouds(30, 6, 120)  # 180 points in 100 dimensions, 30 clusters of 6: no covariance has full rank
+    clusters, _ = fit_clusters(states, 30, **FIT)
+    assert clusters.means.shape == (30, 100)
+    assert np.isfinite(clusters.log_joint(states)).all()
+    assert (np.linalg.eigvalsh(clusters.covariances) > 0.9e-3).all()
+
+
+def test_bad_states_are_named() -> None:
+    states = clouds(2, 5, 4)
+    with pytest.raises(InputError, match="10 sequences for 11 clusters; give more --sequences or fewer --components"):
+        fit_clusters(states, 11, **FIT)
+    with pytest.raises(InputError, match="same state"):
+        fit_clusters(np.ones((10, 4)), 2, **FIT)
+    with pytest.raises(InputError, match="not finite"):
+        fit_clusters(np.where(states == states.max(), np.nan, states), 2, **FIT)
+    with pytest.raises(InputError, match="raise --covariance-floor"):
+        fit_clusters(clouds(5, 2, 30), 5, **{**FIT, "covariance_floor": 0.0})
+
+
+def test_states_of_another_width_are_refused() -> None:
+    clusters = GaussianClusters(np.zeros(4), np.eye(4), np.ones(1), np.zeros((1, 4)), np.eye(4)[None])
+    with pytest.raises(InputError, match="states of width 4, these are of width 5"):
+        clusters.project(np.zeros((2, 5)))
+    with pytest.raises(InputError, match="not finite"):
+        clusters.project(np.full((2, 4), np.nan))

@@ -1,0 +1,102 @@
+"""Votes of sequences for leaves, and the file the chooser is read from."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_ext.domains.gaussian_clusters import GaussianClusters
+from fairseq_ext.domains.path_chooser import PathChooser
+from fairseq_ext.inputs.errors import InputError
+
+
+@pytest.fixture
+def chooser() -> PathChooser:
+    """Three unit Gaussians on a line, at 0, 4 and 10."""
+    means = np.array([[0.0, 0.0], [4.0, 0.0], [10.0, 0.0]])
+    clusters = GaussianClusters(
+        np.zeros(2), np.eye(2), np.full(3, 1 / 3), means, np.broadcast_to(np.eye(2), (3, 2, 2)).copy()
+    )
+    return PathChooser(clusters, ("law", "med", "cluster_7"))
+
+
+def on_line(*places: float) -> np.ndarray:
+    return np.array([[place, 1.0] for place in places])
+
+
+def test_every_sequence_chooses_the_nearest(chooser: PathChooser) -> None:
+    states = on_line(0.5, 3.0, 6.9, 7.1)
+    assert chooser.leaves(states, 1) == [["law"], ["med"], ["med"], ["cluster_7"]]
+    assert chooser.leaves(states, 2) == [["law", "med"], ["med", "law"], ["med", "cluster_7"], ["cluster_7", "med"]]
+    assert chooser.leaves(states, 3)[3] == ["cluster_7", "med", "law"]
+    # In the middle, the weight decides.
+    clusters = chooser.clusters
+    heavy = GaussianClusters(
+        clusters.centre, clusters.projection, np.array([0.1, 0.2, 0.7]), clusters.means, clusters.covariances
+    )
+    assert PathChooser(heavy, chooser.names).leaves(on_line(7.0), 2) == [["cluster_7", "med"]]
+
+
+def test_votes_and_election(chooser: PathChooser) -> None:
+    states = on_line(10, 11, 12, 1, 0)
+    assert chooser.votes(states) == {"cluster_7": 3, "law": 2, "med": 0}
+    assert chooser.elect(states, 2) == ["cluster_7", "law"]
+    # Without a vote, the more probable goes first.
+    assert chooser.elect(on_line(10, 11), 3) == ["cluster_7", "med", "law"]
+    assert chooser.votes(np.empty((0, 2))) == {"law": 0, "med": 0, "cluster_7": 0}
+
+
+def test_impossible_numbers_are_refused(chooser: PathChooser) -> None:
+    for k in (0, 4):
+        with pytest.raises(InputError, match=f"{k} paths: the induced tree has 3 leaves"):
+            chooser.leaves(on_line(1), k)
+    with pytest.raises(InputError, match="width 2, these are of width 3"):
+        chooser.leaves(np.zeros((1, 3)), 1)
+
+
+def test_a_file_gives_the_same_choices_and_equal_bytes(chooser: PathChooser, tmp_path: Path) -> None:
+    chooser.save(tmp_path)
+    read = PathChooser.load(tmp_path)
+    states = np.random.default_rng(1).normal(scale=6, size=(50, 2))
+    assert read.leaves(states, 3) == chooser.leaves(states, 3)
+    assert np.array_equal(read.clusters.log_joint(states), chooser.clusters.log_joint(states))
+    (tmp_path / "again").mkdir()
+    read.save(tmp_path / "again")
+    assert (tmp_path / "again" / "clusters.npz").read_bytes() == (tmp_path / "clusters.npz").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), [("weights", np.array([0.5, 0.5, 0.0])), ("covariances", -np.stack([np.eye(2)] * 3))]
+)
+def test_impossible_clusters_are_refused(chooser: PathChooser, tmp_path: Path, name: str, values: np.ndarray) -> None:
+    PathChooser(dataclasses.replace(chooser.clusters, **{name: values}), chooser.names).save(tmp_path)
+    with pytest.raises(InputError, match=f"{name}' is of no Gaussian mixture"):
+        PathChooser.load(tmp_path)
+
+
+def test_damaged_files_are_named(chooser: PathChooser, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"clusters\.npz: not found; give a directory that scripts/induce_tree\.py"):
+        PathChooser.load(tmp_path)
+    chooser.save(tmp_path)
+    path = tmp_path / "clusters.npz"
+    whole = path.read_bytes()
+    np.save(tmp_path / "one.npy", np.zeros(3))  # an array alone, which numpy reads too
+    for damaged in (b"", whole[:200], whole[: len(whole) // 2], (tmp_path / "one.npy").read_bytes()):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"clusters\.npz: cannot be read as arrays"):
+            PathChooser.load(tmp_path)
+    np.savez(path, names=np.array(["a"]))
+    with pytest.raises(InputError, match="cannot be read as arrays"):
+        PathChooser.load(tmp_path)
+    arrays = {name: getattr(chooser.clusters, name) for name in ("centre", "projection", "weights", "means")}
+    np.savez(path, names=np.array(chooser.names), covariances=np.eye(2), **arrays)
+    with pytest.raises(InputError, match="'covariances' is damaged"):
+        PathChooser.load(tmp_path)
+    np.savez(path, names=np.array(chooser.names, dtype=object), covariances=np.eye(2), **arrays)
+    with pytest.raises(InputError, match="cannot be read as arrays"):  # pickles are never unpacked
+        PathChooser.load(tmp_path)
+    shutil.rmtree(tmp_path)

@@ -1,0 +1,79 @@
+"""Children end with their parent, also where it is killed, by the kernel's help or by a guard's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from subprocess import PIPE
+
+import pytest
+
+from fairseq_ext.engine.children import how_it_ended, run_child
+
+ROOT = Path(__file__).resolve().parents[2]
+CHILD = """
+import os, sys, time
+from fairseq_ext.engine import children
+if sys.argv[2] == "guard":
+    children._kernel_ends_it = lambda: False
+children.end_with_parent(int(sys.argv[1]))
+print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+PARENT = """
+import os, subprocess, sys
+subprocess.run([sys.executable, "-c", sys.argv[1], str(os.getpid()), sys.argv[2]])
+"""
+
+
+def is_running(process: int) -> bool:
+    try:
+        # A zombie that nobody waits for still has its number.
+        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def wait_until_gone(processes: list[int], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while any(map(is_running, processes)):
+        assert time.monotonic() < deadline, "a process outlives its parent"
+        time.sleep(0.02)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("way", ["kernel", "guard"])
+def test_a_child_ends_with_a_killed_parent(way: str) -> None:
+    command = [sys.executable, "-c", PARENT, CHILD, way]
+    with subprocess.Popen(command, cwd=ROOT, stdout=PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        guards = [int(number) for number in Path(f"/proc/{child}/task/{child}/children").read_text().split()]
+        assert len(guards) == (way == "guard")
+        parent.kill()
+    wait_until_gone([child, *guards], 10)
+
+
+def test_a_child_whose_parent_has_gone_does_not_begin() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    wrapper = ROOT / "fairseq_ext" / "engine" / "children.py"
+    result = subprocess.run(
+        [sys.executable, wrapper, str(ended.pid), "echo", "begun"], capture_output=True, check=False
+    )
+    assert (result.returncode, result.stdout) == (-9, b"")
+
+
+def test_a_child_is_the_command_that_was_asked_for() -> None:
+    code = "import os, sys; print(os.getppid(), sys.argv[1:], sys.stdin.read()); sys.exit(3)"
+    result = run_child([sys.executable, "-c", code, "--one", "two words"], input="typed", stdout=PIPE, text=True)
+    assert result.stdout == f"{os.getpid()} ['--one', 'two words'] typed\n"
+    assert result.returncode == 3
+
+
+def test_how_a_child_ended_is_one_line() -> None:
+    assert how_it_ended(3) == "ended with status 3; the reason is above"
+    assert how_it_ended(-9).startswith("was killed (signal 9; out of memory?); nothing finished is lost: run the same")

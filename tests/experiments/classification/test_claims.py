@@ -1,0 +1,125 @@
+"""Findings are answered by what was measured: yes, no, not shown, or not measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.experiments.classification import claims as claims
+from fairseq_ext.experiments.classification.results import TaskDesign, TaskResults, read_results
+from fairseq_ext.report.content import Missing, Table
+from tests.experiments.classification import made_up as made_up
+
+Measured = tuple[TaskResults, TaskDesign]
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Measured:
+    config = made_up.make_experiment(tmp_path)
+    return read_results(config), TaskDesign.of(config)
+
+
+def shifted(results: TaskResults, method: str, points: float) -> TaskResults:
+    """The same with another accuracy of one method everywhere."""
+    predictions = {}
+    for run, record in results.predictions.items():
+        if run.startswith(f"{method}@"):
+            metrics = {
+                split: {"accuracy": found["accuracy"] + points / 100} for split, found in record["metrics"].items()
+            }
+            record = {**record, "metrics": metrics}
+        predictions[run] = record
+    return replace(results, predictions=predictions)
+
+
+def test_every_finding_has_an_answer(measured: Measured) -> None:
+    table = claims.findings(*measured)
+    assert isinstance(table, Table)
+    answers = {row.name: row.cells[1].text for row in table.groups[0][1]}
+    assert answers == {
+        "Adapters are within 0.4 points of full fine-tuning": "yes: adapters-64 75.5, full 75.7 (−0.2, p = 0.40); 8.3% "
+        "of the parameters",
+        "One base serves all tasks with few parameters more": "yes: adapters-64 1.25×, full 3.04× for 3 tasks",
+        "Tuning the top layers needs more parameters for as much": "yes: adapters-64 75.5 with 250,000 parameters, "
+        "full 75.7 with 12.2 times as many",
+        "Layer norms alone are worse than full fine-tuning": "yes: 69.7, 75.7 (−6.0, p < 0.05), behind in 3 of 3 tasks",
+        "Removing one layer’s adapters costs 2% at most": "in 1 of 2 tasks: at most films −1.4%; questions −9.0%",
+        "Removing all costs more than any one": "yes: films 81.0 to 76.3 (most frequent label 50.0); questions 86.0 to "
+        "60.0 (most frequent label 50.0)",
+        "The lower layers’ adapters matter less than the higher ones’": "yes: without the lower half, the upper: films "
+        "−0.2%, −4.0%; questions −2.2%, −16.0%",
+        "Initialisation scales up to 0.01 are within 2 points": "yes: questions 86.0 to 86.6; irony 63.0 to 63.6",
+        "Larger scales are worse than all of these": "yes: questions 83.0, 36.0; irony 60.0, 13.0",
+        "Earlier tasks stay exactly as they were": "yes: 4 of 4 earlier tasks are equal bit for bit, 7,200 examples; "
+        "largest difference 0",
+    }
+
+
+def test_adapters_that_are_behind_are_said_to_be(measured: Measured) -> None:
+    results, design = measured
+    worse = shifted(shifted(results, "adapters-64", -2.0), "adapters-8", -2.0)
+    assert claims.adapters_are_close(worse, design).startswith("no: adapters-64 73.5, full 75.7 (−2.2")
+
+
+def test_the_best_adapters_are_those_of_the_validation_sets(measured: Measured) -> None:
+    results, design = measured
+    best = claims.best_adapters(shifted(results, "adapters-8", 5.0), design)
+    assert best is not None
+    assert best.name == "adapters-8"
+
+
+def test_fewer_top_layers_may_do(measured: Measured) -> None:
+    results, design = measured
+    # Trains more than the adapters; with top layers that were fewer, the answer would be no.
+    assert "top-1 76.7 with 2.0 times as many" in claims.top_layers_need_more(shifted(results, "top-1", 5.0), design)
+    behind = shifted(results, "full", -5.0)
+    answer = claims.top_layers_need_more(behind, design)
+    assert answer == "yes: adapters-64 75.5 with 250,000 parameters; no number of layers does as well (top-2 74.7)"
+
+
+@pytest.mark.parametrize(
+    ("points", "p", "verdict"), [(0.0, 0.4, "not shown: "), (7.0, 0.4, "no: "), (0.0, 0.01, "yes: ")]
+)
+def test_norms_are_worse_only_where_that_was_shown(measured: Measured, points: float, p: float, verdict: str) -> None:
+    results, design = measured
+    tested = {"difference": -6.0, "p": p}
+    norms = {"average": tested, "tasks": dict.fromkeys(made_up.TASKS, tested)}
+    differences = {**made_up.DIFFERENCES, "systems": {"norms": norms}}
+    results = replace(shifted(results, "norms", points), differences=differences)
+    assert claims.norms_are_worse(results, design).startswith(verdict)
+
+
+def test_what_is_no_accuracy_is_not_tested(measured: Measured) -> None:
+    results, design = measured
+    other = replace(design, tasks={**design.tasks, "films": ["f1", "accuracy"]})
+    assert "(−0.2); 8.3%" in claims.adapters_are_close(results, other)
+    assert results.difference(other, "norms", "films") is None
+    assert results.difference(other, "norms", "irony") == {"difference": -6.0, "p": 0.002}
+
+
+def test_what_was_forgotten_is_said(measured: Measured) -> None:
+    results, design = measured
+    sequence = {"a": {"order": ["x", "y"], "tasks": {"x": {"same": False, "largest": 1e-6, "examples": 10}}}}
+    answer = claims.nothing_is_forgotten(replace(results, sequence=sequence), design)
+    assert answer == "no: 0 of 1 earlier tasks are equal bit for bit, 10 examples; largest difference 1e-06"
+
+
+def test_another_sweep_says_nothing_of_scales(measured: Measured) -> None:
+    results, design = measured
+    other = replace(design, swept=("bottleneck-dim", "adapters-64"))
+    assert claims.small_scales_are_alike(results, other) == ""
+    # fairseq's options may be written with underscores.
+    assert claims.small_scales_are_alike(results, replace(design, swept=("adapter_init_scale", "adapters-64")))
+
+
+def test_without_full_fine_tuning_nothing_is_compared(measured: Measured) -> None:
+    results, design = measured
+    alone = replace(design, methods={name: method for name, method in design.methods.items() if "adapters" in name})
+    assert claims.adapters_are_close(results, alone) == ""
+    assert claims.norms_are_worse(results, alone) == ""
+
+
+def test_nothing_measured_is_said(measured: Measured) -> None:
+    assert isinstance(claims.findings(TaskResults(), measured[1]), Missing)

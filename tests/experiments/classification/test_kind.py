@@ -1,0 +1,100 @@
+"""The stages of an experiment with classifiers: which there are, in which order, and that they train."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from fairseq_ext.experiments import run
+from fairseq_ext.experiments.classification.config import load_config
+from fairseq_ext.experiments.classification.kind import stages_of
+from fairseq_ext.inputs.errors import InputError
+from tests.experiments.classification.small_classification_experiment import ADAPTERS, write_classification_experiment
+
+SYSTEMS = ["base", "full", "top", "adapters"]
+
+
+def outputs_of(folder: Path, last: str, **changes: Any) -> dict[str, list[str]]:
+    """The directories of each stage, up to one."""
+    stages = stages_of(load_config(write_classification_experiment(folder, **changes)))
+    names = [stage.name for stage in stages]
+    return {stage.name: [step.output.name for step in stage.steps()] for stage in stages[: names.index(last) + 1]}
+
+
+def test_stages_come_in_the_order_of_the_work(tmp_path: Path) -> None:
+    config = load_config(write_classification_experiment(tmp_path))
+    names = [stage.name for stage in stages_of(config)]
+    assert names == ["prepare", *SYSTEMS, "sweep", "evaluate", "analyse", "report"]
+
+
+def test_a_system_is_trained_for_each_of_its_tasks(tmp_path: Path) -> None:
+    outputs = outputs_of(tmp_path, "sweep")
+    assert outputs["base"] == ["base"]
+    assert outputs["full"] == ["full@place", "full@verb", "full@same", "full@size"]
+    assert outputs["top"] == ["top@place"]
+    assert outputs["sweep"] == ["adapters.adapter-init-scale.0.001@place", "adapters.adapter-init-scale.0.1@place"]
+
+
+def test_without_a_sweep_there_is_no_such_stage(tmp_path: Path) -> None:
+    assert "sweep" not in outputs_of(tmp_path, "adapters", sweep={})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"train": {"systems": {"sweep": {"arch": "roberta_tiny"}}}}, "no system 'base'|choose one of"),
+        ({"train": {"systems": {"report": {}}}, "sweep": {}}, "systems: 'report' is the name of a stage"),
+        ({"train": {"systems": {"base": {"checkpoint": "no.pt"}}}, "sweep": {}}, "base: checkpoint: no file no.pt"),
+        ({"train": {"systems": {"x": {**ADAPTERS, "from": None}}}, "sweep": {}}, "x: from: is missing"),
+    ],
+)
+def test_mistakes_are_named_before_anything_runs(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    path = write_classification_experiment(tmp_path, **{"evaluate": {}, **changes})
+    with pytest.raises(InputError, match=message):
+        run.main([str(path), "--to", "base"])
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_missing_stage_is_named(tmp_path: Path) -> None:
+    path = write_classification_experiment(tmp_path)
+    with pytest.raises(InputError, match=r"base: needs .*masked-lm, which the stage prepare makes; run that first"):
+        run.main([str(path), "--only", "base"])
+    with pytest.raises(InputError, match=r"full: needs .*checkpoint_best\.pt, which the stage base makes"):
+        run.main([str(path), "--only", "prepare", "full", "--dry-run"])
+
+
+@pytest.mark.slow
+def test_systems_are_trained(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """All sorts of tuning and of tasks, through fairseq's own commands; and only once."""
+    systems = {"full": {"tasks": ["size"]}, "top": {}, "adapters": {"tasks": ["place", "same"]}}
+    path = write_classification_experiment(tmp_path, sweep={})
+    train = yaml.safe_load(path.read_text(encoding="utf-8"))["train"]
+    common, given = train["common"], train["systems"]
+    chosen = {name: {**given[name], **systems.get(name, {})} for name in given}
+    path = write_classification_experiment(tmp_path, train={"common": common, "systems": chosen}, sweep={}, evaluate={})
+    arguments = [str(path), "--to", "adapters"]
+    run.main(arguments)
+    folder = tmp_path / "work/systems"
+    assert {run.name for run in folder.iterdir() if not run.name.startswith(".")} == {
+        "base", "full@size", "top@place", "adapters@place", "adapters@same",
+    }  # fmt: skip
+    log = (folder / "adapters@place/train.log").read_text()
+    assert re.findall(r"valid on 'valid' subset .*accuracy ([\d.]+)", log)
+    assert "num_updates 30" in log  # 120 sentences, batches of 8, twice
+    names, first = (
+        torch.load(folder / f"adapters@{task}/checkpoint_best.pt", weights_only=True)["model"]
+        for task in ("same", "place")
+    )
+    assert {"place", "same"} <= {name.split(".")[1] for name in names if name.startswith("classification_heads.")}
+    of_place = [name for name in first if ".place." in name]
+    assert of_place
+    for name in of_place:
+        assert torch.equal(names[name], first[name]), name
+    capfd.readouterr()
+    run.main([*arguments, "--dry-run"])
+    assert {line.split()[0] for line in capfd.readouterr().out.splitlines()} == {"up"}

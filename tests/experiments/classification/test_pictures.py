@@ -1,0 +1,140 @@
+"""Pictures of tasks show the figures that they are drawn from, at the right places."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.experiments.classification import pictures as pictures
+from fairseq_ext.experiments.classification.results import TaskDesign, TaskResults, read_results
+from fairseq_ext.report.content import Picture, Shape
+from fairseq_ext.report.pictures import _SHADE
+from tests.experiments.classification import made_up as made_up
+
+Measured = tuple[TaskResults, TaskDesign]
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Measured:
+    config = made_up.make_experiment(tmp_path)
+    return read_results(config), TaskDesign.of(config)
+
+
+def shapes(picture: Picture | None, kind: str) -> list[Shape]:
+    assert picture is not None
+    return [shape for shape in picture.shapes if shape.kind == kind]
+
+
+def test_methods_are_placed_by_parameters_and_distance(measured: Measured) -> None:
+    picture = pictures.draw_trade_off(*measured)
+    dots = {shape.text: shape for shape in shapes(picture, "dot") if shape.text}
+    assert {text.partition(",")[0] for text in dots} == {
+        "adapters-8: −1.2", "adapters-64: −0.2", "top-1: −4.0", "top-2: −1.0", "full: 0.0", "norms: −6.0"
+    }  # fmt: skip
+    by_name = {text.partition(":")[0]: dot for text, dot in dots.items()}
+    order = ["norms", "adapters-8", "adapters-64", "top-1", "top-2", "full"]
+    assert sorted(by_name, key=lambda name: by_name[name].x) == order
+    # Heights are linear, places logarithmic.
+    heights = {name: by_name[name].y for name in order}
+    assert heights["norms"] - heights["full"] == pytest.approx(6 * (heights["top-2"] - heights["full"]))
+    assert [by_name[name].style for name in ("adapters-8", "full", "norms")] == ["f7", "f0", "f3"]
+
+
+def test_lines_join_the_dots_of_a_series(measured: Measured) -> None:
+    picture = pictures.draw_trade_off(*measured)
+    # Two sizes of adapters; two numbers of top layers and all.
+    assert sorted(shape.style for shape in shapes(picture, "segment")) == ["s0", "s0", "s7"]
+    dots = {shape.text.partition(":")[0]: shape for shape in shapes(picture, "dot") if shape.text}
+    segment = next(shape for shape in shapes(picture, "segment") if shape.style == "s7")
+    end = (segment.x + segment.width, segment.y + segment.height)
+    assert end == pytest.approx((dots["adapters-64"].x, dots["adapters-64"].y))
+
+
+def test_every_task_has_a_panel(measured: Measured) -> None:
+    picture = pictures.draw_trade_off_by_task(*measured)
+    titles = [shape.text for shape in shapes(picture, "text") if shape.style == "strong"]
+    assert titles == ["films: accuracy", "questions: accuracy", "irony: accuracy"]
+    # Of two seeds the line is from the lower to the higher.
+    spreads = [shape for shape in shapes(picture, "line") if shape.style == "s7"]
+    assert len(spreads) == 3
+
+
+def test_removed_layers_are_shaded_by_what_they_cost(measured: Measured) -> None:
+    picture = pictures.draw_layers(measured[0])
+    cells = {shape.text: shape.opacity for shape in shapes(picture, "rect") if shape.style == "heat"}
+    # The worst of both tasks: all layers of questions, 5.5² percent.
+    assert cells["0, 3: −30.2"] == pytest.approx(_SHADE)
+    assert cells["3, 3: −9.0"] == pytest.approx(_SHADE * 9 / 30.25, abs=1e-3)
+    figures = [shape.text for shape in shapes(picture, "text") if shape.style == "figure"]
+    # Ten spans of four layers, in two tasks.
+    assert len(figures) == 20
+    assert figures[0] == "0.0"
+
+
+def test_a_gain_is_not_shaded(measured: Measured) -> None:
+    results, _ = measured
+    layers = {"films": {"run": "a@films", "metric": "accuracy", "full": 0.5, "without": [[0.6, 0.4], [None, 0.5]]}}
+    picture = pictures.draw_layers(replace(results, layers=layers))
+    cells = {shape.text: shape.opacity for shape in shapes(picture, "rect") if shape.style == "heat"}
+    assert cells["0, 0: +20.0"] == 0
+    assert cells["0, 1: −20.0"] == pytest.approx(_SHADE)
+
+
+def test_a_task_of_which_nothing_was_learnt_is_left_out(measured: Measured) -> None:
+    nothing = {"run": "a@x", "metric": "matthews", "full": 0.0, "without": [[0.0]]}
+    assert pictures.draw_layers(replace(measured[0], layers={"x": nothing})) is None
+    picture = pictures.draw_layers(replace(measured[0], layers={"x": nothing, "films": made_up.layers_of("films")}))
+    assert [shape.text for shape in shapes(picture, "text") if shape.style == "strong"] == ["films: accuracy"]
+    assert picture is not None
+    assert picture.below.notes[-1] == "Not drawn, as the full model’s value is not above 0: x."
+
+
+def test_nothing_lost_is_a_picture_too(measured: Measured) -> None:
+    layers = {"films": {"run": "a@films", "metric": "accuracy", "full": 0.5, "without": [[0.5]]}}
+    assert pictures.draw_layers(replace(measured[0], layers=layers)) is not None
+
+
+def test_the_sweep_is_over_powers_of_ten(measured: Measured) -> None:
+    picture = pictures.draw_sweep(*measured)
+    dots = [shape for shape in shapes(picture, "dot") if shape.text]
+    assert len(dots) == 2 * len(made_up.SCALES)
+    by_scale = {shape.text.partition(":")[0]: shape for shape in dots[: len(made_up.SCALES)]}
+    step = by_scale["1"].x - by_scale["0.1"].x
+    assert by_scale["0.0001"].x == pytest.approx(by_scale["1e-07"].x + 3 * step)
+    texts = [shape.text for shape in shapes(picture, "text")]
+    assert {"10⁻⁷", "10⁰", "most frequent label"} <= set(texts)
+
+
+def test_a_scale_of_nothing_has_no_place(measured: Measured) -> None:
+    results, design = measured
+    runs = {0.0: "adapters-64.adapter-init-scale.1@irony", **design.sweep["irony"]}
+    picture = pictures.draw_sweep(results, replace(design, sweep={"irony": runs}))
+    assert len([shape for shape in shapes(picture, "dot") if shape.text]) == len(made_up.SCALES)
+
+
+def test_without_figures_there_are_no_pictures(measured: Measured) -> None:
+    nothing, design = TaskResults(), measured[1]
+    assert pictures.draw_trade_off(nothing, design) is None
+    assert pictures.draw_trade_off_by_task(nothing, design) is None
+    assert pictures.draw_layers(nothing) is None
+    assert pictures.draw_sweep(nothing, design) is None
+
+
+def test_everything_lies_on_the_plane(measured: Measured) -> None:
+    results, design = measured
+    many = {f"task {number}": {**made_up.layers_of("films")} for number in range(6)}
+    for picture in (
+        pictures.draw_trade_off(results, design),
+        pictures.draw_trade_off_by_task(results, design),
+        pictures.draw_layers(replace(results, layers=many)),
+        pictures.draw_sweep(results, design),
+    ):
+        assert picture is not None
+        for shape in picture.shapes:
+            reach = shape.width if shape.kind in ("rect", "line", "segment") else 0
+            rise = shape.height if shape.kind in ("rect", "line", "segment") else 0
+            assert 0 <= shape.x <= shape.x + reach <= picture.width
+            assert 0 <= shape.y <= picture.height
+            assert 0 <= shape.y + rise <= picture.height

@@ -1,0 +1,166 @@
+"""The preparation of classifiers: fairseq's own tasks read what it writes, and nothing tested on is trained on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fairseq.data import Dictionary, data_utils
+from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
+from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
+
+from fairseq_ext.classifiers.task_data import read_task_facts
+from fairseq_ext.classifiers.task_split import held_out_texts, set_path
+from fairseq_ext.corpora.folded_text import fold
+from fairseq_ext.corpora.text_files import read_lines
+from fairseq_ext.experiments import prepare as prepare_data
+from fairseq_ext.experiments.classification.config import load_config
+from fairseq_ext.experiments.classification.prepare import preparation_steps, raw_task, task_data
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.split import SPLITS
+from fairseq_ext.text.subwords import load_subwords
+from tests.experiments.classification.small_classification_experiment import write_classification_experiment
+
+# Workers load fairseq for every set.
+pytestmark = pytest.mark.slow
+
+SCRIPT = Path(__file__).resolve().parents[3] / "data-prep" / "prepare.py"
+TASKS = ("place", "verb", "same", "size")
+STEPS = [*TASKS, "corpora", "splits", "subwords", "encoded", "masked-lm", *TASKS]
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a prepared experiment, in the text of whose base some held-out sentences occur."""
+    folder = tmp_path_factory.mktemp("prepared")
+    path = write_classification_experiment(folder)
+    prepare_data.main([str(path), "--workers", "1", "--to", "corpora"])
+    with (folder / "text" / "bank_ask.txt").open("a") as file:
+        file.writelines(f"{line.upper()}\n" for line in sorted(held_out_texts(folder / "work/tasks/place")))
+    prepare_data.main([str(path), "--workers", "1"])
+    return path
+
+
+def load_task(folder: Path, **options: Any) -> dict[str, list[dict[str, Any]]]:
+    """The examples of a task's sets in their order, as fairseq's own task reads them."""
+    facts = read_task_facts(folder)
+    config = SentencePredictionConfig(
+        data=str(folder), num_classes=facts.num_classes, init_token=0, no_shuffle=True, max_positions=64, seed=1,
+        regression_target=not facts.labels, **options,
+    )  # fmt: skip
+    task = SentencePredictionTask.setup_task(config)
+    return {role: list(task.load_dataset(role)) for role in SPLITS}
+
+
+def test_sets_are_those_of_the_tables(experiment: Path) -> None:
+    config = load_config(experiment)
+    folder = raw_task(config, "place")
+    for role in SPLITS:
+        rows = zip(*(read_lines(set_path(folder, part, role)) for part in ("label", "input0")), strict=True)
+        assert ["\t".join(row) for row in rows] == read_lines(experiment.parent / f"tables/place.{role}.tsv")[1:]
+    verb = raw_task(config, "verb")
+    assert all(line.endswith(", now") for line in read_lines(set_path(verb, "input0", "train")))
+    assert sum(read_task_facts(verb).counts.values()) == 200
+
+
+def test_fairseq_reads_what_was_written(experiment: Path) -> None:
+    config = load_config(experiment)
+    processor = load_subwords(config.work_dir / "subwords/sentencepiece.model")
+    for name in ("place", "verb"):
+        facts = read_task_facts(task_data(config, name))
+        assert facts == read_task_facts(raw_task(config, name))
+        for role, examples in load_task(task_data(config, name)).items():
+            texts, labels = (read_lines(set_path(raw_task(config, name), part, role)) for part in ("input0", "label"))
+            assert [facts.labels[int(example["target"])] for example in examples] == labels
+            for text, example in zip(texts, examples, strict=True):
+                # A piece's number in the model is its number in the dictionary; <s> is 0, </s> is 2.
+                assert example["net_input.src_tokens"].tolist() == [0, *processor.encode(text), 2]
+
+
+def test_pairs_are_joined_as_roberta_joins_them(experiment: Path) -> None:
+    config = load_config(experiment)
+    processor = load_subwords(config.work_dir / "subwords/sentencepiece.model")
+    examples = load_task(task_data(config, "same"), separator_token=2)["test"]
+    ones, others = (read_lines(set_path(raw_task(config, "same"), part, "test")) for part in ("input0", "input1"))
+    for one, other, example in zip(ones, others, examples, strict=True):
+        expected = [0, *processor.encode(one), 2, 2, *processor.encode(other), 2]
+        assert example["net_input.src_tokens"].tolist() == expected
+
+
+def test_numbers_of_a_regression_stay_numbers(experiment: Path) -> None:
+    config = load_config(experiment)
+    folder = task_data(config, "size")
+    numbers = [float(line) for line in read_lines(set_path(raw_task(config, "size"), "label", "valid"))]
+    assert [example["target"] for example in load_task(folder)["valid"]] == [[number] for number in numbers]
+    assert not list((folder / "label").glob("*.bin"))
+
+
+def test_the_base_reads_no_sentence_that_is_tested_on(experiment: Path) -> None:
+    """They were in its text, in capitals."""
+    work = experiment.parent / "work"
+    held_out = set(held_out_texts(work / "tasks/place"))
+    corpus = read_lines(work / "corpora/bank_ask.txt")
+    assert len([line for line in corpus if fold(line) in held_out]) == len(held_out)
+    for role in ("train", "valid"):
+        lines = {
+            fold(line) for name in ("bank_ask", "garden_do") for line in read_lines(work / f"splits/{name}/{role}.txt")
+        }
+        assert lines
+        assert not lines & held_out
+
+
+def test_the_corpus_of_the_base_is_all_domains_one_after_another(experiment: Path) -> None:
+    work = experiment.parent / "work"
+    data = work / "masked-lm"
+    assert {path.name for path in data.iterdir()} == {
+        "dict.txt", "step.json", "train.bin", "train.idx", "valid.bin", "valid.idx",
+    }  # fmt: skip
+    dictionary = Dictionary.load(str(data / "dict.txt"))
+    for role in ("train", "valid"):
+        rows = data_utils.load_indexed_dataset(str(data / role), dictionary)
+        expected = [
+            line for folder in sorted((work / "encoded").glob("*_*")) for line in read_lines(folder / f"{role}.txt")
+        ]
+        assert [dictionary.string(row) for row in rows] == expected
+        assert all(int(row[-1]) == dictionary.eos() for row in rows)
+    task = MaskedLMTask.setup_task(MaskedLMConfig(data=str(data), tokens_per_sample=16, seed=1))
+    task.load_dataset("valid")
+    assert task.mask_idx == len(dictionary)  # behind the dictionary
+
+
+def test_the_command_does_finished_steps_once(experiment: Path) -> None:
+    result = subprocess.run([sys.executable, str(SCRIPT), str(experiment)], capture_output=True, text=True, check=True)
+    assert result.stderr.splitlines() == [f"{name}: up to date" for name in STEPS]
+
+
+def test_another_metric_makes_nothing_again(experiment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Training depends on the data of a task, and nobody wants to train again to measure more."""
+    other = experiment.with_name("other.yaml")
+    other.write_text(experiment.read_text().replace("- matthews", "- accuracy"))
+    prepare_data.main([str(other), "--dry-run"])
+    assert {line.split()[0] for line in capsys.readouterr().out.splitlines()} == {"up"}
+
+
+def test_imported_subwords_take_the_place_of_text(experiment: Path, tmp_path: Path) -> None:
+    subwords = experiment.parent / "work/subwords"
+    path = write_classification_experiment(tmp_path, subwords={"imported": str(subwords)}, corpora=None)
+    path.write_text(path.read_text().replace("corpora: null\n", ""))
+    steps = preparation_steps(load_config(path))
+    assert [step.output.name for step in steps] == [*TASKS, "subwords", *TASKS]
+    prepare_data.main([str(path), "--workers", "1"])
+    for name in ("dict.txt", "sentencepiece.model"):
+        assert (tmp_path / "work/subwords" / name).read_bytes() == (subwords / name).read_bytes()
+    mine, theirs = (folder / "work/data-bin/verb/input0/train.bin" for folder in (tmp_path, experiment.parent))
+    assert mine.read_bytes() == theirs.read_bytes()
+
+
+def test_folders_that_hold_nothing_are_named(tmp_path: Path) -> None:
+    path = write_classification_experiment(tmp_path, corpora={"folder": str(tmp_path / "none")})
+    with pytest.raises(InputError, match=r"none: not found; give a folder with a file DOMAIN\.txt"):
+        prepare_data.main([str(path)])
+    path = write_classification_experiment(tmp_path, subwords={"imported": str(tmp_path)})
+    with pytest.raises(InputError, match=r"holds no subwords"):
+        prepare_data.main([str(path)])

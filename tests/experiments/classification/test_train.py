@@ -1,0 +1,137 @@
+"""What a training is given: the data of its task, the checkpoint before it, and a schedule of its own length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
+from fairseq_ext.classifiers.training import num_updates
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.experiments import training
+from fairseq_ext.experiments.classification.config import ClassificationExperiment, load_config
+from fairseq_ext.experiments.classification.train import checkpoint_of, training_step
+from fairseq_ext.experiments.systems import named_run
+from fairseq_ext.inputs.errors import InputError
+from tests.experiments.classification.small_classification_experiment import ADAPTERS, write_classification_experiment
+
+CLASSES = TaskFacts("classification", ["a", "b", "c"], 1, {"train": 81, "valid": 5, "test": 5}, {})
+NUMBERS = TaskFacts("regression", [], 2, {"train": 80, "valid": 5, "test": 5}, {})
+
+
+def config_of(folder: Path, **changes: Any) -> ClassificationExperiment:
+    return load_config(write_classification_experiment(folder, **changes))
+
+
+def step_of(config: ClassificationExperiment, name: str) -> Step:
+    step = training_step(config, named_run(config.runs[name.partition("@")[0]], name, "runs"))
+    assert step is not None
+    return step
+
+
+def command_of(step: Step, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What fairseq-train would be called with."""
+    commands: list[list[str]] = []
+    monkeypatch.setattr(training, "run_fairseq", lambda tool, arguments: commands.append(list(arguments)))
+    step.build(step.output)
+    return commands[0]
+
+
+def value_of(command: list[str], option: str) -> str:
+    """The value of an option; of several, argparse takes the last."""
+    last = len(command) - 1 - command[::-1].index(option)
+    return command[last + 1]
+
+
+def test_a_run_depends_on_its_task_and_on_what_it_starts_from(tmp_path: Path) -> None:
+    config, work = config_of(tmp_path), tmp_path / "work"
+    base = work / "systems/base/checkpoint_best.pt"
+    assert step_of(config, "base").inputs == [work / "masked-lm"]
+    assert step_of(config, "full@verb").inputs == [work / "data-bin/verb", base]
+    assert step_of(config, "adapters@place").inputs == [work / "data-bin/place", base]
+    assert step_of(config, "adapters@same").inputs == [
+        work / "data-bin/same", work / "systems/adapters@verb/checkpoint_best.pt",
+    ]  # fmt: skip
+    swept = training_step(config, config.sweep_runs["place"][0.1])
+    assert swept is not None
+    assert swept.inputs == [work / "data-bin/place", base]
+    assert swept.output == work / "systems/adapters.adapter-init-scale.0.1@place"
+    assert swept.options["system"]["adapter-init-scale"] == "0.1"
+    # Two tasks with the same data are two trainings: the names of their heads differ.
+    assert step_of(config, "full@verb").options["task"] == "verb"
+
+
+def test_an_imported_base_is_not_trained(tmp_path: Path) -> None:
+    systems = {"base": {"checkpoint": str(tmp_path / "roberta.pt")}, "x": ADAPTERS}
+    config = config_of(tmp_path, train={"systems": systems}, sweep={}, evaluate={})
+    [base] = config.runs["base"]
+    with pytest.raises(InputError, match=r"systems: base: checkpoint: no file .*roberta\.pt; a RoBERTa is imported by"):
+        training_step(config, base)
+    (tmp_path / "roberta.pt").touch()
+    assert training_step(config, base) is None
+    assert checkpoint_of(config, base) == tmp_path / "roberta.pt"
+    assert step_of(config, "x@place").inputs[1] == tmp_path / "roberta.pt"
+
+
+def test_a_base_is_given_what_the_file_says_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = command_of(step_of(config_of(tmp_path), "base"), monkeypatch)
+    assert command[0] == str(tmp_path / "work/masked-lm")
+    assert value_of(command, "--task") == value_of(command, "--criterion") == "masked_lm"
+    assert "--num-classes" not in command
+    assert "--finetune-from-model" not in command
+
+
+def test_the_head_and_the_schedule_follow_from_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = step_of(config_of(tmp_path), "full@verb")
+    data = tmp_path / "work/data-bin/verb"
+    data.mkdir(parents=True)
+    write_task_facts(data, CLASSES)
+    command = command_of(step, monkeypatch)
+    assert command[0] == str(data)
+    expected = {
+        "task": "sentence_prediction", "criterion": "sentence_prediction", "num-classes": "3", "init-token": "0",
+        "classification-head-name": "verb", "best-checkpoint-metric": "accuracy", "total-num-update": "22",
+        "warmup-updates": "2", "shorten-method": "truncate", "required-batch-size-multiple": "1",
+    }  # fmt: skip
+    assert {name: value_of(command, f"--{name}") for name in expected} == expected
+    assert "--maximize-best-checkpoint-metric" in command
+    assert not {"--regression-target", "--separator-token"} & set(command)
+
+
+def test_pairs_and_numbers_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = step_of(config_of(tmp_path), "full@size")
+    data = tmp_path / "work/data-bin/size"
+    data.mkdir(parents=True)
+    write_task_facts(data, NUMBERS)
+    command = command_of(step, monkeypatch)
+    assert (value_of(command, "--num-classes"), value_of(command, "--separator-token")) == ("1", "2")
+    assert "--regression-target" in command
+    assert "--best-checkpoint-metric" not in command  # the loss
+
+
+def test_what_the_file_says_goes_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    systems = {"base": {"arch": "roberta_tiny"}, "x": {**ADAPTERS, "warmup-updates": 7, "lr-scheduler": "fixed"}}
+    step = step_of(config_of(tmp_path, train={"systems": systems}, sweep={}, evaluate={}), "x@verb")
+    data = tmp_path / "work/data-bin/verb"
+    data.mkdir(parents=True)
+    write_task_facts(data, CLASSES)
+    command = command_of(step, monkeypatch)
+    assert (value_of(command, "--warmup-updates"), value_of(command, "--lr-scheduler")) == ("7", "fixed")
+    assert "--total-num-update" not in command  # which that schedule does not have
+
+
+@pytest.mark.parametrize(
+    ("options", "workers", "expected"),
+    [
+        ({"batch-size": 32, "max-epoch": 4}, 1, 12),  # 81 sentences: 3 batches
+        ({"batch_size": 27, "max_epoch": 4}, 1, 12),
+        ({"batch-size": 16, "max-epoch": 2, "update-freq": 2}, 1, 6),
+        ({"batch-size": 16, "max-epoch": 2}, 2, 6),
+        ({"batch-size": 32, "max-epoch": 4, "max-update": 5}, 1, 5),
+        ({"batch-size": 32, "max-update": 50}, 1, 50),
+    ],
+)
+def test_updates_are_counted(options: dict[str, Any], workers: int, expected: int) -> None:
+    assert num_updates(CLASSES, options, workers) == expected

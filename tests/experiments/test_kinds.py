@@ -1,0 +1,51 @@
+"""Kinds of experiments: a file is read and planned in a moment."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.experiments.kinds import load_experiment
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.inputs.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ["quickstart", "hier/mono-small", "topics/reviews-small", "houlsby/classification-small", "dagru/ptb-small"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_reading_a_file_loads_no_torch(name: str) -> None:
+    code = (
+        "import sys, pathlib; from fairseq_ext.experiments.kinds import load_experiment; "
+        "kind, config = load_experiment(pathlib.Path(sys.argv[1])); kind.stages(config); "
+        "print({'torch', 'fairseq'} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", code, f"configs/{name}.yaml"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert run.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_misspelt_section_is_named_before_what_misses_it(name: str, tmp_path: Path) -> None:
+    text = (ROOT / f"configs/{name}.yaml").read_text(encoding="utf-8")
+    path = tmp_path / "x.yaml"
+    path.write_text(re.sub("^train:", "trian:", text, flags=re.MULTILINE), encoding="utf-8")
+    with pytest.raises(InputError, match=r"x\.yaml: unknown key 'trian'; allowed are .*train"):
+        load_experiment(path)
+
+
+@pytest.mark.parametrize("kind", ["hierarchi", "../translation", "language_models", "[translation]", "3"])
+def test_an_unknown_kind_is_named_with_those_there_are(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(f"kind: {kind}\nwork_dir: x\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"x\.yaml: kind: .* is unknown; choose one of classification, hierarchy, top"):
+        load_experiment(path)
+
+
+def test_a_command_for_one_kind_refuses_another() -> None:
+    with pytest.raises(InputError, match=r"ptb-small\.yaml: kind: 'word_lm', and this command is for translation only"):
+        load_config(ROOT / "configs/dagru/ptb-small.yaml")

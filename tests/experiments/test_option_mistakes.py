@@ -1,0 +1,79 @@
+"""A misspelt option of fairseq's is one line before anything is done, in an experiment file of every kind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.experiments.test_odd_files import KINDS, _tree, folder, plan
+
+__all__ = ["folder"]
+# Of each kind, a system; the last of the file, so that what comes before it would have been done.
+SYSTEMS = {
+    "translation": "gad",
+    "hierarchical": "induced",
+    "topics": "topics-10-movies",
+    "classification": "adapters-64",
+    "words": "dagru",
+}
+
+
+def said_of(kind: str, folder: Path, system: str, **options: Any) -> str:
+    tree = json.loads(_tree(kind))
+    tree["train"]["systems"][system] |= options
+    return str(plan(kind, json.dumps(tree).encode(), folder))
+
+
+@pytest.mark.parametrize(("kind", "system"), SYSTEMS.items())
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("lrr", 0.1, "fairseq-train has no option 'lrr'; did you mean 'lr'?"),
+        ("save-interval", "long", "fairseq-train expects a whole number, got 'long'"),
+        ("optimizer", "adm", "fairseq-train knows no 'adm'; did you mean 'adam' or 'adamax'?"),
+        ("clip-norm", True, "fairseq-train needs a value here"),
+    ],
+)
+def test_a_mistake_is_named_with_file_system_and_key(
+    folder: Path, kind: str, system: str, option: str, value: Any, said: str
+) -> None:
+    line = said_of(kind, folder, system, **{option: value})
+    assert line == f"{folder}/odd.yaml: train: systems: {system}: {option}: {said}"
+
+
+@pytest.mark.parametrize(("kind", "system"), SYSTEMS.items())
+def test_an_unknown_architecture_is_named(folder: Path, kind: str, system: str) -> None:
+    architecture = json.loads(_tree(kind))["train"]["systems"][system]["arch"]
+    line = said_of(kind, folder, system, arch=f"{architecture}_unheard_of")
+    assert f"systems: {system}: arch: fairseq-train knows no '{architecture}_unheard_of'; did you mean " in line
+    assert repr(architecture) in line
+
+
+def test_an_option_of_all_systems_is_named_with_common(folder: Path) -> None:
+    tree = json.loads(_tree("translation"))
+    tree["train"]["common"]["dropuot"] = 0.1
+    line = plan("translation", json.dumps(tree).encode(), folder)
+    assert "train: systems: mix (under common): dropuot: fairseq-train has no option 'dropuot'; did you mean" in line
+
+
+def test_options_of_outputs_are_read_too(folder: Path) -> None:
+    tree = json.loads(_tree("translation"))
+    tree["translate"]["outputs"]["gad"]["beem"] = 5
+    line = plan("translation", json.dumps(tree).encode(), folder)
+    assert line.endswith("translate: outputs: gad: beem: fairseq-generate has no option 'beem'; did you mean 'beam'?")
+
+
+def test_the_option_of_a_sweep_is_read_too(folder: Path) -> None:
+    tree = json.loads(_tree("classification"))
+    tree["sweep"] |= {"system": "adapters-64", "option": "adapter-init-scal"}
+    line = str(plan("classification", json.dumps(tree).encode(), folder))
+    assert (
+        "adapter-init-scal: fairseq-train has no option 'adapter-init-scal'; did you mean 'adapter-init-scale'?" in line
+    )
+
+
+def test_every_kind_is_tried() -> None:
+    assert SYSTEMS.keys() == KINDS.keys() - {"cleaning"}

@@ -1,0 +1,109 @@
+"""The schemas of experiment files are those of the code, take what is in configs/, and refuse what reading refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairseq_ext.experiments.kinds import kind_names, load_experiment
+from fairseq_ext.experiments.schema import Schema, schemas
+from fairseq_ext.inputs.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+TYPES: dict[str, Callable[[Any], bool]] = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: type(value) is int,
+    "number": lambda value: type(value) in (int, float),
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+}
+
+
+def mistakes(value: Any, schema: Schema, where: str = "") -> list[str]:
+    """Where a value does not keep to a schema, as far as ours go."""
+    if "anyOf" in schema:
+        found = [mistakes(value, each, where) for each in schema["anyOf"]]
+        return min(found, key=len)
+    allowed = schema.get("type", list(TYPES))
+    if not any(TYPES[name](value) for name in ([allowed] if isinstance(allowed, str) else allowed)):
+        return [f"{where}: type"]
+    found = [f"{where}: value"] if "const" in schema and value != schema["const"] else []
+    if isinstance(value, str) and not re.search(schema.get("pattern", ""), value):
+        found.append(f"{where}: pattern")
+    if isinstance(value, list):
+        found += [each for item in value for each in mistakes(item, schema.get("items", {}), where)]
+    if isinstance(value, dict):
+        others = schema.get("additionalProperties", {})
+        found += [f"{where}: {name} is missing" for name in schema.get("required", []) if name not in value]
+        for name, entry in value.items():
+            own = schema.get("properties", {}).get(name, others)
+            found += [f"{where}: {name} is unknown"] if own is False else mistakes(entry, own, f"{where}: {name}")
+    return found
+
+
+def read(content: Any, folder: Path) -> None:
+    (folder / "file.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    kind, experiment = load_experiment(folder / "file.yaml")
+    kind.stages(experiment)
+
+
+def committed(kind: str) -> Schema:
+    schema: Schema = json.loads((ROOT / "configs" / "schema" / f"{kind}.json").read_text(encoding="utf-8"))
+    return schema
+
+
+def test_every_kind_has_its_schema() -> None:
+    assert [path.stem for path in sorted((ROOT / "configs" / "schema").iterdir())] == kind_names()
+
+
+@pytest.mark.parametrize("kind", kind_names())
+def test_the_files_are_those_of_the_code(kind: str) -> None:
+    assert committed(kind) == schemas()[kind], "run scripts/write_schemas.py"
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_every_experiment_keeps_to_its_schema(path: Path) -> None:
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert mistakes(content, committed(content["kind"])) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "mistake"),
+    [
+        (lambda c: c.pop("source_lang"), ": source_lang is missing"),
+        (lambda c: c.update(topics={}), ": topics is unknown"),
+        (lambda c: c.update(seed="one"), ": seed: type"),
+        (lambda c: c.update(kind="hierarchy"), ": kind: value"),
+        (lambda c: c["subwords"].update(vocab=8), ": subwords: vocab is unknown"),
+        (lambda c: c["split"].update(valid=True), ": split: valid: type"),
+        (lambda c: c["clean"]["filters"].update(lenght={}), ": clean: filters: lenght is unknown"),
+        (lambda c: c["clean"]["filters"].update(length={"most": 1}), ": clean: filters: length: most is unknown"),
+        (lambda c: c["train"].update(sytems={}), ": train: sytems is unknown"),
+        (lambda c: c["train"]["systems"].update(gad={"per_domain": "yes"}), ": train: systems: gad: per_domain: type"),
+        (lambda c: c["train"]["systems"].update(gad={"seeds": ["a"]}), ": train: systems: gad: seeds: type"),
+        (lambda c: c["translate"]["outputs"].update(gad=1), ": translate: outputs: gad: type"),
+    ],
+)
+def test_mistakes_are_marked_as_they_are_refused(change: Callable[[Any], Any], mistake: str, tmp_path: Path) -> None:
+    content = yaml.safe_load((ROOT / "configs" / "template.yaml").read_text(encoding="utf-8"))
+    read(content, tmp_path)
+    change(content)
+    assert mistakes(content, committed("translation")) == [mistake]
+    with pytest.raises(InputError):
+        read(content, tmp_path)
+
+
+def test_keys_are_described_as_in_the_docstrings() -> None:
+    properties = committed("translation")["properties"]
+    assert properties["evaluate"]["properties"]["resamples"]["description"] == "of the paired bootstrap."
+    assert "by default the first" in properties["evaluate"]["properties"]["baseline"]["description"]
+    assert properties["subwords"]["properties"]["vocab_size"]["default"] == 32000

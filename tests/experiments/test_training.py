@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.engine.fairseq_cli import as_arguments
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.train import training_steps
+from fairseq_ext.inputs.errors import InputError
+
+CONFIG = """
+work_dir: {root}
+source_lang: en
+target_lang: pl
+corpora: {{folder: {root}}}
+train:
+  common: {{lr: 0.1, fp16: true, dropout: 0.2}}
+  systems:
+    mix: {{arch: transformer_tiny}}
+    gad: {{from: mix, uses_teacher: true, arch: transformer_gated_adapter_tiny, dropout: 0.5}}
+"""
+
+
+def config_of(root: Path, text: str = CONFIG) -> Any:
+    path = root / "experiment.yaml"
+    path.write_text(text.format(root=root))
+    return load_config(path)
+
+
+def test_options_become_arguments() -> None:
+    options = {"lr": 0.1, "fp16": True, "cpu": False, "patience": None, "adam_betas": "(0.9, 0.98)", "lrs": [1, 2]}
+    assert as_arguments(options) == ["--lr", "0.1", "--fp16", "--adam-betas", "(0.9, 0.98)", "--lrs", "1", "2"]
+
+
+def test_a_system_comes_after_the_one_it_starts_from(tmp_path: Path) -> None:
+    steps = training_steps(config_of(tmp_path), "gad", ["--bf16"])
+    assert [step.output.name for step in steps] == ["mix", "gad"]
+    mix, gad = steps
+    assert mix.options["extra"] == []
+    assert gad.options["extra"] == ["--bf16"]
+    assert gad.inputs == [
+        tmp_path / "data-bin", tmp_path / "teacher", tmp_path / "systems/mix/checkpoint_best.pt",
+    ]  # fmt: skip
+    assert all(step.resumable for step in steps)
+
+
+def test_runs_of_several_seeds_share_the_steps_before_them(tmp_path: Path) -> None:
+    text = CONFIG.replace("gad: {{", "gad: {{seeds: [3, 4], ")
+    steps = training_steps(config_of(tmp_path, text), "gad")
+    assert [step.output.name for step in steps] == ["mix", "gad@3", "gad@4"]
+    assert [step.options["seed"] for step in steps] == [1, 3, 4]
+    assert [step.output.name for step in training_steps(config_of(tmp_path, text), "gad@4")] == ["mix", "gad@4"]
+
+
+def test_a_single_seed_changes_neither_name_nor_options(tmp_path: Path) -> None:
+    (_, plain), (_, seeded) = (
+        training_steps(config_of(tmp_path, CONFIG.replace("gad: {{", f"gad: {{{{{seeds}")), "gad")
+        for seeds in ("", "seeds: [1], ")
+    )
+    assert (plain.output, plain.options, plain.inputs) == (seeded.output, seeded.options, seeded.inputs)
+
+
+def test_what_a_finished_directory_is_recognised_by_stays(tmp_path: Path) -> None:
+    """Systems trained by earlier versions stay valid."""
+    mix, gad = training_steps(config_of(tmp_path), "gad")
+    common = {"lr": 0.1, "fp16": True, "dropout": 0.2}
+    assert mix.options == {"system": {**common, "arch": "transformer_tiny"}, "extra": [], "seed": 1}
+    own = {**common, "arch": "transformer_gated_adapter_tiny", "dropout": 0.5}
+    assert gad.options == {"system": own, "extra": [], "seed": 1}
+
+
+def test_every_domain_is_trained_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "data-bin"
+    folder.mkdir()
+    (folder / "domains.txt").write_text("law\nmed\n")
+    text = CONFIG.replace("gad: {{from: mix, uses_teacher: true", "ft: {{from: mix, per_domain: true")
+    steps = training_steps(config_of(tmp_path, text), "ft")
+    assert [step.output.name for step in steps] == ["mix", "ft@law", "ft@med"]
+    assert [step.options["system"].get("train-domains") for step in steps] == [None, "law", "med"]
+
+
+def test_a_system_may_have_data_of_its_own(tmp_path: Path) -> None:
+    [step] = training_steps(config_of(tmp_path, CONFIG.replace("mix: {{", "mix: {{data: general/data-bin, ")), "mix")
+    assert step.inputs == [Path("general/data-bin")]
+    assert "data" not in step.options["system"]
+
+
+def test_an_unknown_system_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no 'tag'; there are mix, gad"):
+        training_steps(config_of(tmp_path), "tag")

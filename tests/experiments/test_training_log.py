@@ -1,0 +1,29 @@
+"""Of a training's log, the last of every epoch counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fairseq_ext.experiments.training_log import read_training_log
+from tests.experiments.word_lm.made_up import log_text
+
+
+def test_perplexity_and_time_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(log_text([300.5, 120.25, 130]), encoding="utf-8")
+    log = read_training_log(path)
+    assert log.valid == {1: 300.5, 2: 120.25, 3: 130.0}
+    assert (log.best_epoch, log.seconds) == (2, 150)
+
+
+def test_a_repeated_epoch_replaces_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(log_text([300, 200]) + log_text([290]), encoding="utf-8")
+    assert read_training_log(path).valid == {1: 290.0, 2: 200.0}
+
+
+def test_a_training_that_has_ended_no_epoch_says_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("2026-01-01 00:00:00 | INFO | fairseq_cli.train | training on 1 devices\n", encoding="utf-8")
+    log = read_training_log(path)
+    assert (dict(log.valid), log.best_epoch, log.seconds) == ({}, None, None)

@@ -1,0 +1,229 @@
+"""Page, Markdown and pictures say the same, are files of their own, and no text can do them harm."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from fairseq_ext.engine.records import is_finished
+from fairseq_ext.engine.steps import run_steps, step_fingerprint
+from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.experiments.translation.report import main, make_report, report_step
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.report.content import Missing
+from fairseq_ext.report.writing import write_report
+from tests.experiments.translation import made_up
+from tests.filtering.test_report import Page
+
+HOSTILE = "</td></table></section><script>alert(1)</script> \" onload='x' | pipe \\ {{ 7 * 7 }} ` \u202e &lt; ]]>"
+
+
+def write(folder: Path, config: TranslationExperiment) -> dict[str, str]:
+    """The files of the report."""
+    folder.mkdir()
+    write_report(folder, make_report(config))
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "words.md").write_text("It *works*.\n\n- as <b>hoped</b>\n", encoding="utf-8")
+    return write(tmp_path / "report", made_up.make_experiment(tmp_path, reading="words.md"))
+
+
+def test_all_files_are_written(files: dict[str, str]) -> None:
+    assert list(files) == [
+        "confusion.svg",
+        "distances.svg",
+        "gains.svg",
+        "gate-layers-gad@1.svg",
+        "gates-gad@1.svg",
+        "report.html",
+        "report.md",
+    ]
+
+
+def test_every_part_is_in_the_page_and_in_the_markdown(files: dict[str, str]) -> None:
+    page = " ".join(" ".join(Page(files["report.html"]).texts).split())
+    titles = [f"Table {number}." for number in (1, 2, 3, 4, 10, 11, 5, 6, 7, 8, 9)] + ["Figure 3.", "Figure 4."]
+    for title in [*titles, "Reading", "Checklist", "Agreement of gates and classifier", "Gate weights by layer: gad@1"]:
+        assert title in page
+        assert title in files["report.md"]
+    assert "Table 4. Translation quality: COMET – not run: no model." in page
+    assert "**Table 4. Translation quality: COMET** – not run: no model." in files["report.md"]
+    assert "It *works*.\n\n- as <b>hoped</b>" in files["report.md"]
+    assert "<li>as &lt;b&gt;hoped&lt;/b&gt;</li>" in files["report.html"]
+    assert "Of the outputs that are not told the domain, gad has the highest chrF: 46.50" in page
+
+
+def test_the_page_has_the_rows_of_the_tables(files: dict[str, str]) -> None:
+    page = Page(files["report.html"])
+    assert page.row("gad", "42.50 ▲ ±0.25") == ["gad", *(f"{x}.50 ▲ ±0.25" for x in (42, 45, 48, 46)), "47.00 ▲ ±0.25"]
+    assert page.row("SUM") == ["SUM", "6,000", "1,200"]
+    assert page.row("told the true domain of every sentence")
+    assert "<b>46.50</b>" in files["report.html"]
+
+
+def test_markdown_tables_are_well_formed(files: dict[str, str]) -> None:
+    tables = re.findall(r"(?:^\|.*\n)+", files["report.md"], re.MULTILINE)
+    assert len(tables) == 14  # with three examples and the checklist
+    for table in tables:
+        lines = table.splitlines()
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
+        assert len(widths) == 1
+        assert re.fullmatch(r"\|(--\|)((--|-:)\|)*", lines[1])
+    # The baseline is in it, in bold is the best of those that are not told the domain.
+    assert "| gad | **42.50** ±0.25 ▲ |" in files["report.md"]
+    assert "| mix | 40.00 |" in files["report.md"]
+
+
+def test_pictures_of_the_markdown_exist_and_are_xml(files: dict[str, str]) -> None:
+    named = re.findall(r"!\[[^]]*\]\(([^)]*)\)", files["report.md"])
+    assert sorted(named) == sorted(name for name in files if name.endswith(".svg"))
+    for name in named:
+        root = ElementTree.fromstring(files[name])
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        # Programs that are no browser know no variables.
+        assert "var(" not in files[name]
+
+
+def test_sources_are_named_and_exist(files: dict[str, str], tmp_path: Path) -> None:
+    named = set(re.findall(r"(?:From| and) `([^`]+)`", files["report.md"]))
+    assert "scores/scores.json" in named
+    assert len(named) == 7
+    assert all((tmp_path / "runs" / name).is_file() for name in named)
+    assert f"<code>{made_up.SIGNATURES['chrF']}</code>" in files["report.html"]
+    assert f"`{made_up.SIGNATURES['chrF']}`" in files["report.md"]
+
+
+def test_the_page_fetches_nothing_and_runs_nothing(files: dict[str, str]) -> None:
+    page = Page(files["report.html"])
+    assert not {"script", "link", "img", "iframe", "object", "embed", "base", "form"} & set(page.elements)
+    assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("src", "xlink:href", "style")]
+    assert all(value and value.startswith("#") for name, value in page.attributes if name == "href")
+    assert not re.search(r"https?:|url\(|@import", files["report.html"])
+    assert "default-src 'none'; style-src 'unsafe-inline'" in files["report.html"]
+
+
+def test_links_lead_to_sections(files: dict[str, str]) -> None:
+    page = Page(files["report.html"])
+    links = [value for name, value in page.attributes if name == "href"]
+    assert links == [f"#{value}" for name, value in page.attributes if name == "id"]
+
+
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    pages = []
+    for number, text in enumerate(("harmless", HOSTILE)):
+        (tmp_path / str(number)).mkdir()
+        config = made_up.make_experiment(tmp_path / str(number), text=text)
+        path = config.work_dir / "scores" / "scores.json"
+        record = json.loads(path.read_text(encoding="utf-8")) | {"significance": text, "comet": text}
+        record["signatures"]["chrF"] = text
+        made_up.write_json(path, record)
+        files = write(tmp_path / f"report{number}", config)
+        for name in files:
+            if name.endswith(".svg"):
+                ElementTree.fromstring(files[name])
+        # In code, signs stand for themselves.
+        assert "<script>" not in re.sub("`[^`]*`", "", files["report.md"])
+        assert "\u202e" not in files["report.md"] + files["report.html"]
+        pages.append(Page(files["report.html"]))
+    harmless, hostile = pages
+    assert hostile.elements == harmless.elements
+    assert [name for name, _ in hostile.attributes] == [name for name, _ in harmless.attributes]
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    config = made_up.make_experiment(tmp_path)
+    for name in ("distances/distances.json", "gates/gates.json"):
+        path = config.work_dir / "analysis" / name
+        path.write_text(path.read_text(encoding="utf-8").replace("LAW", "<b>&|"), encoding="utf-8")
+    files = write(tmp_path / "report", config)
+    assert "<b>&" not in files["report.html"]
+    for name in files:
+        if name.endswith(".svg"):
+            ElementTree.fromstring(files[name])
+
+
+def test_equal_records_make_equal_files(tmp_path: Path) -> None:
+    config = made_up.make_experiment(tmp_path)
+    once = write(tmp_path / "once", config)
+    path = config.work_dir / "scores" / "scores.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    # The order of the outputs is that of the experiment file.
+    record["outputs"] = {name: record["outputs"][name] for name in reversed(record["outputs"])}
+    made_up.write_json(path, record)
+    assert write(tmp_path / "again", config) == once
+
+
+@pytest.mark.parametrize("gone", [["analysis"], ["teacher"], ["scores"], ["scores", "teacher", "analysis"]])
+def test_a_report_is_written_whatever_is_missing(tmp_path: Path, gone: list[str]) -> None:
+    config = made_up.make_experiment(tmp_path)
+    for name in gone:
+        shutil.rmtree(config.work_dir / name)
+    report = make_report(config)
+    missing = [block for section in report.sections for block in section.blocks if isinstance(block, Missing)]
+    assert missing
+    files = write(tmp_path / "report", config)
+    for block in missing:
+        assert f"**{block.title}** – " in files["report.md"].replace("\\", "")
+    assert Page(files["report.html"]).elements.count("section") == len(report.sections)
+    if gone == ["scores", "teacher", "analysis"]:
+        assert "Nothing has been scored yet." in files["report.html"]
+        assert "<table" not in files["report.html"]
+
+
+@pytest.mark.parametrize("num_domains", [1, 20])
+def test_any_number_of_domains_has_a_report(tmp_path: Path, num_domains: int) -> None:
+    domains = [f"domain_{number:02}" for number in range(num_domains)]
+    files = write(tmp_path / "report", made_up.make_experiment(tmp_path, domains))
+    assert Page(files["report.html"]).row("domain_ 00")
+    for name in files:
+        if name.endswith(".svg"):
+            ElementTree.fromstring(files[name])
+
+
+def test_the_step_runs_again_only_for_a_change(tmp_path: Path) -> None:
+    (tmp_path / "words.md").write_text("one\n", encoding="utf-8")
+    config = made_up.make_experiment(tmp_path, reading="words.md")
+
+    def is_up_to_date() -> bool:
+        step = report_step(config)
+        return is_finished(step.output, step_fingerprint(step.output, step.inputs, step.options))
+
+    run_steps([report_step(config)])
+    assert is_up_to_date()
+    (tmp_path / "words.md").write_text("two\n", encoding="utf-8")
+    assert not is_up_to_date()
+    run_steps([report_step(config)])
+    (config.work_dir / "translations" / "gad@1" / "LAW.pl").write_text("x\ny\n", encoding="utf-8")
+    assert not is_up_to_date()
+    run_steps([report_step(config)])
+    shutil.rmtree(config.work_dir / "analysis" / "speed")
+    assert not is_up_to_date()
+
+
+def test_a_reading_that_is_not_there_is_named(tmp_path: Path) -> None:
+    config = made_up.make_experiment(tmp_path, reading="words.md")
+    with pytest.raises(InputError, match=r"evaluate: report: reading: no file .*words\.md; write it"):
+        report_step(config)
+
+
+def test_the_command_prints_where_the_page_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = made_up.make_experiment(tmp_path)
+    main([str(config.path), "--dry-run"])
+    assert capsys.readouterr().out == f"build       {config.work_dir / 'report'}\n"
+    main([str(config.path)])
+    assert capsys.readouterr().out == f"{config.work_dir / 'report' / 'report.html'}\n"
+
+
+def test_importing_loads_no_drawing_or_templates() -> None:
+    imports = "import sys, fairseq_ext.experiments.translation.report"
+    code = f"{imports}; print({{'jinja2', 'markdown_it', 'matplotlib', 'torch'}} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "set()"

@@ -1,0 +1,62 @@
+"""Text that was read in the wrong encoding is found, and text in the right one is left alone."""
+
+import pytest
+
+from fairseq_ext.corpora.text_files import Pair
+from fairseq_ext.filtering.batch import Batch
+from fairseq_ext.filtering.encoding import Encoding, is_misread
+from fairseq_ext.filtering.noise import misread
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "wiÄ™cej",
+        "Czy na pewno przerwaÄ instalacjÄ produktu?",  # Latin-1, its control characters gone
+        "noÅ niki",
+        "WybĂłr produktu",  # Windows-1250
+        "GrÃ¶ÃŸe Ã¤ndern",
+        "donâ€™t",
+        "ÐŸÑ€Ð¸Ð²ÐµÑ‚",
+    ],
+)
+def test_misread_text_is_found(text: str) -> None:
+    assert is_misread(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plain text",
+        "Zażółć gęślą jaźń – „więcej”…",
+        "ŻÓŁĆ, ŁÓDŹ I ŚWIĘTO",
+        "Größe ändern für die »Übersetzung«",
+        "ÄPFEL FÜR MÄDCHEN",
+        "PÅ VEG TILL ÅS",
+        "Å ena sidan, à côté, Été: 20 °C ± 2",
+        "iPhone-Übersicht",
+        "Привет, мир: №5",
+        "Καλημέρα κόσμε",
+        "你好，世界。",
+        "שלום, مرحبا",
+    ],
+)
+def test_text_read_right_passes(text: str) -> None:
+    assert not is_misread(text)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "cp1250"])
+@pytest.mark.parametrize(
+    "text",
+    ["Nie znaleziono żadnego produktu w włączonych repozytoriach", "Über die Größe der Straße", "Où êtes-vous déjà"],
+)
+def test_sentences_misread_in_any_way_are_found(text: str, encoding: str) -> None:
+    assert is_misread(misread(text, encoding))
+
+
+def test_the_reason_names_the_side() -> None:
+    pairs = [Pair("more", "wiÄ™cej"), Pair("donâ€™t", "nie"), Pair("more", "więcej")]
+    target, source, none = Encoding().reasons(Batch(pairs, ("en", "pl")))
+    assert target == "the target was read in another encoding than its own"
+    assert source == "the source was read in another encoding than its own"
+    assert none is None

@@ -1,0 +1,220 @@
+"""An input error ends a command line with its one line, wherever it was raised."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fairseq_ext.inputs.errors import InputError, input_error_in, line_of, run_command, shown
+
+ROOT = Path(__file__).resolve().parents[2]
+LINE = "file.txt, line 3: bad; mend it"
+
+
+@pytest.fixture(autouse=True)
+def _own_handler() -> Callable[[], None]:
+    """What a program does with SIGTERM is undone."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def end_of(error: BaseException) -> Any:
+    def main() -> None:
+        raise error
+
+    with pytest.raises(SystemExit) as caught:
+        run_command(main)
+    return caught.value.code
+
+
+def refuse() -> None:
+    raise InputError(LINE)
+
+
+def stop() -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_input_error_is_its_line_and_status_1() -> None:
+    assert end_of(InputError(LINE)) == LINE  # which the interpreter prints on stderr, with status 1
+
+
+def test_other_errors_are_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        run_command(lambda: print(1 / 0))
+
+
+def test_a_stop_is_status_130_and_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run_command(stop)
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "stopped; the same command goes on from here\n"
+
+
+PROGRAM = """
+import sys, tempfile, time
+from fairseq_ext.inputs.errors import run_command
+
+def main():
+    with tempfile.TemporaryDirectory(dir=sys.argv[1]):
+        print("ready", flush=True)
+        while True:
+            print("line", flush=True) if sys.argv[2] == "print" else time.sleep(0.05)
+
+run_command(main)
+"""
+
+
+@contextmanager
+def program(folder: Path, what: str) -> Iterator[subprocess.Popen]:
+    """A program that prints or waits until it is stopped, with a temporary folder."""
+    command = [sys.executable, "-c", PROGRAM, str(folder), what]
+    # Whoever runs the tests in the background has told them to ignore Ctrl-C.
+    heeding: Any = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heeding
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.kill()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_signals_end_a_program_after_it_has_cleaned_up(number: int, status: int, tmp_path: Path) -> None:
+    with program(tmp_path, "wait") as process:
+        process.send_signal(number)
+        _, error = process.communicate(timeout=20)
+    assert (process.returncode, error) == (status, "stopped; the same command goes on from here\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_reader_that_has_gone_is_no_traceback(tmp_path: Path) -> None:
+    with program(tmp_path, "print") as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(20) == 141
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+class Refusing(torch.utils.data.Dataset):
+    """A dataset that cannot be read."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> int:
+        raise InputError(LINE)
+
+
+def test_the_line_survives_a_worker_that_loads_data() -> None:
+    with pytest.raises(InputError) as crossed:
+        next(iter(torch.utils.data.DataLoader(Refusing(), num_workers=1)))
+    assert "Traceback" in str(crossed.value)
+    assert line_of(crossed.value) == LINE
+
+
+def test_an_error_is_found_behind_those_that_it_caused() -> None:
+    try:
+        try:
+            refuse()
+        except InputError as error:
+            raise ValueError("checkpoint") from error
+    except ValueError as outer:
+        found = input_error_in(outer)
+    assert found is not None
+    assert line_of(found) == LINE
+    assert input_error_in(ValueError("alone")) is None
+
+
+def test_names_with_line_breaks_and_control_characters_are_escaped() -> None:
+    message = "a\nb\r\x1b[31m\u2028\ud800.yaml: ‘é’ is missing; give one"
+    assert end_of(InputError(message)) == r"a\nb\r\x1b[31m\u2028\ud800.yaml: ‘é’ is missing; give one"
+
+
+def test_the_traceback_of_another_process_is_left_out() -> None:
+    """As torch's data loader wraps what its workers raise."""
+    try:
+        raise InputError("a\nb.txt: is empty")
+    except InputError as error:
+        text = "".join(traceback.format_exception(error))
+    wrapped = InputError(f"Caught InputError in DataLoader worker process 0.\nOriginal {text}")
+    assert line_of(wrapped) == r"a\nb.txt: is empty"
+
+
+def test_a_long_line_keeps_its_two_ends() -> None:
+    line = line_of(InputError("c.yaml: " + "x" * 10_000_000 + "; give another"))
+    assert line.startswith("c.yaml: xxx")
+    assert line.endswith("xxx; give another")
+    assert len(line) < 1500
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENAMETOOLONG, errno.ENOSPC, errno.ENOTDIR])
+def test_what_the_disk_or_missing_rights_forbid_is_one_line(number: int) -> None:
+    line = end_of(OSError(number, "no such luck", "a\nb"))
+    assert line == f"[Errno {number}] no such luck: 'a\\nb'; mend that and run the same command again"
+
+
+def test_what_only_a_mistake_of_the_program_can_be_keeps_its_traceback() -> None:
+    def missing() -> None:
+        raise FileNotFoundError(errno.ENOENT, "no such file", "a")
+
+    with pytest.raises(FileNotFoundError):
+        run_command(missing)
+
+
+@pytest.mark.parametrize(
+    ("value", "most"),
+    [
+        ("x" * 10_000_000, 100),
+        (10**4000, 100),
+        (list(range(10**6)), 100),
+        ({"a": [{"b": [[[["c"] * 9] * 9] * 9] * 9}] * 9}, 500),
+        (b"\n" * 1000, 100),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_shown_values_are_short(value: Any, most: int) -> None:
+    assert len(shown(value)) <= most
+    assert shown(value).isprintable()
+
+
+@pytest.mark.parametrize("value", ["text", 3, 0.1, None, True, ["a", 1], {"a": {"b": [1]}}, float("nan"), "\n\ud800"])
+def test_short_values_are_shown_as_they_are(value: Any) -> None:
+    assert shown(value) == repr(value)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("true_processes")
+def test_a_command_of_fairseq_ends_with_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fairseq_cli.train", str(tmp_path), "--user-dir", str(ROOT / "fairseq_ext")]
+    command += [
+        "--task",
+        "multi_domain_translation",
+        "--arch",
+        "transformer_tiny",
+        "--optimizer",
+        "adam",
+        "--cpu",
+        "--max-tokens",
+        "9",
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert result.stderr.splitlines()[-1].startswith(f"{tmp_path}: no file like DOMAIN/train.en-de.en.idx")

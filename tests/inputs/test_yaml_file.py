@@ -1,0 +1,138 @@
+"""A YAML file is plain data of bounded size, or an error in one line."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.inputs import yaml_file
+from fairseq_ext.inputs.errors import InputError, line_of
+from fairseq_ext.inputs.yaml_file import load_yaml
+
+CHAIN = "a: &a0 [x]\n" + "".join(f"k{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 700))
+BOMB = "a: &a0 [x, x]\n" + "".join(f"k{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+MERGE_BOMB = "a: &a0 {x: 1}\n" + "".join(f"k{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 40))
+
+
+def load(folder: Path, text: str | bytes) -> dict[str, Any]:
+    path = folder / "c.yaml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return load_yaml(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("128", 128),
+        ("9223372036854775807", 2**63 - 1),
+        ("1_000", 1000),
+        ("0.5", 0.5),
+        ("1e-5", "1e-5"),
+        ("yes", True),
+        ("~", None),
+        ("[a, {b: 1}]", ["a", {"b": 1}]),
+        ("2020-01-01", "2020-01-01"),
+        ("2020-13-45", "2020-13-45"),
+        ("=", "="),
+        ("'a\tb 中 😀'", "a\tb 中 😀"),
+        ("!!str 5", "5"),
+        ("&a [1]", [1]),
+        ("[" * 28 + "]" * 28, json.loads("[" * 28 + "]" * 28)),
+    ],
+)
+def test_plain_data_is_read(tmp_path: Path, text: str, value: Any) -> None:
+    assert load(tmp_path, f"key: {text}\n") == {"key": value}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seed: 1\nseed: 2\n", "repeated key 'seed'"),
+        ("{a: &m {x: 1}, b: {<<: *m, <<: *m}}", "repeated key '<<'"),
+        ("1: a\ntrue: b\n", "repeated key 'true'"),
+        ("seed: [", "is not valid YAML"),
+        ("", "expected keys and values, got None"),
+        ("- a", r"expected keys and values, got \['a'\]"),
+        ("k: .nan", "nan is no finite number"),
+        ("k: -.inf", "-inf is no finite number"),
+        ("k: 1.0e+400", "inf is no finite number"),
+        (f"k: {'9' * 50}", r"9+\.\.\.9+ is too large"),
+        (f"k: {'9' * 400}", "is too long for a number"),
+        (f"k: {'9' * 5000}", "is too long for a number"),
+        (f"k: {'9' * 400}.0", "is too long for a number"),
+        ("k: " + "1:" * 50_000 + "1", "is too long for a number"),
+        ("k: !!int foo", "'foo' is no whole number"),
+        ("k: !!int ''", "'' is no whole number"),
+        ("k: !!float foo", "'foo' is no number"),
+        ("k: !!bool maybe", "'maybe' is no true or false"),
+        ("k: !!int [1]", "has the tag 'tag:yaml.org,2002:int', which is none of plain data"),
+        ("k: !!str {a: 1}", "which is none of plain data"),
+        ("k: !!timestamp 2020", "which is none of plain data"),
+        ("k: !!binary Zm9v", "which is none of plain data"),
+        ("k: !!set {a, b}", "which is none of plain data"),
+        ("k: !!python/object/apply:os.system [true]", "python/object/apply:os.system', which is none of plain data"),
+        ("k: !!python/name:os.system", "which is none of plain data"),
+        ("k: {[1]: 2}", "a key is no plain word"),
+        ("k: *a", "undefined alias"),
+        ("k: &a [*a]", "holds an alias of itself"),
+        ("k: &a {b: *a}", "holds an alias of itself"),
+        ("k: &a {<<: *a}", "holds an alias of itself"),
+        ("k: {<<: 3}", "expected a mapping"),
+        ('k: "\\0"', r"'\\x00' holds a line break or control character"),
+        ('k: "\\ud800"', r"'\\ud800' holds"),
+        ('k: "\\u2028"', r"'\\u2028' holds"),
+        ("k: |\n  two\n  lines\n", r"'two\\nlines\\n' holds a line break"),
+        ('"a\\nb": 1', r"'a\\nb' holds a line break"),
+        ("k: a\0b", "special characters are not allowed"),
+        ("k: " + "[" * 3000, "is nested deeper than 30"),
+        ("k: " + "[" * 3000 + "]" * 3000, "is nested deeper than 30"),
+        ("k: " + "{a: " * 3000, "is nested deeper than 30"),
+        (CHAIN, "is nested deeper than 30 with its aliases written out"),
+        (BOMB, "is more than 262,144 characters with its aliases written out"),
+        (MERGE_BOMB, "with its aliases written out"),
+        (f"a: &a {'x' * 10_000}\nb: [{'*a, ' * 100}]\n", "is more than 262,144 characters"),
+        ("k: " + "x" * 300_000, "is more than 262,144 characters"),
+        ("k: 1\n# " + "x" * (1 << 20), "is larger than 1 MiB"),
+        (b"k: \xff", "cannot be read"),
+    ],
+    ids=lambda value: value[:30] if isinstance(value, str) else None,
+)
+def test_what_is_not_plain_is_one_line_at_once(tmp_path: Path, text: str | bytes, message: str) -> None:
+    start = time.process_time()
+    with pytest.raises(InputError, match=message) as caught:
+        load(tmp_path, text)
+    assert time.process_time() - start < 3
+    assert str(caught.value).startswith(f"{tmp_path}/c.yaml: ")
+    assert str(caught.value).isprintable()
+    assert len(line_of(caught.value)) < 1500
+
+
+def test_a_file_that_is_none_is_one_line(tmp_path: Path) -> None:
+    for path in (tmp_path / "missing.yaml", tmp_path, tmp_path / ("x" * 300)):
+        with pytest.raises(InputError, match="cannot be read"):
+            load_yaml(path)
+
+
+def test_merged_keys_may_be_changed(tmp_path: Path) -> None:
+    text = "a: &a {x: 1, y: 2}\nb: &b\n  <<: *a\n  y: 3\nc:\n  <<: *b\n  y: 4\n"
+    assert load(tmp_path, text) == {"a": {"x": 1, "y": 2}, "b": {"x": 1, "y": 3}, "c": {"x": 1, "y": 4}}
+
+
+def test_merged_keys_may_be_changed_at_any_depth(tmp_path: Path) -> None:
+    text = "a: &a {x: 1, y: 2}\nouter: {inner: &b {<<: *a, y: 3}}\nc: {<<: *b, y: 4}\n"
+    expected = {"a": {"x": 1, "y": 2}, "outer": {"inner": {"x": 1, "y": 3}}, "c": {"x": 1, "y": 4}}
+    assert load(tmp_path, text) == expected
+
+
+def test_aliases_give_the_same_value_twice(tmp_path: Path) -> None:
+    assert load(tmp_path, "a: &a [1, &t text]\nb: *a\nc: *t\n") == {"a": [1, "text"], "b": [1, "text"], "c": "text"}
+
+
+def test_the_bounds_are_documented() -> None:
+    page = " ".join((Path(__file__).resolve().parents[2] / "docs" / "data.md").read_text(encoding="utf-8").split())
+    assert f"nested at most {yaml_file._DEEPEST} deep" in page
+    assert f"may hold {yaml_file._LARGEST_CONTENT:,} characters" in page

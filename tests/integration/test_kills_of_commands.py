@@ -1,0 +1,181 @@
+"""Training, translating and scoring, killed again and again: the same result, and nothing left over."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from fairseq_ext.experiments import prepare as prepare_data
+from fairseq_ext.experiments.translation import train as training
+from fairseq_ext.experiments.translation import translate as translation
+from tests.engine.test_children import is_running
+from tests.fork_server import PYTHON
+from tests.integration.test_experiment import TRANSLATE, weights
+from tests.small_corpus import write_config, write_corpora
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes below /proc"),
+]
+ROOT = Path(__file__).resolve().parents[2]
+# num-workers: processes that load data are grandchildren, and must go, too.
+OPTIONS = {"optimizer": "adam", "lr": 0.01, "max-tokens": 400, "max-epoch": 8, "cpu": True, "num-workers": 1}
+MIX = {"arch": "transformer_tiny", "criterion": "label_smoothed_cross_entropy", "share-all-embeddings": True}
+OUTPUTS = {"common": TRANSLATE["common"], "outputs": {"mix": {"system": "mix"}}}
+
+
+def write_experiment(folder: Path) -> Path:
+    folder.mkdir()
+    corpora = write_corpora(folder / "corpora")
+    path = write_config(
+        folder / "tiny.yaml", corpora, train={"common": OPTIONS, "systems": {"mix": MIX}}, translate=OUTPUTS
+    )
+    prepare_data.main([str(path), "--workers", "1"])
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The work directory of an undisturbed run."""
+    path = write_experiment(tmp_path_factory.mktemp("whole") / "experiment")
+    training.main([str(path), "mix"])
+    translation.main([str(path)])
+    subprocess.run(command("experiments.translation.scores", path), cwd=ROOT, check=True, capture_output=True)
+    return path.parent / "work"
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The experiment that is killed."""
+    return write_experiment(tmp_path_factory.mktemp("killed") / "experiment")
+
+
+def command(module: str, path: Path, *arguments: str) -> list[str]:
+    return [PYTHON, "-m", f"fairseq_ext.{module}", str(path), *arguments]
+
+
+@dataclass(frozen=True)
+class Kill:
+    """One kill: which process gets which signal, when."""
+
+    of_child: bool
+    number: int
+    seconds: float
+
+
+def kills(count: int, longest: float, *, of_children: bool) -> list[Kill]:
+    """All kinds of kills at random moments."""
+    generator = random.Random(7)
+    kinds = [(child, number) for child in ((False, True) if of_children else (False,)) for number in (9, 15)]
+    return [Kill(*kinds[index % len(kinds)], generator.uniform(0, longest)) for index in range(count)]
+
+
+def kill_again_and_again(run: list[str], output: Path, planned: list[Kill]) -> None:
+    """Start a command, kill it, look what is left, and so on; at last let it end."""
+    for count, kill in enumerate(planned):
+        process = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        victim = find_child(process) if kill.of_child else process.pid
+        try:
+            process.wait(kill.seconds)
+        except subprocess.TimeoutExpired:
+            os.kill(victim, kill.number)
+        _, errors = process.communicate(timeout=60)
+        assert "Traceback" not in errors or kill.of_child, errors
+        if process.returncode == 0:
+            print(f"{output.name}: had ended after {count} kills")
+            assert output.is_dir()
+            return
+        check_status(kill, process.returncode, errors.rstrip().splitlines()[-1:])
+        check_nothing_is_left(output)
+    subprocess.run(run, cwd=ROOT, check=True, capture_output=True, timeout=120)
+
+
+def find_child(process: subprocess.Popen) -> int:
+    """The process that the command started."""
+    while process.poll() is None:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        if children:
+            return int(children[0])
+        time.sleep(0.005)
+    raise AssertionError("it ended without a child")
+
+
+def check_status(kill: Kill, status: int, last_line: list[str]) -> None:
+    if kill.of_child:
+        assert status == 1
+        assert f"was killed (signal {kill.number}" in last_line[0]
+        assert "run the same command again" in last_line[0]
+    elif kill.number == signal.SIGKILL:
+        assert status == -signal.SIGKILL
+    else:
+        # Before the program has come so far as to mind the signal, it ends by it.
+        assert status in (143, -signal.SIGTERM)
+
+
+def check_nothing_is_left(output: Path) -> None:
+    """No process that works in the folder, and nobody who holds the lock."""
+    lock = output.with_name(f".{output.name}.lock")
+    if lock.exists():
+        with lock.open("r+") as file:
+            wait_for(lambda: is_free(file.fileno()), 2, "the lock is held")
+    wait_for(lambda: not processes_in(output.parents[2]), 10, "a process is left")
+
+
+def is_free(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return True
+
+
+def processes_in(folder: Path) -> list[int]:
+    """The processes in whose command line the folder is."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and str(folder).encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return [process for process in found if is_running(process)]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float, otherwise: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.05)
+
+
+def test_a_training_ends_with_the_same_weights(killed: Path, whole: Path) -> None:
+    output = killed.parent / "work/systems/mix"
+    kill_again_and_again(command("experiments.translation.train", killed, "mix"), output, kills(4, 8, of_children=True))
+    ours, expected = (weights(folder / "checkpoint_last.pt") for folder in (output, whole / "systems/mix"))
+    assert ours.keys() == expected.keys()
+    assert all(torch.equal(ours[name], value) for name, value in expected.items())
+
+
+def test_translations_are_the_same(killed: Path, whole: Path) -> None:
+    output = killed.parent / "work/translations/mix"
+    kill_again_and_again(command("experiments.translation.translate", killed), output, kills(4, 6, of_children=True))
+    for name in ("bank.de", "garden.de"):
+        assert (output / name).read_bytes() == (whole / "translations/mix" / name).read_bytes()
+
+
+def test_scores_are_the_same(killed: Path, whole: Path) -> None:
+    output = killed.parent / "work/scores"
+    kill_again_and_again(command("experiments.translation.scores", killed), output, kills(2, 1, of_children=False))
+    assert (output / "table.md").read_bytes() == (whole / "scores/table.md").read_bytes()

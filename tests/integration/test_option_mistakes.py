@@ -1,0 +1,67 @@
+"""The real commands: a mistake in fairseq's options is one line of theirs, before they do anything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.small_corpus import write_config, write_corpora
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+EXPERIMENTS = "fairseq_ext.experiments"
+
+
+def write_experiment(folder: Path, **options: Any) -> Path:
+    """An experiment whose last system has these options."""
+    systems = {"mix": {"arch": "transformer_tiny"}, "gad": {"from": "mix", "arch": "transformer_gated_adapter_tiny"}}
+    systems["gad"] |= options
+    sections: dict[str, Any] = {
+        "train": {"common": {"lr": 0.1}, "systems": systems},
+        "translate": {"outputs": {"gad": {"system": "gad"}}},
+    }
+    return write_config(folder / "c.yaml", write_corpora(folder / "corpora"), **sections)
+
+
+def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder whose modules must not pass for others."""
+    (folder / "fairseq.py").write_text("raise RuntimeError('not me')\n", encoding="utf-8")
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    return subprocess.run(
+        [sys.executable, "-P", *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("options", [["--dry-run"], []])
+def test_a_whole_experiment_ends_before_its_first_step(tmp_path: Path, options: list[str]) -> None:
+    path = write_experiment(tmp_path, lrr=0.1)
+    before = sorted(tmp_path.rglob("*"))
+    result = run(tmp_path, "-m", f"{EXPERIMENTS}.run", str(path), *options)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"{path}: train: systems: gad: lrr: fairseq-train has no option 'lrr'; did you mean 'lr'?\n"
+    )
+    assert sorted(set(tmp_path.rglob("*")) - {tmp_path / "fairseq.py"}) == before
+
+
+def test_options_of_a_single_command_are_read_too(tmp_path: Path) -> None:
+    path = write_experiment(tmp_path)
+    result = run(tmp_path, "-m", f"{EXPERIMENTS}.translation.train", str(path), "gad", "--dry-run", "--fp61")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == "command line: --fp61: fairseq-train has no option 'fp61'; did you mean 'fp16'?\n"
+
+
+def test_what_is_right_is_planned_without_loading_torch(tmp_path: Path) -> None:
+    path = write_experiment(tmp_path)
+    program = f"import sys; from {EXPERIMENTS} import run; run.main(); print('torch' in sys.modules)"
+    result = run(tmp_path, "-c", program, str(path), "--dry-run")
+    assert (result.returncode, result.stderr) == (0, "")
+    *plan, loads_torch = result.stdout.splitlines()
+    assert loads_torch == "False"
+    assert plan[-1].split()[0] == "build"

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairseq_ext.metrics import bootstrap
+from fairseq_ext.metrics.bootstrap import p_value, resampled_sums
+
+
+def test_sums_are_those_of_draws_with_replacement() -> None:
+    # With a column of powers of ten, a sum spells out how often each of the four sentences was drawn.
+    counts = np.array([[1], [10], [100], [1000]])
+    sums = resampled_sums(counts, 2000, [1])[:, 0]
+    assert sums[0] == 1111
+    times = np.array([[int(digit) for digit in f"{int(number):04d}"] for number in sums[1:]])
+    assert (times.sum(axis=1) == 4).all()
+    assert times.max() > 1
+    # Each sentence is drawn once on average; the standard error is 0.02.
+    assert times.mean(axis=0) == pytest.approx(np.ones(4), abs=0.08)
+
+
+def test_draws_depend_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = np.random.default_rng(0).integers(0, 9, size=(50, 3))
+    sums = resampled_sums(counts, 40, [1, 2])
+    assert np.array_equal(sums, resampled_sums(counts, 40, [1, 2]))
+    assert not np.array_equal(sums[1:], resampled_sums(counts, 40, [1, 3])[1:])
+    # The same sentences are drawn whatever else is summed, and however much is drawn at once.
+    assert np.array_equal(sums[:, 1:2], resampled_sums(counts[:, 1:2], 40, [1, 2]))
+    monkeypatch.setattr(bootstrap, "_BLOCK_SENTENCES", 150)
+    assert np.array_equal(sums, resampled_sums(counts, 40, [1, 2]))
+
+
+def test_p_is_twice_the_share_of_the_losing_side() -> None:
+    differences = np.array([1.0] * 95 + [-1.0] * 4)
+    assert p_value(differences) == pytest.approx(2 * 5 / 100)
+    assert p_value(-differences) == p_value(differences)
+
+
+def test_p_of_no_difference_is_one_and_of_a_sure_one_as_small_as_resamples_allow() -> None:
+    assert p_value(np.zeros(999)) == 1
+    assert p_value(np.ones(999)) == pytest.approx(0.002)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+import sacrebleu
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from fairseq_ext.metrics.corpus_metrics import METRICS, CometMetric, text_metrics
+
+REFERENCES = [
+    "the court is open today",
+    "all rights are reserved here",
+    "take two tablets, twice a day",
+    "",
+    "keep out",
+]
+HYPOTHESES = ["the court is closed today", "all rights reserved are here", "", "never", "keep out"]
+
+
+KINDS = {"chrF": (CHRF, {}, 18), "chrF++": (CHRF, {"word_order": 2}, 24), "BLEU": (BLEU, {}, 10), "TER": (TER, {}, 2)}
+
+
+@pytest.mark.parametrize("name", text_metrics(METRICS))
+@pytest.mark.parametrize("subset", [[0, 1, 2, 3, 4], [1, 2], [2], [3, 3, 0]])
+def test_sums_give_sacrebleus_corpus_score(name: str, subset: list[int]) -> None:
+    kind, options, width = KINDS[name]
+    metric = METRICS[name].text
+    assert metric is not None
+    (counts,) = metric.count([HYPOTHESES], REFERENCES)
+    assert counts.shape == (5, width)
+    expected = kind(**options).corpus_score([HYPOTHESES[i] for i in subset], [[REFERENCES[i] for i in subset]]).score
+    assert metric.score(counts[subset].sum(axis=0).tolist()) == expected
+
+
+def test_comet_is_the_mean_times_100() -> None:
+    metric = CometMetric("wmt20-comet-da", "2.2.7")
+    counts = CometMetric.count([0.5, -0.25, 0.1234567])
+    assert metric.score(counts.sum(axis=0).tolist()) == pytest.approx(100 * (0.5 - 0.25 + 0.123457) / 3)
+    assert metric.signature == "model:wmt20-comet-da|scale:100|version:2.2.7"
+
+
+def test_signatures_name_the_version() -> None:
+    signatures = {name: metric.signature for name, metric in text_metrics(METRICS).items()}
+    assert all(f"version:{sacrebleu.__version__}" in signature for signature in signatures.values())
+    assert "tok:13a" in signatures["BLEU"]
+    assert "nc:6" in signatures["chrF"]
+    assert "nw:2" in signatures["chrF++"]
+
+
+def test_the_default_is_chrf_and_bleu() -> None:
+    assert list(text_metrics()) == ["chrF", "BLEU"]
+
+
+def test_metrics_come_in_the_order_of_trust_whatever_the_order_asked_for() -> None:
+    assert list(text_metrics(["TER", "BLEU", "COMET", "chrF++"])) == ["chrF++", "BLEU", "TER"]
+
+
+def test_a_gain_is_positive_when_better() -> None:
+    assert METRICS["BLEU"].gain(31.0, over=30.0) == 1.0
+    assert METRICS["TER"].gain(31.0, over=30.0) == -1.0
+    assert METRICS["TER"].best([60.0, 59.5, 61.0]) == 59.5

@@ -1,0 +1,49 @@
+"""Metrics of texts, by hand on short strings."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from fairseq_ext.metrics.text_metrics import METRICS, bleu, distinct_share, meteor, rouge_l, text_metrics, words_of
+
+
+def test_distinct_share_is_over_all_texts() -> None:
+    # Pairs: a b, b a, a b; b a. Two of four differ.
+    assert distinct_share(["a b a b", "b a"], 2) == pytest.approx(50)
+    assert distinct_share(["a b a b", "b a"], 3) == pytest.approx(100)  # a b a, b a b
+    assert distinct_share(["a", ""], 2) == 0
+
+
+def test_words_are_small_and_without_their_marks() -> None:
+    assert words_of("Good, really.") == ["good", ",", "really", "."]
+
+
+def test_bleu_is_of_the_corpus() -> None:
+    # 6 of 7 words and 4 of 5 pairs are right; 7 words for 8 are too few.
+    texts, references = ["the cat sat", "a dog ran fast"], ["the cat sat", "a dog ran very fast"]
+    right = math.sqrt(7 / 7 * 4 / 5) * math.exp(1 - 8 / 7)
+    assert bleu(texts, references, 2) == pytest.approx(100 * right)
+
+
+def test_rouge_l_is_the_longest_common_part() -> None:
+    # the … sat down: 3 of 4 words and 3 of 5.
+    found = rouge_l(["the dog sat down", ""], ["the cat has sat down", "x"])
+    assert found == pytest.approx(100 * (2 * 3 / 4 * 3 / 5 / (3 / 4 + 3 / 5)) / 2)
+
+
+def test_meteor_knows_stems_but_no_synonyms() -> None:
+    # Three words in one chunk: F = 1, penalty 0.5·(1/3)³.
+    whole = 100 * (1 - 0.5 * (1 / 3) ** 3)
+    assert meteor(["the cats sat"], ["the cat sat"]) == pytest.approx(whole)
+    assert meteor(["a big house"], ["a large house"]) < meteor(["a houses"], ["a house"])
+    # A word of two is right: F = 10·P·R/(R + 9·P), one chunk of one word.
+    assert meteor(["large one"], ["big one"]) == pytest.approx(100 * 0.5 * 0.5)
+    assert meteor([""], ["a word"]) == 0
+
+
+def test_all_are_named() -> None:
+    found = text_metrics(["a b c"], ["a b c"])
+    assert tuple(found) == METRICS
+    assert found["BLEU-3"] == pytest.approx(100)

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.patches.check_checkpoint import main
+from tests.patches import hostile
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check_checkpoint.py"
+
+
+def test_good_ones_are_said_to_be_and_the_first_other_one_ends_it(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = hostile.make_good(data)
+    torch.save(good, tmp_path / "good.pt")
+    hostile.write(tmp_path / "evil.pt", good, "fconv as namespace")
+    with pytest.raises(InputError, match=r"evil\.pt: its model 'fconv' is refused"):
+        main([str(tmp_path / name) for name in ("good.pt", "evil.pt", "none.pt")])
+    assert capsys.readouterr().out == f"{tmp_path / 'good.pt'}: holds weights and plain options, nothing else\n"
+
+
+@pytest.mark.slow
+def test_script(data: Path, tmp_path: Path) -> None:
+    good = hostile.make_good(data)
+    torch.save(good, tmp_path / "good.pt")
+    for form in ("cutoff as legacy", "unpickled", "fconv"):
+        path = hostile.write(tmp_path / "evil.pt", good, form)
+        command = [sys.executable, "-W", "ignore", str(SCRIPT), str(tmp_path / "good.pt"), str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert done.returncode == 1
+        assert done.stdout.count("\n") == 1
+        assert done.stderr.splitlines()[-1].startswith(f"{path}: ")
+        assert not (tmp_path / "PWN").exists()

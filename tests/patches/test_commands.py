@@ -1,0 +1,76 @@
+"""fairseq's commands end with one line; library code raises."""
+
+import sys
+import traceback
+from types import CodeType
+
+import pytest
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.distributed import utils as distributed_utils
+from omegaconf import OmegaConf
+from torch.multiprocessing.spawn import ProcessRaisedException
+
+from fairseq_ext import registration  # noqa: F401
+from fairseq_ext.inputs.errors import InputError
+
+_ONE_PROCESS = OmegaConf.structured(FairseqConfig)
+
+
+def _fail_deeply(_cfg: object) -> None:
+    try:
+        raise InputError("data/domains.txt: not found; write it")
+    except InputError:
+        raise RuntimeError("Cannot load model parameters")  # noqa: B904, as fairseq does
+
+
+def _call(main: object) -> None:
+    distributed_utils.call_main(_ONE_PROCESS, main)
+
+
+def test_call_main_ends_with_the_line_of_what_was_wrapped() -> None:
+    with pytest.raises(SystemExit) as ended:
+        _call(_fail_deeply)
+    assert ended.value.code == "data/domains.txt: not found; write it"
+
+
+def test_other_errors_pass_call_main() -> None:
+    def divide(_cfg: object) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        _call(divide)
+
+
+def test_the_line_of_another_process_is_found_in_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_cfg: object) -> None:
+        text = "".join(traceback.format_exception(InputError("two: wrong; mend it")))
+        raise ProcessRaisedException(f"\n\n-- Process 1 terminated:\n{text}\nException: Cannot load", 1, 77)
+
+    with pytest.raises(SystemExit) as ended:
+        _call(fail)
+    assert ended.value.code == "two: wrong; mend it"
+
+
+def _error_raised_in(file_name: str) -> BaseException:
+    """An input error whose traceback passes ``cli_main`` of this file."""
+    source = "def cli_main(error):\n    raise error"
+    names: dict = {}
+    code: CodeType = compile(source, file_name, "exec")
+    exec(code, names)
+    try:
+        names["cli_main"](InputError("a line"))
+    except InputError as error:
+        return error
+    raise AssertionError
+
+
+def test_uncaught_errors_of_a_command_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    error = _error_raised_in("/somewhere/fairseq_cli/generate.py")
+    sys.excepthook(type(error), error, error.__traceback__)
+    assert capsys.readouterr().err == "a line\n"
+
+
+def test_uncaught_errors_of_other_programs_keep_their_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    error = _error_raised_in("/somewhere/server.py")
+    sys.excepthook(type(error), error, error.__traceback__)
+    assert "Traceback" in capsys.readouterr().err

@@ -1,0 +1,196 @@
+"""Nothing a checkpoint holds is run, fetched or followed, whichever way it is loaded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models.transformer import TransformerModel
+from fairseq_cli import train
+
+from fairseq_ext.classifiers.classify import main as classify
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.patches.checkpoints import check_checkpoint
+from fairseq_ext.reranking.command_line import main as rerank
+from tests import toy
+from tests.patches import hostile
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As every way needs it."""
+    made = toy.make_data(tmp_path_factory.mktemp("data"))
+    (made / "dict.txt").write_bytes((made / "dict.en.txt").read_bytes())
+    return made
+
+
+@pytest.fixture(scope="module")
+def good(data: Path) -> hostile.State:
+    return hostile.make_good(data)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def load_by_path(path: Path, data: Path) -> None:
+    """As ``--path`` of all of fairseq's commands."""
+    checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
+
+
+def load_by_hub(path: Path, data: Path) -> None:
+    TransformerModel.from_pretrained(str(path.parent), path.name, str(data))
+
+
+def train_from(option: str) -> Callable[[Path, Path], None]:
+    def start(path: Path, data: Path) -> None:
+        args = toy.train_args(data, option, str(path), "--save-dir", "trained", "--max-update", "1")
+        train.main(convert_namespace_to_omegaconf(args))
+
+    return start
+
+
+def load_to_rerank(path: Path, data: Path) -> None:
+    Path("list.nbest").write_text("0 ||| a ||| f= 1 ||| 1\n0 ||| b ||| f= 2 ||| 2\n")
+    Path("list.ref").write_text("a\n")
+    (data / "dict.txt").write_bytes((data / "dict.en.txt").read_bytes())
+    rerank(
+        ["tune", "list.nbest", "--references", "list.ref", "--output", "w.json", "--lm", f"lm={path}:{data}", "--cpu"]
+    )
+
+
+def load_to_classify(path: Path, data: Path) -> None:
+    (data / "vocab.json").write_text("{}")
+    (data / "merges.txt").write_text("")
+    classify([str(path), "films", "--subwords", str(data), "--cpu"])
+
+
+WAYS: dict[str, Callable[[Path, Path], None]] = {
+    "path": load_by_path,
+    "hub": load_by_hub,
+    "restore-file": train_from("--restore-file"),
+    "finetune-from-model": train_from("--finetune-from-model"),
+    "rerank": load_to_rerank,
+    "classify": load_to_classify,
+}
+
+
+def refused(way: Callable[[Path, Path], Any], path: Path, data: Path) -> str:
+    """The one line."""
+    with pytest.raises(InputError, match=path.name) as caught:
+        way(path, data)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert len(line) < 700
+    assert not Path("PWN").exists()
+    return line
+
+
+@pytest.mark.parametrize("form", hostile.FORMS)
+def test_every_form_is_refused_by_path(form: str, good: hostile.State, data: Path, tmp_path: Path) -> None:
+    refused(load_by_path, hostile.write(tmp_path / "evil.pt", good, form), data)
+
+
+@pytest.mark.parametrize("form", [form for form in hostile.FORMS if form != "options without end"])
+def test_what_is_not_refused_is_not_run_either(
+    form: str, good: hostile.State, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading values as literals holds by itself, whatever else might be overlooked."""
+    monkeypatch.setattr("fairseq_ext.patches.checkpoints.check_options", lambda state, overrides: None)
+    with suppress(InputError):
+        load_by_path(hostile.write(tmp_path / "evil.pt", good, form), data)
+    assert not Path("PWN").exists()
+
+
+@pytest.mark.parametrize("way", list(WAYS)[1:])
+@pytest.mark.parametrize("form", ["fconv as legacy", "cutoff", "cutoff as namespace", "address", "unpickled", "betas"])
+def test_every_way_refuses(way: str, form: str, good: hostile.State, data: Path, tmp_path: Path) -> None:
+    refused(WAYS[way], hostile.write(tmp_path / "evil.pt", good, form), data)
+
+
+def test_the_good_one_that_they_are_made_of_loads(good: hostile.State, data: Path, tmp_path: Path) -> None:
+    for form in (hostile.with_config(), hostile.as_namespace("model"), hostile.as_legacy()):
+        torch.save(form({**good, "cfg": dict(good["cfg"])}), tmp_path / "good.pt")
+        load_by_path(tmp_path / "good.pt", data)
+
+
+def test_code_that_it_names_is_not_imported(good: hostile.State, data: Path, tmp_path: Path) -> None:
+    """fairseq keeps the user directory of a training in its checkpoint; only that of the command line is imported."""
+    (tmp_path / "evil_code").mkdir()
+    (tmp_path / "evil_code" / "__init__.py").write_text("import os\nos.mkdir('PWN')\n")
+    change = hostile.with_config(common={"user_dir": str(tmp_path / "evil_code")}, task={"_target_": "os.mkdir"})
+    torch.save(change({**good, "cfg": dict(good["cfg"])}), tmp_path / "evil.pt")
+    load_by_path(tmp_path / "evil.pt", data)
+    load_by_hub(tmp_path / "evil.pt", data)
+    assert not Path("PWN").exists()
+    assert "evil_code" not in sys.modules
+
+
+def test_files_that_it_names_are_not_read(good: hostile.State, data: Path, tmp_path: Path) -> None:
+    """The weights hold the embeddings that a file once started them from."""
+    for change in (hostile.with_config, lambda model: hostile.as_namespace("model", **model)):
+        made = change(model={"encoder_embed_path": "/dev/zero", "decoder_embed_path": str(tmp_path / "gone")})
+        torch.save(made({**good, "cfg": dict(good["cfg"])}), tmp_path / "old.pt")
+        load_by_path(tmp_path / "old.pt", data)
+
+
+def test_what_another_user_directory_registered_may_be_named(good: hostile.State, tmp_path: Path) -> None:
+    from fairseq.models import MODEL_REGISTRY
+
+    torch.save({**good, "cfg": {"model": {"_name": "theirs"}}}, tmp_path / "theirs.pt")
+    MODEL_REGISTRY["theirs"] = type("Theirs", (), {"__module__": "their_user_dir.models"})
+    try:
+        check_checkpoint(tmp_path / "theirs.pt")
+        MODEL_REGISTRY["theirs"] = type("Theirs", (), {"__module__": "fairseq.models.theirs"})
+        with pytest.raises(InputError, match="its model 'theirs' is refused; of fairseq's own"):
+            check_checkpoint(tmp_path / "theirs.pt")
+    finally:
+        del MODEL_REGISTRY["theirs"]
+
+
+def test_the_users_own_addresses_are_allowed(good: hostile.State, tmp_path: Path) -> None:
+    address = "https://example.org/mine.model"
+    change = hostile.with_config(bpe={"_name": "sentencepiece", "sentencepiece_model": address})
+    torch.save(change({**good, "cfg": dict(good["cfg"])}), tmp_path / "model.pt")
+    with pytest.raises(InputError, match=r"sentencepiece_model is an address .*override the option"):
+        check_checkpoint(tmp_path / "model.pt")
+    check_checkpoint(tmp_path / "model.pt", {"sentencepiece_model": address})
+
+
+def test_bare_pickles_and_compressed_archives_are_refused(good: hostile.State, data: Path, tmp_path: Path) -> None:
+    assert "more than weights" in refused(load_by_path, hostile.write_bare_pickle(tmp_path / "evil.pt"), data)
+    assert "compressed" in refused(load_by_path, hostile.write_compressed(tmp_path / "evil.pt", good), data)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("true_processes")
+@pytest.mark.parametrize("tool", ["generate", "validate"])
+def test_commands_end_with_one_line(tool: str, good: hostile.State, data: Path, tmp_path: Path) -> None:
+    path = hostile.write(tmp_path / "evil.pt", good, "fconv")
+    command = [sys.executable, "-m", f"fairseq_cli.{tool}", str(data), "--task", "multi_domain_translation", "--cpu"]
+    command += ["--user-dir", toy.USER_DIR, "--path", str(path), "--max-tokens", "100"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"{path}: its model 'fconv' is refused")
+    assert not (tmp_path / "PWN").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("true_processes")
+def test_options_that_are_code_end_a_training_with_one_line(data: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fairseq_cli.train", str(data), "--task", "multi_domain_translation", "--cpu"]
+    command += ["--arch", "transformer_tiny", "--user-dir", toy.USER_DIR, "--max-tokens", "200", "--lr", "0.1"]
+    command += ["--optimizer", "adam", "--adam-betas", f"{hostile.CODE} or (0.9, 0.98)"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert "is not a plain value" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "PWN").exists()

@@ -1,0 +1,77 @@
+"""What may stand in a checkpoint's options, and that the page says the same."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.models import MODEL_REGISTRY
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_REGISTRY
+from omegaconf import OmegaConf
+
+import fairseq_ext  # noqa: F401  registers, fairseq being loaded
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.patches.saved_options import ALLOWED_NAMES, check_options, forget_embedding_files
+from tests.patches import hostile
+from tests.patches.test_running_calls import listed
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "safety.md").read_text(encoding="utf-8")
+
+
+def test_allowed_names_exist() -> None:
+    registered = {
+        "model": MODEL_REGISTRY,
+        "task": TASK_REGISTRY,
+        "criterion": CRITERION_REGISTRY,
+        "bpe": REGISTRIES["bpe"]["registry"],
+    }
+    for kind, names in ALLOWED_NAMES.items():
+        assert set(names) <= registered[kind].keys()
+    assert registered["bpe"].keys() - set(ALLOWED_NAMES["bpe"]) == {"bert"}
+
+
+def test_the_page_has_the_same_names_and_figures() -> None:
+    (names,) = re.findall(r"\* \*\*Names\*\*: (.*?)\n\* ", PAGE, re.DOTALL)
+    wanted = {name for kind in ("model", "task", "criterion") for name in ALLOWED_NAMES[kind]}
+    assert set(re.findall(r"`(\w+)`", names)) == wanted | {"bert", "fairseq_ext"}
+    places = [calls for reason, calls in listed().items() if reason.startswith("eval is evaluate_literal")]
+    assert f"in {sum(sum(calls.values()) for calls in places)} places" in PAGE
+    assert f"checkpoints in {len(hostile.FORMS)} forms" in PAGE
+
+
+@pytest.mark.parametrize("arch", ["transformer_wmt_en_de_big", "transformer_lm_gpt2_small", "roberta_base", "xlmr"])
+def test_every_size_of_an_allowed_model_passes(arch: str) -> None:
+    check_options({"args": Namespace(arch=arch, task="translation"), "model": {}}, {})
+
+
+@pytest.mark.parametrize("arch", ["fconv_wmt_en_de", "lightconv", "lstm", "bart_large", "wav2vec2", "hf_gpt2"])
+def test_others_are_refused_by_name(arch: str) -> None:
+    with pytest.raises(InputError, match=f"its model '{arch}' is refused; of fairseq's own, a checkpoint may name"):
+        check_options({"args": Namespace(arch=arch), "model": {}}, {})
+
+
+def test_options_of_published_models_pass() -> None:
+    """fairseq's defaults for GPT-2's subwords are addresses; its interpolations stay within the file."""
+    from fairseq.data.encoders.gpt2_bpe import GPT2BPEConfig
+
+    config = OmegaConf.create(
+        {
+            "model": {"_name": "transformer_lm", "adaptive_softmax_cutoff": "20000,60000", "tied": "${task.tied}"},
+            "task": {"_name": "language_modeling", "tied": True},
+            "bpe": OmegaConf.structured(GPT2BPEConfig(_name="gpt2")),
+            "distributed_training": {"distributed_init_method": "tcp://localhost:12345"},
+            "job_logging_cfg": {"handlers": {"console": {"stream": "ext://sys.stdout"}}},
+            "optimizer": {"_name": "adam", "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-8},
+        }
+    )
+    check_options({"args": None, "cfg": config, "model": {}}, {})
+
+
+def test_embedding_files_are_forgotten_but_for_the_users_own() -> None:
+    state = {"args": Namespace(encoder_embed_path="a", decoder_embed_path="b", more="c"), "cfg": None}
+    forget_embedding_files(state, {"decoder_embed_path": "b"})
+    assert vars(state["args"]) == {"encoder_embed_path": None, "decoder_embed_path": "b", "more": "c"}

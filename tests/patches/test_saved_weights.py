@@ -1,0 +1,105 @@
+"""Damaged or made-up weights and sizes end in one line, soon."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.patches.checkpoints import check_checkpoint
+from tests.patches import hostile
+
+NAME = "encoder.layers.0.fc1.weight"
+
+
+@pytest.fixture(scope="module")
+def good(data: Path) -> hostile.State:
+    return hostile.make_good(data)
+
+
+def with_weight(change: Callable[[Tensor], Any]) -> Callable[[hostile.State], hostile.State]:
+    return lambda state: {**state, "model": {**state["model"], NAME: change(state["model"][NAME].clone())}}
+
+
+def with_one(value: float, dtype: torch.dtype = torch.float32) -> Callable[[hostile.State], hostile.State]:
+    def change(weight: Tensor) -> Tensor:
+        weight[0, 0] = value
+        return weight.to(dtype)
+
+    return with_weight(change)
+
+
+SECONDS = 5  # far less than what is claimed would take
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (with_one(float("nan")), f"'{NAME}' has entries that are not finite"),
+        (with_one(float("-inf")), f"'{NAME}' has entries that are not finite"),
+        (with_one(float("inf"), torch.float16), f"'{NAME}' has entries that are not finite"),
+        (with_one(float("nan"), torch.bfloat16), f"'{NAME}' has entries that are not finite"),
+        (with_weight(lambda weight: 5), f"'{NAME}' of its weights is int, expected a tensor"),
+        (with_weight(lambda weight: {"a": weight}), f"'{NAME}' of its weights is dict, expected a tensor"),
+        (with_weight(lambda weight: weight.long()), f"'{NAME}' is of torch.int64"),
+        (with_weight(lambda weight: weight.to_sparse()), "plain tensor|sparse"),
+        (with_weight(lambda weight: torch.zeros(1).expand(10**14)), f"'{NAME}' claims to have 1000000*0 numbers"),
+        (hostile.replaced(model=[1, 2]), "no fairseq checkpoint"),
+        (hostile.replaced(model={"model": {"w": torch.ones(1)}}), "'model' of its weights is dict"),
+        (hostile.replaced(model={3: torch.ones(1)}), "the entry 3 of its weights"),
+        (hostile.replaced(cfg=7), "its entry 'cfg' is int, expected options"),
+        (hostile.replaced(extra_state=[1]), "its entry 'extra_state' is list, expected dict"),
+        (hostile.replaced(extra_state={"train_iterator": 3}), "where the training stood"),
+        (hostile.replaced(optimizer_history=[]), "no list of records"),
+        (hostile.replaced(optimizer_history={"a": 1}), "'optimizer_history' is dict, expected list"),
+        (hostile.with_config(model={"encoder_layers": 10**9}), "encoder_layers is 1000000000, more than"),
+        (hostile.with_config(model={"decoder_layers": "1000000000"}), "decoder_layers is 1000000000, more than"),
+        (hostile.with_config(model={"encoder_embed_dim": 2 * 10**9}), "encoder_embed_dim is 2000000000"),
+        (hostile.with_config(model={"bottleneck_dim": 1e12}), "bottleneck_dim is 1000000000000"),
+        (hostile.with_config(model={"adaptive_softmax_cutoff": [1, 10**11]}), "cutoff is 100000000000"),
+        (hostile.with_config(model={"max_source_positions": 10**12}), "max_source_positions is 1000000000000"),
+        (hostile.with_config(task={"max_target_positions": 10**12}), "max_target_positions is 1000000000000"),
+        (hostile.as_legacy(encoder_layers=10**9), "encoder_layers is 1000000000"),
+        (
+            hostile.with_config(model={"encoder_layers": 250, "encoder_embed_dim": 8192}),
+            "speak of an encoder of .* weights, but it has",
+        ),
+    ],
+)
+def test_refused_in_one_line_and_soon(change: Callable, message: str, good: hostile.State, tmp_path: Path) -> None:
+    torch.save(change(copy.deepcopy(good)), tmp_path / "odd.pt")
+    begin = time.monotonic()
+    with pytest.raises(InputError, match=rf"odd\.pt: .*({message})") as caught:
+        check_checkpoint(tmp_path / "odd.pt")
+    assert "\n" not in str(caught.value)
+    assert time.monotonic() - begin < SECONDS
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_other_precisions_are_fine(dtype: torch.dtype, good: hostile.State, tmp_path: Path) -> None:
+    weights = {name: value.to(dtype) for name, value in good["model"].items()}
+    torch.save({**good, "model": weights}, tmp_path / "model.pt")
+    check_checkpoint(tmp_path / "model.pt")
+
+
+def test_counters_and_bytes_beside_weights_are_fine(good: hostile.State, tmp_path: Path) -> None:
+    more = {"steps": torch.tensor(3), "names": torch.tensor([104, 105], dtype=torch.uint8)}
+    torch.save({**good, "model": {**good["model"], **more}}, tmp_path / "model.pt")
+    check_checkpoint(tmp_path / "model.pt")
+
+
+def test_options_of_wrong_kinds_end_in_one_line(good: hostile.State, data: Path, tmp_path: Path) -> None:
+    from fairseq import checkpoint_utils
+
+    change = hostile.with_config(model={"encoder_attention_heads": "many"})
+    torch.save(change(copy.deepcopy(good)), tmp_path / "odd.pt")
+    with pytest.raises(InputError, match=r"odd\.pt: no model can be made of it: \w+Error: ") as caught:
+        checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "odd.pt")], {"data": str(data)})
+    assert caught.value.__cause__ is not None

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from fairseq_ext.report.content import NOTHING, Below, Cell, Missing, Row, Table
+from fairseq_ext.report.figures import (
+    BEST,
+    SPREAD,
+    Figure,
+    Measured,
+    Words,
+    figure_rows,
+    figure_table,
+    over_runs,
+    table_of_rows,
+    transposed,
+)
+
+FOUND = {"mix": [41.0], "gad": [42.004, 41.996], "ad": [42.0], "none": []}
+
+
+def figure(best: object = max, **changes: object) -> Figure:
+    return Figure("chrF", lambda row: over_runs(FOUND[row]), best=best, **changes)  # type: ignore[arg-type]
+
+
+def cells(column: Figure | Words, *rows: str, competing: list[str] | None = None) -> list[Cell]:
+    return [row.cells[0] for row in figure_rows([column], rows, competing)]
+
+
+def test_several_runs_give_mean_and_sample_deviation() -> None:
+    assert over_runs([40.0, 42.0, 47.0]) == Measured(43.0, pytest.approx(13**0.5))
+    assert over_runs([40.0]) == Measured(40.0)
+    assert over_runs([]) is None
+
+
+def test_what_reads_the_same_is_equally_good() -> None:
+    assert cells(figure(), "mix", "gad", "ad", "none") == [
+        Cell("41.00"), Cell("42.00", "±0.01", True), Cell("42.00", "", True), NOTHING,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("best", "expected"), [(min, ["mix"]), (max, ["gad", "ad"]), (None, [])])
+def test_either_end_may_be_the_best(best: object, expected: list[str]) -> None:
+    rows = figure_rows([figure(best)], ["mix", "gad", "ad"])
+    assert [row.name for row in rows if row.cells[0].is_best] == expected
+
+
+def test_a_figure_alone_is_not_the_best() -> None:
+    assert not any(cell.is_best for cell in cells(figure(), "mix", "none"))
+    assert not any(cell.is_best for cell in cells(figure(), "mix", "gad", competing=["gad"]))
+
+
+def test_who_does_not_compete_is_never_the_best() -> None:
+    assert [cell.is_best for cell in cells(figure(), "mix", "gad", "ad", competing=["mix", "gad"])] == [0, 1, 0]
+
+
+def test_numbers_are_written_as_declared() -> None:
+    (cell,) = cells(Figure("N", lambda row: Measured(-1234.5), ",.0f", mark=lambda row: "▼"), "a")
+    assert cell == Cell("−1,234", mark="▼")
+    assert cells(Words("Epochs", {"a": "3, 4", "b": ""}.get), "a", "b", "c") == [Cell("3, 4"), NOTHING, NOTHING]
+
+
+def test_a_table_of_nothing_is_missing_and_says_so() -> None:
+    columns = [figure()]
+    assert figure_table("T", "Output", columns, [("", ["none"])], Below()) == Missing("T", "not measured")
+    table = figure_table("T", "Output", columns, [("here", ["mix"]), ("gone", [])], Below())
+    assert isinstance(table, Table)
+    assert [heading for heading, _ in table.groups] == ["here"]
+
+
+def test_figures_compete_across_groups() -> None:
+    table = figure_table("T", "Output", [figure()], [("", ["mix"]), ("told", ["gad"])], Below())
+    assert isinstance(table, Table)
+    assert [rows[0].cells[0].is_best for _, rows in table.groups] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("names", "notes"), [(["mix"], []), (["mix", "ad"], [BEST]), (["gad"], [SPREAD]), (["mix", "gad"], [BEST, SPREAD])]
+)
+def test_signs_are_explained_where_they_stand(names: list[str], notes: list[str]) -> None:
+    rows = figure_rows([figure()], names)
+    table = table_of_rows("T", "Output", ["chrF"], [("", rows)], Below([BEST, "Always.", SPREAD]))
+    assert isinstance(table, Table)
+    assert sorted(table.below.notes) == sorted([*notes, "Always."])
+
+
+def test_columns_become_rows() -> None:
+    rows = [Row("a", [Cell("1"), Cell("2")]), Row("b", [Cell("3"), NOTHING])]
+    assert transposed(rows, ["x", "y"]) == [Row("x", [Cell("1"), Cell("3")]), Row("y", [Cell("2"), NOTHING])]

@@ -1,0 +1,273 @@
+"""Translating from Python, compared with searching by hand and with what was typed at the command line."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+import torch
+from fairseq import tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models.transformer import TransformerModel
+
+from fairseq_ext.hub import DomainTranslator
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.transformer_domain_adapter import TransformerDomainAdapterModel
+from tests import toy, toy_systems
+
+LINES = ["w1 w2 w3", "w4 w5", "w6", "w7 w8 w9 w10"]
+EACH = ["law", "sub", "med", "law"]
+
+
+@pytest.fixture(scope="session")
+def systems(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy_systems.write_systems(data, tmp_path_factory.mktemp("systems"))
+
+
+def load(systems: Path, name: str, data: Path, **options: Any) -> DomainTranslator:
+    return DomainTranslator.from_pretrained(systems / name, data_name_or_path=data, **options)
+
+
+def by_hand(data: Path, name: str, line: str, domain: str) -> list[int]:
+    """Greedy search over a line's tokens without fairseq's tasks, hubs and generators."""
+    task, _, model = toy_systems.make_system(data, name)
+    tag = [task.src_dict.index(f"<domain:{domain}>")] if name == "tag" else []
+    source = torch.tensor([[*tag, *task.src_dict.encode_line(line, add_if_not_exist=False).tolist()]])
+    extra = {"domain_ids": torch.tensor([toy.DOMAINS.index(domain)])} if name == "ad" else {}
+    found = [2]
+    with torch.no_grad():
+        while len(found) < 7:
+            logits = model(source, torch.tensor([source.size(1)]), torch.tensor([found]), **extra)[0][0, -1]
+            logits[1] = -torch.inf
+            if len(found) == 1:
+                logits[2] = -torch.inf  # fairseq asks for one word at least
+            found.append(2 if len(found) == 6 else int(logits.argmax()))
+            if found[-1] == 2:
+                break
+    return found[1:]
+
+
+@pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)
+def test_translates_as_the_model_by_hand(systems: Path, data: Path, name: str) -> None:
+    hub = load(systems, name, data)
+    expected = [hub.decode(torch.tensor(by_hand(data, name, *pair))) for pair in zip(LINES, EACH, strict=True)]
+    assert hub.translate(LINES, beam=1, domain=EACH, max_len_b=5) == expected
+    assert len(set(expected)) > 1
+
+
+@pytest.mark.parametrize("name", ["tag", "ad"])
+def test_a_domain_may_be_given_in_four_places(systems: Path, data: Path, name: str) -> None:
+    hub = load(systems, name, data)
+    pairs = list(zip(LINES, EACH, strict=True))
+    expected = [hub.translate(line, beam=2, domain=domain, max_len_b=5) for line, domain in pairs]
+    typed = [f"<domain:{domain}> {line}" for line, domain in pairs]
+    assert hub.translate(typed, beam=2, max_len_b=5) == expected
+    assert hub.translate(typed, beam=2, domain="med", max_len_b=5) == expected  # what is typed comes first
+    law = load(systems, name, data, domain="law")
+    assert law.translate(LINES, beam=2, domain=[None, "sub", "med", None], max_len_b=5) == expected
+    assert law.translate(LINES, beam=2, max_len_b=5) == hub.translate(LINES, beam=2, domain="law", max_len_b=5)
+    assert hub.translate(LINES, beam=2, domain="law", max_len_b=5) != hub.translate(
+        LINES, beam=2, domain="sub", max_len_b=5
+    )
+
+
+@pytest.mark.parametrize("name", ["mix", "gad"])
+def test_a_domain_changes_nothing_where_none_is_needed(systems: Path, data: Path, name: str) -> None:
+    hub = load(systems, name, data)
+    assert hub.translate(LINES, max_len_b=5) == hub.translate(LINES, domain=EACH, max_len_b=5)
+
+
+@pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)
+def test_a_domain_that_is_unknown_or_missing(systems: Path, data: Path, name: str) -> None:
+    hub = load(systems, name, data)
+    for call in (
+        lambda: hub.translate(LINES, domain="news"),
+        lambda: hub.translate(["<domain:news> w1"]),
+        lambda: hub.translate(["w1"], domain=["news"]),
+        lambda: load(systems, name, data, domain="news"),
+    ):
+        with pytest.raises(InputError, match="law, med, sub"):
+            call()
+    with pytest.raises(InputError, match="3 domains for 4 sentences"):
+        hub.translate(LINES, domain=EACH[:3])
+    if name in ("tag", "ad"):
+        # A server's `except Exception` catches it, and the object goes on.
+        with pytest.raises(Exception, match="domain.*: give --domain NAME.*there are law, med, sub"):
+            hub.translate(["w1"])
+        with pytest.raises(InputError, match="domain"):
+            hub.generate([hub.src_dict.encode_line("w1", add_if_not_exist=False).long()])
+    assert hub.translate(["w1"], domain="law", max_len_b=5)
+
+
+def test_the_models_own_loader_is_the_same(systems: Path, data: Path) -> None:
+    hub = TransformerDomainAdapterModel.from_pretrained(str(systems / "ad"), "model.pt", str(data), domain="med")
+    assert isinstance(hub, DomainTranslator)
+    assert hub.translate("w1 w2", max_len_b=5) == load(systems, "ad", data).translate(
+        "w1 w2", domain="med", max_len_b=5
+    )
+
+
+def test_fairseqs_own_hub_never_leaves_the_tag_out(systems: Path, data: Path) -> None:
+    told = TransformerModel.from_pretrained(str(systems / "tag"), "model.pt", str(data), domain="med")
+    own = load(systems, "tag", data)
+    assert told.translate(LINES, max_len_b=5) == own.translate(LINES, domain="med", max_len_b=5)
+    with pytest.raises(InputError, match="reads a domain's tag"):
+        TransformerModel.from_pretrained(str(systems / "tag"), "model.pt", str(data)).translate("w1")
+
+
+def test_gates_of_a_translation(systems: Path, data: Path) -> None:
+    hub = load(systems, "gad", data)
+    assert hub.domains == toy.DOMAINS
+    found = hub.translate_with_gates(LINES, beam=2, max_len_b=5)
+    assert [text for text, _ in found] == hub.translate(LINES, beam=2, max_len_b=5)
+    _, _, model = toy_systems.make_system(data, "gad")
+    for line, (text, gates) in zip(LINES, found, strict=True):
+        source = hub.encode(line).unsqueeze(0)
+        target = torch.cat([torch.tensor([2]), hub.tgt_dict.encode_line(text, append_eos=False).long()]).unsqueeze(0)
+        alone = model.gate_weights({"src_tokens": source, "src_lengths": torch.tensor([source.size(1)])}, target)
+        for side in ("encoder", "decoder"):
+            torch.testing.assert_close(gates[side], alone[side][0])
+            torch.testing.assert_close(gates[side].sum(1), torch.ones(2))
+    with pytest.raises(InputError, match="no gates"):
+        load(systems, "mix", data).translate_with_gates(LINES)
+
+
+@pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)
+def test_scores_are_those_of_the_search_that_found_the_text(systems: Path, data: Path, name: str) -> None:
+    hub = load(systems, name, data)
+    tokens = [hub.encode(line, domain) for line, domain in zip(LINES, EACH, strict=True)]
+    best = [found[0] for found in hub.generate(tokens, beam=3, max_len_b=5)]
+    texts = [hub.decode(hypothesis["tokens"]) for hypothesis in best]
+    scored = hub.score(LINES, texts, domain=EACH)
+    for one, other in zip(scored, best, strict=True):
+        assert one["tokens"].tolist() == other["tokens"].tolist()
+        torch.testing.assert_close(one["positional_scores"], other["positional_scores"], atol=1e-5, rtol=1e-4)
+    with pytest.raises(InputError, match="1 translations for 4 sentences"):
+        hub.score(LINES, texts[:1], domain=EACH)
+
+
+def test_nothing_to_translate(systems: Path, data: Path) -> None:
+    assert load(systems, "gad", data).translate([]) == []
+
+
+def test_too_long_a_sentence_is_one_line(systems: Path, data: Path) -> None:
+    hub = load(systems, "mix", data, max_source_positions=4)
+    with pytest.raises(InputError, match=r"sentence 1: of \[6, 0\] tokens, where \(4, \d+\) fit"):
+        hub.translate(["w1", "w1 w2 w3 w4 w5"])
+
+
+# A directory of dictionaries, domains and pieces is enough
+
+
+def pieces(root: Path) -> Path:
+    """A SentencePiece model whose pieces are the toy's words and letters."""
+    text = root / "text"
+    text.write_text("".join(f"{' '.join(toy.WORDS[i:] + toy.WORDS[:i])}\n" for i in range(20)))
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(root / "sentencepiece"), vocab_size=40, hard_vocab_limit=False,
+        minloglevel=2,
+    )  # fmt: skip
+    return root / "sentencepiece.model"
+
+
+def test_no_binarised_data_are_needed_and_pieces_are_found(systems: Path, data: Path, tmp_path: Path) -> None:
+    for name in ("dict.en.txt", "dict.pl.txt", "domains.txt"):
+        shutil.copy(data / name, tmp_path / name)
+    bare = load(systems, "ad", tmp_path)  # languages are in the checkpoint
+    assert bare.translate(LINES, domain=EACH, max_len_b=5) == load(systems, "ad", data).translate(
+        LINES, domain=EACH, max_len_b=5
+    )
+    model = pieces(tmp_path)
+    cut = " ".join(sentencepiece.SentencePieceProcessor(model_file=str(model)).encode("w1 w2", out_type=str))
+    assert "▁" in cut
+    for hub in (
+        load(systems, "ad", tmp_path),
+        load(systems, "ad", data, bpe="sentencepiece", sentencepiece_model=str(model)),
+    ):
+        expected = hub.src_dict.encode_line(cut, add_if_not_exist=False).tolist()
+        tag = hub.src_dict.index("<domain:med>")
+        assert hub.encode("<domain:med> w1 w2").tolist() == [tag, *expected]
+        assert hub.decode(torch.tensor([4, 5, 2])) == "w0w1"
+
+
+def test_training_stores_the_languages_that_it_found(data: Path) -> None:
+    _, args = toy.make_task(data)
+    cfg = convert_namespace_to_omegaconf(args)
+    task = tasks.setup_task(cfg.task)
+    assert (task.cfg.source_lang, task.cfg.target_lang) == ("en", "pl")
+    assert (cfg.task.source_lang, cfg.task.target_lang) == ("en", "pl")
+
+
+def test_missing_files_are_one_line(systems: Path, data: Path, tmp_path: Path) -> None:
+    for options, match in (
+        ({"checkpoint_file": "other.pt"}, r"other\.pt: no such checkpoint"),
+        ({"data_name_or_path": tmp_path / "nowhere"}, "nowhere: no such directory"),
+        ({"data_name_or_path": tmp_path}, r"dict\.en\.txt: not found"),
+    ):
+        given = {"data_name_or_path": data} | options
+        with pytest.raises(InputError, match=match) as caught:
+            DomainTranslator.from_pretrained(systems / "gad", **given)  # type: ignore[arg-type]
+        assert "\n" not in str(caught.value)
+
+
+def test_a_model_imported_before_fairseq_is_refused() -> None:
+    model = "from fairseq_ext.models.transformer_gated_adapter import TransformerGatedAdapterModel"
+    code = f"{model}; TransformerGatedAdapterModel.from_pretrained('.')"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "write from fairseq_ext.hub import DomainTranslator first" in run.stderr.splitlines()[-1]
+
+
+def test_a_model_of_another_task(data: Path, systems: Path, tmp_path: Path) -> None:
+    state = torch.load(systems / "mix/model.pt", weights_only=True)
+    state["cfg"]["task"]["_name"] = "translation"
+    assert (state["cfg"]["task"]["source_lang"], state["cfg"]["task"]["target_lang"]) == ("en", "pl")
+    torch.save(state, tmp_path / "model.pt")
+    with pytest.raises(InputError, match="not trained with --task multi_domain_translation"):
+        DomainTranslator.from_pretrained(tmp_path, data_name_or_path=data)
+
+
+# Threads
+
+
+@pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)
+def test_threads_share_one_object(systems: Path, data: Path, name: str) -> None:
+    hub = load(systems, name, data)
+    jobs = [(LINES[i % 4], toy.DOMAINS[i % 3]) for i in range(12)]
+    expected = [hub.translate(line, domain=domain, beam=2, max_len_b=8) for line, domain in jobs]
+    found: dict[int, Any] = {}
+
+    def work(numbers: range) -> None:
+        for n in numbers:
+            try:
+                found[n] = hub.translate(jobs[n][0], domain=jobs[n][1], beam=2, max_len_b=8)
+            except Exception as error:  # to be seen below
+                found[n] = error
+
+    threads = [threading.Thread(target=work, args=(range(t, 12, 3),)) for t in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[n] for n in range(12)] == expected
+
+
+# The page
+
+
+@pytest.mark.slow
+def test_the_pages_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = toy.make_data(tmp_path, ["cms", "erp"], (6, 6))
+    toy_systems.write_systems(data, tmp_path / "systems")
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).resolve().parents[1] / "docs" / "python.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        exec(block, names)
+    assert names["one_for_each"][0] == names["one_for_all"][0]

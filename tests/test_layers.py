@@ -1,0 +1,81 @@
+"""The layers that pyproject.toml names hold, and an import that breaks one is refused with the reason."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.fork_server import PYTHON
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def lint(folder: Path) -> str:
+    """What import-linter says of the package there."""
+    command = [str(Path(PYTHON).with_name("lint-imports")), "--no-cache"]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert (result.returncode == 0) == (", 0 broken." in result.stdout), result.stdout + result.stderr
+    return " ".join(result.stdout.split())
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copytree(ROOT / "fairseq_ext", tmp_path / "fairseq_ext", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def test_the_layers_hold() -> None:
+    assert ", 0 broken." in lint(ROOT)
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "refused", "reason"),
+    [
+        (
+            "report/content.py",
+            "from fairseq_ext.experiments import systems",
+            "fairseq_ext.report is not allowed to import fairseq_ext.experiments",
+            "move the piece that is needed to a room below both",
+        ),
+        (
+            "engine/steps.py",
+            "def late():\n    import fairseq_ext.text.split",
+            "fairseq_ext.engine is not allowed to import fairseq_ext.text",
+            "cannot be read, tested or loaded without what is above it",
+        ),
+        (
+            "experiments/topics/tables.py",
+            "from fairseq_ext.experiments.hierarchy import tables",
+            "fairseq_ext.experiments.topics is not allowed to import fairseq_ext.experiments.hierarchy",
+            "Move what two kinds need to a library below",
+        ),
+        (
+            "modules/routers.py",
+            "import fairseq",
+            "fairseq_ext.modules is not allowed to import fairseq",
+            "modules/ is plain torch",
+        ),
+        (
+            "corpora/tsv.py",
+            "import torch",
+            "fairseq_ext.corpora is not allowed to import torch",
+            "Corpora are read and cleaned without torch",
+        ),
+    ],
+)
+def test_an_import_across_layers_is_refused(project: Path, module: str, line: str, refused: str, reason: str) -> None:
+    with (project / "fairseq_ext" / module).open("a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    said = lint(project)
+    assert refused in said
+    assert reason in said
+
+
+def test_a_room_of_no_layer_is_refused(project: Path) -> None:
+    (project / "fairseq_ext" / "attic").mkdir()
+    (project / "fairseq_ext" / "attic" / "__init__.py").touch()
+    assert "attic" in lint(project)

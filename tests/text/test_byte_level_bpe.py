@@ -1,0 +1,131 @@
+"""A byte-level BPE in Hugging Face's files: read in all their forms, and refused where it is none."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
+from tokenizers.implementations import ByteLevelBPETokenizer
+
+from fairseq_ext.corpora.text_files import write_lines
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.bpe_kinds import END_OF_TEXT, GPT2
+from fairseq_ext.text.byte_level_bpe import (
+    DICT_FILE,
+    BpeKind,
+    ByteLevelBpe,
+    byte_symbols,
+    read_bpe,
+    read_imported_bpe,
+    write_bpe,
+)
+from tests.hugging_face.tiny_gpt2 import make_imported_bpe
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_imported_bpe(tmp_path_factory.mktemp("bpe"))
+
+
+def test_bytes_are_written_as_fairseq_writes_them() -> None:
+    assert byte_symbols() == [bytes_to_unicode()[byte] for byte in range(256)]
+
+
+def test_tokenizer_json_is_read_too(imported: Path, tmp_path: Path) -> None:
+    theirs = ByteLevelBPETokenizer.from_file(str(imported / "vocab.json"), str(imported / "merges.txt"))
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    assert read_bpe(tmp_path, GPT2).ids == read_bpe(imported, GPT2).ids
+    assert list(read_bpe(tmp_path, GPT2).merges) == list(read_bpe(imported, GPT2).merges)
+
+
+def test_written_files_do_not_depend_on_the_form_read(imported: Path, tmp_path: Path) -> None:
+    write_bpe(tmp_path, read_bpe(imported / "source", GPT2))
+    for name in ("vocab.json", "merges.txt"):
+        assert (tmp_path / name).read_bytes() == (imported / name).read_bytes()
+    # fairseq reads it in the machine's encoding.
+    assert (tmp_path / "vocab.json").read_bytes().isascii()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda ids: ids.pop("ÿ"), r"vocab\.json: the \d+ symbols are not numbered"),
+        (lambda ids: ids.update({"a": ids["b"]}), r"not numbered 0 to \d+, each once"),
+        (lambda ids: ids.update({"a": "7"}), r"vocab\.json: the number of 'a' is '7', which is no whole number"),
+        (lambda ids: ids.update({"a": True}), r"the number of 'a' is True"),
+        (lambda ids: ids.update({"endoftext": ids.pop(END_OF_TEXT)}), r"'<\|endoftext\|>' is missing; a byte-level"),
+        (lambda ids: ids.update({"yy": ids.pop("ÿ")}), r"vocab\.json: 'ÿ' is missing"),
+    ],
+)
+def test_other_vocabularies_are_refused(imported: Path, tmp_path: Path, spoil: object, message: str) -> None:
+    ids = json.loads((imported / "vocab.json").read_text())
+    spoil(ids)  # type: ignore[operator]
+    (tmp_path / "vocab.json").write_text(json.dumps(ids))
+    (tmp_path / "merges.txt").write_bytes((imported / "merges.txt").read_bytes())
+    with pytest.raises(InputError, match=message) as caught:
+        read_bpe(tmp_path, GPT2)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("merges.txt", "#version: 0.2\na b c\n", r"merges\.txt: merge 1 \('a b c'\) is no pair"),
+        ("merges.txt", "#version: 0.2\nq zzz\n", r"merge 1 \('q zzz'\) is no pair"),
+        ("merges.txt", "", r"merges\.txt: is empty"),
+        ("vocab.json", '{"a": 1', r"vocab\.json: cannot be read as JSON"),
+        ("vocab.json", "[]", r"vocab\.json: holds no object of names and values but a list"),
+        ("vocab.json", "[" * 100_000, r"vocab\.json: cannot be read as JSON"),
+        ("vocab.json", '{"a": ' + "9" * 10_000 + "}", r"vocab\.json: cannot be read as JSON"),
+    ],
+)
+def test_damaged_files_are_one_clear_line(
+    imported: Path, tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    for file in ("vocab.json", "merges.txt"):
+        (tmp_path / file).write_bytes((imported / file).read_bytes())
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=message) as caught:
+        read_bpe(tmp_path, GPT2)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_and_foreign_files_are_named(imported: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"vocab\.json: not found; give a folder"):
+        read_bpe(tmp_path, GPT2)
+    (tmp_path / "tokenizer.json").write_text('{"model": {"type": "WordLevel", "vocab": {}}}')
+    with pytest.raises(InputError, match=r"tokenizer\.json: holds no BPE"):
+        read_bpe(tmp_path, GPT2)
+    for name in ("vocab.json", "merges.txt", DICT_FILE):
+        (tmp_path / name).write_bytes((imported / name).read_bytes())
+    lines = (imported / DICT_FILE).read_text().splitlines()
+    write_lines(tmp_path / DICT_FILE, [*lines[1:], lines[0]])
+    with pytest.raises(InputError, match=r"dict\.txt: is not the dictionary of vocab\.json beside it"):
+        read_imported_bpe(tmp_path, GPT2)
+
+
+def test_order_has_the_symbols_with_a_role_at_both_ends() -> None:
+    ids = {**{symbol: 3 + n for n, symbol in enumerate(byte_symbols())}, "<a>": 1, "<b>": 0, "<z>": 2}
+    vocabulary = ByteLevelBpe(ids, [], BpeKind("toy", first=("<a>", "<b>"), last=("<z>",)))
+    assert vocabulary.order() == [1, 0, *range(3, 259), 2]
+    lines = vocabulary.dictionary_lines()
+    assert (lines[0], lines[-1], len(lines)) == ("3 1", "258 1", 256)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"normalizer": {"type": "Lowercase"}},
+        {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}},
+        {"pre_tokenizer": {"type": "Whitespace"}},
+        {"pre_tokenizer": None},
+    ],
+)
+def test_tokenizers_that_change_text_are_refused(imported: Path, tmp_path: Path, change: dict) -> None:
+    ByteLevelBPETokenizer.from_file(str(imported / "vocab.json"), str(imported / "merges.txt")).save(
+        str(tmp_path / "tokenizer.json")
+    )
+    content = json.loads((tmp_path / "tokenizer.json").read_text())
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content | change))
+    with pytest.raises(InputError, match=r"tokenizer\.json: changes text before it is split"):
+        read_bpe(tmp_path, GPT2)

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from argparse import Namespace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.optim import OPTIMIZER_REGISTRY, FP16Optimizer, MemoryEfficientFP16Optimizer
+from fairseq.optim.adam import FairseqAdamConfig
+from omegaconf import OmegaConf
+from torch import nn
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.training.idle_rows import _places, only_active_rows_change
+
+H, N = 6, 4
+
+
+@pytest.fixture
+def bank() -> AdapterBank:
+    torch.manual_seed(1)
+    bank = AdapterBank(H, 3, N, shared_norm=True)
+    for parameter in bank.parameters():
+        nn.init.normal_(parameter)
+    return bank
+
+
+def step(bank: AdapterBank, optimizer: Any, active: list[int], trained: range | list[int] = range(N)) -> None:
+    optimizer.zero_grad()
+    weights = torch.full((len(active),), 1 / len(active))
+    x = torch.randn(5, 2, H).to(bank.up_bias.dtype)
+    optimizer.backward(bank(x, weights if len(active) > 1 else None, active=active).float().square().sum())
+    with only_active_rows_change(optimizer, [bank], trained):
+        optimizer.step()
+
+
+def moved(bank: AdapterBank, before: dict) -> set[int]:
+    return {
+        row
+        for row in range(N)
+        for kind in bank.row_names
+        if not torch.equal(getattr(bank, kind)[row], before[kind][row])
+    }
+
+
+def copy_of(bank: AdapterBank) -> dict:
+    return {name: value.clone() for name, value in bank.state_dict().items()}
+
+
+SHARED = {"lr": [0.1], "weight_decay": 0.1, "momentum": 0.9}
+OPTIONS: dict[str, Any] = {
+    "adam": OmegaConf.structured(FairseqAdamConfig(weight_decay=0.1, lr=[0.1], tpu=False)),
+    "sgd": Namespace(**SHARED),
+    "nag": Namespace(**SHARED),
+    "adagrad": Namespace(**SHARED),
+    "adafactor": Namespace(
+        **SHARED, adafactor_eps="(1e-30, 1e-3)", clip_threshold=1.0, decay_rate=-0.8, beta1=0.9,
+        scale_parameter=False, relative_step=False, warmup_init=False,
+    ),
+}  # fmt: skip
+
+
+def make_optimizer(bank: AdapterBank, name: str = "adam") -> Any:
+    return OPTIMIZER_REGISTRY[name](OPTIONS[name], list(bank.parameters()))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_only_active_rows_move(bank: AdapterBank, name: str) -> None:
+    """Also when they have momentum, and weights decay."""
+    optimizer = make_optimizer(bank, name)
+    step(bank, optimizer, [0, 1, 2, 3])
+    before = copy_of(bank)
+    step(bank, optimizer, [1, 3])
+    assert moved(bank, before) == {1, 3}
+    assert not torch.equal(bank.norm_weight, before["norm_weight"])
+
+
+def test_norms_of_their_own_are_rows_too() -> None:
+    torch.manual_seed(1)
+    bank = AdapterBank(H, 3, N)
+    nn.init.normal_(bank.up_weight)
+    optimizer = make_optimizer(bank)
+    step(bank, optimizer, [0, 1, 2, 3])
+    before = copy_of(bank)
+    step(bank, optimizer, [2])
+    assert moved(bank, before) == {2}
+    assert torch.equal(bank.norm_weight[[0, 1, 3]], before["norm_weight"][[0, 1, 3]])
+    assert not torch.equal(bank.norm_weight[2], before["norm_weight"][2])
+
+
+def test_an_idle_row_does_not_age(bank: AdapterBank) -> None:
+    """What the optimiser remembers of an adapter is the same after steps without it."""
+    optimizer = make_optimizer(bank)
+    step(bank, optimizer, [0, 1])
+    remembered = optimizer.optimizer.state[bank.up_weight]["exp_avg"][0].clone()
+    step(bank, optimizer, [1, 2])
+    assert torch.equal(optimizer.optimizer.state[bank.up_weight]["exp_avg"][0], remembered)
+
+
+def test_only_rows_to_be_trained_move(bank: AdapterBank) -> None:
+    optimizer = make_optimizer(bank)
+    before = copy_of(bank)
+    step(bank, optimizer, [0, 1, 2], trained=[2, 3])
+    assert moved(bank, before) == {2}
+
+
+@pytest.mark.parametrize("option", ["--fp16", "--fp16-no-flatten-grads", "--memory-efficient-fp16"])
+def test_in_half_precision(bank: AdapterBank, option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the weights move nor the optimiser's copy of them in full precision, flat or not."""
+    monkeypatch.setattr("torch.cuda.current_device", lambda: None)  # the CPU's number, to fairseq
+    bank.half()
+    cfg = OmegaConf.structured(FairseqConfig())
+    OmegaConf.set_struct(cfg, False)
+    cfg.optimizer = {**OPTIONS["adam"], "_name": "adam"}
+    cfg.common.fp16_init_scale, cfg.common.fp16_no_flatten_grads = 1, option != "--fp16"
+    kind = MemoryEfficientFP16Optimizer if option == "--memory-efficient-fp16" else FP16Optimizer
+    optimizer = kind.build_optimizer(cfg, list(bank.parameters()))
+    step(bank, optimizer, [0, 1, 2, 3])
+    place = _places(optimizer)[id(bank.up_weight)]
+    state = optimizer.optimizer.state[place.whole]
+    full = {"weight": place.whole.detach(), "exp_avg": state["exp_avg"], "exp_avg_sq": state["exp_avg_sq"]}
+    before, full_before = copy_of(bank), {name: value.clone() for name, value in full.items()}
+    step(bank, optimizer, [1, 3])
+    assert moved(bank, before) == {1, 3}
+    for name, value in full.items():
+        rows, rows_before = place.part(value, bank.up_weight), place.part(full_before[name], bank.up_weight)
+        assert [bool(torch.equal(rows[n], rows_before[n])) for n in range(N)] == [True, False, True, False], name
+
+
+def test_weights_in_pieces_are_refused(bank: AdapterBank) -> None:
+    piece = nn.Parameter(torch.cat([p.detach().flatten() for p in bank.parameters()]))
+    bank(torch.randn(5, 2, H), None, active=[0]).sum().backward()
+    optimizer = SimpleNamespace(optimizer=torch.optim.Adam([piece]))
+    with (
+        pytest.raises(InputError, match="fully_sharded"),
+        only_active_rows_change(optimizer, [bank], range(N)),
+    ):
+        raise AssertionError("must not step")
