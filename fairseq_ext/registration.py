@@ -3,6 +3,7 @@
 from fairseq_ext import criterions, models, tasks  # noqa: F401
 from fairseq_ext.data.domain_blocks import let_blocks_be_sentences
 from fairseq_ext.patches.archives import unpack_archives_safely
+from fairseq_ext.patches.batch_threads import stop_batches_at_exit
 from fairseq_ext.patches.checkpoint_copies import copy_checkpoints_whole
 from fairseq_ext.patches.checkpoints import load_checkpoints_safely
 from fairseq_ext.patches.commands import end_commands_with_one_line
@@ -20,3 +21,4 @@ unpack_archives_safely()
 refuse_programs()
 let_blocks_be_sentences()
 require_starting_checkpoints()
+stop_batches_at_exit()
