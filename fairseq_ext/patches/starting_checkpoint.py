@@ -1,12 +1,15 @@
 """A training that is to start from a checkpoint does not start from nothing.
 
 fairseq takes a ``--restore-file`` that is not there, and a ``--finetune-from-model`` or ``--continue-once`` that is a
-directory, for a training that has just begun; and it does not compare the vocabulary of a checkpoint with the data's.
+directory, for a training that has just begun; it does not compare the vocabulary of a checkpoint with the data's; and
+it adds an update to a training that had its last one.
 """
 
 from __future__ import annotations
 
 import functools
+import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -37,9 +40,19 @@ def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
             if (path := getattr(cfg, option, None)) is not None:
                 _require_file(f"--{option.replace('_', '-')}", path)
         with _vocabulary_checked(trainer.task):
-            return load_checkpoint(cfg, trainer, **kwargs)
+            found = load_checkpoint(cfg, trainer, **kwargs)
+        _end_if_complete(trainer)
+        return found
 
     return check_and_load
+
+
+def _end_if_complete(trainer: Any) -> None:
+    """Train no more if ``--max-update`` is reached; fairseq looks only after the next update."""
+    options, done = trainer.cfg.optimization, trainer.get_num_updates()
+    if 0 < options.max_update <= done:
+        print(f"the checkpoint has all updates of --max-update {options.max_update}: nothing to train", file=sys.stderr)
+        options.stop_min_lr = math.inf  # which fairseq looks at before
 
 
 @contextmanager

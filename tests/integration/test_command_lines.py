@@ -201,6 +201,17 @@ def test_stopped_training_goes_on_to_the_same_weights(data: Path, teacher: Path,
     assert all(torch.equal(resumed[name], value) for name, value in whole.items())
 
 
+def test_a_training_that_had_its_last_update_has_no_more(data: Path, tmp_path: Path) -> None:
+    """As one that was killed between its last checkpoint and its end."""
+    words = ["train", str(data), "--task", "multi_domain_translation", "--arch", "transformer_tiny", *TINY,
+             "--max-update", "2", "--save-dir", "ended"]  # fmt: skip
+    run_well(*words, cwd=tmp_path)
+    whole = weights(tmp_path / "ended/checkpoint_last.pt")
+    assert "has all updates of --max-update 2: nothing to train" in run_well(*words, cwd=tmp_path)
+    again = weights(tmp_path / "ended/checkpoint_last.pt")
+    assert all(torch.equal(again[name], value) for name, value in whole.items())
+
+
 HYDRA = """
 common: {{user_dir: {user_dir}, cpu: true, log_format: simple}}
 task: {{_name: multi_domain_translation, data: {data}, teacher_dir: {teacher}, upsampling: none}}

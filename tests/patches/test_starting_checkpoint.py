@@ -21,6 +21,7 @@ class Trainer:
 
     def __init__(self, task: Any = None) -> None:
         self.task, self.loaded = task, ""
+        self.cfg = SimpleNamespace(optimization=SimpleNamespace(max_update=0))
 
     def load_checkpoint(self, path: str, *_: Any, **__: Any) -> None:
         if Path(path).is_file():
@@ -29,6 +30,9 @@ class Trainer:
 
     def get_train_iterator(self, **_: Any) -> SimpleNamespace:
         return SimpleNamespace(n=0)
+
+    def get_num_updates(self) -> int:
+        return 0
 
     lr_step = lr_step_begin_epoch = get_train_iterator
 
