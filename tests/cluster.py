@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -38,7 +39,8 @@ def dask_cluster(folder: Path, workers: int = 2, processes: list[int] | None = N
                 started.append(
                     subprocess.Popen([sys.executable, "-m", "dask", *command], cwd=home, env=environment, stderr=log)
                 )
-            while number == 0 and not file.exists():
+            while number == 0 and not is_written(file):
+                assert started[0].poll() is None, (home / "log").read_text()
                 time.sleep(0.05)
         if processes is not None:
             processes += [process.pid for process in started]
@@ -48,3 +50,11 @@ def dask_cluster(folder: Path, workers: int = 2, processes: list[int] | None = N
             process.kill()
         for process in started:
             process.wait()
+
+
+def is_written(file: Path) -> bool:
+    """Whether the scheduler has come to the end of its file."""
+    try:
+        return bool(json.loads(file.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError):
+        return False

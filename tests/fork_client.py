@@ -1,6 +1,7 @@
 """What commands of tests are started by: ``fork_client.py SERVER PYTHON ARGUMENTS…`` (see ``fork_server.py``)."""
 
 import array
+import contextlib
 import json
 import os
 import signal
@@ -8,7 +9,7 @@ import socket
 import sys
 from typing import Any
 
-FORKED = ("fairseq_cli.", "fairseq_ext.")
+FORKED = {"-m": ("fairseq_cli.", "fairseq_ext."), "-c": ("import fairseq;",)}
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
@@ -16,11 +17,12 @@ def request_for(arguments: list[str]) -> dict[str, Any] | None:
     """What the server is to run; None if it is nothing for the server."""
     safe_path = arguments[:1] == ["-P"]
     rest = arguments[safe_path:]
-    if rest[:1] != ["-m"] or not rest[1].startswith(FORKED):
+    if len(rest) < 2 or not rest[1].startswith(FORKED.get(rest[0], ())):
         return None
     os.umask(umask := os.umask(0))
     return {
-        "module": rest[1],
+        "option": rest[0],
+        "program": rest[1],
         "arguments": rest[2:],
         "safe_path": safe_path,
         "environment": dict(os.environ),
@@ -32,8 +34,13 @@ def request_for(arguments: list[str]) -> dict[str, Any] | None:
 
 def run(server: socket.socket, request: dict[str, Any]) -> int:
     """Send the request with this process's streams, pass on what signals come, and return the status."""
+
+    def pass_on(number: int, _: Any) -> None:
+        with contextlib.suppress(OSError):  # the command has ended
+            server.send(bytes([number]))
+
     for number in set(SIGNALS) - set(request["ignored"]):
-        signal.signal(number, lambda number, _: server.send(bytes([number])))
+        signal.signal(number, pass_on)
     streams = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))]
     data = json.dumps(request).encode() + b"\n"
     server.sendall(data[server.sendmsg([data], streams) :])

@@ -1,9 +1,10 @@
 """Commands that tests start, forked from a process that has imported fairseq already.
 
 ``python -m fairseq_cli.train`` takes seconds to import what it needs, and the tests start hundreds of such commands.
-Within ``preloaded_commands``, ``sys.executable`` is a program that hands modules of fairseq's and of this project to a
-server, with its streams, folder and environment, and waits for them; all else it leaves to Python itself. To whoever
-started it, it is the command: signals reach the command, its status is the command's, and no command outlives it.
+Within ``preloaded_commands``, ``sys.executable`` is a program that hands modules of fairseq's and of this project, and
+lines that begin with ``import fairseq;``, to a server, with its streams, folder and environment, and waits for them; it
+leaves all else to Python itself. To whoever started it, it is the command: signals reach the command, its status is the
+command's, and no command outlives it.
 
 Run as a program, this is the server. It imports, forks and nothing more, since a process with threads cannot fork.
 """
@@ -153,7 +154,11 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 @functools.cache
 def preload() -> None:
-    """Once, import what fairseq's command lines import, and leave no trace of the command lines themselves."""
+    """Once, import what fairseq's command lines import, and leave no trace of the command lines themselves.
+
+    torch's first optimiser imports a compiler, which takes as long as a tiny training.
+    """
+    importlib.import_module("torch._dynamo")
     importlib.import_module("fairseq.tasks")  # which says something, and so lets messages go to stderr
     for tool in TOOLS:
         importlib.import_module(f"fairseq_cli.{tool}")
@@ -164,7 +169,7 @@ def preload() -> None:
 
 
 def become(request: dict[str, Any], program: str) -> None:
-    """Run a module as ``python -m`` does."""
+    """Run a module as ``python -m`` does, or a line as ``python -c``."""
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
@@ -174,16 +179,22 @@ def become(request: dict[str, Any], program: str) -> None:
     for option in filter(None, os.environ.get("PYTHONWARNINGS", "").split(",")):
         warnings.simplefilter(option)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    sys.path[:0] = paths if request["safe_path"] else [os.getcwd(), *paths]
-    sys.argv[1:] = request["arguments"]
+    is_module = request["option"] == "-m"
+    sys.path[:0] = paths if request["safe_path"] else [os.getcwd() if is_module else "", *paths]
+    sys.argv[:] = [request["option"], *request["arguments"]]
     sys.executable = program
     os.cpu_count = lambda: 1  # as in the tests themselves: no processes unless the command says how many
     importlib.import_module("numpy").random.seed()
-    if request["module"] == "fairseq_cli.train":  # which says where messages go before it imports fairseq
+    if "fairseq_cli.train" in request["program"]:  # which says where messages go before it imports fairseq
         logging.root.handlers.clear()
         logging.root.setLevel(logging.WARNING)
     sys.modules["__main__"] = types.ModuleType("__main__")
-    end(status_of(functools.partial(runpy._run_module_as_main, request["module"])))
+    run = runpy._run_module_as_main if is_module else run_line
+    end(status_of(functools.partial(run, request["program"])))
+
+
+def run_line(line: str) -> None:
+    exec(compile(line, "<string>", "exec"), vars(sys.modules["__main__"]))
 
 
 def status_of(run: Callable[[], Any]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,6 +47,11 @@ TRAINING = [path for path in CONFIGS if path.name not in NOT_TRAINING and path n
 
 def parse(program: str, arguments: Sequence[str]) -> Namespace:
     """The options of a command, which the check before the first step must take, too."""
+    return _parse(program, tuple(arguments))  # many outputs have the same
+
+
+@functools.cache
+def _parse(program: str, arguments: tuple[str, ...]) -> Namespace:
     assert first_mistake([(program, [arguments])]) is None
     parser = options.get_training_parser() if program == "train" else options.get_generation_parser()
     return options.parse_args_and_arch(parser, ["data", *arguments, "--user-dir", toy.USER_DIR])

@@ -64,6 +64,23 @@ def run(python: str, folder: Path, program: str, *options: str, **changes: str) 
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.parametrize("options", [(), ("-P",)])
+def test_a_line_that_begins_with_fairseq_is_run_as_pythons(options: tuple[str, ...], tmp_path: Path) -> None:
+    """The kind of line with which options are read; here fairseq is a module that hides the true one."""
+    line = "import fairseq; import sys; print(sys.argv, repr(sys.path[0]), __name__, 'torch' in sys.modules)"
+    folder = tmp_path / "safe"
+    (folder / "fairseq").mkdir(parents=True)
+    (folder / "fairseq" / "__init__.py").touch()
+    environment = os.environ | {"PYTHONPATH": str(folder)}
+    printed = [
+        subprocess.run(
+            [python, *options, "-c", line, "--one", "two"], env=environment, capture_output=True, text=True, check=True
+        ).stdout
+        for python in (sys.executable, PYTHON)
+    ]
+    assert printed[0] == printed[1].replace("False", "True")
+
+
 @pytest.mark.parametrize("program", ["talk", "refuse", "status", "threads", "die"])
 def test_it_ends_and_prints_as_python_would(program: str, folder: Path) -> None:
     assert run(sys.executable, folder, program, WORD="é") == run(PYTHON, folder, program, WORD="é")
@@ -103,7 +120,7 @@ def start(folder: Path, action: Any = signal.SIG_DFL) -> tuple[subprocess.Popen[
 def test_signals_reach_it(number: int, status: int, said: str, folder: Path) -> None:
     process, _ = start(folder)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=120)
     assert (process.returncode, errors) == (status, said)
 
 
@@ -111,7 +128,7 @@ def test_a_signal_that_is_ignored_is_not_passed_on(folder: Path) -> None:
     process, _ = start(folder, signal.SIG_IGN)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
     assert process.returncode == -signal.SIGTERM
 
 
@@ -121,4 +138,4 @@ def test_it_is_killed_with_what_stands_for_it(folder: Path) -> None:
     assert is_running(forked)
     process.kill()
     process.communicate()
-    wait_until_gone([forked], 20)
+    wait_until_gone([forked])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import random
 from argparse import Namespace
 from pathlib import Path
@@ -85,18 +87,29 @@ def make_teacher(root: Path, domains: list[str] = DOMAINS, sizes: tuple[int, ...
 
 
 def train_args(data: Path, *extra: str, arch: str = "transformer_gated_adapter_tiny") -> Namespace:
-    parser = options.get_training_parser()
     # fmt: off
-    return options.parse_args_and_arch(parser, [
-        str(data), "--user-dir", USER_DIR, "--task", "multi_domain_translation", "--arch", arch, "--cpu",
+    return parsed(
+        data, "--task", "multi_domain_translation", "--arch", arch, "--cpu",
         "--optimizer", "adam", "--lr", "0.01", "--max-tokens", "200", *extra,
-    ])
+    )
     # fmt: on
+
+
+def parsed(data: Path, *words: str) -> Namespace:
+    """Options of fairseq-train for some data; fairseq, which takes its time, reads each line once."""
+    args = copy.deepcopy(_parse(words))
+    args.data = str(data)
+    return args
+
+
+@functools.cache
+def _parse(words: tuple[str, ...]) -> Namespace:
+    utils.import_user_module(Namespace(user_dir=USER_DIR))
+    return options.parse_args_and_arch(options.get_training_parser(), ["data", "--user-dir", USER_DIR, *words])
 
 
 def make_task(data: Path, *extra: str, **kwargs: Any) -> tuple[Any, Namespace]:
     """The task as the command line would set it up, and the parsed arguments."""
-    utils.import_user_module(Namespace(user_dir=USER_DIR))
     args = train_args(data, *extra, **kwargs)
     return tasks.setup_task(args), args
 

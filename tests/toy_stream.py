@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from fairseq import options, tasks, utils
+from fairseq import tasks
 from fairseq.data import Dictionary
 
 from tests import toy, toy_text
@@ -37,13 +37,11 @@ def write_vectors(path: Path, words: list[str] = WORDS) -> Path:
 
 
 def train_args(data: Path, *extra: str) -> Namespace:
-    utils.import_user_module(Namespace(user_dir=toy.USER_DIR))
-    parser = options.get_training_parser()
     # fmt: off
-    return options.parse_args_and_arch(parser, [
-        str(data), "--user-dir", toy.USER_DIR, "--task", "contiguous_language_modeling", "--arch", "dagru_lm_tiny",
+    return toy.parsed(
+        data, "--task", "contiguous_language_modeling", "--arch", "dagru_lm_tiny",
         "--cpu", "--optimizer", "sgd", "--lr", "1", "--batch-size", "3", "--tokens-per-sample", "6", *extra,
-    ])
+    )
     # fmt: on
 
 

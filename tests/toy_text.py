@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fairseq import options, tasks, utils
+from fairseq import tasks
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
 
@@ -101,12 +100,10 @@ def write_clusters(directory: Path, names: list[str] = DOMAINS, width: int = WID
 
 def make_task(data: Path, *extra: str, arch: str = HIER) -> tuple[Any, Any]:
     """The task as the command line would set it up, and the model's options."""
-    utils.import_user_module(Namespace(user_dir=toy.USER_DIR))
-    parser = options.get_training_parser()
     # fmt: off
-    args = options.parse_args_and_arch(parser, [
-        str(data), "--user-dir", toy.USER_DIR, "--task", "multi_domain_language_modeling", "--arch", arch, "--cpu",
+    args = toy.parsed(
+        data, "--task", "multi_domain_language_modeling", "--arch", arch, "--cpu",
         "--optimizer", "adam", "--lr", "0.01", "--max-tokens", "100", "--tokens-per-sample", str(BLOCK), *extra,
-    ])
+    )
     # fmt: on
     return tasks.setup_task(args), toy.model_options(args)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from subprocess import PIPE
 
 import pytest
 
 from fairseq_ext.engine.children import how_it_ended, run_child
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 CHILD = """
@@ -21,7 +21,7 @@ if sys.argv[2] == "guard":
     children._kernel_ends_it = lambda: False
 children.end_with_parent(int(sys.argv[1]))
 print(os.getpid(), flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 PARENT = """
 import os, subprocess, sys
@@ -33,15 +33,12 @@ def is_running(process: int) -> bool:
     try:
         # A zombie that nobody waits for still has its number.
         return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # before or after it was opened
         return False
 
 
-def wait_until_gone(processes: list[int], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while any(map(is_running, processes)):
-        assert time.monotonic() < deadline, "a process outlives its parent"
-        time.sleep(0.02)
+def wait_until_gone(processes: list[int]) -> None:
+    wait_until(lambda: not any(map(is_running, processes)), "a process outlives its parent")
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -54,7 +51,7 @@ def test_a_child_ends_with_a_killed_parent(way: str) -> None:
         guards = [int(number) for number in Path(f"/proc/{child}/task/{child}/children").read_text().split()]
         assert len(guards) == (way == "guard")
         parent.kill()
-    wait_until_gone([child, *guards], 10)
+    wait_until_gone([child, *guards])
 
 
 def test_a_child_whose_parent_has_gone_does_not_begin() -> None:

@@ -266,7 +266,7 @@ def test_further_processes_of_a_command_join_or_wait(tmp_path: Path) -> None:
                 stderr=subprocess.PIPE,
             )  # fmt: skip
         )
-    errors = [worker.communicate(timeout=60)[1] for worker in workers]
+    errors = [worker.communicate(timeout=300)[1] for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], errors
     assert errors[0] == ""
     assert "last: done" in errors[1]

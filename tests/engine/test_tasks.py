@@ -15,18 +15,22 @@ import pytest
 from fairseq_ext.engine.tasks import Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.inputs.errors import InputError
 from tests.cluster import dask_cluster
+from tests.engine.test_children import wait_until_gone
+from tests.waiting import wait_until
 
 ONE, TWO = Engine(workers=1), Engine(workers=2)
 
 
 @dataclass(frozen=True)
 class Square:
-    """Writes its number's square, and returns its process's number."""
+    """Writes its number's square, and returns its process's number; in a folder to meet in, not before a second one."""
 
-    slow: bool = False
+    meeting: Path | None = None
 
     def __call__(self, index: int, output: Path) -> int:
-        time.sleep(0.2 * self.slow)
+        if self.meeting is not None:
+            (self.meeting / str(os.getpid())).touch()
+            wait_until(lambda: len(list(self.meeting.iterdir())) > 1, "no second process came")
         (output / "square").write_text(str(index * index))
         return os.getpid()
 
@@ -63,7 +67,7 @@ class Wait:
 
     def __call__(self, index: int, output: Path) -> None:
         (output.parents[1] / f"pid{index}").write_text(str(os.getpid()))
-        time.sleep(60)
+        time.sleep(600)
 
 
 def _squares(folder: Path, count: int) -> list[str]:
@@ -113,35 +117,21 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     finally:
         parent.kill()
         parent.wait()
-    deadline = time.monotonic() + 10
-    while any(_is_running(worker) for worker in workers):
-        assert time.monotonic() < deadline, "a worker is still running"
-        time.sleep(0.05)
+    wait_until_gone(workers)
 
 
 def wait_for(path: Path) -> int:
     """The process number that a task writes into a file."""
-    deadline = time.monotonic() + 30
-    while not (path.exists() and path.read_text()):
-        assert time.monotonic() < deadline, f"{path.name} was not written"
-        time.sleep(0.05)
+    wait_until(lambda: path.exists() and path.read_text() != "", f"{path.name} was not written")
     return int(path.read_text())
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    # A zombie that nobody waits for still has its number.
-    return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
 
 
 def test_two_hosts_share_the_work(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="needs requirements-cluster.txt")
     with dask_cluster(tmp_path) as scheduler:
         engine = Engine(scheduler=str(scheduler))
-        processes = run_tasks(Square(slow=True), tmp_path / "job", 12, engine, "squares")
+        (tmp_path / "meeting").mkdir()
+        processes = run_tasks(Square(tmp_path / "meeting"), tmp_path / "job", 12, engine, "squares")
         assert _squares(tmp_path / "job", 12) == [str(index * index) for index in range(12)]
         assert len(set(processes)) == 2
         assert os.getpid() not in processes

@@ -120,9 +120,9 @@ def test_pairs_with_an_endless_side_pass() -> None:
     "unit", ["<a", "<a =", '="', "%0", "%(a", "{a", "a.", "a@", "1,", "1 000 ", "$a", "www.", "&lt;"]
 )
 def test_time_is_linear_in_the_length(unit: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     for text in (unit * 50_000, unit[0] + unit[-1] * 100_000):
         for find in (numbers, elements, placeholders):
             find(text)
         addresses(text, {"en", "pl"})
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 20  # where it is quadratic, minutes

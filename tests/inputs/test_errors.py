@@ -98,7 +98,7 @@ def program(folder: Path, what: str) -> Iterator[subprocess.Popen]:
 def test_signals_end_a_program_after_it_has_cleaned_up(number: int, status: int, tmp_path: Path) -> None:
     with program(tmp_path, "wait") as process:
         process.send_signal(number)
-        _, error = process.communicate(timeout=20)
+        _, error = process.communicate(timeout=120)
     assert (process.returncode, error) == (status, "stopped; the same command goes on from here\n")
     assert not list(tmp_path.iterdir())
 
@@ -107,7 +107,7 @@ def test_a_reader_that_has_gone_is_no_traceback(tmp_path: Path) -> None:
     with program(tmp_path, "print") as process:
         assert process.stdout is not None
         process.stdout.close()
-        assert process.wait(20) == 141
+        assert process.wait(120) == 141
         assert process.stderr is not None
         assert process.stderr.read() == ""
 

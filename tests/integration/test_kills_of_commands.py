@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,14 +22,17 @@ from tests.engine.test_children import is_running
 from tests.fork_server import PYTHON
 from tests.integration.test_experiment import TRANSLATE, weights
 from tests.small_corpus import write_config, write_corpora
+from tests.waiting import SECONDS, wait_until
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes below /proc"),
 ]
 ROOT = Path(__file__).resolve().parents[2]
+KILLS = int(os.environ.get("KILLS", "1"))  # of each kind
+CHILD_9, CHILD_15, COMMAND_9, COMMAND_15 = ((child, number) for child in (True, False) for number in (9, 15))
 # num-workers: processes that load data are grandchildren, and must go, too.
-OPTIONS = {"optimizer": "adam", "lr": 0.01, "max-tokens": 400, "max-epoch": 8, "cpu": True, "num-workers": 1}
+OPTIONS = {"optimizer": "adam", "lr": 0.01, "max-tokens": 400, "max-epoch": 3, "cpu": True, "num-workers": 1}
 MIX = {"arch": "transformer_tiny", "criterion": "label_smoothed_cross_entropy", "share-all-embeddings": True}
 OUTPUTS = {"common": TRANSLATE["common"], "outputs": {"mix": {"system": "mix"}}}
 
@@ -67,29 +69,30 @@ def command(module: str, path: Path, *arguments: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill: which process gets which signal, when."""
+    """One kill: which process gets which signal, so many seconds after the step was begun, now or by an earlier run."""
 
     of_child: bool
     number: int
     seconds: float
 
 
-def kills(count: int, longest: float, *, of_children: bool) -> list[Kill]:
-    """All kinds of kills at random moments."""
+def kills(longest: float, *kinds: tuple[bool, int]) -> list[Kill]:
+    """These kinds of kills, each of a child or not and with a signal, at random moments."""
     generator = random.Random(7)
-    kinds = [(child, number) for child in ((False, True) if of_children else (False,)) for number in (9, 15)]
-    return [Kill(*kinds[index % len(kinds)], generator.uniform(0, longest)) for index in range(count)]
+    return [Kill(*kind, generator.uniform(0, longest)) for kind in KILLS * kinds]
 
 
 def kill_again_and_again(run: list[str], output: Path, planned: list[Kill]) -> None:
     """Start a command, kill it, look what is left, and so on; at last let it end."""
     for count, kill in enumerate(planned):
         process = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        while process.poll() is None and not output.with_name(f".{output.name}.step").exists():
+            time.sleep(0.005)
         try:
             process.wait(kill.seconds)
         except subprocess.TimeoutExpired:
             send(kill, process)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=SECONDS)
         assert "Traceback" not in errors or kill.of_child, errors
         if process.returncode == 0:
             print(f"{output.name}: had ended after {count} kills")
@@ -97,7 +100,7 @@ def kill_again_and_again(run: list[str], output: Path, planned: list[Kill]) -> N
             return
         check_status(kill, process.returncode, errors.rstrip().splitlines()[-1:])
         check_nothing_is_left(output)
-    subprocess.run(run, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    subprocess.run(run, cwd=ROOT, check=True, capture_output=True, timeout=SECONDS)
 
 
 def send(kill: Kill, process: subprocess.Popen) -> None:
@@ -133,8 +136,8 @@ def check_nothing_is_left(output: Path) -> None:
     lock = output.with_name(f".{output.name}.lock")
     if lock.exists():
         with lock.open("r+") as file:
-            wait_for(lambda: is_free(file.fileno()), 2, "the lock is held")
-    wait_for(lambda: not processes_in(output.parents[2]), 10, "a process is left")
+            wait_until(lambda: is_free(file.fileno()), "the lock is held")
+    wait_until(lambda: not processes_in(output.parents[2]), "a process is left")
 
 
 def is_free(descriptor: int) -> bool:
@@ -158,16 +161,9 @@ def processes_in(folder: Path) -> list[int]:
     return [process for process in found if is_running(process)]
 
 
-def wait_for(condition: Callable[[], bool], seconds: float, otherwise: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.05)
-
-
 def test_a_training_ends_with_the_same_weights(killed: Path, whole: Path) -> None:
     output = killed.parent / "work/systems/mix"
-    kill_again_and_again(command("experiments.translation.train", killed, "mix"), output, kills(4, 8, of_children=True))
+    kill_again_and_again(command("experiments.translation.train", killed, "mix"), output, kills(4, CHILD_9, COMMAND_15))
     ours, expected = (weights(folder / "checkpoint_last.pt") for folder in (output, whole / "systems/mix"))
     assert ours.keys() == expected.keys()
     assert all(torch.equal(ours[name], value) for name, value in expected.items())
@@ -175,12 +171,12 @@ def test_a_training_ends_with_the_same_weights(killed: Path, whole: Path) -> Non
 
 def test_translations_are_the_same(killed: Path, whole: Path) -> None:
     output = killed.parent / "work/translations/mix"
-    kill_again_and_again(command("experiments.translation.translate", killed), output, kills(4, 6, of_children=True))
+    kill_again_and_again(command("experiments.translation.translate", killed), output, kills(3, COMMAND_9, CHILD_15))
     for name in ("bank.de", "garden.de"):
         assert (output / name).read_bytes() == (whole / "translations/mix" / name).read_bytes()
 
 
 def test_scores_are_the_same(killed: Path, whole: Path) -> None:
     output = killed.parent / "work/scores"
-    kill_again_and_again(command("experiments.translation.scores", killed), output, kills(2, 1, of_children=False))
+    kill_again_and_again(command("experiments.translation.scores", killed), output, kills(1, COMMAND_9, COMMAND_15))
     assert (output / "table.md").read_bytes() == (whole / "scores/table.md").read_bytes()

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -78,14 +81,7 @@ def test_unequal_files_are_refused_and_not_cut(text: Path, tmp_path: Path) -> No
 
 
 def test_half_written_output_is_not_taken_for_finished(text: Path, undisturbed: str, tmp_path: Path) -> None:
-    command = _command(tmp_path, text)
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        blocks = tmp_path / "work" / ".clean.step" / "unfinished" / ".tasks"
-        while not list(blocks.glob("0*")):
-            assert process.poll() is None, "ended before it could be killed"
-            time.sleep(0.002)
-        process.kill()
-    assert not (tmp_path / "work" / "clean").exists()
+    command = _kill_midway(tmp_path, text, "0*", lambda process, _: process.kill())
     result = _run(command)
     assert result.returncode == 0
     assert "continuing an interrupted run" in result.stderr
@@ -93,15 +89,36 @@ def test_half_written_output_is_not_taken_for_finished(text: Path, undisturbed: 
 
 
 def test_dead_worker_ends_the_run_and_its_share_is_done_again(text: Path, undisturbed: str, tmp_path: Path) -> None:
-    command = _command(tmp_path, text)
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        os.kill(_wait_for_worker(process, tmp_path / "work" / ".clean.step" / "unfinished" / ".tasks"), signal.SIGKILL)
-        _, errors = process.communicate()
-    assert process.returncode == 1
-    assert "a worker process died" in errors.splitlines()[-1]
-    assert not (tmp_path / "work" / "clean").exists()
+    said: list[str] = []
+
+    def kill_worker(process: subprocess.Popen[str], partial: Path) -> None:
+        with suppress(ProcessLookupError):  # it came to its end first
+            os.kill(int(partial.name.rsplit(".", 1)[1]), signal.SIGKILL)
+        said[:] = process.communicate()[1].splitlines()
+        assert (process.returncode == 1) != (tmp_path / "work" / "clean").exists()
+
+    command = _kill_midway(tmp_path, text, ".0*", kill_worker)
+    assert "a worker process died" in said[-1]
     assert _run(command).returncode == 0
     assert hash_path(tmp_path / "work" / "clean") == undisturbed
+
+
+def _kill_midway(
+    folder: Path, text: Path, block: str, kill: Callable[[subprocess.Popen[str], Path], None]
+) -> list[str]:
+    """Start a run and kill it, or a part of it, at the first block of a kind; again, where it ends before it dies."""
+    command = _command(folder, text)
+    while True:
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            while not (blocks := list((folder / "work" / ".clean.step" / "unfinished" / ".tasks").glob(block))):
+                if process.poll() is not None:
+                    break
+                time.sleep(0.001)
+            else:
+                kill(process, blocks[0])
+        if not (folder / "work" / "clean").exists():
+            return command
+        shutil.rmtree(folder / "work")
 
 
 def test_failing_worker_ends_the_run(text: Path, tmp_path: Path) -> None:
@@ -125,11 +142,3 @@ def test_full_disk_is_one_line_and_the_next_run_goes_on(text: Path, undisturbed:
 def _bad_word_list(path: Path) -> Path:
     path.write_text("dog\tpies\ndog\n")
     return path
-
-
-def _wait_for_worker(process: subprocess.Popen[str], blocks: Path) -> int:
-    """The number of a worker that has started a block."""
-    while not (partial := list(blocks.glob(".0*"))):
-        assert process.poll() is None, "ended before a worker could be killed"
-        time.sleep(0.001)
-    return int(partial[0].name.rsplit(".", 1)[1])

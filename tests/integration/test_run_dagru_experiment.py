@@ -1,4 +1,4 @@
-"""Word language models from text to their report by one command, in true processes, and what holds of the figures."""
+"""Word language models from text to their report by one command, and what holds of the figures."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import random
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import pytest
 
 from tests import toy
 from tests.experiments.word_lm.made_up import write_file
-from tests.fork_server import PYTHON
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ def write_experiment(folder: Path) -> Path:
 
 
 def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [PYTHON, "-m", module, *arguments]
+    command = [sys.executable, "-m", module, *arguments]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -137,36 +138,43 @@ def test_a_second_run_does_nothing(whole: Path) -> None:
 
 
 def test_a_killed_experiment_ends_with_the_same_translations(whole: Path, tmp_path: Path) -> None:
-    path = write_experiment(tmp_path)
-    work = tmp_path / "work"
+    """Killed in the last training and in the last translations; what is before them is there."""
+    path, work = write_experiment(tmp_path), tmp_path / "work"
+    last = ("systems/gad", "translations/gad", "ood/ad-classifier@2", "ood/gad")
+    shutil.copytree(whole.parent / "work", work)
+    for name in last:
+        shutil.rmtree(work / name)
     whole_process = [PYTHON, *command(path)[1:]]
-    for moment, delay in (
-        ("systems/.gad.step/unfinished/*", 0.1),
-        ("ood/.ad-classifier@2.step/unfinished/*", 0),
-    ):
+    for name in ("systems/gad", "ood/ad-classifier@2"):
+        folder, begun = work / name, work / f"{name}.step/unfinished".replace("/", "/.", 1)
         process = subprocess.Popen(whole_process, env=ENVIRONMENT, stderr=subprocess.DEVNULL, start_new_session=True)
-        while process.poll() is None and not list(work.glob(moment)):
+        while process.poll() is None and not folder.exists() and not list(begun.glob("*")):
             time.sleep(0.005)
-        assert process.poll() is None, f"ended before {moment}"
-        time.sleep(delay)
+        assert process.poll() is None, f"ended before {name}"
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    run(path)
+    done = run(path)
     assert translations(path) == translations(whole)
     assert not list(work.glob("**/.*.step"))
+    started = [line.split(": ")[0] for line in done.splitlines() if line.endswith(": started")]
+    assert len(started) <= len(last)
 
 
 def test_two_processes_share_trainings_and_nothing_else(whole: Path, tmp_path: Path) -> None:
     """torchrun starts the command twice; both train every run together, and the first does the rest."""
-    systems = {name: TRAIN["systems"][name] for name in ("mix", "gad")}
+    systems = {name: {**TRAIN["systems"][name], "max-epoch": 1} for name in ("mix", "gad")}
     systems["gad"] = {**systems["gad"], "from": "mix"}
     train = {"common": {**TRAIN["common"], **TWO_PROCESSES}, "systems": systems}
     path = write_experiment(tmp_path, train)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    options = ["-m", "fairseq_ext.experiments.run", str(path), "--to", "gad"]
-    done = subprocess.run([*launch, *options], env=ENVIRONMENT, capture_output=True, text=True, timeout=600)
+    made = {"systems", "translations", "ood", "ood-sets"}
+    shutil.copytree(whole.parent / "work", tmp_path / "work", ignore=lambda *_: made)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
+    done = subprocess.run(
+        [*launch, *command(path, "--to", "gad")], env=ENVIRONMENT, capture_output=True, text=True, timeout=900
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     for name in ("mix", "gad"):
         log = (tmp_path / "work" / "systems" / name / "train.log").read_text()
         assert "training on 2 devices" in log
     assert done.stderr.count("mix: started") == 1
+    assert "splits: started" not in done.stderr

@@ -1,322 +1,160 @@
-"""What every adapter model promises, checked on all of them."""
+"""What every model promises, checked on all of them; what some promise besides is in a file of its own."""
 
 from __future__ import annotations
 
 import copy
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from fairseq.data import data_utils
 from fairseq.models import ARCH_MODEL_REGISTRY
-from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
-from omegaconf import OmegaConf
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.training.adapter_names import NAMES, read_names
-from tests import toy
+from tests.models.every_model import SUBJECTS, Subject
 from tests.threads import in_threads
 
-ARCHS = ["transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"]
-NORMS = {"post-norm": [], "pre-norm": ["--encoder-normalize-before", "--decoder-normalize-before"]}
-BANK = {"norm_weight", "norm_bias", "down_weight", "down_bias", "up_weight", "up_bias"}
-EXTRA = {
-    "transformer_domain_adapter_tiny": {f"bank.{name}" for name in BANK},
-    "transformer_gated_adapter_tiny": {f"bank.{name}" for name in BANK} | {"router.weight"},
-}
+# Topics mix log-probabilities of some −3 in float32; all else starts bit for bit as its base.
+INEXACT = {"topics": 1e-5}
 
 
-@pytest.fixture(params=[(arch, norm) for arch in ARCHS for norm in NORMS], ids="-".join)
-def setting(request: pytest.FixtureRequest, data: Path) -> tuple[Any, Namespace]:
-    arch, norm = request.param
-    return toy.make_task(data, *NORMS[norm], arch=arch)
+on_a_base = pytest.mark.parametrize("kind", [name for name in SUBJECTS if name != "dagru"], indirect=True)
 
 
-@pytest.fixture
-def base(setting: tuple[Any, Namespace]) -> Any:
-    """The plain Transformer of the same size."""
-    task, args = setting
-    plain = Namespace(**{k: v for k, v in vars(args).items() if k != "adapter_names"})
-    return ARCH_MODEL_REGISTRY["transformer_tiny"].build_model(plain, task).eval()
+@pytest.fixture(scope="module", params=SUBJECTS)
+def kind(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def subject(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    return SUBJECTS[kind](tmp_path_factory.mktemp("subject"))
 
 
 @pytest.fixture
-def model(setting: tuple[Any, Namespace]) -> Any:
-    """An adapter model in evaluation mode whose adapters have been somewhere."""
-    task, args = setting
-    model = toy.make_model(task, args)
-    toy.randomise_adapters(model)
-    return model
+def model(subject: Subject) -> Any:
+    return subject.randomised()
 
 
-def batch_of(task: Any) -> dict:
-    task.load_dataset("test")
-    return toy.first_batch(task, "test", max_sentences=12)
-
-
-def log_probs(model: Any, net_input: dict) -> Tensor:
+def scores(subject: Subject, model: Any, inputs: dict[str, Tensor] | None = None) -> Tensor:
     with torch.no_grad():
-        return model.get_normalized_probs(model(**net_input), log_probs=True)
+        return subject.run(model, subject.inputs if inputs is None else inputs)
 
 
-def rows_of(net_input: dict, rows: list[int]) -> dict:
-    return {name: value[rows] for name, value in net_input.items()}
+def test_all_architectures_are_here() -> None:
+    """A new one belongs into ``every_model.py``."""
+    ours = {kind.__name__ for kind in ARCH_MODEL_REGISTRY.values() if kind.__module__.startswith("fairseq_ext.")}
+    assert ours == {
+        "TransformerDomainAdapterModel", "TransformerGatedAdapterModel", "TransformerLMHierAdapterModel",
+        "TransformerLMTopicModel", "RobertaHoulsbyAdapterModel", "DAGRULanguageModel",
+    }  # fmt: skip
 
 
-def expected_extra(arch: str) -> set[str]:
-    return {f"{side}.layers.{n}.adapter.{k}" for side in ("encoder", "decoder") for n in (0, 1) for k in EXTRA[arch]}
+@on_a_base
+def test_adds_exactly_these_keys(subject: Subject) -> None:
+    assert subject.base is not None
+    base, keys = subject.base().state_dict().keys(), subject.make().state_dict().keys()
+    assert base <= keys
+    assert keys - base == subject.trained | subject.stored
 
 
-def test_adds_exactly_these_keys(setting: tuple, base: Any, model: Any) -> None:
-    base_keys, keys = base.state_dict().keys(), model.state_dict().keys()
-    assert base_keys <= keys
-    assert keys - base_keys == expected_extra(setting[1].arch) | {"decoder.adapter_names"}
-
-
-def test_starts_as_its_base_exactly(setting: tuple, base: Any) -> None:
-    task, args = setting
-    model = toy.make_model(task, args, seed=2)
+@on_a_base
+def test_starts_as_its_base(kind: str, subject: Subject) -> None:
+    assert subject.base is not None
+    assert subject.start is not None
+    assert subject.run_base is not None
+    base, model = subject.base(), subject.start(seed=2)
     model.load_state_dict(copy.deepcopy(base.state_dict()), strict=True)
-    batch = batch_of(task)
-    plain = {k: v for k, v in batch["net_input"].items() if k != "domain_ids"}
-    assert torch.equal(base(**plain)[0], model(**batch["net_input"])[0])
+    with torch.no_grad():
+        expected = subject.run_base(base, model)
+    torch.testing.assert_close(scores(subject, model), expected, atol=INEXACT.get(kind, 0), rtol=0)
 
 
-def test_trains_exactly_the_adapters(setting: tuple) -> None:
-    task, args = setting
-    model = toy.make_model(task, args, train=True)
-    assert {n for n, p in model.named_parameters() if p.requires_grad} == expected_extra(args.arch)
+def test_three_steps_move_exactly_what_is_trained(subject: Subject) -> None:
+    model = subject.make().train()
+    assert {name for name, parameter in model.named_parameters() if parameter.requires_grad} == subject.trained
     before = copy.deepcopy(model.state_dict())
-    criterion = gate_criterion(task, args)
     optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
-    batch = batch_of(task)
     for _ in range(3):
         optimiser.zero_grad()
-        criterion(model, batch)[0].backward()
+        found = subject.run(model, subject.inputs).log_softmax(-1)
+        chosen = torch.arange(found[..., 0].numel()).view(found.shape[:-1]) % found.size(-1)
+        (-found.gather(-1, chosen.unsqueeze(-1))).sum().backward()
         optimiser.step()
-    moved = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
-    assert moved == expected_extra(args.arch)
-
-
-def gate_criterion(task: Any, args: Namespace) -> Any:
-    from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
-
-    from fairseq_ext.criterions.label_smoothed_cross_entropy_with_kd_gate import (
-        LabelSmoothedCrossEntropyWithKDGateCriterion,
-    )
-
-    if "gated" in args.arch:
-        return LabelSmoothedCrossEntropyWithKDGateCriterion(task, False, 0.1, 0.5, 1.0, "domain", "token")
-    return LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
-
-
-def test_only_adapters_that_take_part_move(setting: tuple) -> None:
-    """Neither weight decay nor momentum moves those of domains that a batch has not; gates give every one a part."""
-    task, args = setting
-    model = toy.make_model(task, args, train=True)
-    criterion = gate_criterion(task, args)
-    optimiser = FairseqAdam(
-        OmegaConf.structured(FairseqAdamConfig(lr=[0.01], weight_decay=0.1, tpu=False)),
-        [p for p in model.parameters() if p.requires_grad],
-    )
-    task.load_dataset("train")
-    dataset = task.datasets["train"]
-    of_each = {dataset[i]["domain_id"]: dataset[i] for i in range(len(dataset))}
-
-    def update(domains: list[int]) -> None:
-        optimiser.zero_grad()
-        task.train_step(dataset.collater([of_each[d] for d in domains]), model, criterion, optimiser, 1)
-        task.optimizer_step(optimiser, model, 1)
-
-    update([0, 1, 2])
-    before = copy.deepcopy(model.state_dict())
-    update([1, 2])
     after = model.state_dict()
-    expected = [True, True, True] if "gated" in args.arch else [False, True, True]
-    for name in expected_extra(args.arch):
-        assert [not torch.equal(after[name][row], before[name][row]) for row in range(3)] == expected, name
+    moved = {name for name in before if is_tensor(after[name]) and not torch.equal(after[name], before[name])}
+    assert moved == subject.trained
 
 
-def test_dropout_of_the_frozen_base_is_an_option(setting: tuple) -> None:
-    task, args = setting
-    noisy = toy.make_model(task, args, train=True)
-    batch = batch_of(task)["net_input"]
-    assert not torch.equal(noisy(**batch)[0], noisy(**batch)[0])
-    quiet = toy.make_model(task, Namespace(**vars(args) | {"frozen_mode": "eval"}), train=True)
-    assert torch.equal(quiet(**batch)[0], quiet(**batch)[0])
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+@on_a_base
+def test_dropout_of_the_frozen_base_is_an_option(subject: Subject) -> None:
+    noisy = subject.make(dropout=0.5).train()
+    assert not torch.equal(scores(subject, noisy), scores(subject, noisy))
+    quiet = subject.make(dropout=0.5, frozen_mode="eval").train()
+    assert torch.equal(scores(subject, quiet), scores(subject, quiet))
     assert quiet.training
-    assert quiet.encoder.layers[0].adapter.bank.training
+    own = {name.rpartition(".")[0] for name in subject.trained} & dict(quiet.named_modules()).keys()
+    assert all(quiet.get_submodule(name).training for name in own)
 
 
-@pytest.mark.parametrize("beam", [1, 4])
-def test_generated_scores_equal_forced_ones(setting: tuple, model: Any, beam: int) -> None:
-    task, _ = setting
-    batch = batch_of(task)
-    generator = task.build_generator([model], Namespace(beam=beam, max_len_b=12))
-    hypotheses = [row[0] for row in task.inference_step(generator, [model], batch)]
-    dictionary = task.target_dictionary
-    forced_input = data_utils.collate_tokens(
-        [h["tokens"] for h in hypotheses], dictionary.pad(), dictionary.eos(), move_eos_to_beginning=True
-    )
-    forced = log_probs(model, batch["net_input"] | {"prev_output_tokens": forced_input})
-    for row, hypothesis in enumerate(hypotheses):
-        tokens = hypothesis["tokens"]
-        scores = forced[row, : len(tokens)].gather(1, tokens.unsqueeze(1)).squeeze(1)
-        torch.testing.assert_close(scores, hypothesis["positional_scores"], atol=1e-4, rtol=0)
+def test_padding_does_not_matter(subject: Subject, model: Any) -> None:
+    wider = {
+        name: torch.nn.functional.pad(value, (0, 5), value=1) if name in subject.tokens else value
+        for name, value in subject.inputs.items()
+    }
+    expected, found = scores(subject, model), scores(subject, model, wider)
+    if expected.dim() == 3:
+        is_token = subject.inputs[subject.tokens[0]].ne(1)
+        expected, found = expected[is_token], found[:, : is_token.size(1)][is_token]
+    torch.testing.assert_close(found, expected)
 
 
-def test_threads_that_share_a_model_decode_as_one(setting: tuple, model: Any) -> None:
-    """Bit for bit, each its own sentences of its own domains."""
-    task, _ = setting
-    task.load_dataset("train")
-    dataset = task.datasets["train"]
-    batches = [dataset.collater([dataset[(7 * n + i) % len(dataset)] for i in range(1 + n % 5)]) for n in range(30)]
-
-    def decode(batch: dict) -> list:
-        generator = task.build_generator([model], Namespace(beam=1, max_len_b=3))
-        return task.inference_step(generator, [model], batch)
-
-    for alone, shared in zip(map(decode, batches), in_threads(decode, batches), strict=True):
-        for row, other in zip(alone, shared, strict=True):
-            for one, two in zip(row, other, strict=True):
-                assert torch.equal(one["tokens"], two["tokens"])
-                assert torch.equal(one["positional_scores"], two["positional_scores"])
-
-
-def test_padding_does_not_matter(setting: tuple, model: Any) -> None:
-    task, _ = setting
-    batch = batch_of(task)["net_input"]
-    wider = dict(batch)
-    pad = task.source_dictionary.pad()
-    wider["src_tokens"] = torch.nn.functional.pad(batch["src_tokens"], (3, 0), value=pad)
-    wider["prev_output_tokens"] = torch.nn.functional.pad(batch["prev_output_tokens"], (0, 5), value=pad)
-    length = batch["prev_output_tokens"].size(1)
-    is_token = batch["prev_output_tokens"].ne(pad)
-    torch.testing.assert_close(log_probs(model, wider)[:, :length][is_token], log_probs(model, batch)[is_token])
-
-
-def test_permuting_the_batch_permutes_the_output(setting: tuple, model: Any) -> None:
-    batch = batch_of(setting[0])["net_input"]
-    order = torch.randperm(len(batch["src_tokens"]), generator=torch.Generator().manual_seed(0)).tolist()
-    torch.testing.assert_close(log_probs(model, rows_of(batch, order)), log_probs(model, batch)[order])
-
-
-def test_a_mixed_batch_equals_its_rows_one_at_a_time(setting: tuple, model: Any) -> None:
-    batch = batch_of(setting[0])["net_input"]
-    assert len(batch["domain_ids"].unique()) == 3
-    together = log_probs(model, batch)
+def test_a_batch_is_its_rows_in_any_order_and_one_at_a_time(subject: Subject, model: Any) -> None:
+    together = scores(subject, model)
+    order = torch.randperm(len(together), generator=torch.Generator().manual_seed(0)).tolist()
+    torch.testing.assert_close(scores(subject, model, subject.rows(*order)), together[order])
     for row in range(len(together)):
-        torch.testing.assert_close(log_probs(model, rows_of(batch, [row])), together[[row]])
+        torch.testing.assert_close(scores(subject, model, subject.rows(row)), together[[row]], atol=2e-5, rtol=1e-5)
 
 
-def test_saved_and_loaded_gives_the_same(setting: tuple, model: Any, tmp_path: Path) -> None:
-    task, args = setting
+def test_saved_and_loaded_gives_the_same(subject: Subject, model: Any, tmp_path: Path) -> None:
     torch.save(model.state_dict(), tmp_path / "model.pt")
-    other = toy.make_model(task, args, seed=9)
+    other = subject.make(seed=9)
     other.load_state_dict(torch.load(tmp_path / "model.pt", weights_only=True), strict=True)
-    batch = batch_of(task)["net_input"]
-    assert torch.equal(other(**batch)[0], model(**batch)[0])
+    assert torch.equal(scores(subject, other), scores(subject, model))
+    state, again = model.state_dict(), other.state_dict()
+    assert state.keys() == again.keys()
+    assert all(torch.equal(state[name], again[name]) for name in state if is_tensor(state[name]))
 
 
-def test_missing_adapters_are_named_not_filled(setting: tuple, model: Any) -> None:
-    task, args = setting
+@on_a_base
+def test_what_is_missing_is_named_not_filled(subject: Subject, model: Any) -> None:
     damaged = copy.deepcopy(model.state_dict())
-    del damaged["decoder.layers.1.adapter.bank.up_weight"]
-    with pytest.raises(InputError, match=r"lacks 1 entries .*decoder\.layers\.1\.adapter\.bank\.up_weight"):
-        toy.make_model(task, args).load_state_dict(damaged, strict=True)
-
-
-def test_a_deep_copy_has_adapters_of_its_own(setting: tuple, model: Any) -> None:
-    batch = batch_of(setting[0])["net_input"]
-    twin = copy.deepcopy(model)
-    before = twin(**batch)[0]
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.zero_()
-    assert torch.equal(twin(**batch)[0], before)
-
-
-def test_checkpoint_of_other_domains_is_refused(setting: tuple) -> None:
-    task, args = setting
-    with pytest.raises(InputError, match=r"adapters are \['a', 'b'\]"):
-        task.build_model(Namespace(**vars(args) | {"adapter_names": ["a", "b"]}))
-
-
-def with_domains(setting: tuple, domains: list[str]) -> Any:
-    """A fresh model for data with these domains."""
-    task, args = setting
-    other = copy.copy(task)
-    other.domains = domains
-    options = {key: value for key, value in vars(args).items() if key != "adapter_names"}
-    return toy.make_model(other, Namespace(**options), seed=3)
-
-
-def test_adapters_follow_their_names(setting: tuple, model: Any) -> None:
-    """Rows of banks and gates, when the same domains are numbered in another order."""
-    batch = batch_of(setting[0])["net_input"]
-    other = with_domains(setting, ["sub", "law", "med"])
-    other.load_state_dict(copy.deepcopy(model.state_dict()), strict=True)
-    renumbered = dict(batch, domain_ids=torch.tensor([1, 2, 0])[batch["domain_ids"]])
-    torch.testing.assert_close(other(**renumbered)[0], model(**batch)[0])
-    assert read_names(other.state_dict()[NAMES]) == ["sub", "law", "med"]
-
-
-@pytest.mark.parametrize(
-    ("domains", "message"),
-    [
-        (["law", "med", "zsub"], r"domains\.txt lacks: sub;"),
-        (["med", "sub"], r"domains\.txt lacks: law;"),
-        (["law", "med", "new", "sub"], r"has new, for which the checkpoint has no adapters; it has law, med, sub"),
-    ],
-)
-def test_adapters_of_other_domains_are_refused(setting: tuple, model: Any, domains: list, message: str) -> None:
-    with pytest.raises(InputError, match=message) as caught:
-        with_domains(setting, domains).load_state_dict(copy.deepcopy(model.state_dict()), strict=True)
+    name = max(name for name in subject.trained if "classification_heads" not in name)
+    del damaged[name]
+    with pytest.raises(InputError, match=rf"lacks .*{name.replace('.', '[.]')}") as caught:
+        subject.make().load_state_dict(damaged, strict=True)
     assert "\n" not in str(caught.value)
 
 
-def test_a_checkpoint_of_an_earlier_version_says_what_was_not_compared(
-    setting: tuple, model: Any, capsys: pytest.CaptureFixture
-) -> None:
-    """Unless its options have told the names, as where it is translated with."""
-    earlier = {key: value for key, value in model.state_dict().items() if key != NAMES}
-    told = toy.make_model(*setting)
-    told.load_state_dict(dict(earlier), strict=True)
-    assert capsys.readouterr().err == ""
-    with_domains(setting, setting[0].domains).load_state_dict(dict(earlier), strict=True)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert lines[0].endswith("they are taken for law, med, sub")
+def test_a_deep_copy_has_parameters_of_its_own(subject: Subject, model: Any) -> None:
+    twin, before = copy.deepcopy(model), scores(subject, model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    assert torch.equal(scores(subject, twin), before)
 
 
-def test_wrong_dictionary_is_one_line(setting: tuple, model: Any) -> None:
-    task, args = setting
-    other = copy.deepcopy(model.state_dict())
-    for name in (
-        "encoder.embed_tokens.weight",
-        "decoder.embed_tokens.weight",
-        "decoder.output_projection.weight",
-    ):
-        other[name] = torch.cat([other[name], other[name]])
-    with pytest.raises(InputError, match="wrong dictionary"):
-        toy.make_model(task, args).load_state_dict(other, strict=True)
-
-
-@pytest.mark.parametrize(
-    ("arch", "adapters", "gates"),
-    [("transformer_domain_adapter", 19_003_392, 0), ("transformer_gated_adapter", 19_003_392, 36_864)],
-)
-def test_parameters_at_paper_size(tmp_path: Path, arch: str, adapters: int, gates: int) -> None:
-    domains = ["IT", "LAW", "MED", "REL", "SUB", "TALK"]
-    data = toy.make_data(tmp_path, domains, (2,) * 6)
-    task, args = toy.make_task(data, "--share-all-embeddings", arch=arch)
-    model = task.build_model(args)
-    counts = {name: p.numel() for name, p in model.named_parameters()}
-    assert sum(n for name, n in counts.items() if ".adapter.bank." in name) == adapters
-    assert sum(n for name, n in counts.items() if ".adapter.router." in name) == gates
-    embeddings = model.encoder.embed_tokens.weight.numel()
-    base = sum(n for name, n in counts.items() if ".adapter." not in name) - embeddings + 32_000 * 512
-    assert base == 60_522_496
+def test_threads_that_share_a_model_compute_as_one(subject: Subject, model: Any) -> None:
+    """Bit for bit, each its own rows."""
+    count = len(next(iter(subject.inputs.values())))
+    jobs = [subject.rows(*((n + i) % count for i in range(1 + n % 3))) for n in range(24)]
+    alone = [scores(subject, model, job) for job in jobs]
+    shared = in_threads(lambda job: scores(subject, model, job), jobs)
+    assert all(torch.equal(one, other) for one, other in zip(alone, shared, strict=True))

@@ -112,14 +112,6 @@ def test_beams_take_their_states_along(model: Any) -> None:
     torch.testing.assert_close(scores(model, reordered, incremental_state=state)[:, 0], scores(model, reordered)[:, -1])
 
 
-def test_rows_are_scored_alone(model: Any) -> None:
-    tokens = tokens_of()
-    whole = scores(model, tokens)
-    torch.testing.assert_close(scores(model, tokens[[2, 0, 1]]), whole[[2, 0, 1]])
-    padded = torch.cat([tokens, torch.full((3, 4), PAD)], 1)
-    torch.testing.assert_close(scores(model, padded)[:, :7], whole)
-
-
 @pytest.mark.parametrize("name", ["none", "cvs", "dagru"])
 def test_segments_are_one_text(stream: Path, vectors: Path, name: str) -> None:
     model, tokens = make_model(stream, vectors, name), tokens_of(length=9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,84 +13,46 @@ import torch
 from fairseq.data import data_utils
 from torch import Tensor, nn
 
-from tests import toy, toy_stream, toy_tasks, toy_text
+from tests import toy
+from tests.models.every_model import SUBJECTS, Subject
 
 HALF = [torch.float16, torch.bfloat16]
 ARCHS = ["transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"]
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
-Run = Callable[[Any], Tensor]  # a model's output for some input
+MODELS = [name for name in SUBJECTS if "norm" not in name]
 
 
-def translator(folder: Path, arch: str) -> tuple[Any, Run]:
-    task, args = toy.make_task(toy.make_data(folder), arch=arch)
-    model = toy.make_model(task, args)
-    net_input = toy.first_batch(task)["net_input"]
-    return model, lambda model: model(**net_input)[0]
+@pytest.fixture(scope="module")
+def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    return SUBJECTS[request.param](tmp_path_factory.mktemp("subject"))
 
 
-def path_model(folder: Path) -> tuple[Any, Run]:
-    tree = toy_text.write_tree(folder / "tree.json")
-    task, cfg = toy_text.make_task(toy_text.make_text(folder), "--tree", str(tree))
-    model = toy.make_model(task, cfg)
-    weights = torch.stack([torch.from_numpy(model.tree.path_weights([name])) for name in ("law", "sub")])
-    return model, lambda model: model(tokens(len(task.dictionary)), node_weights=weights)[0]
-
-
-def topic_model(folder: Path) -> tuple[Any, Run]:
-    task, cfg = toy_text.make_task(toy_text.make_text(folder), arch="transformer_lm_topic_tiny")
-    return toy.make_model(task, cfg), lambda model: model(tokens(len(task.dictionary)))[0]
-
-
-def classifier(_: Path) -> tuple[Any, Run]:
-    model = toy_tasks.make_model(adapter_init_scale=0)
-    return model, lambda model: model(tokens(20), features_only=True, classification_head_name="sst2")[0]
-
-
-def recurrent_model(folder: Path) -> tuple[Any, Run]:
-    vectors = toy_stream.write_vectors(folder / "v.txt")
-    task, cfg = toy_stream.make_task(toy_stream.make_stream(folder / "stream"), "--word-vectors", str(vectors))
-    return toy.make_model(task, cfg), lambda model: model(tokens(20))[0]
-
-
-MODELS: dict[str, Callable[[Path], tuple[Any, Run]]] = {
-    "AD": lambda folder: translator(folder, ARCHS[0]),
-    "GAD": lambda folder: translator(folder, ARCHS[1]),
-    "paths": path_model,
-    "topics": topic_model,
-    "houlsby": classifier,
-    "dagru": recurrent_model,
-}
-
-
-def tokens(symbols: int) -> Tensor:
-    return torch.randint(4, symbols, (2, 6), generator=torch.Generator().manual_seed(3))
-
-
-@pytest.fixture(params=MODELS)
-def prepared(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, Run]:
+def prepared(subject: Subject) -> Any:
     """A model that fairseq has prepared for decoding, as its hub does before a user can move it."""
-    model, run = MODELS[request.param](tmp_path)
+    model = subject.make()
     toy.randomise_adapters(model)
     model.make_generation_fast_()
-    return model, run
+    return model
 
 
+@pytest.mark.parametrize("subject", MODELS, indirect=True)
 @pytest.mark.parametrize("dtype", [*HALF, torch.float64])
-def test_a_model_moves_as_a_whole(prepared: tuple[Any, Run], dtype: torch.dtype) -> None:
-    model, run = prepared
+def test_a_model_moves_as_a_whole(subject: Subject, dtype: torch.dtype) -> None:
+    model = prepared(subject)
     with torch.no_grad():
-        full, moved = run(model), run(model.to(dtype))
+        full, moved = subject.run(model, subject.inputs), subject.run(model.to(dtype), subject.inputs)
     assert {value.dtype for value in model.parameters()} == {dtype}
     # Half precision keeps two to three decimals; logits of random weights are of the order of ten.
     torch.testing.assert_close(moved.float(), full, atol=0.05 * float(full.abs().max()), rtol=0.1)
 
 
-def test_nothing_stays_behind(prepared: tuple[Any, Run]) -> None:
+@pytest.mark.parametrize("subject", MODELS, indirect=True)
+def test_nothing_stays_behind(subject: Subject) -> None:
     """On another device, as after ``cuda()``; but for what fairseq itself moves when it is used."""
-    model, run = prepared
+    model = prepared(subject)
     with torch.no_grad():
-        run(model)
+        subject.run(model, subject.inputs)
     model.to("meta")
     for name, module in model.named_modules():
         own = {key: value for key, value in vars(module).items() if key not in ("_future_mask", "weights")}
@@ -107,25 +69,27 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 @pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("name", ["AD", "GAD", "paths"])
-def test_fresh_adapters_change_nothing_under_autocast(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
+@pytest.mark.parametrize("subject", ["AD", "GAD", "paths"], indirect=True)
+def test_fresh_adapters_change_nothing_under_autocast(subject: Subject, dtype: torch.dtype) -> None:
     """As in training with --amp: exactly what the layers compute without them."""
-    model, run = MODELS[name](tmp_path)
+    model = subject.make()
     bare = copy.deepcopy(model)
     for layer in [module for module in bare.modules() if hasattr(module, "adapter")]:
         layer.adapter.forward = nn.Identity()
     with torch.no_grad(), torch.autocast("cpu", dtype):
-        adapted, alone = run(model), run(bare)
+        adapted, alone = (subject.run(each, subject.inputs) for each in (model, bare))
     assert torch.equal(adapted, alone)
 
 
 @pytest.mark.parametrize("dtype", HALF)
-def test_a_fresh_task_changes_nothing_under_autocast(dtype: torch.dtype) -> None:
-    model, run = classifier(Path())
+@pytest.mark.parametrize("subject", ["houlsby"], indirect=True)
+def test_a_fresh_task_changes_nothing_under_autocast(subject: Subject, dtype: torch.dtype) -> None:
+    assert subject.start is not None
+    model = subject.start()
     with torch.no_grad(), torch.autocast("cpu", dtype):
-        with_adapters = run(model)
+        with_adapters = subject.run(model, subject.inputs)
         with model.without_adapters(range(2)):
-            assert torch.equal(run(model), with_adapters)
+            assert torch.equal(subject.run(model, subject.inputs), with_adapters)
 
 
 @pytest.mark.parametrize("dtype", HALF)

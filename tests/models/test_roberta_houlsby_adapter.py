@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,20 +75,6 @@ def test_sizes_are_those_of_the_bases(ours: str, plain: str) -> None:
     assert both[0] == both[1]
 
 
-def test_adds_exactly_these_keys(base: Any, model: Any, norm: dict[str, Any]) -> None:
-    base_keys, keys = base.state_dict().keys(), model.state_dict().keys()
-    assert base_keys <= keys
-    expected = (
-        head_keys("sst2") | adapter_keys("sst2") | norm_keys("sst2", num_norms(norm)) | {"tasks.sst2.description"}
-    )
-    assert keys - base_keys == expected
-
-
-def test_at_scale_0_it_is_its_base_exactly(base: Any, norm: dict[str, Any]) -> None:
-    model = started_from(make_model(seed=5, adapter_init_scale=0, **norm), base.state_dict())
-    assert torch.equal(logits(model, "sst2"), base_logits(base, model.classification_heads["sst2"]))
-
-
 def test_starts_near_its_base(base: Any, norm: dict[str, Any]) -> None:
     model = started_from(make_model(seed=5, **norm), base.state_dict())
     start, plain = logits(model, "sst2"), base_logits(base, model.classification_heads["sst2"])
@@ -148,24 +132,6 @@ def test_three_steps_move_exactly_what_is_tuned(base: Any, norm: dict[str, Any],
     shared = {"encoder.lm_head.weight"} if tuning == "full" else set()
     still = {name for name in expected if name.endswith("k_proj.bias")}
     assert moved | still == expected | shared
-
-
-def test_padding_does_not_matter(model: Any) -> None:
-    tokens = tokens_of()
-    wider = nn.functional.pad(tokens, (0, 4), value=toy_tasks.PAD)
-    torch.testing.assert_close(logits(model, "sst2", wider), logits(model, "sst2", tokens))
-
-
-def test_permuting_the_batch_permutes_the_output(model: Any) -> None:
-    order = torch.tensor([2, 0, 3, 1])
-    torch.testing.assert_close(logits(model, "sst2", tokens_of()[order]), logits(model, "sst2")[order])
-
-
-def test_saved_and_loaded_gives_the_same(model: Any, norm: dict[str, Any], tmp_path: Path) -> None:
-    torch.save(model.state_dict(), tmp_path / "model.pt")
-    other = make_model(seed=9, **norm)
-    other.load_state_dict(torch.load(tmp_path / "model.pt", weights_only=True), strict=True)
-    assert torch.equal(logits(other, "sst2"), logits(model, "sst2"))
 
 
 def test_an_added_task_leaves_the_earlier_as_they_are(model: Any, norm: dict[str, Any]) -> None:
@@ -354,12 +320,8 @@ def test_labels_come_from_the_data() -> None:
     assert built.data_labels == padded.tasks["sst2"].labels == ["no", "yes"]
 
 
-def test_dropout_of_the_frozen_base_is_an_option() -> None:
-    noisy = make_model(dropout=0.5).train()
-    assert not torch.equal(logits(noisy, "sst2"), logits(noisy, "sst2"))
+def test_a_quiet_base_lets_train_what_is_trained() -> None:
     quiet = make_model(dropout=0.5, frozen_mode="eval").train()
-    assert torch.equal(logits(quiet, "sst2"), logits(quiet, "sst2"))
-    assert quiet.training
     assert quiet.classification_heads["sst2"].training
     top = make_model(dropout=0.5, frozen_mode="eval", tuning="top").train()
     assert [layer.dropout_module.training for layer in top.base.layers] == [False, True]
@@ -370,14 +332,6 @@ def test_tasks_of_a_checkpoint_take_the_models_mode() -> None:
     started_from(model, make_model().state_dict())
     assert torch.equal(logits(model, "sst2"), logits(model, "sst2"))
     assert not any(module.training for module in model.modules())
-
-
-def test_a_deep_copy_has_tasks_of_its_own(model: Any) -> None:
-    twin, before = copy.deepcopy(model), logits(model, "sst2")
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.zero_()
-    assert torch.equal(logits(twin, "sst2"), before)
 
 
 def test_layers_that_training_leaves_out() -> None:

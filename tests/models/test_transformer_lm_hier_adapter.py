@@ -94,19 +94,6 @@ def test_is_registered_as_ours() -> None:
     assert ARCH_MODEL_REGISTRY["transformer_lm_hier_adapter_tiny"] is TransformerLMHierAdapterModel
 
 
-def test_adds_exactly_these_keys(model: Any) -> None:
-    base_keys, keys = make_base().state_dict().keys(), model.state_dict().keys()
-    assert base_keys <= keys
-    assert keys - base_keys == EXTRA | {"decoder.adapter_names"}
-
-
-def test_starts_as_its_base_exactly(tree_file: Path) -> None:
-    base, model = make_base(), make_model(seed=5, tree=str(tree_file))
-    model.load_state_dict(copy.deepcopy(base.state_dict()), strict=True)
-    weights = weights_of(model, ["books"], ["bio"], [], ["films", "bio"])
-    assert torch.equal(base(tokens_of())[0], model(tokens_of(), node_weights=weights)[0])
-
-
 def test_without_a_path_it_is_its_base_exactly(model: Any) -> None:
     base = make_base()
     base.load_state_dict({k: v for k, v in model.state_dict().items() if "adapter" not in k})
@@ -126,14 +113,6 @@ def test_a_path_is_the_mean_of_its_nodes_adapters(model: Any) -> None:
     ]
     weights = weights_of(model, ["films"])[0, path]
     torch.testing.assert_close(bank(x, weights, active=path), torch.stack(outputs).mean(0), atol=1e-5, rtol=1e-5)
-
-
-def test_a_mixed_batch_equals_its_rows_alone(model: Any) -> None:
-    tokens, weights = tokens_of(), weights_of(model, ["books"], ["bio"], [], ["films", "bio"])
-    mixed = model(tokens, node_weights=weights)[0]
-    for row in range(4):
-        alone = model(tokens[[row]], node_weights=weights[[row]])[0]
-        torch.testing.assert_close(mixed[[row]], alone, atol=1e-5, rtol=1e-5)
 
 
 def test_equal_adapters_make_any_tree_one_adapter(model: Any) -> None:

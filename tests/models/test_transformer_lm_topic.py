@@ -223,15 +223,6 @@ def test_both_criterions_have_the_same_gradient(model: Any) -> None:
     torch.testing.assert_close(*gradients, atol=1e-4, rtol=1e-4)
 
 
-def test_dropout_of_the_frozen_base_is_an_option() -> None:
-    noisy = make_model(dropout=0.5).train()
-    assert not torch.equal(noisy(tokens_of())[0], noisy(tokens_of())[0])
-    quiet = make_model(dropout=0.5, frozen_mode="eval").train()
-    assert torch.equal(quiet(tokens_of())[0], quiet(tokens_of())[0])
-    assert quiet.decoder.topics.training
-    assert quiet.training
-
-
 @pytest.mark.parametrize("mixture", ["softmaxes", "logits"])
 @pytest.mark.parametrize("beam", [1, 3])
 def test_generated_scores_equal_forced_ones(mixture: str, beam: int) -> None:
@@ -260,32 +251,6 @@ def check_generation(model: Any, temperature: float = 1.0, **options: Any) -> No
             scores = (model(forced_input)[0] / temperature).log_softmax(-1)[0]
         scores = scores.gather(1, tokens[:, None]).squeeze(1)
         torch.testing.assert_close(scores, best["positional_scores"], atol=1e-4, rtol=0)
-
-
-def test_padding_does_not_matter(model: Any) -> None:
-    tokens = tokens_of()
-    wider = nn.functional.pad(tokens, (0, 5), value=PAD)
-    torch.testing.assert_close(log_probs(model, wider)[:, :9], log_probs(model, tokens))
-
-
-def test_permuting_the_batch_permutes_the_output(model: Any) -> None:
-    order = [2, 0, 3, 1]
-    torch.testing.assert_close(log_probs(model, tokens_of()[order]), log_probs(model, tokens_of())[order])
-
-
-def test_saved_and_loaded_gives_the_same(model: Any, tmp_path: Any) -> None:
-    torch.save(model.state_dict(), tmp_path / "model.pt")
-    other = make_model(seed=9)
-    other.load_state_dict(torch.load(tmp_path / "model.pt", weights_only=True), strict=True)
-    assert torch.equal(other(tokens_of())[0], model(tokens_of())[0])
-
-
-@pytest.mark.parametrize("name", [OUTPUT, f"{STEERING}.transformation.matrix"])
-def test_missing_topics_are_named_not_filled(model: Any, name: str) -> None:
-    damaged = copy.deepcopy(model.state_dict())
-    del damaged[name]
-    with pytest.raises(InputError, match=f"has topics but lacks 1 entries .*{name.replace('.', '[.]')}"):
-        make_model().load_state_dict(damaged, strict=True)
 
 
 def test_impossible_options() -> None:

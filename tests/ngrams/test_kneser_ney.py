@@ -55,10 +55,13 @@ def perplexity(arpa: Path, text: Path) -> float:
     return math.exp(nats / tokens)
 
 
-def plain_perplexity(train: Path, text: Path, order: int, discount: float | None = None) -> float:
-    lines = [line.split() for line in read_lines(text)]
-    model = PlainKneserNey([line.split() for line in read_lines(train)], order, discount)
+def plain_perplexity(model: PlainKneserNey, text: Path) -> float:
+    lines = split_lines(text)
     return math.exp(sum(map(model.nats, lines)) / sum(len(words) + 1 for words in lines))
+
+
+def split_lines(path: Path) -> list[list[str]]:
+    return [line.split() for line in read_lines(path)]
 
 
 def test_it_has_all_ngrams_of_the_text(texts: Path, arpa: Path) -> None:
@@ -74,7 +77,7 @@ def test_with_the_same_discounts_it_is_the_plain_formula(texts: Path) -> None:
     model.set_all_discounts(0.7)
     model.write_file(str(texts / "blanks.arpa"), True)
     write_lines(texts / "tabs.arpa", with_tabs(read_lines(texts / "blanks.arpa")))
-    expected = plain_perplexity(texts / "train", texts / "test", 3, discount=0.7)
+    expected = plain_perplexity(PlainKneserNey(split_lines(texts / "train"), 3, discount=0.7), texts / "test")
     assert perplexity(texts / "tabs.arpa", texts / "test") == pytest.approx(expected, rel=2e-4)
 
 
@@ -156,8 +159,9 @@ def test_penn_treebank_is_as_published(tmp_path: Path) -> None:
     """Zhang et al. (2016), Table 2: 148.007 and 141.186, which are those of the plain formula."""
     folder = corpus("ptb")
     train, valid, test = (folder / f"ptb.{name}.txt" for name in ("train", "valid", "test"))
-    assert plain_perplexity(train, valid, 5) == pytest.approx(148.007, abs=0.005)
-    assert plain_perplexity(train, test, 5) == pytest.approx(141.186, abs=0.005)
+    plain = PlainKneserNey(split_lines(train), 5)
+    assert plain_perplexity(plain, valid) == pytest.approx(148.007, abs=0.005)
+    assert plain_perplexity(plain, test) == pytest.approx(141.186, abs=0.005)
     train_kneser_ney(train, tmp_path / "model.arpa", held_out=valid)
     assert perplexity(tmp_path / "model.arpa", valid) == pytest.approx(146.9, abs=0.2)
     assert perplexity(tmp_path / "model.arpa", test) == pytest.approx(140.7, abs=0.2)

@@ -25,15 +25,27 @@ def test_good_ones_are_said_to_be_and_the_first_other_one_ends_it(
     assert capsys.readouterr().out == f"{tmp_path / 'good.pt'}: holds weights and plain options, nothing else\n"
 
 
+@pytest.mark.parametrize("form", ["cutoff as legacy", "unpickled"])
+def test_what_is_refused_is_one_line_and_not_run(
+    form: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = hostile.write(tmp_path / "evil.pt", hostile.make_good(data), form)
+    with pytest.raises(InputError) as refused:
+        main([str(path)])
+    assert str(refused.value).startswith(f"{path}: ")
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "PWN").exists()
+
+
 @pytest.mark.slow
 def test_script(data: Path, tmp_path: Path) -> None:
     good = hostile.make_good(data)
     torch.save(good, tmp_path / "good.pt")
-    for form in ("cutoff as legacy", "unpickled", "fconv"):
-        path = hostile.write(tmp_path / "evil.pt", good, form)
-        command = [sys.executable, "-W", "ignore", str(SCRIPT), str(tmp_path / "good.pt"), str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-        assert done.returncode == 1
-        assert done.stdout.count("\n") == 1
-        assert done.stderr.splitlines()[-1].startswith(f"{path}: ")
-        assert not (tmp_path / "PWN").exists()
+    path = hostile.write(tmp_path / "evil.pt", good, "fconv")
+    command = [sys.executable, "-W", "ignore", str(SCRIPT), str(tmp_path / "good.pt"), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert done.stdout.count("\n") == 1
+    assert done.stderr.splitlines()[-1].startswith(f"{path}: ")
+    assert not (tmp_path / "PWN").exists()

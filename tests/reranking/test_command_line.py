@@ -147,23 +147,19 @@ def test_options_on_the_page_exist(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_script_reranks_with_a_language_model(tmp_path: Path) -> None:
-    """All three commands as a user types them, with a language model of fairseq."""
+def test_script_reranks_with_a_language_model(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The first command as a user types it, with a language model of fairseq."""
     data = small_lm.make_data(tmp_path / "data")
     small_lm.make_checkpoint(tmp_path / "lm.pt", data)
     features = ["--lm", "tiny=lm.pt:data", "--word-count", "--cpu"]
 
-    def run(*arguments: str) -> str:
-        command = [sys.executable, str(SCRIPT), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stderr
-
-    first = run("tune", "tune.nbest", "--references", "tune.ref", "--output", "w.json", *features)
-    assert "tiny-" in first
-    assert "up to date" in run(
-        "tune", "tune.nbest", "--references", "tune.ref", "--output", "again.json", "--restarts", "1", *features
-    )
-    run("apply", "test.nbest", "--weights", "w.json", "--output", "best.txt", *features)
-    run("report", "test.nbest", "--references", "test.ref", "--weights", "w.json", "--output", "out", *features)
+    tuning = ["tune", "tune.nbest", "--references", "tune.ref", *features]
+    command = [sys.executable, str(SCRIPT), *tuning, "--output", "w.json"]
+    assert "tiny-" in subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    main([*tuning, "--output", "again.json", "--restarts", "1"])
+    assert "up to date" in capfd.readouterr().err
+    main(["apply", "test.nbest", "--weights", "w.json", "--output", "best.txt", *features])
+    main(["report", "test.nbest", "--references", "test.ref", "--weights", "w.json", "--output", "out", *features])
     record = json.loads(Path("out/report.json").read_text(encoding="utf-8"))
     nbest, _, _ = make_list(2, sentences=30)
     chosen = lines_of("best.txt")

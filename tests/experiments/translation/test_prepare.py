@@ -49,6 +49,7 @@ def test_binarised_sentences_are_the_written_ones(prepared: Path) -> None:
     assert text == (prepared / "splits" / "garden" / "train.de").read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_command_line_gives_the_same_bytes(prepared: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
     command = [sys.executable, str(SCRIPT), str(config)]
@@ -72,7 +73,7 @@ def test_killed_run_continues_to_the_same_bytes(prepared: Path, tmp_path: Path, 
         for line in process.stderr:
             if line == f"{step}: started\n":
                 os.kill(process.pid, signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
+    assert process.returncode in (-signal.SIGKILL, 0)  # the last step may come to its end first
     prepare_data.main([str(config), "--workers", "1"])
     for name in STEPS:
         assert read_tree(tmp_path / "work" / name) == read_tree(prepared / name)

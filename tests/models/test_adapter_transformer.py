@@ -1,0 +1,215 @@
+"""What adapters in translation promise beyond what every model does: domains, names, decoding."""
+
+from __future__ import annotations
+
+import copy
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.data import data_utils
+from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.training.adapter_names import NAMES, read_names
+from tests import toy
+from tests.threads import in_threads
+
+ARCHS = ["transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"]
+NORMS = {"post-norm": [], "pre-norm": ["--encoder-normalize-before", "--decoder-normalize-before"]}
+BANK = {"norm_weight", "norm_bias", "down_weight", "down_bias", "up_weight", "up_bias"}
+EXTRA = {
+    "transformer_domain_adapter_tiny": {f"bank.{name}" for name in BANK},
+    "transformer_gated_adapter_tiny": {f"bank.{name}" for name in BANK} | {"router.weight"},
+}
+
+
+@pytest.fixture(scope="module", params=[(arch, norm) for arch in ARCHS for norm in NORMS], ids="-".join)
+def setting(request: pytest.FixtureRequest, data: Path) -> tuple[Any, Namespace]:
+    arch, norm = request.param
+    return toy.make_task(data, *NORMS[norm], arch=arch)
+
+
+@pytest.fixture
+def model(setting: tuple[Any, Namespace]) -> Any:
+    """An adapter model in evaluation mode whose adapters have been somewhere."""
+    task, args = setting
+    model = toy.make_model(task, args)
+    toy.randomise_adapters(model)
+    return model
+
+
+def batch_of(task: Any) -> dict:
+    task.load_dataset("test")
+    return toy.first_batch(task, "test", max_sentences=12)
+
+
+def log_probs(model: Any, net_input: dict) -> Tensor:
+    with torch.no_grad():
+        return model.get_normalized_probs(model(**net_input), log_probs=True)
+
+
+def expected_extra(arch: str) -> set[str]:
+    return {f"{side}.layers.{n}.adapter.{k}" for side in ("encoder", "decoder") for n in (0, 1) for k in EXTRA[arch]}
+
+
+def gate_criterion(task: Any, args: Namespace) -> Any:
+    from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+
+    from fairseq_ext.criterions.label_smoothed_cross_entropy_with_kd_gate import (
+        LabelSmoothedCrossEntropyWithKDGateCriterion,
+    )
+
+    if "gated" in args.arch:
+        return LabelSmoothedCrossEntropyWithKDGateCriterion(task, False, 0.1, 0.5, 1.0, "domain", "token")
+    return LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
+
+
+def test_only_adapters_that_take_part_move(setting: tuple) -> None:
+    """Neither weight decay nor momentum moves those of domains that a batch has not; gates give every one a part."""
+    task, args = setting
+    model = toy.make_model(task, args, train=True)
+    criterion = gate_criterion(task, args)
+    optimiser = FairseqAdam(
+        OmegaConf.structured(FairseqAdamConfig(lr=[0.01], weight_decay=0.1, tpu=False)),
+        [p for p in model.parameters() if p.requires_grad],
+    )
+    task.load_dataset("train")
+    dataset = task.datasets["train"]
+    of_each = {dataset[i]["domain_id"]: dataset[i] for i in range(len(dataset))}
+
+    def update(domains: list[int]) -> None:
+        optimiser.zero_grad()
+        task.train_step(dataset.collater([of_each[d] for d in domains]), model, criterion, optimiser, 1)
+        task.optimizer_step(optimiser, model, 1)
+
+    update([0, 1, 2])
+    before = copy.deepcopy(model.state_dict())
+    update([1, 2])
+    after = model.state_dict()
+    expected = [True, True, True] if "gated" in args.arch else [False, True, True]
+    for name in expected_extra(args.arch):
+        assert [not torch.equal(after[name][row], before[name][row]) for row in range(3)] == expected, name
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_generated_scores_equal_forced_ones(setting: tuple, model: Any, beam: int) -> None:
+    task, _ = setting
+    batch = batch_of(task)
+    generator = task.build_generator([model], Namespace(beam=beam, max_len_b=12))
+    hypotheses = [row[0] for row in task.inference_step(generator, [model], batch)]
+    dictionary = task.target_dictionary
+    forced_input = data_utils.collate_tokens(
+        [h["tokens"] for h in hypotheses], dictionary.pad(), dictionary.eos(), move_eos_to_beginning=True
+    )
+    forced = log_probs(model, batch["net_input"] | {"prev_output_tokens": forced_input})
+    for row, hypothesis in enumerate(hypotheses):
+        tokens = hypothesis["tokens"]
+        scores = forced[row, : len(tokens)].gather(1, tokens.unsqueeze(1)).squeeze(1)
+        torch.testing.assert_close(scores, hypothesis["positional_scores"], atol=1e-4, rtol=0)
+
+
+def test_threads_that_share_a_model_decode_as_one(setting: tuple, model: Any) -> None:
+    """Bit for bit, each its own sentences of its own domains."""
+    task, _ = setting
+    task.load_dataset("train")
+    dataset = task.datasets["train"]
+    batches = [dataset.collater([dataset[(7 * n + i) % len(dataset)] for i in range(1 + n % 5)]) for n in range(16)]
+
+    def decode(batch: dict) -> list:
+        generator = task.build_generator([model], Namespace(beam=1, max_len_b=3))
+        return task.inference_step(generator, [model], batch)
+
+    for alone, shared in zip(map(decode, batches), in_threads(decode, batches), strict=True):
+        for row, other in zip(alone, shared, strict=True):
+            for one, two in zip(row, other, strict=True):
+                assert torch.equal(one["tokens"], two["tokens"])
+                assert torch.equal(one["positional_scores"], two["positional_scores"])
+
+
+def test_checkpoint_of_other_domains_is_refused(setting: tuple) -> None:
+    task, args = setting
+    with pytest.raises(InputError, match=r"adapters are \['a', 'b'\]"):
+        task.build_model(Namespace(**vars(args) | {"adapter_names": ["a", "b"]}))
+
+
+def with_domains(setting: tuple, domains: list[str]) -> Any:
+    """A fresh model for data with these domains."""
+    task, args = setting
+    other = copy.copy(task)
+    other.domains = domains
+    options = {key: value for key, value in vars(args).items() if key != "adapter_names"}
+    return toy.make_model(other, Namespace(**options), seed=3)
+
+
+def test_adapters_follow_their_names(setting: tuple, model: Any) -> None:
+    """Rows of banks and gates, when the same domains are numbered in another order."""
+    batch = batch_of(setting[0])["net_input"]
+    other = with_domains(setting, ["sub", "law", "med"])
+    other.load_state_dict(copy.deepcopy(model.state_dict()), strict=True)
+    renumbered = dict(batch, domain_ids=torch.tensor([1, 2, 0])[batch["domain_ids"]])
+    torch.testing.assert_close(other(**renumbered)[0], model(**batch)[0])
+    assert read_names(other.state_dict()[NAMES]) == ["sub", "law", "med"]
+
+
+@pytest.mark.parametrize(
+    ("domains", "message"),
+    [
+        (["law", "med", "zsub"], r"domains\.txt lacks: sub;"),
+        (["med", "sub"], r"domains\.txt lacks: law;"),
+        (["law", "med", "new", "sub"], r"has new, for which the checkpoint has no adapters; it has law, med, sub"),
+    ],
+)
+def test_adapters_of_other_domains_are_refused(setting: tuple, model: Any, domains: list, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        with_domains(setting, domains).load_state_dict(copy.deepcopy(model.state_dict()), strict=True)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_checkpoint_of_an_earlier_version_says_what_was_not_compared(
+    setting: tuple, model: Any, capsys: pytest.CaptureFixture
+) -> None:
+    """Unless its options have told the names, as where it is translated with."""
+    earlier = {key: value for key, value in model.state_dict().items() if key != NAMES}
+    told = toy.make_model(*setting)
+    told.load_state_dict(dict(earlier), strict=True)
+    assert capsys.readouterr().err == ""
+    with_domains(setting, setting[0].domains).load_state_dict(dict(earlier), strict=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].endswith("they are taken for law, med, sub")
+
+
+def test_wrong_dictionary_is_one_line(setting: tuple, model: Any) -> None:
+    task, args = setting
+    other = copy.deepcopy(model.state_dict())
+    for name in (
+        "encoder.embed_tokens.weight",
+        "decoder.embed_tokens.weight",
+        "decoder.output_projection.weight",
+    ):
+        other[name] = torch.cat([other[name], other[name]])
+    with pytest.raises(InputError, match="wrong dictionary"):
+        toy.make_model(task, args).load_state_dict(other, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("arch", "adapters", "gates"),
+    [("transformer_domain_adapter", 19_003_392, 0), ("transformer_gated_adapter", 19_003_392, 36_864)],
+)
+def test_parameters_at_paper_size(tmp_path: Path, arch: str, adapters: int, gates: int) -> None:
+    domains = ["IT", "LAW", "MED", "REL", "SUB", "TALK"]
+    data = toy.make_data(tmp_path, domains, (2,) * 6)
+    task, args = toy.make_task(data, "--share-all-embeddings", arch=arch)
+    with torch.device("meta"):
+        model = task.build_model(args)
+    counts = {name: p.numel() for name, p in model.named_parameters()}
+    assert sum(n for name, n in counts.items() if ".adapter.bank." in name) == adapters
+    assert sum(n for name, n in counts.items() if ".adapter.router." in name) == gates
+    embeddings = model.encoder.embed_tokens.weight.numel()
+    base = sum(n for name, n in counts.items() if ".adapter." not in name) - embeddings + 32_000 * 512
+    assert base == 60_522_496

@@ -1,0 +1,16 @@
+"""Waiting for something to happen, on any machine: as long as nothing here can take, and no longer than it does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+SECONDS = 300
+
+
+def wait_until(condition: Callable[[], bool], otherwise: str) -> None:
+    """Return when it is so; fail with these words if it never is."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.01)
