@@ -12,6 +12,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.content import Picture, Report, Section, Text
 from fairseq_ext.report.markdown import level_headings, render_html, render_markdown
 from fairseq_ext.report.page import make_environment, visible
+from fairseq_ext.report.records import RECORDS_FILE, write_records
 
 if TYPE_CHECKING:
     import jinja2
@@ -45,11 +46,13 @@ def step_of_report(
 
 
 def write_report(folder: Path, report: Report) -> None:
-    """Write the page, the Markdown and the pictures."""
+    """Write the page, the Markdown, the pictures, and the records that they are made of."""
     _write(folder / MARKDOWN_FILE, render_markdown(report))
     _write(folder / PAGE_FILE, _templates().get_template(_TEMPLATE).render(report=report))
     for picture in (block for section in report.sections for block in section.blocks if isinstance(block, Picture)):
         write_picture(folder, picture)
+    if report.records.all:
+        write_records(folder / RECORDS_FILE, report.records)
 
 
 def write_picture(folder: Path, picture: Picture) -> None:

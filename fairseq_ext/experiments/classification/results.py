@@ -11,7 +11,7 @@ from typing import Any
 from fairseq_ext.experiments.classification.config import ClassificationExperiment
 from fairseq_ext.experiments.classification.systems import RobertaSystem
 from fairseq_ext.experiments.systems import Run
-from fairseq_ext.report.records import read_record
+from fairseq_ext.report.records import read_result as read_record
 
 # Relative to the experiment's folder; the first is by run.
 METRICS_FILE = "predictions/{}/metrics.json"

@@ -16,8 +16,8 @@ from fairseq_ext.report.figures import (
     Measured,
     Words,
     figure_table,
-    over_runs,
 )
+from fairseq_ext.report.records import over_runs
 
 Shown = Table | Missing
 AVERAGE = "average"

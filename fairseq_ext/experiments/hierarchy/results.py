@@ -11,7 +11,7 @@ from typing import Any
 
 from fairseq_ext.domains.domain_tree import DomainTree, read_tree
 from fairseq_ext.experiments.hierarchy.config import HierarchyExperiment
-from fairseq_ext.report.records import read_record
+from fairseq_ext.report.records import read_result as read_record
 
 # Relative to the experiment's folder; the first is by run, the others by tree.
 PERPLEXITY_FILE = "perplexity/{}/perplexity.json"

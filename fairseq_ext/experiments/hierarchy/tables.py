@@ -38,10 +38,10 @@ from fairseq_ext.report.figures import (
     figure_rows,
     figure_table,
     of_entry,
-    over_runs,
     table_of_rows,
     transposed,
 )
+from fairseq_ext.report.records import over_runs
 
 Shown = Table | Missing
 # Loss of a run on a domain, by a unit; None if it was not measured.

@@ -12,7 +12,7 @@ from typing import Any
 from fairseq_ext.experiments.topics.config import TopicEvaluation, TopicExperiment
 from fairseq_ext.experiments.topics.measure import ALL, BASELINES_FILE, FORCED_FILE, SAMPLES_FILE, TOPICS_FILE
 from fairseq_ext.experiments.topics.systems import AdaptedModel, TopicSystems
-from fairseq_ext.report.records import read_record
+from fairseq_ext.report.records import read_result as read_record
 
 Records = Mapping[str, Mapping[str, Any]]
 # The figure of a run; None if it was not measured.

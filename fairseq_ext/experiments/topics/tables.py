@@ -27,9 +27,9 @@ from fairseq_ext.report.figures import (
     Measured,
     figure_rows,
     figure_table,
-    over_runs,
     table_of_rows,
 )
+from fairseq_ext.report.records import over_runs
 
 WAYS = {USED: "words by use", NEAR: "nearest words"}
 _TOP = 10  # words where one number of them must do

@@ -12,7 +12,7 @@ from fairseq_ext.experiments.training import LOG_FILE, system_dir
 from fairseq_ext.experiments.training_log import TrainingLog, read_training_log
 from fairseq_ext.experiments.word_lm.config import WordLmExperiment
 from fairseq_ext.experiments.word_lm.train import KNESER_NEY
-from fairseq_ext.report.records import read_record
+from fairseq_ext.report.records import read_result as read_record
 
 # Relative to the experiment's folder; the first two are by run.
 PERPLEXITY_FILE = "perplexity/{}/perplexity.json"

@@ -26,8 +26,8 @@ from fairseq_ext.report.figures import (
     Words,
     figure_table,
     of_entry,
-    over_runs,
 )
+from fairseq_ext.report.records import over_runs
 
 Shown = Table | Missing
 # Zhang et al. (2016), Table 2: perplexity of validation and test set, by combination.
