@@ -87,9 +87,14 @@ class Records:
         found = self.figure(system, metric, *domains)
         return found.mean if found else None
 
-    def of_systems(self, metric: str, *domains: str) -> Callable[[str], Measured | None]:
-        """A column of a table whose rows are systems."""
-        return lambda system: self.figure(system, metric, *domains)
+    def of_systems(self, metric: str, *domains: str, spread: bool = True) -> Callable[[str], Measured | None]:
+        """A column of a table whose rows are systems; without spread where runs differ for no reason of theirs."""
+
+        def measured(system: str) -> Measured | None:
+            found = self.figure(system, metric, *domains)
+            return found if spread or found is None else Measured(found.mean)
+
+        return measured
 
     def of_domains(self, metric: str, system: str = "") -> Callable[[str], Measured | None]:
         """A column of a table whose rows are domains."""
