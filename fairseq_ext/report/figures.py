@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +12,6 @@ from fairseq_ext.report.records import Measured
 NOT_MEASURED = "not measured"
 SPREAD = "± is the standard deviation over training runs."
 BEST = "Bold is the best of a column."
-
-
-def of_entry(entries: Mapping[str, Mapping[str, Any]], key: str) -> Callable[[str], Measured | None]:
-    """What each row's entry of a record has under a key; nothing for rows without an entry."""
-    return lambda row: Measured(entries[row][key]) if row in entries else None
 
 
 @dataclass(frozen=True)

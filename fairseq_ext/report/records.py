@@ -19,8 +19,6 @@ from fairseq_ext.inputs.json_file import read_json
 
 RECORDS_FILE = "records.jsonl"
 
-Combine = Callable[[Iterable[float]], float]
-
 
 @dataclass(frozen=True, order=True)
 class Record:
@@ -72,15 +70,15 @@ class Records:
             values.setdefault((record.system, record.metric, record.domain), {})[record.run] = record.value
         return values
 
-    def by_run(self, system: str, metric: str, *domains: str, combine: Combine = statistics.fmean) -> dict[str, float]:
+    def by_run(self, system: str, metric: str, *domains: str) -> dict[str, float]:
         """A system's value of every run; of several domains, the average of every run that was measured on all."""
-        first, *others = [self._values.get((system, metric, domain), {}) for domain in domains or ("",)]
-        runs = [run for run in first if all(run in other for other in others)]
-        return {run: combine([first[run], *(o[run] for o in others)]) if others else first[run] for run in runs}
+        found = [self._values.get((system, metric, domain), {}) for domain in domains or ("",)]
+        runs = [run for run in found[0] if all(run in values for values in found)]
+        return {run: statistics.fmean(values[run] for values in found) for run in runs}
 
-    def figure(self, system: str, metric: str, *domains: str, combine: Combine = statistics.fmean) -> Measured | None:
+    def figure(self, system: str, metric: str, *domains: str) -> Measured | None:
         """Mean and spread over runs of what :meth:`by_run` has; None if nothing was measured."""
-        return over_runs(self.by_run(system, metric, *domains, combine=combine).values())
+        return over_runs(self.by_run(system, metric, *domains).values())
 
     def mean(self, system: str, metric: str, *domains: str) -> float | None:
         """The mean of :meth:`figure`."""

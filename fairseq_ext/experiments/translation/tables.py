@@ -57,7 +57,7 @@ def parameters(results: Results, design: Design) -> Shown:
         models = 1 + len(others) if name in design.per_domain else 1
         times = f"{models} × " if models > 1 else ""
         more = models * total - reference if reference is not None else 0
-        cells = [Cell(f"{times}{total:,}", f"[{more:+,.0f}]" if more else ""), Cell(f"{times}{of_these:,}")]
+        cells = [Cell(f"{times}{total:,.0f}", f"[{more:+,.0f}]" if more else ""), Cell(f"{times}{of_these:,.0f}")]
         rows.append(Row(name, [*cells, Cell(archs[name])]))
     notes = [f"In brackets: more than {base}."] if reference is not None else []
     return Table(

@@ -180,7 +180,7 @@ def _columns(results: WordLmResults, design: WordLmDesign) -> list[Column]:
         Figure("Paper: test", paper(1), ".1f"),
         Figure("Parameters", of(PARAMETERS, spread=False), ",.0f"),
         Words("Best epoch", lambda name: ", ".join(f"{epoch:.0f}" for epoch in by_run(name, BEST_EPOCH).values())),
-        Words("Epochs", lambda name: str(max(by_run(name, EPOCHS).values(), default=""))),
+        Words("Epochs", lambda name: f"{max(by_run(name, EPOCHS).values()):.0f}" if by_run(name, EPOCHS) else None),
         Figure("Seconds", of(SECONDS, spread=False), ",.0f"),
     ]
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import re
+import statistics
 from pathlib import Path
 
 import pytest
 
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.experiments.hierarchy.report import make_report, report_step
-from fairseq_ext.experiments.hierarchy.results import LmDesign, LmResults, geometric_mean, read_results
-from fairseq_ext.experiments.hierarchy.tables import average_perplexities, in_domain_columns, perplexities
+from fairseq_ext.experiments.hierarchy.results import WORD, LmDesign, behind, loss, read_results, records_of_run
+from fairseq_ext.experiments.hierarchy.tables import in_domain_columns
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.content import Missing, Picture, Table
+from fairseq_ext.report.records import Records
 from fairseq_ext.report.writing import MARKDOWN_FILE, PAGE_FILE
 from tests.experiments.hierarchy import made_up as lm_made_up
 
@@ -74,8 +75,8 @@ def test_seeds_are_averaged(tmp_path: Path) -> None:
     setup = next(setup for setup in design.setups if setup.tree == "induced")
     column = next(c for c in in_domain_columns(setup, design) if c.heading == "induced")
     # The second run is 1.02 times the first.
-    assert perplexities(results, design, column, "art") == pytest.approx([28.0, 28.56])
-    averages = average_perplexities(results, design, column, ["art", "biology"])
+    assert column.by_run(results, "art") == pytest.approx([28.0, 28.56])
+    averages = column.by_run(results, "art", "biology")
     assert averages == pytest.approx([(28 * 30.1) ** 0.5, 1.02 * (28 * 30.1) ** 0.5])
 
 
@@ -85,7 +86,7 @@ def test_what_is_chosen_on_the_test_set_does_not_compete(blocks: dict[str, objec
     rows, columns = rows_of(table), list(table.columns)  # type: ignore[attr-defined]
     # The best of five single adapters, and the mean of all by their losses.
     assert rows["film"][columns.index("single-induced: best")] == "49.50"
-    mean = geometric_mean([math.log(55 * (0.9 + 0.05 * place)) for place in range(5)])
+    mean = statistics.geometric_mean(55 * (0.9 + 0.05 * place) for place in range(5))
     assert rows["film"][columns.index("single-induced: mean")] == f"{mean:.2f}"
 
 
@@ -158,5 +159,9 @@ def test_a_missing_reading_is_named(tmp_path: Path) -> None:
 
 
 def test_a_block_without_tokens_behind_the_first_has_no_figure() -> None:
-    record = {"nats_after": {"a": {"own": {"8": 0.0}}}, "sets": {"a": {"tokens_after": {"8": 0}}}}
-    assert LmResults({"run": record}).loss("run", "a", "own", "after:8") is None
+    counts = {"tokens": 2, "words": 1, "tokens_after": {"8": 0}}
+    found = {"nats": {"a": {"own": 1.0}}, "nats_after": {"a": {"own": {"8": 0.0}}}, "sets": {"a": counts}}
+    records = Records(list(records_of_run("s", "s", {**found, "adapters": "tree", "cost": {}})))
+    assert records.mean("s", loss("own"), "a") == 0.5
+    assert records.mean("s", loss("own", WORD), "a") == 1.0
+    assert records.mean("s", loss("own", behind(8)), "a") is None
