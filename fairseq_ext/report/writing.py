@@ -30,11 +30,12 @@ def step_of_report(
 
     Args:
         work_dir: of the experiment.
-        files: those that it is made of.
+        files: those that it is made of, as far as they are there.
         reading: the file with words on the results, if any.
         options: what else it depends on.
         make: the report.
     """
+    files = [path for path in files if path.is_file()]
     # Contents alone would not tell one part from another.
     names = [path.relative_to(work_dir).as_posix() if path.is_relative_to(work_dir) else path.name for path in files]
     return Step(

@@ -27,9 +27,10 @@ def report_step(experiment: HierarchyExperiment) -> Step:
     Raises:
         InputError: naming a reading that is not there.
     """
-    files = [path for path in result_files(experiment) if path.is_file()]
     options = {"version": _VERSION, "design": repr(LmDesign.of(experiment))}
-    return step_of_report(experiment.work_dir, files, _reading_of(experiment), options, lambda: make_report(experiment))
+    return step_of_report(
+        experiment.work_dir, result_files(experiment), _reading_of(experiment), options, lambda: make_report(experiment)
+    )
 
 
 def make_report(experiment: HierarchyExperiment) -> Report:

@@ -37,8 +37,8 @@ def report_step(config: TranslationExperiment) -> Step:
         InputError: if ``evaluate: report`` names a file that is not there.
     """
     design, reading = Design.of(config), reading_path(config)
-    files = [path for name in [*FILES.values(), DISAGREEMENTS] if (path := config.work_dir / name).is_file()]
-    if config.evaluate.report.examples and config.work_dir / DISAGREEMENTS in files:
+    files = [config.work_dir / name for name in [*FILES.values(), DISAGREEMENTS]]
+    if config.evaluate.report.examples and files[-1].is_file():
         files += example_files(config, design.main, read_results(config.work_dir).domains)
     options = {
         "version": _VERSION,

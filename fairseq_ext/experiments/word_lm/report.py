@@ -34,9 +34,8 @@ def report_step(config: WordLmExperiment) -> Step:
         InputError: naming a key of the file, or a reading that is not there.
     """
     reading = find_reading(config.path, "evaluate: reading", config.evaluate.reading)
-    files = [path for path in result_files(config) if path.is_file()]
     options = {"version": _VERSION, "design": repr(WordLmDesign.of(config))}
-    return step_of_report(config.work_dir, files, reading, options, lambda: make_report(config))
+    return step_of_report(config.work_dir, result_files(config), reading, options, lambda: make_report(config))
 
 
 def make_report(config: WordLmExperiment) -> Report:
