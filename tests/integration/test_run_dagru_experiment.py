@@ -15,7 +15,7 @@ import pytest
 from tests import toy
 from tests.experiments.word_lm.small_word_lm_experiment import write_word_lm_experiment
 from tests.fork_server import PYTHON
-from tests.recorded import recorded_shapes, results_of, shapes_of
+from tests.recorded import recorded_results, results_of, shapes_of
 
 pytestmark = pytest.mark.slow
 
@@ -80,4 +80,4 @@ def test_perplexity_is_fairseqs(experiment: Path) -> None:
 
 
 def test_the_report_is_tested_on_results_of_this_shape(experiment: Path) -> None:
-    assert shapes_of(results_of(experiment)) == recorded_shapes("word_lm")
+    assert shapes_of(results_of(experiment)) == shapes_of(recorded_results("word_lm"))

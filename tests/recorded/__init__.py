@@ -15,16 +15,28 @@ from fairseq_ext.experiments.kinds import load_experiment
 HERE = Path(__file__).parent
 
 
-def results_of(path: Path) -> dict[str, Path]:
-    """The files below the work directory of an experiment that its report is made of, by their names in it.
+def results_of(path: Path) -> dict[str, str]:
+    """What the report of an experiment is made of: text by name in its work directory.
+
+    Names are relative to the experiment file's folder, and of logs there are only the ends of epochs.
 
     Args:
         path: the experiment file.
     """
     kind, experiment = load_experiment(path)
     [step] = kind.stages(experiment)[-1].steps()
-    inputs = [file for file in step.inputs if file.is_relative_to(experiment.work_dir)]
-    return {file.relative_to(experiment.work_dir).as_posix(): file for file in inputs}
+    files = [file for file in step.inputs if file.is_relative_to(experiment.work_dir)]
+    texts = {file.relative_to(experiment.work_dir).as_posix(): file.read_text(encoding="utf-8") for file in files}
+    return {
+        name: _ends_of_epochs(text) if name.endswith(".log") else text.replace(f"{path.parent}/", "")
+        for name, text in texts.items()
+    }
+
+
+def recorded_results(kind: str) -> dict[str, str]:
+    """What is kept of a kind's run."""
+    files = [path for path in (HERE / kind).rglob("*") if path.is_file()]
+    return {path.relative_to(HERE / kind).as_posix(): path.read_text(encoding="utf-8") for path in files}
 
 
 def restore(kind: str, path: Path) -> Any:
@@ -34,19 +46,13 @@ def restore(kind: str, path: Path) -> Any:
     return experiment
 
 
-def shapes_of(files: dict[str, Path]) -> dict[str, Any]:
-    """What files hold, without the values: names and kinds of values in JSON, and that there are others."""
-    return {
-        name: _shape(json.loads(path.read_text(encoding="utf-8"))) if path.suffix == ".json" else path.suffix
-        for name, path in files.items()
-    }
+def shapes_of(results: dict[str, str]) -> dict[str, Any]:
+    """What files hold, without the values: of JSON the names and kinds of values, of others that they are there."""
+    return {name: _shape(json.loads(text)) if name.endswith(".json") else "" for name, text in results.items()}
 
 
-def recorded_shapes(kind: str) -> dict[str, Any]:
-    """The same of what is kept of a kind's run."""
-    return shapes_of(
-        {path.relative_to(HERE / kind).as_posix(): path for path in (HERE / kind).rglob("*") if path.is_file()}
-    )
+def _ends_of_epochs(log: str) -> str:
+    return "".join(f"{line}\n" for line in log.splitlines() if line.startswith("epoch ") and " | wps " in line)
 
 
 def _shape(value: Any) -> Any:

@@ -28,9 +28,9 @@ def record(kind: str, folder: Path) -> None:
     path = WRITERS[kind](folder)
     run.main([str(path)])
     shutil.rmtree(HERE / kind, ignore_errors=True)
-    for name, file in results_of(path).items():
+    for name, text in results_of(path).items():
         (HERE / kind / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, HERE / kind / name)
+        (HERE / kind / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
