@@ -29,7 +29,7 @@ from fairseq_ext.domains.paths import names_of_paths
 from fairseq_ext.experiments.translation.gates import read_gates
 from fairseq_ext.induction.choose_paths import _read_record
 from fairseq_ext.inputs.errors import InputError, line_of
-from fairseq_ext.report.records import read_record
+from fairseq_ext.report.records import read_result
 from fairseq_ext.reranking.nbest_files import read_nbest
 from fairseq_ext.reranking.weights import Weights
 from fairseq_ext.teacher.tfidf import TfidfClassifier
@@ -61,7 +61,7 @@ JSON_FILES: dict[str, tuple[Any, str, Callable[[Path], Any]]] = {
     "task": (FACTS, "task.json", lambda path: read_task_facts(path.parent)),
     "index": (INDEX, "a.index.json", lambda path: load_index(path.parent, "a")),
     "induction": (RECORD, "clusters.json", lambda path: _read_record(path.parent)),
-    "results": ({"a": {"b": [1]}}, "results.json", read_record),
+    "results": ({"a": {"b": [1]}}, "results.json", read_result),
     "tfidf": (TFIDF, "tfidf.json", lambda path: TfidfClassifier.load(path.parent)),
 }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fairseq_ext.report.records import Records
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -155,10 +157,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """The whole: title, a sentence or two, some figures in large print, and sections."""
+    """The whole: title, a sentence or two, some figures in large print, sections, and the values behind them."""
 
     title: str
     lead: str
     tiles: Sequence[tuple[str, str]]
     sections: Sequence[Section]
     notes: Sequence[str] = field(default_factory=list)
+    records: Records = Records()

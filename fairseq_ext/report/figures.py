@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fairseq_ext.report.content import NOTHING, Below, Cell, Missing, Row, Table
+from fairseq_ext.report.records import Measured
 
 NOT_MEASURED = "not measured"
 SPREAD = "± is the standard deviation over training runs."
 BEST = "Bold is the best of a column."
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A figure.
-
-    Attributes:
-        mean: over training runs.
-        sd: their sample standard deviation; None for a single run.
-    """
-
-    mean: float
-    sd: float | None = None
-
-
-def over_runs(values: Iterable[float]) -> Measured | None:
-    """The figure of one value a run; None if there are none."""
-    values = list(values)
-    if not values:
-        return None
-    return Measured(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
-
-
-def of_entry(entries: Mapping[str, Mapping[str, Any]], key: str) -> Callable[[str], Measured | None]:
-    """What each row's entry of a record has under a key; nothing for rows without an entry."""
-    return lambda row: Measured(entries[row][key]) if row in entries else None
 
 
 @dataclass(frozen=True)

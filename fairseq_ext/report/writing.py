@@ -12,6 +12,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.content import Picture, Report, Section, Text
 from fairseq_ext.report.markdown import level_headings, render_html, render_markdown
 from fairseq_ext.report.page import make_environment, visible
+from fairseq_ext.report.records import RECORDS_FILE, write_records
 
 if TYPE_CHECKING:
     import jinja2
@@ -29,11 +30,12 @@ def step_of_report(
 
     Args:
         work_dir: of the experiment.
-        files: those that it is made of.
+        files: those that it is made of, as far as they are there.
         reading: the file with words on the results, if any.
         options: what else it depends on.
         make: the report.
     """
+    files = [path for path in files if path.is_file()]
     # Contents alone would not tell one part from another.
     names = [path.relative_to(work_dir).as_posix() if path.is_relative_to(work_dir) else path.name for path in files]
     return Step(
@@ -45,11 +47,13 @@ def step_of_report(
 
 
 def write_report(folder: Path, report: Report) -> None:
-    """Write the page, the Markdown and the pictures."""
+    """Write the page, the Markdown, the pictures, and the records that they are made of."""
     _write(folder / MARKDOWN_FILE, render_markdown(report))
     _write(folder / PAGE_FILE, _templates().get_template(_TEMPLATE).render(report=report))
     for picture in (block for section in report.sections for block in section.blocks if isinstance(block, Picture)):
         write_picture(folder, picture)
+    if report.records.all:
+        write_records(folder / RECORDS_FILE, report.records)
 
 
 def write_picture(folder: Path, picture: Picture) -> None:

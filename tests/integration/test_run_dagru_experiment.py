@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import random
 import re
 import subprocess
 import sys
@@ -15,38 +14,13 @@ from typing import Any
 import pytest
 
 from tests import toy
-from tests.experiments.word_lm.made_up import write_file
+from tests.experiments.word_lm.small_word_lm_experiment import write_word_lm_experiment
+from tests.recorded import recorded_results, results_of, shapes_of
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-WORDS = [f"w{number}" for number in range(20)]
-COMMON = {
-    "arch": "dagru_lm_tiny", "optimizer": "sgd", "lr": 1, "lr-scheduler": "fixed", "force-anneal": 3, "lr-shrink": 0.5,
-    "sentence-avg": True, "clip-norm": 5, "criterion": "cross_entropy", "batch-size": 4, "tokens-per-sample": 7,
-    "max-epoch": 3, "cpu": True, "num-workers": 0,
-}  # fmt: skip
-SYSTEMS = {"standard": {"combination": "none", "embed-dim": 8}, "fixed": {"combination": "fixed"}, "dagru": {}}
-
-
-def write_experiment(folder: Path) -> Path:
-    """Text of which every word says much of the next, and vectors for most of the words."""
-    rng = random.Random(3)
-    for split, count in {"train": 300, "valid": 30, "test": 31}.items():
-        lines = []
-        for _ in range(count):
-            start, length = rng.randrange(20), rng.randint(2, 9)
-            lines.append(" ".join(WORDS[(start + place) % 20] for place in range(length)))
-        (folder / f"{split}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    vectors = [f"{word} " + " ".join(f"{rng.gauss(0, 1):.4f}" for _ in range(6)) for word in WORDS[:15]]
-    (folder / "vectors.txt").write_text("\n".join(vectors) + "\n", encoding="utf-8")
-    return write_file(
-        folder,
-        word_vectors={"file": str(folder / "vectors.txt")},
-        kneser_ney={"order": 3},
-        train={"common": COMMON, "systems": SYSTEMS},
-        evaluate={"cpu": True},
-    )
+RUNS = ("kneser-ney", "standard", "fixed", "dagru@1", "dagru@2")
 
 
 def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -57,7 +31,7 @@ def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = write_experiment(tmp_path_factory.mktemp("words"))
+    path = write_word_lm_experiment(tmp_path_factory.mktemp("words"))
     result = run("fairseq_ext.experiments.run", str(path))
     assert result.returncode == 0, result.stderr[-2000:]
     return path
@@ -86,7 +60,7 @@ def test_everything_is_made_and_made_once(experiment: Path) -> None:
 def test_all_models_are_measured_on_the_same_tokens(experiment: Path) -> None:
     lines = (experiment.parent / "test.txt").read_text(encoding="utf-8").splitlines()
     tokens = sum(len(line.split()) + 1 for line in lines)
-    for name in ("kneser-ney", *SYSTEMS):
+    for name in RUNS:
         assert record(experiment, name)["sets"]["test"]["tokens"] == tokens
         # Of twenty words, and the end: all have learned something.
         assert 1 < perplexity(experiment, name, "test") < 15
@@ -97,9 +71,13 @@ def test_perplexity_is_fairseqs(experiment: Path) -> None:
     work = experiment.parent / "work"
     result = run(
         "fairseq_cli.eval_lm", str(work / "data-bin"), "--user-dir", toy.USER_DIR, "--cpu", "--path",
-        str(work / "systems/dagru/checkpoint_best.pt"), "--task", "contiguous_language_modeling",
+        str(work / "systems/dagru@1/checkpoint_best.pt"), "--task", "contiguous_language_modeling",
         "--tokens-per-sample", "7", "--gen-subset", "test",
     )  # fmt: skip
     found = re.search(r"Perplexity: ([\d.]+)", result.stdout + result.stderr)
     assert found is not None, result.stderr[-2000:]
-    assert perplexity(experiment, "dagru", "test") == pytest.approx(float(found[1]), abs=0.01)
+    assert perplexity(experiment, "dagru@1", "test") == pytest.approx(float(found[1]), abs=0.01)
+
+
+def test_the_report_is_tested_on_results_of_this_shape(experiment: Path) -> None:
+    assert shapes_of(results_of(experiment)) == shapes_of(recorded_results("word_lm"))

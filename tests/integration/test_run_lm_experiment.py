@@ -14,6 +14,7 @@ import pytest
 from fairseq_ext.hugging_face.gpt2_convert import import_gpt2
 from tests.experiments.small_lm_experiment import ADAPTERS, DOMAINS, UNSEEN, write_lm_experiment
 from tests.hugging_face.tiny_gpt2 import make_gpt2
+from tests.recorded import recorded_results, results_of, shapes_of
 
 pytestmark = pytest.mark.slow
 
@@ -48,6 +49,14 @@ def test_everything_is_made_and_made_once(experiment: Path) -> None:
         assert f"Table {number}." in page
     assert "not measured" in page  # of what this experiment leaves out
     assert (report / "tree-induced.svg").is_file()
+
+
+def test_the_report_is_tested_on_results_of_this_shape(experiment: Path) -> None:
+    found, kept = (shapes_of(results) for results in (results_of(experiment), recorded_results("hierarchy")))
+    for shapes in (found, kept):
+        # Clusters have the numbers that they have.
+        shapes["paths/induced/votes.json"] = None
+    assert found == kept
 
 
 def test_every_system_is_measured_on_every_domain(experiment: Path) -> None:

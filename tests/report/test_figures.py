@@ -7,14 +7,13 @@ from fairseq_ext.report.figures import (
     BEST,
     SPREAD,
     Figure,
-    Measured,
     Words,
     figure_rows,
     figure_table,
-    over_runs,
     table_of_rows,
     transposed,
 )
+from fairseq_ext.report.records import Measured, over_runs
 
 FOUND = {"mix": [41.0], "gad": [42.004, 41.996], "ad": [42.0], "none": []}
 
@@ -25,12 +24,6 @@ def figure(best: object = max, **changes: object) -> Figure:
 
 def cells(column: Figure | Words, *rows: str, competing: list[str] | None = None) -> list[Cell]:
     return [row.cells[0] for row in figure_rows([column], rows, competing)]
-
-
-def test_several_runs_give_mean_and_sample_deviation() -> None:
-    assert over_runs([40.0, 42.0, 47.0]) == Measured(43.0, pytest.approx(13**0.5))
-    assert over_runs([40.0]) == Measured(40.0)
-    assert over_runs([]) is None
 
 
 def test_what_reads_the_same_is_equally_good() -> None:

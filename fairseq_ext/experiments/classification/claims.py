@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fairseq_ext.experiments.classification.pictures import differences_to, losses_by_task
-from fairseq_ext.experiments.classification.results import FILES, METRICS_FILE, Method, TaskDesign, TaskResults
+from fairseq_ext.experiments.classification.results import (
+    FILES,
+    MAIN,
+    MAJORITY,
+    METRICS_FILE,
+    SHARE,
+    Method,
+    TaskDesign,
+    TaskResults,
+    on,
+)
 from fairseq_ext.experiments.classification.tables import figure, percent
 from fairseq_ext.metrics.bootstrap import is_significant
 from fairseq_ext.report.content import Below, Cell, Missing, Row, Table
@@ -63,8 +73,8 @@ def adapters_are_close(results: TaskResults, design: TaskDesign) -> str:
         return ""
     difference = pair[0] - pair[1]
     verdict = "yes" if difference >= -_CLOSE - 1e-9 else "no"
-    said = _difference(results, design, adapters.name, difference)
-    share = percent(results.share(adapters) or 0)
+    said = _difference(results, adapters.name, difference)
+    share = percent(results.over_tasks(adapters, SHARE) or 0)
     return f"{verdict}: {adapters.name} {pair[0]:.1f}, {full.name} {pair[1]:.1f}{said}; {share} of the parameters"
 
 
@@ -87,14 +97,14 @@ def top_layers_need_more(results: TaskResults, design: TaskDesign) -> str:
     known = {m.name: found for m in tops if (found := results.average(design, m)) is not None}
     if adapters is None or average is None or not known:
         return ""
-    own = results.trained(adapters) or 1
+    own = results.over_tasks(adapters, "trained") or 1
     start = f"{adapters.name} {average:.1f} with {own:,.0f} parameters"
     enough = [design.methods[name] for name, found in known.items() if found >= average]
     if not enough:
         best = max(known, key=lambda name: known[name])
         return f"yes: {start}; no number of layers does as well ({best} {known[best]:.1f})"
-    least = min(enough, key=lambda method: results.trained(method) or 0)
-    ratio = (results.trained(least) or 0) / own
+    least = min(enough, key=lambda method: results.over_tasks(method, "trained") or 0)
+    ratio = (results.over_tasks(least, "trained") or 0) / own
     verdict = "yes" if ratio > 1 else "no"
     return f"{verdict}: {start}, {least.name} {known[least.name]:.1f} with {ratio:.1f} times as many"
 
@@ -105,11 +115,11 @@ def norms_are_worse(results: TaskResults, design: TaskDesign) -> str:
     pair = [results.average(design, m) if m else None for m in (norms, full)]
     if norms is None or pair[0] is None or pair[1] is None:
         return ""
-    difference, tested = pair[0] - pair[1], results.average_difference(design, norms.name)
-    verdict = "no" if difference >= 0 else "yes" if tested is None or is_significant(tested["p"]) else "not shown"
+    difference, p = pair[0] - pair[1], results.records.mean(norms.name, "p")
+    verdict = "no" if difference >= 0 else "yes" if p is None or is_significant(p) else "not shown"
     by_task = differences_to(results, design, norms, full)
     behind = f"behind in {sum(value < 0 for value in by_task)} of {len(by_task)} tasks"
-    return f"{verdict}: {pair[0]:.1f}, {pair[1]:.1f}{_difference(results, design, norms.name, difference)}, {behind}"
+    return f"{verdict}: {pair[0]:.1f}, {pair[1]:.1f}{_difference(results, norms.name, difference)}, {behind}"
 
 
 def single_layers_matter_little(results: TaskResults, design: TaskDesign) -> str:
@@ -127,7 +137,7 @@ def all_layers_matter_much(results: TaskResults, design: TaskDesign) -> str:
     parts, verdicts = [], []
     for task, losses in losses_by_task(results).items():
         found = (results.layers or {})[task]
-        majority = results.majority(task, "valid") if found["metric"] == "accuracy" else None
+        majority = results.records.mean("", on(MAJORITY, "valid"), task) if found["metric"] == "accuracy" else None
         least = "" if majority is None else f" (most frequent label {majority:.1f})"
         parts.append(f"{task} {figure(100 * found['full'])} to {figure(100 * found['without'][0][-1])}{least}")
         verdicts.append((losses[0][-1] or 0.0) > max(row[n] or 0.0 for n, row in enumerate(losses)))
@@ -180,7 +190,8 @@ def _scales(results: TaskResults, design: TaskDesign) -> dict[str, tuple[list[fl
         return {}
     found = {}
     for task, runs in design.sweep.items():
-        scores = {value: results.score(run, design.tasks[task][0], "valid") for value, run in runs.items()}
+        metric = on(MAIN, "valid")
+        scores = {value: results.records.mean(run.partition("@")[0], metric, task) for value, run in runs.items()}
         known = [(value, score) for value, score in scores.items() if score is not None]
         good = [score for value, score in known if value <= _LARGEST_GOOD_SCALE]
         found[task] = (good, [score for value, score in known if value > _LARGEST_GOOD_SCALE])
@@ -192,9 +203,9 @@ def _verdict(claims: Iterable[bool]) -> str:
     return "yes" if all(claims) else "no" if not any(claims) else f"in {sum(claims)} of {len(claims)} tasks"
 
 
-def _difference(results: TaskResults, design: TaskDesign, method: str, difference: float) -> str:
-    tested = results.average_difference(design, method)
-    p = "" if tested is None else ", p < 0.05" if is_significant(tested["p"]) else f", p = {tested['p']:.2f}"
+def _difference(results: TaskResults, method: str, difference: float) -> str:
+    tested = results.records.mean(method, "p")
+    p = "" if tested is None else ", p < 0.05" if is_significant(tested) else f", p = {tested:.2f}"
     return f" ({signed(difference)}{p})"
 
 

@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from fairseq_ext.experiments.classification.results import FILES, METRICS_FILE, Method, TaskDesign, TaskResults
+from fairseq_ext.experiments.classification.results import (
+    FILES,
+    MAIN,
+    MAJORITY,
+    METRICS_FILE,
+    Method,
+    TaskDesign,
+    TaskResults,
+    on,
+)
 from fairseq_ext.report.content import Below, Picture, Shape
 from fairseq_ext.report.line_charts import Panel, Point, line_panels, power_of_ten, thousands
 from fairseq_ext.report.page import signed
@@ -81,9 +90,9 @@ def draw_sweep(results: TaskResults, design: TaskDesign) -> Picture | None:
         points = [
             Point(value, score, f"{value:g}: {score:.1f}")
             for value, run in runs.items()
-            if value > 0 and (score := results.score(run, metric, "valid")) is not None
+            if value > 0 and (score := results.records.mean(run.partition("@")[0], on(MAIN, "valid"), task)) is not None
         ]
-        majority = results.majority(task, "valid") if metric == "accuracy" else None
+        majority = results.records.mean("", on(MAJORITY, "valid"), task) if metric == "accuracy" else None
         if points:
             levels = [] if majority is None else [(majority, "most frequent label")]
             panels.append(Panel(f"{task}: {metric}", [(7, points)], levels))
@@ -135,18 +144,19 @@ def _lines(design: TaskDesign, place: Callable[[Method], Point | None]) -> list[
 
 
 def _on_task(results: TaskResults, design: TaskDesign, task: str, method: Method) -> Point | None:
-    scores, counted = results.scores(method, task, design.tasks[task][0]), results.parameters(method, task)
-    if not scores or counted is None:
+    scores = list(results.records.by_run(method.name, on(MAIN, "test"), task).values())
+    trained = results.records.mean(method.name, "trained", task)
+    if not scores or trained is None:
         return None
     mean = statistics.fmean(scores)
     spread = (min(scores), max(scores)) if len(scores) > 1 else None
-    title = f"{method.name}: {mean:.1f}, {counted['trained']:,} parameters"
-    return Point(counted["trained"], mean, title, _size(method), spread)
+    title = f"{method.name}: {mean:.1f}, {trained:,.0f} parameters"
+    return Point(trained, mean, title, _size(method), spread)
 
 
 def _against_full(results: TaskResults, design: TaskDesign, method: Method) -> Point | None:
     differences = differences_to(results, design, method, design.full)
-    trained = results.trained(method)
+    trained = results.over_tasks(method, "trained")
     if not differences or trained is None:
         return None
     median = statistics.median(differences)
@@ -161,10 +171,10 @@ def _size(method: Method) -> str:
 def differences_to(results: TaskResults, design: TaskDesign, method: Method, other: Method | None) -> list[float]:
     """By task, the main metric against another method's, in points, where both were measured."""
     differences = []
-    for task, metrics in design.tasks.items():
-        pair = [results.scores(m, task, metrics[0]) for m in (method, other) if m is not None]
-        if len(pair) == 2 and all(pair):
-            differences.append(statistics.fmean(pair[0]) - statistics.fmean(pair[1]))
+    for task in design.tasks:
+        pair = [results.records.mean(m.name, on(MAIN, "test"), task) for m in (method, other) if m is not None]
+        if len(pair) == 2 and pair[0] is not None and pair[1] is not None:
+            differences.append(pair[0] - pair[1])
     return differences
 
 

@@ -9,11 +9,11 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.classification import pictures, tables
 from fairseq_ext.experiments.classification.claims import best_adapters, findings
 from fairseq_ext.experiments.classification.config import ClassificationExperiment
-from fairseq_ext.experiments.classification.results import TaskDesign, TaskResults, read_results, result_files
+from fairseq_ext.experiments.classification.results import SHARE, TaskDesign, TaskResults, read_results, result_files
 from fairseq_ext.report.content import Block, Missing, Picture, Report, Section
 from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
 
-_VERSION = 1
+_VERSION = 2
 
 
 def report_step(config: ClassificationExperiment) -> Step:
@@ -23,9 +23,8 @@ def report_step(config: ClassificationExperiment) -> Step:
         InputError: naming a key of the file, or a reading that is not there.
     """
     reading = find_reading(config.path, "evaluate: reading", config.evaluate.reading)
-    files = [path for path in result_files(config) if path.is_file()]
     options = {"version": _VERSION, "design": repr(TaskDesign.of(config))}
-    return step_of_report(config.work_dir, files, reading, options, lambda: make_report(config))
+    return step_of_report(config.work_dir, result_files(config), reading, options, lambda: make_report(config))
 
 
 def make_report(config: ClassificationExperiment) -> Report:
@@ -58,6 +57,7 @@ def make_report(config: ClassificationExperiment) -> Report:
             "Tables and figures are numbered as in “Parameter-Efficient Transfer Learning for NLP”. Files are named "
             "relative to the experiment’s folder."
         ],
+        results.records,
     )
 
 
@@ -79,10 +79,10 @@ def _lead(results: TaskResults, design: TaskDesign) -> str:
     average = results.average(design, adapters) if adapters else None
     if adapters is None or average is None:
         return "Nothing has been measured yet."
+    share = tables.percent(results.over_tasks(adapters, SHARE) or 0)
     said = (
         f"{adapters.name}, the best adapters on the validation sets, reach {average:.1f} on the test sets of "
-        f"{len(design.tasks)} tasks on average, and train {tables.percent(results.share(adapters) or 0)} of the base’s "
-        "parameters for each"
+        f"{len(design.tasks)} tasks on average, and train {share} of the base’s parameters for each"
     )
     other = results.average(design, full) if full else None
     if full is None or other is None:

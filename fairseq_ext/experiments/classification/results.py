@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairseq_ext.experiments.classification.config import ClassificationExperiment
 from fairseq_ext.experiments.classification.systems import RobertaSystem
 from fairseq_ext.experiments.systems import Run
-from fairseq_ext.report.records import read_record
+from fairseq_ext.report.records import Record, Records, read_result, results_by_name
 
 # Relative to the experiment's folder; the first is by run.
 METRICS_FILE = "predictions/{}/metrics.json"
 FILES = {name: f"analysis/{name}/{name}.json" for name in ("layers", "sequence", "differences")}
+
+
+# What records are called; metrics and parameters as in their files. The main metric of a task is there as such, too.
+MAIN, MAJORITY, SHARE = "main metric", "most frequent label", "trained of base"
 
 
 @dataclass(frozen=True)
@@ -89,93 +93,96 @@ class TaskDesign:
 
 @dataclass(frozen=True)
 class TaskResults:
-    """The records of an experiment; what has not been made is missing.
+    """What the steps of an experiment have measured; what has not been made is missing.
 
     Attributes:
+        records: metrics in percent and parameters by task. A run has the name of its training, less the task.
         predictions: by run; see :mod:`fairseq_ext.experiments.classification.evaluate`.
         layers: by task, what removing adapters costs.
         sequence: by sequence, what became of earlier tasks.
         differences: from full fine-tuning.
     """
 
+    records: Records = Records()
     predictions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     layers: Mapping[str, Any] | None = None
     sequence: Mapping[str, Any] | None = None
     differences: Mapping[str, Any] | None = None
 
-    def score(self, run: str, metric: str, split: str = "test") -> float | None:
-        """A metric of a run in percent; None if it was not measured."""
-        value = self.predictions.get(run, {}).get("metrics", {}).get(split, {}).get(metric)
-        return None if value is None else 100 * value
-
-    def scores(self, method: Method, task: str, metric: str, split: str = "test") -> list[float]:
-        """A metric of a method in percent, one value a run that was measured."""
-        values = (self.score(run, metric, split) for run in method.runs.get(task, []))
-        return [value for value in values if value is not None]
-
-    def averages(self, design: TaskDesign, method: Method, split: str = "test") -> list[float]:
-        """The main metrics averaged over all tasks, one value a seed that all of them were measured with."""
-        by_task = [self.scores(method, task, metrics[0], split) for task, metrics in design.tasks.items()]
-        return [statistics.fmean(values) for values in zip(*by_task, strict=False)] if by_task else []
-
     def average(self, design: TaskDesign, method: Method, split: str = "test") -> float | None:
-        """Their mean; None if a task is missing."""
-        averages = self.averages(design, method, split)
-        return statistics.fmean(averages) if averages else None
+        """The main metrics averaged over all tasks; None if one is missing."""
+        return self.records.mean(method.name, on(MAIN, split), *design.tasks)
 
-    def parameters(self, method: Method, task: str) -> Mapping[str, int] | None:
-        """What the method trains for a task; None if it was not measured."""
-        records = (self.predictions[run]["parameters"] for run in method.runs.get(task, []) if run in self.predictions)
-        return next(records, None)
+    def over_tasks(self, method: Method, metric: str) -> float | None:
+        """The average over those tasks of a method that were measured; None without any."""
+        return self.records.mean(method.name, metric, *self.tasks_of(method))
 
-    def trained(self, method: Method) -> float | None:
-        """Parameters trained for a task, its head among them, averaged over tasks; None if nothing was measured."""
-        counts = [counted["trained"] for task in method.runs if (counted := self.parameters(method, task))]
-        return statistics.fmean(counts) if counts else None
-
-    def share(self, method: Method) -> float | None:
-        """The same, of the base's parameters."""
-        counts = [c["trained"] / c["base"] for task in method.runs if (c := self.parameters(method, task))]
-        return statistics.fmean(counts) if counts else None
+    def tasks_of(self, method: Method) -> list[str]:
+        """The tasks of a method that were measured."""
+        return [task for task in method.runs if self.records.figure(method.name, "trained", task)]
 
     def multiple(self, design: TaskDesign, method: Method) -> float | None:
         """All parameters that all tasks take together, of the base's: what stays as it is once, the rest by task."""
-        counted = [c for task in design.tasks if (c := self.parameters(method, task))]
-        if not counted or len(counted) < len(design.tasks):
+        mean, name, tasks = self.records.mean, method.name, self.tasks_of(method)
+        if not tasks or len(tasks) < len(design.tasks):
             return None
-        base = counted[0]["base"]
-        return (base - max(c["base_trained"] for c in counted) + sum(c["trained"] for c in counted)) / base
+        base, changed = mean(name, "base", tasks[0]) or 1, max(mean(name, "base_trained", task) or 0 for task in tasks)
+        return (base - changed + sum(mean(name, "trained", task) or 0 for task in tasks)) / base
 
-    def difference(self, design: TaskDesign, method: str, task: str) -> Mapping[str, float] | None:
-        """A task's main metric against full fine-tuning; None if it was not tested, which only accuracies are."""
-        found = (self.differences or {"systems": {}})["systems"].get(method)
-        if found is None or design.tasks[task][0] != "accuracy":
-            return None
-        result: Mapping[str, float] | None = found["tasks"].get(task)
-        return result
 
-    def average_difference(self, design: TaskDesign, method: str) -> Mapping[str, float] | None:
-        """The same averaged over all tasks; None if one of them was not tested."""
-        if not design.tasks or None in [self.difference(design, method, task) for task in design.tasks]:
-            return None
-        result: Mapping[str, float] = (self.differences or {})["systems"][method]["average"]
-        return result
-
-    def majority(self, task: str, split: str) -> float | None:
-        """The accuracy in percent of always giving the most frequent label; None for a regression."""
-        records = (record["majority"] for record in self.predictions.values() if record["task"] == task)
-        return next((100 * found[split] for found in records if split in found), None)
+def on(metric: str, split: str) -> str:
+    """What the value of a metric on a set is called."""
+    return f"{metric}, {split}"
 
 
 def read_results(config: ClassificationExperiment) -> TaskResults:
-    """Read whatever records there are.
+    """Read whatever results there are.
 
     Raises:
         InputError: if one of them cannot be read.
     """
-    found = {run: read_record(config.work_dir / METRICS_FILE.format(run)) for run in TaskDesign.of(config).runs}
-    predictions = {run: record for run, record in found.items() if record is not None}
-    return TaskResults(predictions, **{name: read_record(config.work_dir / path) for name, path in FILES.items()})
+    design = TaskDesign.of(config)
+    predictions = results_by_name(config.work_dir, METRICS_FILE, design.runs)
+    analyses = {name: read_result(config.work_dir / path) for name, path in FILES.items()}
+    records = [record for run, found in predictions.items() for record in _of_run(run, found, design)]
+    records += _of_tasks(predictions)
+    records += _of_differences(analyses["differences"] or {}, design)
+    return TaskResults(Records(records), predictions, **analyses)
+
+
+def _of_run(name: str, found: Mapping[str, Any], design: TaskDesign) -> Iterator[Record]:
+    task, parameters = found["task"], found["parameters"]
+    run = name.replace(f"@{task}", "")
+    record = partial(Record, run.partition("@")[0], run, task, source=METRICS_FILE.format(name))
+    for split, values in found["metrics"].items():
+        for metric, value in values.items():
+            for called in (metric, MAIN) if metric == design.tasks[task][0] else (metric,):
+                yield record(on(called, split), 100 * value)
+    for metric, value in {**parameters, SHARE: parameters["trained"] / parameters["base"]}.items():
+        yield record(metric, value)
+
+
+def _of_tasks(predictions: Mapping[str, Mapping[str, Any]]) -> Iterator[Record]:
+    for name, found in {found["task"]: (name, found) for name, found in predictions.items()}.values():
+        record = partial(Record, "", "", found["task"], source=METRICS_FILE.format(name))
+        for split, count in found["counts"].items():
+            yield record(on("examples", split), count)
+        for split, share in found["majority"].items():
+            yield record(on(MAJORITY, split), 100 * share)
+        if found["labels"]:
+            yield record("labels", len(found["labels"]))
+
+
+def _of_differences(differences: Mapping[str, Any], design: TaskDesign) -> Iterator[Record]:
+    """Main metrics against full fine-tuning, tested for accuracies only; over all tasks if all of them are."""
+    tested = {task for task, metrics in design.tasks.items() if metrics[0] == "accuracy"}
+    for system, found in differences.get("systems", {}).items():
+        by_domain = {task: values for task, values in found["tasks"].items() if task in tested}
+        if by_domain.keys() == design.tasks.keys():
+            by_domain[""] = found["average"]
+        for domain, values in by_domain.items():
+            for metric in ("difference", "p"):
+                yield Record(system, "", domain, metric, values[metric], FILES["differences"])
 
 
 def result_files(config: ClassificationExperiment) -> list[Path]:

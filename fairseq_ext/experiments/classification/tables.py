@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairseq_ext.experiments.classification.results import FILES, METRICS_FILE, TaskDesign, TaskResults
+from fairseq_ext.experiments.classification.results import (
+    FILES,
+    MAIN,
+    MAJORITY,
+    METRICS_FILE,
+    SHARE,
+    TaskDesign,
+    TaskResults,
+    on,
+)
 from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
 from fairseq_ext.metrics.classification import describe_metric
 from fairseq_ext.report.content import NOTHING, Below, Cell, Missing, Row, Table
@@ -13,10 +22,8 @@ from fairseq_ext.report.figures import (
     SPREAD,
     Column,
     Figure,
-    Measured,
     Words,
     figure_table,
-    over_runs,
 )
 
 Shown = Table | Missing
@@ -38,7 +45,7 @@ _SHORT = {
 def main_results(results: TaskResults, design: TaskDesign) -> Shown:
     """Tables 1 and 2: what every method trains, and the main metric of every task on the test sets."""
     title = "Tables 1 and 2. Results on the test sets"
-    measured = [m for m in design.methods.values() if results.trained(m) is not None]
+    measured = [m for m in design.methods.values() if results.tasks_of(m)]
     if not measured:
         return Missing(title, "not available: no system has been measured")
     columns = [
@@ -79,19 +86,19 @@ def validation(results: TaskResults, design: TaskDesign) -> Shown:
 def tasks(results: TaskResults, design: TaskDesign) -> Shown:
     """Table 3: the tasks."""
     title = "Table 3. The tasks"
-    records = {record["task"]: record for record in results.predictions.values()}
-    if not records:
+    if not results.predictions:
         return Missing(title, "not available: nothing has been measured")
-    rows = []
-    for task in (task for task in design.tasks if task in records):
-        counts, majority = records[task]["counts"], results.majority(task, "test")
-        cells = [Cell(f"{counts[split]:,}" if split in counts else "–") for split in ("train", "valid", "test")]
-        cells.append(Cell(f"{len(records[task]['labels'])}") if records[task]["labels"] else NOTHING)
-        rows.append(Row(task, [*cells, NOTHING if majority is None else Cell(f"{majority:.1f}")]))
+    headings = {"Training": "train", "Validation": "valid", "Test": "test"}
+    of = results.records.of_domains
+    columns = [
+        *(Figure(heading, of(on("examples", split)), ",.0f") for heading, split in headings.items()),
+        Figure("Labels", of("labels"), ".0f"),
+        Figure("Most frequent", of(on(MAJORITY, "test")), ".1f"),
+    ]
     notes = ["Most frequent: the share of the test set’s most frequent label, in percent; who always gives it is right "
              "so often."]  # fmt: skip
-    columns = ["Training", "Validation", "Test", "Labels", "Most frequent"]
-    return Table(title, "Task", columns, [("", rows)], below=Below(notes, [METRICS_FILE.format("*")]))
+    rows = [task for task in design.tasks if results.records.figure("", on("examples", "test"), task)]
+    return figure_table(title, "Task", columns, [("", rows)], Below(notes, [METRICS_FILE.format("*")]))
 
 
 def sequences(results: TaskResults) -> list[Shown]:
@@ -136,7 +143,12 @@ def _metric_table(results: TaskResults, design: TaskDesign, title: str, chosen: 
     """Methods by tasks: of each task the chosen metric, and the average where these are the main ones of all."""
     are_main = all(chosen.get(task) == metrics[0] for task, metrics in design.tasks.items())
     columns = [
-        Figure(_heading(design, task) if are_main else task, _of(results, design, task, metric, split), ".1f", max)
+        Figure(
+            _heading(design, task) if are_main else task,
+            results.records.of_systems(on(metric, split), task),
+            ".1f",
+            max,
+        )
         for task, metric in chosen.items()
     ]
     columns += [_average_column(results, design, split)] if are_main else []
@@ -160,8 +172,8 @@ def _size_columns(results: TaskResults, design: TaskDesign) -> list[Column]:
         return None if found is None else f"{found:.2f}×"
 
     return [
-        Words("Trained", lambda name: f"{results.trained(design.methods[name]) or 0:,.0f}"),
-        Words("of base", lambda name: percent(results.share(design.methods[name]) or 0)),
+        Words("Trained", lambda name: f"{results.over_tasks(design.methods[name], 'trained') or 0:,.0f}"),
+        Words("of base", lambda name: percent(results.over_tasks(design.methods[name], SHARE) or 0)),
         Words("In all", multiple),
     ]
 
@@ -170,10 +182,10 @@ def _score_column(results: TaskResults, design: TaskDesign, task: str) -> Figure
     """The main metric of a task on its test set."""
     return Figure(
         _heading(design, task),
-        _of(results, design, task, design.tasks[task][0], "test"),
+        results.records.of_systems(on(MAIN, "test"), task),
         ".1f",
         max,
-        lambda name: _mark(results.difference(design, name, task)),
+        lambda name: _mark(results, name, task),
     )
 
 
@@ -181,23 +193,17 @@ def _average_column(results: TaskResults, design: TaskDesign, split: str = "test
     """The main metrics averaged over all tasks; differences were tested on the test sets."""
     return Figure(
         AVERAGE,
-        lambda name: over_runs(results.averages(design, design.methods[name], split)),
+        results.records.of_systems(on(MAIN, split), *design.tasks),
         ".1f",
         max,
-        lambda name: _mark(results.average_difference(design, name)) if split == "test" else "",
+        lambda name: _mark(results, name) if split == "test" else "",
     )
 
 
-def _of(
-    results: TaskResults, design: TaskDesign, task: str, metric: str, split: str
-) -> Callable[[str], Measured | None]:
-    return lambda name: over_runs(results.scores(design.methods[name], task, metric, split))
-
-
-def _mark(tested: Mapping[str, float] | None) -> str:
-    if tested is None or not is_significant(tested["p"]):
+def _mark(results: TaskResults, name: str, *task: str) -> str:
+    if not is_significant(results.records.mean(name, "p", *task)):
         return ""
-    return "▲" if tested["difference"] > 0 else "▼"
+    return "▲" if (results.records.mean(name, "difference", *task) or 0) > 0 else "▼"
 
 
 def _difference_note(results: TaskResults) -> list[str]:

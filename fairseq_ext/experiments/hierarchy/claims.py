@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from fairseq_ext.experiments.hierarchy.results import PERPLEXITY_FILE, LmDesign, LmResults, Setup
 from fairseq_ext.experiments.hierarchy.tables import (
-    average_perplexities,
     domains_of_setup,
     in_domain_columns,
-    perplexities,
     unseen_columns,
 )
 from fairseq_ext.report.content import Below, Cell, Missing, Row, Table
@@ -84,15 +82,11 @@ def _answer(results: LmResults, design: LmDesign, setup: Setup, finding: Finding
     by_heading = {column.heading: column for column in columns}
     kinds = {kind: next(iter(setup.of_kind(kind)), "") for kind in ("tree", "multi", "single")}
     pair = [by_heading.get(side.format(base=setup.base, **kinds)) for side in (finding.lower, finding.higher)]
-    found = [average_perplexities(results, design, column, domains) for column in pair if column]
-    if len(found) < 2 or not all(found):
+    found = [column.figure(results, *domains) for column in pair if column]
+    if len(found) < 2 or found[0] is None or found[1] is None:
         return NOT_MEASURED
-    low, high = (statistics.fmean(values) for values in found)
+    low, high = found[0].mean, found[1].mean
     verdict = "equal" if f"{low:.2f}" == f"{high:.2f}" else "yes" if low < high else "no"
-    by_domain = [
-        [statistics.fmean(perplexities(results, design, column, domain)) for domain in domains]
-        for column in pair
-        if column
-    ]
+    by_domain = [[statistics.fmean(column.by_run(results, domain)) for domain in domains] for column in pair if column]
     better = sum(low < high for low, high in zip(*by_domain, strict=True))
     return f"{verdict}: {low:.2f}, {high:.2f}; lower in {better} of {len(domains)} domains"

@@ -13,10 +13,8 @@ from fairseq_ext.experiments.hierarchy.results import CLUSTERS_FILE, PERPLEXITY_
 from fairseq_ext.experiments.hierarchy.tables import (
     AVERAGE,
     Column,
-    average_perplexities,
     domains_of_setup,
     in_domain_columns,
-    perplexities,
     unseen_columns,
 )
 from fairseq_ext.induction.pictures import draw_domains_by_cluster
@@ -95,7 +93,7 @@ def draw_reductions(results: LmResults, design: LmDesign, setup: Setup, *, is_un
         (column.heading, row): change
         for column in others
         for row in [AVERAGE, *domains]
-        if (change := _reduction(results, design, base, column, domains if row == AVERAGE else [row])) is not None
+        if (change := _reduction(results, base, column, domains if row == AVERAGE else [row])) is not None
     }
     series = list(dict.fromkeys(heading for heading, _ in changes))[:NUM_COLOURS]
     if not series:
@@ -115,13 +113,8 @@ def draw_reductions(results: LmResults, design: LmDesign, setup: Setup, *, is_un
     return Picture(f"{'unseen' if is_unseen else 'reductions'}-{setup.tree}", title, *size, shapes, below)
 
 
-def _reduction(
-    results: LmResults, design: LmDesign, base: Column, column: Column, domains: Sequence[str]
-) -> float | None:
-    if len(domains) == 1:
-        figures = [perplexities(results, design, c, domains[0]) for c in (base, column)]
-    else:
-        figures = [average_perplexities(results, design, c, domains) for c in (base, column)]
+def _reduction(results: LmResults, base: Column, column: Column, domains: Sequence[str]) -> float | None:
+    figures = [each.by_run(results, *domains) for each in (base, column)]
     if not all(figures):
         return None
     before, after = (math.exp(statistics.fmean(map(math.log, found))) for found in figures)

@@ -5,7 +5,6 @@ All figures come from the records that other steps left; what was not measured i
 
 from __future__ import annotations
 
-import statistics
 from pathlib import Path
 
 from fairseq_ext.engine.steps import Step
@@ -19,7 +18,7 @@ from fairseq_ext.induction.options import TREE_FILE
 from fairseq_ext.report.content import Block, Missing, Report, Section
 from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
 
-_VERSION = 1
+_VERSION = 2
 
 
 def report_step(experiment: HierarchyExperiment) -> Step:
@@ -28,9 +27,10 @@ def report_step(experiment: HierarchyExperiment) -> Step:
     Raises:
         InputError: naming a reading that is not there.
     """
-    files = [path for path in result_files(experiment) if path.is_file()]
     options = {"version": _VERSION, "design": repr(LmDesign.of(experiment))}
-    return step_of_report(experiment.work_dir, files, _reading_of(experiment), options, lambda: make_report(experiment))
+    return step_of_report(
+        experiment.work_dir, result_files(experiment), _reading_of(experiment), options, lambda: make_report(experiment)
+    )
 
 
 def make_report(experiment: HierarchyExperiment) -> Report:
@@ -52,6 +52,7 @@ def make_report(experiment: HierarchyExperiment) -> Report:
             "Tables and figures are numbered as in “Efficient Hierarchical Domain Adaptation for Pretrained Language "
             "Models”. Files are named relative to the experiment’s folder."
         ],
+        results.records,
     )
 
 
@@ -90,9 +91,9 @@ def _lead(results: LmResults, design: LmDesign) -> str:
         said = []
         for where, columns, domains in parts:
             found = {
-                column.heading: statistics.fmean(averages)
+                column.heading: figure.mean
                 for column in columns
-                if column.competes and (averages := tables.average_perplexities(results, design, column, domains))
+                if column.competes and (figure := column.figure(results, *domains))
             }
             if len(found) > 1:
                 best = min(found, key=lambda heading: found[heading])

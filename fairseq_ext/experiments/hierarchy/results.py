@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairseq_ext.domains.domain_tree import DomainTree, read_tree
 from fairseq_ext.experiments.hierarchy.config import HierarchyExperiment
-from fairseq_ext.report.records import read_record
+from fairseq_ext.experiments.hierarchy.routings import ALL, OWN, chosen_routing, path_routing
+from fairseq_ext.report.records import Record, Records, results_by_name
 
 # Relative to the experiment's folder; the first is by run, the others by tree.
 PERPLEXITY_FILE = "perplexity/{}/perplexity.json"
 PATHS_FILE = "paths/{}/paths.json"
 VOTES_FILE = "paths/{}/votes.json"
 CLUSTERS_FILE = "trees/{}/clusters.json"
+
+TOKEN, WORD = "token", "word"
+FLOPS = "added_flops of base_flops"
+# Routings that are made of others: of all paths, and what a domain of the tree is told or another chooses.
+BEST_PATH, MEAN_PATH, OWN_OR_CHOSEN = "best path", "mean path", "own or chosen"
 
 
 @dataclass(frozen=True)
@@ -87,9 +93,10 @@ class LmDesign:
 
 @dataclass(frozen=True)
 class LmResults:
-    """The records of an experiment; what has not been made is missing.
+    """What the steps of an experiment have measured; what has not been made is missing.
 
     Attributes:
+        records: losses by domain, and of systems what their adapters cost.
         perplexity: by run; see :mod:`fairseq_ext.experiments.hierarchy.evaluate`.
         trees: by name.
         paths: by tree, the leaves chosen for each unseen domain.
@@ -97,6 +104,7 @@ class LmResults:
         clusters: by tree, how it was induced.
     """
 
+    records: Records = Records()
     perplexity: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     trees: Mapping[str, DomainTree] = field(default_factory=dict)
     paths: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -108,24 +116,20 @@ class LmResults:
         """The unseen domains."""
         return next((list(record["unseen"]) for record in self.perplexity.values()), [])
 
-    def loss(self, run: str, domain: str, routing: str, unit: str = "tokens") -> float | None:
-        """Mean negative log-likelihood in nats; None if it was not measured.
 
-        Args:
-            run: that scored.
-            domain: whose test set.
-            routing: over which adapters.
-            unit: a mean over ``tokens``, ``words``, or with ``after:N`` the tokens behind the first N of each block.
-        """
-        record = self.perplexity.get(run, {})
-        after = unit.removeprefix("after:") if unit.startswith("after:") else None
-        nats = record.get("nats" if after is None else "nats_after", {}).get(domain, {}).get(routing)
-        if after is not None and nats is not None:
-            nats = nats.get(after)
-        if nats is None:
-            return None
-        count = record["sets"][domain][unit] if after is None else record["sets"][domain]["tokens_after"][after]
-        return nats / count if count else None
+def loss(routing: str, unit: str = TOKEN) -> str:
+    """What a mean negative log-likelihood is called.
+
+    Args:
+        routing: over which adapters.
+        unit: that the mean is over, :data:`TOKEN`, :data:`WORD` or :func:`behind`.
+    """
+    return f"nats a {unit}, {routing}"
+
+
+def behind(num_tokens: int | str) -> str:
+    """A token behind the first so many of each block."""
+    return f"token behind {num_tokens}"
 
 
 def read_results(experiment: HierarchyExperiment) -> LmResults:
@@ -135,13 +139,15 @@ def read_results(experiment: HierarchyExperiment) -> LmResults:
         InputError: if one of them cannot be read.
     """
     work_dir, trees = experiment.work_dir, experiment.trees
-    runs = [run.name for run in experiment.all_runs]
+    systems = {run.name: run.system.name for run in experiment.all_runs}
+    perplexity = results_by_name(work_dir, PERPLEXITY_FILE, systems)
     return LmResults(
-        perplexity=_records(work_dir, PERPLEXITY_FILE, runs),
+        Records([record for run, found in perplexity.items() for record in records_of_run(systems[run], run, found)]),
+        perplexity,
         trees={name: read_tree(tree.path) for name, tree in trees.items() if tree.path.is_file()},
-        paths=_records(work_dir, PATHS_FILE, trees),
-        votes=_records(work_dir, VOTES_FILE, trees),
-        clusters=_records(work_dir, CLUSTERS_FILE, trees),
+        paths=results_by_name(work_dir, PATHS_FILE, trees),
+        votes=results_by_name(work_dir, VOTES_FILE, trees),
+        clusters=results_by_name(work_dir, CLUSTERS_FILE, trees),
     )
 
 
@@ -153,11 +159,28 @@ def result_files(experiment: HierarchyExperiment) -> list[Path]:
     return [experiment.work_dir / name for name in names] + [tree.path for tree in trees.values()]
 
 
-def geometric_mean(losses: Iterable[float]) -> float:
-    """The perplexity of a mean loss, which no single domain of a high perplexity decides."""
-    return math.exp(statistics.fmean(losses))
+def records_of_run(system: str, run: str, found: Mapping[str, Any]) -> Iterator[Record]:
+    """The values of a run's ``perplexity.json``."""
+    record, cost = partial(Record, system, run, source=PERPLEXITY_FILE.format(run)), found["cost"]
+    for metric, value in cost.items():
+        yield record("", metric, value=value)
+    if "added_flops" in cost:
+        yield record("", FLOPS, value=cost["added_flops"] / cost["base_flops"])
+    for domain, nats in found["nats"].items():
+        counts, after = found["sets"][domain], found["nats_after"][domain]
+        units = {TOKEN: (nats, counts["tokens"]), WORD: (nats, counts["words"])}
+        for start, count in counts["tokens_after"].items():
+            units[behind(start)] = ({routing: each[start] for routing, each in after.items()}, count)
+        for unit, (sums, count) in units.items():
+            if count:
+                means = {routing: total / count for routing, total in sums.items()}
+                for routing, mean in {**means, **_of_several(means, found["adapters"])}.items():
+                    yield record(domain, loss(routing, unit), value=mean)
 
 
-def _records(work_dir: Path, pattern: str, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    found = {name: read_record(work_dir / pattern.format(name)) for name in names}
-    return {name: record for name, record in found.items() if record is not None}
+def _of_several(losses: Mapping[str, float], adapters: str | None) -> dict[str, float]:
+    """The losses that are made of those over other routings."""
+    found = {OWN_OR_CHOSEN: losses.get(OWN, losses.get(chosen_routing(1) if adapters == "tree" else ALL))}
+    if paths := [value for routing, value in losses.items() if routing.startswith(path_routing(""))]:
+        found |= {BEST_PATH: min(paths), MEAN_PATH: statistics.fmean(paths)}
+    return {routing: value for routing, value in found.items() if value is not None}

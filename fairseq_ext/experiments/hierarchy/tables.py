@@ -6,19 +6,26 @@ Averages over domains are perplexities of mean losses, as in the paper's Table 2
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fairseq_ext.domains.domain_tree import DomainTree
 from fairseq_ext.experiments.hierarchy.results import (
+    BEST_PATH,
+    FLOPS,
+    MEAN_PATH,
+    OWN_OR_CHOSEN,
     PATHS_FILE,
     PERPLEXITY_FILE,
+    TOKEN,
     VOTES_FILE,
+    WORD,
     LmDesign,
     LmResults,
     Setup,
-    geometric_mean,
+    behind,
+    loss,
 )
 from fairseq_ext.experiments.hierarchy.routings import (
     ALL,
@@ -34,18 +41,14 @@ from fairseq_ext.report.figures import (
     NOT_MEASURED,
     SPREAD,
     Figure,
-    Measured,
     figure_rows,
     figure_table,
-    of_entry,
-    over_runs,
     table_of_rows,
     transposed,
 )
+from fairseq_ext.report.records import Measured, over_runs
 
 Shown = Table | Missing
-# Loss of a run on a domain, by a unit; None if it was not measured.
-Measure = Callable[[LmResults, str, str, str], float | None]
 AVERAGE = "average"
 _WIDEST = 9  # columns; wider tables are turned round
 _AVERAGES = "The average is the perplexity of the mean loss."
@@ -58,69 +61,76 @@ class Column:
     Attributes:
         heading: of the column.
         system: whose runs are averaged.
-        measure: the loss.
+        routing: over which adapters; those of :mod:`~fairseq_ext.experiments.hierarchy.results` are among them.
         competes: whether it may be the best: not if it is chosen by the test set.
+        unit: that perplexity is by.
     """
 
     heading: str
     system: str
-    measure: Measure
+    routing: str
     competes: bool = True
+    unit: str = TOKEN
+
+    def by_run(self, results: LmResults, *domains: str) -> list[float]:
+        """The perplexity of the mean loss over some domains, one a run that was measured on all of them."""
+        losses = results.records.by_run(self.system, loss(self.routing, self.unit), *domains)
+        return [math.exp(value) for value in losses.values()]
+
+    def figure(self, results: LmResults, *domains: str) -> Measured | None:
+        """The same over runs; None if nothing was measured."""
+        return over_runs(self.by_run(results, *domains))
 
 
 def in_domain_columns(setup: Setup, design: LmDesign) -> list[Column]:
     """What is compared on the domains of a tree: every system with the domain's own path, and with chosen ones."""
-    columns = [Column(setup.base, setup.base, _routed(NONE))]
-    columns += [Column(name, name, _routed(OWN)) for name in setup.systems]
+    columns = [Column(setup.base, setup.base, NONE)]
+    columns += [Column(name, name, OWN) for name in setup.systems]
     return columns + _sequence_columns(setup, design)
 
 
 def unseen_columns(setup: Setup, design: LmDesign) -> list[Column]:
     """What is compared on unseen domains."""
-    columns = [Column(setup.base, setup.base, _routed(NONE))]
+    columns = [Column(setup.base, setup.base, NONE)]
     for name in setup.of_kind("single"):
-        columns.append(Column(f"{name}: best", name, _best_path, competes=False))
-        columns.append(Column(f"{name}: mean", name, _mean_path))
-    columns += [Column(name, name, _routed(ALL)) for name in setup.of_kind("multi")]
+        columns.append(Column(f"{name}: best", name, BEST_PATH, competes=False))
+        columns.append(Column(f"{name}: mean", name, MEAN_PATH))
+    columns += [Column(name, name, ALL) for name in setup.of_kind("multi")]
     for name in setup.of_kind("tree"):
-        columns += [
-            Column(f"{name}: {_paths(number)}", name, _routed(chosen_routing(number))) for number in design.num_paths
-        ]
-        columns.append(Column(f"{name}: all paths", name, _routed(ALL)))
+        columns += [Column(f"{name}: {_paths(number)}", name, chosen_routing(number)) for number in design.num_paths]
+        columns.append(Column(f"{name}: all paths", name, ALL))
     return columns + _sequence_columns(setup, design)
 
 
 def costs(results: LmResults, design: LmDesign) -> Shown:
     """Table 1."""
     title = "Table 1. Parameters and training of the adapters"
-    known = {run: record["cost"] for run, record in results.perplexity.items()}
-    entries = {name: known[runs[0]] for name, runs in design.runs.items() if runs and runs[0] in known}
+    of, mean = partial(results.records.of_systems, spread=False), results.records.mean
     groups = [
-        (f"{_kind(setup)}: {setup.tree}", [name for name in setup.systems if name in entries])
+        (f"{_kind(setup)}: {setup.tree}", [name for name in setup.systems if mean(name, "added") is not None])
         for setup in design.setups
     ]
     if not any(names for _, names in groups):
         return Missing(title, "not available: no system has been measured")
-    bases = {name: design.runs.get(name, [""])[0] for name in dict.fromkeys(setup.base for setup in design.setups)}
     notes = [
-        f"{name} itself has {known[run]['base']:,} parameters and takes {_short(known[run]['base_flops'])} FLOPs a "
+        f"{name} itself has {parameters:,.0f} parameters and takes {_short(mean(name, 'base_flops') or 0)} FLOPs a "
         "token (2N, N without embeddings)."
-        for name, run in bases.items()
-        if run in known
+        for name in dict.fromkeys(setup.base for setup in design.setups)
+        if (parameters := mean(name, "base")) is not None
     ]
     notes.append(
         "Active are the adapters on a path of mean length, and the layer norms that all share. Batches mix domains: a "
         "leaf’s updates are counted as its share of the text, for the mean leaf."
     )
     columns = [
-        Figure("Adapter size", of_entry(entries, "bottleneck_dim"), ","),
-        Figure("Adapters", of_entry(entries, "num_adapters"), ","),
-        Figure("Mean path", of_entry(entries, "mean_path_length"), ".1f"),
-        Figure("Added", of_entry(entries, "added"), ","),
-        Figure("Active", of_entry(entries, "active"), ","),
-        Figure("FLOPs", lambda name: Measured(entries[name]["added_flops"] / entries[name]["base_flops"]), "+.0%"),
-        Figure("Updates: root", of_entry(entries, "updates"), ","),
-        Figure("Updates: leaf", of_entry(entries, "leaf_updates"), ","),
+        Figure("Adapter size", of("bottleneck_dim"), ",.0f"),
+        Figure("Adapters", of("num_adapters"), ",.0f"),
+        Figure("Mean path", of("mean_path_length"), ".1f"),
+        Figure("Added", of("added"), ",.0f"),
+        Figure("Active", of("active"), ",.0f"),
+        Figure("FLOPs", of(FLOPS), "+.0%"),
+        Figure("Updates: root", of("updates"), ",.0f"),
+        Figure("Updates: leaf", of("leaf_updates"), ",.0f"),
     ]
     return figure_table(title, "System", columns, groups, Below(notes, [PERPLEXITY_FILE.format("*")]))
 
@@ -151,9 +161,9 @@ def every_path(results: LmResults, design: LmDesign, system: str) -> Shown:
     record = results.perplexity.get(design.runs[system][0], {})
     kind = "6. Single adapters on unseen domains" if record.get("adapters") == "single" else "4. Different paths"
     title = f"Table {kind}: {system}"
-    columns = [Column(leaf, system, _routed(path_routing(leaf))) for leaf in record.get("leaves", [])]
+    columns = [Column(leaf, system, path_routing(leaf)) for leaf in record.get("leaves", [])]
     columns += [
-        Column(f"{node}: {len(leaves)} paths", system, _routed(family_routing(node)))
+        Column(f"{node}: {len(leaves)} paths", system, family_routing(node))
         for node, leaves in record.get("families", {}).items()
     ]
     return _perplexities(results, design, title, columns, results.unseen, [_AVERAGES])
@@ -162,16 +172,14 @@ def every_path(results: LmResults, design: LmDesign, system: str) -> Shown:
 def by_first_tokens(results: LmResults, design: LmDesign, setup: Setup, num_tokens: int) -> Shown:
     """What a choice of paths from the first tokens of every sequence is worth, by the tokens that follow."""
     title = f"Choice by the first {num_tokens} tokens of every sequence: {setup.tree}"
-    unit = f"after:{num_tokens}"
-    columns = [Column(setup.base, setup.base, _routed(NONE))]
-    columns += [Column(name, name, _first_of(OWN, ALL)) for name in setup.of_kind("multi")]
+    columns = [Column(setup.base, setup.base, NONE)]
+    columns += [Column(name, name, OWN_OR_CHOSEN) for name in setup.of_kind("multi")]
     for name in setup.of_kind("tree"):
-        columns.append(Column(f"{name}: told, or {_paths(1)} chosen", name, _first_of(OWN, chosen_routing(1))))
+        columns.append(Column(f"{name}: told, or {_paths(1)} chosen", name, OWN_OR_CHOSEN))
         columns += [
-            Column(f"{name}: {_paths(k)} by sequence", name, _routed(sequence_routing(k, num_tokens)))
-            for k in design.num_paths
+            Column(f"{name}: {_paths(k)} by sequence", name, sequence_routing(k, num_tokens)) for k in design.num_paths
         ]
-    columns = [replace(column, measure=_in_unit(column.measure, unit)) for column in columns]
+    columns = [replace(column, unit=behind(num_tokens)) for column in columns]
     domains = [*domains_of_setup(results, setup), *results.unseen]
     notes = [
         f"Perplexity of what follows the first {num_tokens} tokens of each block, which say how to go on. The last "
@@ -216,8 +224,8 @@ def per_word(results: LmResults, design: LmDesign) -> Shown:
         parts = [(in_domain_columns(setup, design), domains_of_setup(results, setup))]
         parts.append((unseen_columns(setup, design), results.unseen))
         figures = [
-            Figure(heading, _average(results, design, *part, unit="words"))
-            for heading, part in zip(headings, parts, strict=True)
+            Figure(heading, _average(results, [replace(column, unit=WORD) for column in columns], domains))
+            for heading, (columns, domains) in zip(headings, parts, strict=True)
         ]
         names = dict.fromkeys(column.heading for columns, _ in parts for column in columns)
         groups.append((f"{_kind(setup)}: {setup.tree}", figure_rows(figures, list(names))))
@@ -231,24 +239,6 @@ def domains_of_setup(results: LmResults, setup: Setup) -> list[str]:
     return sorted(tree.domains) if tree else []
 
 
-def perplexities(results: LmResults, design: LmDesign, column: Column, domain: str) -> list[float]:
-    """A column's figure for a domain, one a run."""
-    losses = [column.measure(results, run, domain, "tokens") for run in design.runs.get(column.system, [])]
-    return [math.exp(loss) for loss in losses if loss is not None]
-
-
-def average_perplexities(
-    results: LmResults, design: LmDesign, column: Column, domains: Sequence[str], unit: str = "tokens"
-) -> list[float]:
-    """A column's average over domains, one a run that measured all of them."""
-    averages = []
-    for run in design.runs.get(column.system, []):
-        losses = [column.measure(results, run, domain, unit) for domain in domains]
-        if losses and None not in losses:
-            averages.append(geometric_mean(loss for loss in losses if loss is not None))
-    return averages
-
-
 def _perplexities(
     results: LmResults,
     design: LmDesign,
@@ -258,11 +248,11 @@ def _perplexities(
     notes: Sequence[str],
 ) -> Shown:
     """Domains by columns; columns that nobody measured are left out."""
-    columns = [c for c in columns if any(perplexities(results, design, c, domain) for domain in domains)]
+    columns = [c for c in columns if any(c.figure(results, domain) for domain in domains)]
     if not columns:
         return Missing(title, NOT_MEASURED)
     parts = {**{domain: [domain] for domain in domains}, AVERAGE: domains}
-    figures = [Figure(name, _average(results, design, columns, part), best=min) for name, part in parts.items()]
+    figures = [Figure(name, _average(results, columns, part), best=min) for name, part in parts.items()]
     rows = figure_rows(figures, [c.heading for c in columns], [c.heading for c in columns if c.competes])
     is_turned = len(columns) > _WIDEST
     if sum(column.competes for column in columns) > 1:
@@ -279,47 +269,10 @@ def _perplexities(
     return table_of_rows(title, "Domain", [c.heading for c in columns], groups, below)
 
 
-def _average(
-    results: LmResults, design: LmDesign, columns: Sequence[Column], domains: Sequence[str], unit: str = "tokens"
-) -> Callable[[str], Measured | None]:
+def _average(results: LmResults, columns: Sequence[Column], domains: Sequence[str]) -> Callable[[str], Measured | None]:
     """The average of every column over domains, by its heading; None for columns that are not among these."""
     named = {column.heading: column for column in columns}
-    return lambda heading: (
-        over_runs(average_perplexities(results, design, named[heading], domains, unit)) if heading in named else None
-    )
-
-
-def _routed(routing: str) -> Measure:
-    return lambda results, run, domain, unit: results.loss(run, domain, routing, unit)
-
-
-def _first_of(*routings: str) -> Measure:
-    """The first of these routings that was measured."""
-
-    def measure(results: LmResults, run: str, domain: str, unit: str) -> float | None:
-        losses = (results.loss(run, domain, routing, unit) for routing in routings)
-        return next((loss for loss in losses if loss is not None), None)
-
-    return measure
-
-
-def _in_unit(measure: Measure, unit: str) -> Measure:
-    return lambda results, run, domain, _: measure(results, run, domain, unit)
-
-
-def _path_losses(results: LmResults, run: str, domain: str, unit: str) -> list[float]:
-    leaves = results.perplexity.get(run, {}).get("leaves", [])
-    losses = [results.loss(run, domain, path_routing(leaf), unit) for leaf in leaves]
-    return [loss for loss in losses if loss is not None]
-
-
-def _best_path(results: LmResults, run: str, domain: str, unit: str) -> float | None:
-    return min(_path_losses(results, run, domain, unit), default=None)
-
-
-def _mean_path(results: LmResults, run: str, domain: str, unit: str) -> float | None:
-    losses = _path_losses(results, run, domain, unit)
-    return statistics.fmean(losses) if losses else None
+    return lambda heading: named[heading].figure(results, *domains) if heading in named else None
 
 
 def _sequence_columns(setup: Setup, design: LmDesign) -> list[Column]:
@@ -327,7 +280,7 @@ def _sequence_columns(setup: Setup, design: LmDesign) -> list[Column]:
     if not setup.is_induced or 0 not in design.choose_tokens:
         return []
     return [
-        Column(f"{name}: {_paths(k)} by sequence", name, _routed(sequence_routing(k, 0)), competes=False)
+        Column(f"{name}: {_paths(k)} by sequence", name, sequence_routing(k, 0), competes=False)
         for name in setup.of_kind("tree")
         for k in design.num_paths
     ]

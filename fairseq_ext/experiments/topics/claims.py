@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 from fairseq_ext.experiments.topics.measure import TOPICS_FILE, USED
-from fairseq_ext.experiments.topics.results import TopicDesign, TopicResults, mean_figure
-from fairseq_ext.experiments.topics.tables import tdm_pairs
+from fairseq_ext.experiments.topics.results import BASE_TEXT, DEAD, PERPLEXITY, TopicDesign, TopicResults, coherence
+from fairseq_ext.experiments.topics.tables import TOP, tdm_pairs
 from fairseq_ext.report.content import Below, Cell, Missing, Row, Table
 from fairseq_ext.report.page import signed
 
 HELD, DID_NOT_HOLD, UNDECIDED, NOT_MEASURED = "held", "did not hold", "no difference", "not measured"
 _TITLE = "Claims"
 _ALIKE = 1.0  # percent: up to which perplexities count as the same
-_TOP = 10
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim: in words, the systems of a domain that it is made of, and what is said of two of them."""
+
+    text: str
+    pairs: Callable[[TopicDesign, str], Iterable[tuple[str, str]]]
+    row: Callable[[TopicResults, TopicDesign, str, str, str], Row]
 
 
 def claims(results: TopicResults, design: TopicDesign) -> Table | Missing:
     """One row a claim and pair of systems."""
-    makers = {
-        "Topics beat fine-tuning at equal steps": _beat_fine_tuning,
-        "Topics beat a trained output embedding without topics": _beat_output_embedding,
-        "Topic distribution modelling helps": _tdm_helps,
-        "Fine-tuning forgets": _fine_tuning_forgets,
-        "Topics do not forget": _topics_keep,
-        "Topics forget less than fine-tuning": _topics_forget_less,
-    }
-    groups = [(text, list(make(results, design))) for text, make in makers.items()]
+    groups = [
+        (claim.text, [claim.row(results, design, domain, *pair) for domain, pair in _pairs(design, claim)])
+        for claim in CLAIMS
+    ]
     groups = [(text, rows) for text, rows in groups if rows]
     if all(row.cells[0].text == NOT_MEASURED for _, rows in groups for row in rows):
         return Missing(_TITLE, NOT_MEASURED)
@@ -41,52 +46,38 @@ def claims(results: TopicResults, design: TopicDesign) -> Table | Missing:
     return Table(_TITLE, "Claim", ["Verdict", "Figures"], groups, is_text=True, below=below)
 
 
-def _beat_fine_tuning(results: TopicResults, design: TopicDesign) -> Iterator[Row]:
-    for domain in design.systems.domains:
-        for name in design.with_topics(domain):
-            for other in _without_topics(design, domain, None):
-                yield _compare(results, design, domain, name, other)
+def _pairs(design: TopicDesign, claim: Claim) -> list[tuple[str, tuple[str, str]]]:
+    return [(domain, pair) for domain in design.systems.domains for pair in claim.pairs(design, domain)]
 
 
-def _beat_output_embedding(results: TopicResults, design: TopicDesign) -> Iterator[Row]:
-    for domain in design.systems.domains:
-        for name in design.with_topics(domain):
-            for other in _without_topics(design, domain, 0):
-                yield _compare(results, design, domain, name, other)
+def _topics_against(num_topics: int | None) -> Callable[[TopicDesign, str], Iterable[tuple[str, str]]]:
+    """Every system with topics and every one that is fine-tuned as a whole (None), or in its output embedding (0)."""
+    return lambda design, domain: product(design.with_topics(domain), _without_topics(design, domain, num_topics))
 
 
-def _tdm_helps(results: TopicResults, design: TopicDesign) -> Iterator[Row]:
-    for domain in design.systems.domains:
-        for pair in tdm_pairs(design, domain):
-            row = _compare(results, design, domain, *pair)
-            coherence = [mean_figure(design, name, partial(results.coherence, way=USED, top=_TOP)) for name in pair]
-            dead = [mean_figure(design, name, lambda run: results.of_topics(run).get("dead")) for name in pair]
-            said = [row.cells[1].text] if row.cells[0].text != NOT_MEASURED else []
-            if coherence[0] is not None and coherence[1] is not None:
-                said.append(f"coherence by use {coherence[0]:.2f}, {coherence[1]:.2f}".replace("-", "−"))
-            if dead[0] is not None and dead[1] is not None:
-                said.append(f"dead topics {dead[0]:g}, {dead[1]:g}")
-            yield Row(row.name, [row.cells[0], Cell("; ".join(said))])
+def _topics_and_base(design: TopicDesign, domain: str) -> Iterable[tuple[str, str]]:
+    return product(design.with_topics(domain), [design.systems.base])
 
 
-def _fine_tuning_forgets(results: TopicResults, design: TopicDesign) -> Iterator[Row]:
-    for domain in design.systems.domains:
-        for name in _without_topics(design, domain, None):
-            yield _against_base(results, design, name, is_claimed_to_keep=False)
+def _fine_tuned_and_base(design: TopicDesign, domain: str) -> Iterable[tuple[str, str]]:
+    return product(_without_topics(design, domain, None), [design.systems.base])
 
 
-def _topics_keep(results: TopicResults, design: TopicDesign) -> Iterator[Row]:
-    for domain in design.systems.domains:
-        for name in design.with_topics(domain):
-            yield _against_base(results, design, name, is_claimed_to_keep=True)
+def _compare_tdm(results: TopicResults, design: TopicDesign, domain: str, name: str, other: str) -> Row:
+    """The same, with what their topics are like."""
+    row = _compare(results, design, domain, name, other)
+    said = [row.cells[1].text] if row.cells[0].text != NOT_MEASURED else []
+    of = results.records.mean
+    found, dead = ((of(name, metric), of(other, metric)) for metric in (coherence(USED, TOP), DEAD))
+    if None not in found:
+        said.append(f"coherence by use {found[0]:.2f}, {found[1]:.2f}".replace("-", "−"))
+    if None not in dead:
+        said.append(f"dead topics {dead[0]:g}, {dead[1]:g}")
+    return Row(row.name, [row.cells[0], Cell("; ".join(said))])
 
 
-def _topics_forget_less(results: TopicResults, design: TopicDesign) -> Iterator[Row]:
-    for domain in design.systems.domains:
-        for name in design.with_topics(domain):
-            for other in _without_topics(design, domain, None):
-                pair = [mean_figure(design, each, results.base_perplexity) for each in (name, other)]
-                yield _row(f"{name}, {other}", *pair)
+def _forgets_less(results: TopicResults, design: TopicDesign, domain: str, name: str, other: str) -> Row:
+    return _row(f"{name}, {other}", *(results.records.mean(each, PERPLEXITY, BASE_TEXT) for each in (name, other)))
 
 
 def _compare(results: TopicResults, design: TopicDesign, domain: str, name: str, other: str) -> Row:
@@ -95,7 +86,7 @@ def _compare(results: TopicResults, design: TopicDesign, domain: str, name: str,
     updates = [systems[each].updates for each in (name, other)]
     if updates[0] != updates[1]:
         return Row(title, [Cell("not comparable"), Cell(f"{updates[0]} and {updates[1]} updates")])
-    return _row(title, *(mean_figure(design, n, partial(results.perplexity, domain=domain)) for n in (name, other)))
+    return _row(title, *(results.records.mean(each, PERPLEXITY, domain) for each in (name, other)))
 
 
 def _row(title: str, low: float | None, high: float | None) -> Row:
@@ -106,16 +97,25 @@ def _row(title: str, low: float | None, high: float | None) -> Row:
     return Row(title, [Cell(verdict), Cell(f"{low:.2f}, {high:.2f} ({signed(change)}%)")])
 
 
-def _against_base(results: TopicResults, design: TopicDesign, name: str, is_claimed_to_keep: bool) -> Row:
-    base = design.systems.base
-    before, after = (mean_figure(design, each, results.base_perplexity) for each in (base, name))
+def _against_base(keeps: bool, results: TopicResults, design: TopicDesign, domain: str, name: str, base: str) -> Row:
+    """Whether a system is, as it is claimed, as good as the base on the base's text, or worse."""
+    after, before = (results.records.mean(each, PERPLEXITY, BASE_TEXT) for each in (name, base))
     if before is None or after is None:
         return Row(name, [Cell(NOT_MEASURED), Cell("")])
     change = 100 * (after / before - 1)
-    verdict = HELD if (change <= _ALIKE) == is_claimed_to_keep else DID_NOT_HOLD
+    verdict = HELD if (change <= _ALIKE) == keeps else DID_NOT_HOLD
     return Row(name, [Cell(verdict), Cell(f"{after:.2f}, {base} {before:.2f} ({signed(change)}%)")])
 
 
 def _without_topics(design: TopicDesign, domain: str, num_topics: int | None) -> list[str]:
-    """Those that are fine-tuned as a whole (None), or have no more than an output embedding of their own (0)."""
     return [name for name, model in design.systems.of_domain(domain).items() if model.num_topics == num_topics]
+
+
+CLAIMS = (
+    Claim("Topics beat fine-tuning at equal steps", _topics_against(None), _compare),
+    Claim("Topics beat a trained output embedding without topics", _topics_against(0), _compare),
+    Claim("Topic distribution modelling helps", tdm_pairs, _compare_tdm),
+    Claim("Fine-tuning forgets", _fine_tuned_and_base, partial(_against_base, False)),
+    Claim("Topics do not forget", _topics_and_base, partial(_against_base, True)),
+    Claim("Topics forget less than fine-tuning", _topics_against(None), _forgets_less),
+)

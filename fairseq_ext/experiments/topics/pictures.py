@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 from fairseq_ext.experiments.topics.measure import TOPICS_FILE
-from fairseq_ext.experiments.topics.results import Measure, TopicDesign, TopicResults, mean_figure
+from fairseq_ext.experiments.topics.results import BASE_TEXT, PERPLEXITY, TopicDesign, TopicResults
 from fairseq_ext.report.content import Below, Picture
 from fairseq_ext.report.pictures import DotPoint, dot_plot, heat_map
 
-_SERIES = ("its own text", "the base’s text")
+_SERIES = ("its own text", BASE_TEXT)
 
 
 def draw_gains(results: TopicResults, design: TopicDesign) -> Picture | None:
@@ -20,9 +19,8 @@ def draw_gains(results: TopicResults, design: TopicDesign) -> Picture | None:
     """
     points = []
     for name, model in design.systems.adapted.items():
-        measures: list[Measure] = [partial(results.perplexity, domain=model.domain), results.base_perplexity]
-        for series, measure in enumerate(measures):
-            before, after = (mean_figure(design, each, measure) for each in (design.systems.base, name))
+        for series, domain in enumerate((model.domain, BASE_TEXT)):
+            before, after = (results.records.mean(each, PERPLEXITY, domain) for each in (design.systems.base, name))
             if before is not None and after is not None:
                 change = math.log2(after / before)
                 said = f"{change:+.2f} bits".replace("-", "−")

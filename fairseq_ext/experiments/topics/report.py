@@ -5,7 +5,6 @@ All figures come from the records that other steps left; what was not measured i
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from fairseq_ext.engine.steps import Step
@@ -14,16 +13,16 @@ from fairseq_ext.experiments.topics.claims import claims
 from fairseq_ext.experiments.topics.config import TopicExperiment
 from fairseq_ext.experiments.topics.pictures import draw_gains, draw_usage
 from fairseq_ext.experiments.topics.results import (
+    PERPLEXITY,
     TopicDesign,
     TopicResults,
-    mean_figure,
     read_results,
     result_files,
 )
 from fairseq_ext.report.content import Block, Report, Section
 from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
 
-_VERSION = 1
+_VERSION = 2
 
 
 def report_step(experiment: TopicExperiment) -> Step:
@@ -32,9 +31,10 @@ def report_step(experiment: TopicExperiment) -> Step:
     Raises:
         InputError: naming a reading that is not there.
     """
-    files = [path for path in result_files(experiment) if path.is_file()]
     options = {"version": _VERSION, "design": repr(TopicDesign.of(experiment))}
-    return step_of_report(experiment.work_dir, files, _reading_of(experiment), options, lambda: make_report(experiment))
+    return step_of_report(
+        experiment.work_dir, result_files(experiment), _reading_of(experiment), options, lambda: make_report(experiment)
+    )
 
 
 def make_report(experiment: TopicExperiment) -> Report:
@@ -63,6 +63,7 @@ def make_report(experiment: TopicExperiment) -> Report:
             "Tables are numbered as in “Topic Aware Transformer”, whose base is GPT-2, and whose text is other and far "
             "more. Files are named relative to the experiment’s folder."
         ],
+        results.records,
     )
 
 
@@ -94,7 +95,7 @@ def _lead(results: TopicResults, design: TopicDesign) -> str:
     sentences = []
     for domain in design.systems.domains:
         names = [design.systems.base, *design.systems.of_domain(domain)]
-        own = {n: mean_figure(design, n, partial(results.perplexity, domain=domain)) for n in names}
+        own = {name: results.records.mean(name, PERPLEXITY, domain) for name in names}
         known = {name: value for name, value in own.items() if value is not None}
         if len(known) > 1:
             best = min(known, key=lambda name: known[name])

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairseq_ext.experiments.topics.config import TopicEvaluation, TopicExperiment
-from fairseq_ext.experiments.topics.measure import ALL, BASELINES_FILE, FORCED_FILE, SAMPLES_FILE, TOPICS_FILE
+from fairseq_ext.experiments.topics.measure import (
+    ALL,
+    BASELINES_FILE,
+    FORCED_FILE,
+    RESIDUAL,
+    SAMPLES_FILE,
+    TOPICS_FILE,
+    USED,
+)
 from fairseq_ext.experiments.topics.systems import AdaptedModel, TopicSystems
-from fairseq_ext.report.records import read_record
+from fairseq_ext.report.records import Record, Records, results_by_name
 
-Records = Mapping[str, Mapping[str, Any]]
-# The figure of a run; None if it was not measured.
-Measure = Callable[[str], float | None]
+Found = Mapping[str, Mapping[str, Any]]
+
+# What records are called; the metrics of texts have their own names.
+PERPLEXITY, RESIDUAL_PERPLEXITY = "perplexity", "perplexity, topic 0 alone"
+ENTROPY, DEAD, LARGEST, RESIDUAL_SHARE = "entropy", "dead topics", "largest share", "share of topic 0"
+BASE_TEXT = "the base’s text"  # all its domains as one: perplexity of the mean loss
 
 
 @dataclass(frozen=True)
@@ -49,70 +61,50 @@ class TopicDesign:
 
 @dataclass(frozen=True)
 class TopicResults:
-    """The records of an experiment; what has not been made is missing.
+    """What the steps of an experiment have measured; what has not been made is missing.
 
     Attributes:
+        records: perplexities and the metrics of texts by domain, and of systems what their topics are like.
         topics: by run; see :mod:`fairseq_ext.experiments.topics.measure` for all of them.
         samples: by run, texts by domain.
         forced: by run, a text by each topic alone.
         baselines: by domain.
     """
 
-    topics: Records = field(default_factory=dict)
-    samples: Records = field(default_factory=dict)
-    forced: Records = field(default_factory=dict)
-    baselines: Records = field(default_factory=dict)
-
-    def perplexity(self, run: str, domain: str, over: str = ALL) -> float | None:
-        """On a domain's test lines; None if it was not measured."""
-        return _perplexity([self.topics.get(run, {}).get("texts", {}).get(domain)], over)
-
-    def base_perplexity(self, run: str, over: str = ALL) -> float | None:
-        """On the base's own text: of the mean loss over its domains."""
-        return _perplexity(self.topics.get(run, {}).get("base", {}).values(), over)
-
-    def metric(self, run: str, domain: str, name: str) -> float | None:
-        """Of the texts that a run wrote."""
-        found: float | None = self.topics.get(run, {}).get("texts", {}).get(domain, {}).get("metrics", {}).get(name)
-        return found
+    records: Records = Records()
+    topics: Found = field(default_factory=dict)
+    samples: Found = field(default_factory=dict)
+    forced: Found = field(default_factory=dict)
+    baselines: Found = field(default_factory=dict)
 
     def of_topics(self, run: str) -> Mapping[str, Any]:
         """What is known of a run's topics; nothing for a model without."""
         found: Mapping[str, Any] = self.topics.get(run, {}).get("topics") or {}
         return found
 
-    def coherence(self, run: str, way: str, top: int) -> float | None:
-        """Of a run's topics by so many words, which were found in one way."""
-        found: float | None = self.of_topics(run).get("coherence", {}).get(way, {}).get(str(top))
-        return found
+
+def coherence(way: str, top: int | str) -> str:
+    """What the coherence of topics by so many words is called, which were found in one way."""
+    return f"coherence, {way}, N = {top}"
 
 
-def figures(design: TopicDesign, system: str, measure: Measure) -> list[float]:
-    """A system's figure, one a run that was measured."""
-    return [value for run in design.runs[system] if (value := measure(run)) is not None]
-
-
-def mean_figure(design: TopicDesign, system: str, measure: Measure) -> float | None:
-    """The mean over a system's runs; None if none was measured."""
-    found = figures(design, system, measure)
-    return statistics.fmean(found) if found else None
+def baseline_name(model: Mapping[str, Any]) -> str:
+    """What a topic model without a language model is called."""
+    return f"{model['kind'].upper()}, {model['num_topics']} topics"
 
 
 def read_results(experiment: TopicExperiment) -> TopicResults:
-    """Read whatever records there are.
+    """Read whatever results there are.
 
     Raises:
         InputError: if one of them cannot be read.
     """
-    runs, domains = [run.name for run in experiment.all_runs], experiment.comparison.domains
-
-    def read(pattern: str, names: Iterable[str]) -> dict[str, Any]:
-        found = {name: read_record(experiment.work_dir / pattern.format(name)) for name in names}
-        return {name: record for name, record in found.items() if record is not None}
-
-    return TopicResults(
-        read(TOPICS_FILE, runs), read(SAMPLES_FILE, runs), read(FORCED_FILE, runs), read(BASELINES_FILE, domains)
-    )
+    systems = {run.name: run.system.name for run in experiment.all_runs}
+    read = partial(results_by_name, experiment.work_dir)
+    topics, baselines = read(TOPICS_FILE, systems), read(BASELINES_FILE, experiment.comparison.domains)
+    records = [record for run, found in topics.items() for record in _of_run(systems[run], run, found)]
+    records += _of_baselines(baselines)
+    return TopicResults(Records(records), topics, read(SAMPLES_FILE, systems), read(FORCED_FILE, systems), baselines)
 
 
 def result_files(experiment: TopicExperiment) -> list[Path]:
@@ -122,10 +114,35 @@ def result_files(experiment: TopicExperiment) -> list[Path]:
     return [experiment.work_dir / name for name in (*names, *(BASELINES_FILE.format(name) for name in domains))]
 
 
-def _perplexity(sets: Iterable[Mapping[str, Any] | None], over: str) -> float | None:
-    """Of the mean loss over sets; None if one lacks a figure, or there are none."""
-    losses = [
-        None if found is None or over not in found["nats"] else found["nats"][over] / found["tokens"] for found in sets
-    ]
-    known = [loss for loss in losses if loss is not None]
-    return math.exp(statistics.fmean(known)) if known and len(known) == len(losses) else None
+def _of_run(system: str, run: str, found: Mapping[str, Any]) -> Iterator[Record]:
+    record = partial(Record, system, run, source=TOPICS_FILE.format(run))
+    for over, metric in {ALL: PERPLEXITY, RESIDUAL: RESIDUAL_PERPLEXITY}.items():
+        base = {domain: _perplexity(text, over) for domain, text in found["base"].items() if over in text["nats"]}
+        own = {domain: _perplexity(text, over) for domain, text in found["texts"].items() if over in text["nats"]}
+        whole = {BASE_TEXT: statistics.geometric_mean(base.values())} if base else {}
+        for domain, perplexity in {**base, **whole, **own}.items():
+            yield record(domain, metric, value=perplexity)
+    for domain, text in found["texts"].items():
+        for metric, value in text["metrics"].items():
+            yield record(domain, metric, value=value)
+    if topics := found["topics"]:
+        usage = topics["usage"]
+        shares = {LARGEST: 100 * max(usage), RESIDUAL_SHARE: 100 * usage[0]}
+        for metric, value in {ENTROPY: topics["entropy"], DEAD: topics["dead"], **shares}.items():
+            yield record("", metric, value=value)
+        for way, by_top in topics["coherence"].items():
+            for top, value in by_top.items():
+                yield record("", coherence(way, top), value=value)
+
+
+def _of_baselines(found: Found) -> Iterator[Record]:
+    for domain, baselines in found.items():
+        for model in baselines["topics"]:
+            for top, value in model["coherence"].items():
+                yield Record(
+                    baseline_name(model), "", domain, coherence(USED, top), value, BASELINES_FILE.format(domain)
+                )
+
+
+def _perplexity(text: Mapping[str, Any], over: str) -> float:
+    return math.exp(text["nats"][over] / text["tokens"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,12 +11,23 @@ from fairseq_ext.experiments.topics.measure import (
     BASELINES_FILE,
     FORCED_FILE,
     NEAR,
-    RESIDUAL,
     SAMPLES_FILE,
     TOPICS_FILE,
     USED,
 )
-from fairseq_ext.experiments.topics.results import Measure, TopicDesign, TopicResults, figures
+from fairseq_ext.experiments.topics.results import (
+    BASE_TEXT,
+    DEAD,
+    ENTROPY,
+    LARGEST,
+    PERPLEXITY,
+    RESIDUAL_PERPLEXITY,
+    RESIDUAL_SHARE,
+    TopicDesign,
+    TopicResults,
+    baseline_name,
+    coherence,
+)
 from fairseq_ext.metrics.text_metrics import METRICS, signatures
 from fairseq_ext.report.content import Below, Cell, Example, Examples, Missing, Row, Table
 from fairseq_ext.report.figures import (
@@ -24,26 +35,26 @@ from fairseq_ext.report.figures import (
     NOT_MEASURED,
     SPREAD,
     Figure,
-    Measured,
     figure_rows,
     figure_table,
-    over_runs,
     table_of_rows,
 )
+from fairseq_ext.report.records import Measured
 
 WAYS = {USED: "words by use", NEAR: "nearest words"}
-_TOP = 10  # words where one number of them must do
+TOP = 10  # words where one number of them must do
 _SHOWN_WORDS = 10  # of a topic
 
 
 def systems_table(results: TopicResults, design: TopicDesign, domain: str) -> Table | Missing:
     """The paper's Table 3: every system on a domain, with what is left of the base."""
+    of = results.records.of_systems
     columns = [
-        _figure(design, "Perplexity", partial(results.perplexity, domain=domain), min),
-        _figure(design, "Topic 0 alone", partial(results.perplexity, domain=domain, over=RESIDUAL)),
-        _figure(design, "On the base’s text", results.base_perplexity, min),
-        _figure(design, "Topic 0 alone there", partial(results.base_perplexity, over=RESIDUAL)),
-        *(_figure(design, name, partial(results.metric, domain=domain, name=name), max, ".1f") for name in METRICS),
+        Figure("Perplexity", of(PERPLEXITY, domain), best=min),
+        Figure("Topic 0 alone", of(RESIDUAL_PERPLEXITY, domain)),
+        Figure("On the base’s text", of(PERPLEXITY, BASE_TEXT), best=min),
+        Figure("Topic 0 alone there", of(RESIDUAL_PERPLEXITY, BASE_TEXT)),
+        *(Figure(name, of(name, domain), ".1f", max) for name in METRICS),
     ]
     groups = [("", [design.systems.base]), ("", list(design.systems.of_domain(domain)))]
     title = f"Table 3. Systems: {domain}"
@@ -58,23 +69,15 @@ def systems_table(results: TopicResults, design: TopicDesign, domain: str) -> Ta
 def coherence_table(results: TopicResults, design: TopicDesign, domain: str) -> Table | Missing:
     """The paper's Table 2, left: coherence of topics by their first words, beside other topic models."""
     tops, record = design.evaluation.coherence, results.baselines.get(domain, {})
-    ours: dict[str, dict[int, Measured | None]] = {
-        f"{name}: {text}": {top: _coherence(results, design, name, way, top) for top in tops}
-        for way, text in WAYS.items()
-        for name in design.with_topics(domain)
-    }
-    others: dict[str, dict[int, Measured | None]] = {
-        f"{model['kind'].upper()}, {model['num_topics']} topics": {
-            top: Measured(model["coherence"][str(top)]) for top in tops
-        }
-        for model in record.get("topics", [])
-    }
+    ours = {f"{name}: {text}": (name, way, "") for way, text in WAYS.items() for name in design.with_topics(domain)}
+    others = {name: (name, USED, domain) for name in map(baseline_name, record.get("topics", []))}
     found = ours | others
 
-    def of_words(top: int) -> Callable[[str], Measured | None]:
-        return lambda row: found[row][top]
+    def of_words(top: int, row: str) -> Measured | None:
+        system, way, of = found[row]
+        return results.records.figure(system, coherence(way, top), of)
 
-    columns = [Figure(f"N = {top}", of_words(top), best=max) for top in tops]
+    columns = [Figure(f"N = {top}", partial(of_words, top), best=max) for top in tops]
     notes = [
         "u_mass, the mean over topics; topic 0 is left out. Nearer to 0 is better. A pair of words that never share a "
         "line counts about −20, and lines are short.",
@@ -89,15 +92,12 @@ def coherence_table(results: TopicResults, design: TopicDesign, domain: str) -> 
 
 def usage_table(results: TopicResults, design: TopicDesign) -> Table | Missing:
     """How the topics of every system are used."""
-
-    def of_usage(figure: Callable[[Sequence[float]], float]) -> Measure:
-        return lambda run: figure(usage) if (usage := results.of_topics(run).get("usage")) else None
-
+    of = results.records.of_systems
     columns = [
-        _figure(design, "Entropy, bits", lambda run: results.of_topics(run).get("entropy")),
-        _figure(design, "Dead topics", lambda run: results.of_topics(run).get("dead"), form=".0f"),
-        _figure(design, "Largest share, %", of_usage(lambda usage: 100 * max(usage)), form=".1f"),
-        _figure(design, "Share of topic 0, %", of_usage(lambda usage: 100 * usage[0]), form=".1f"),
+        Figure("Entropy, bits", of(ENTROPY)),
+        Figure("Dead topics", of(DEAD), ".0f"),
+        Figure("Largest share, %", of(LARGEST), ".1f"),
+        Figure("Share of topic 0, %", of(RESIDUAL_SHARE), ".1f"),
     ]
     groups = [(name, list(design.with_topics(name))) for name in design.systems.domains]
     notes = ["Of the mean of π over training lines, topic 0 included. Dead: less than a tenth of an even share."]
@@ -107,19 +107,16 @@ def usage_table(results: TopicResults, design: TopicDesign) -> Table | Missing:
 
 def tdm_table(results: TopicResults, design: TopicDesign) -> Table | Missing:
     """The ablation: systems that differ in topic distribution modelling alone."""
-    groups = []
+    groups, of = [], results.records.of_systems
     for domain in design.systems.domains:
         columns = [
-            _figure(design, "Perplexity", partial(results.perplexity, domain=domain), min),
-            _figure(design, "On the base’s text", results.base_perplexity, min),
-            _figure(design, f"Coherence, used, N = {_TOP}", partial(results.coherence, way=USED, top=_TOP), max),
-            _figure(design, f"Coherence, nearest, N = {_TOP}", partial(results.coherence, way=NEAR, top=_TOP), max),
-            _figure(design, "Entropy, bits", lambda run: results.of_topics(run).get("entropy")),
-            _figure(design, "Dead topics", lambda run: results.of_topics(run).get("dead"), form=".0f"),
-            *(
-                _figure(design, name, partial(results.metric, domain=domain, name=name), max, ".1f")
-                for name in ("Dist-2", "BLEU-2")
-            ),
+            Figure("Perplexity", of(PERPLEXITY, domain), best=min),
+            Figure("On the base’s text", of(PERPLEXITY, BASE_TEXT), best=min),
+            Figure(f"Coherence, used, N = {TOP}", of(coherence(USED, TOP)), best=max),
+            Figure(f"Coherence, nearest, N = {TOP}", of(coherence(NEAR, TOP)), best=max),
+            Figure("Entropy, bits", of(ENTROPY)),
+            Figure("Dead topics", of(DEAD), ".0f"),
+            *(Figure(name, of(name, domain), ".1f", max) for name in ("Dist-2", "BLEU-2")),
         ]
         groups += [(f"{domain}: {pair[0]}", figure_rows(columns, pair)) for pair in tdm_pairs(design, domain)]
     notes = ["The first of each two is trained with topic distribution modelling, the other without."]
@@ -224,18 +221,3 @@ def _updates_note(design: TopicDesign, domain: str) -> list[str]:
         [number] = set(updates.values())
         return [f"All but the base were trained for {number:,} updates."] if number else []
     return [f"Updates: {', '.join(f'{name} {number}' for name, number in updates.items())}."]
-
-
-def _figure(
-    design: TopicDesign,
-    heading: str,
-    measure: Measure,
-    best: Callable[..., float] | None = None,
-    form: str = ".2f",
-) -> Figure:
-    """A figure of every system, over its runs."""
-    return Figure(heading, lambda name: over_runs(figures(design, name, measure)), form, best)
-
-
-def _coherence(results: TopicResults, design: TopicDesign, name: str, way: str, top: int) -> Measured | None:
-    return over_runs(figures(design, name, partial(results.coherence, way=way, top=top)))

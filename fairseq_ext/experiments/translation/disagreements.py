@@ -24,7 +24,7 @@ def example_files(config: TranslationExperiment, outputs: Sequence[str], domains
     langs = (config.source_lang, config.target_lang)
     texts = [splits / domain / f"test.{lang}" for domain in domains for lang in langs]
     found = [translation_file(config, output, domain) for output in outputs for domain in domains]
-    return [path for path in [*texts, *found] if path is not None and path.is_file()]
+    return [path for path in [*texts, *found] if path is not None]
 
 
 def translation_file(config: TranslationExperiment, output: str, domain: str) -> Path | None:
@@ -96,7 +96,7 @@ class _Texts:
 
     def _translations(self, domain: str, line: int) -> list[tuple[str, str]]:
         files = [(name, translation_file(self._config, name, domain)) for name in self._design.main]
-        found = [(name, self._line(path, line)) for name, path in files if path is not None and path.is_file()]
+        found = [(name, self._line(path, line)) for name, path in files if path is not None]
         return [(name, text) for name, text in found if text is not None]
 
     def _line(self, path: Path, line: int) -> str | None:

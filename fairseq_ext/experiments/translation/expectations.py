@@ -6,11 +6,8 @@ was measured.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from fairseq_ext.experiments.translation.results import FILES, Design, Results
-from fairseq_ext.experiments.translation.tables import MISCLASSIFIED, OOD, ood_columns, parameters_by_system
+from fairseq_ext.experiments.translation.results import FILES, PARAMETERS, Design, Results
+from fairseq_ext.experiments.translation.tables import MISCLASSIFIED, OOD, ood_columns
 from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
 from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.report.content import Below, Cell, Missing, Row, Table
@@ -60,28 +57,25 @@ def checklist(results: Results, design: Design) -> Table | Missing:
 
 def beats(results: Results, design: Design, metric: str, output: str, column: str) -> str:
     """Whether an output is better than the baseline in one column."""
-    score, gain = results.score(output, metric, column), results.gain(output, design.baseline, metric, column)
-    if score is None or gain is None:
-        return NOT_MEASURED
-    return describe_gain(gain, metric, score)
+    gain = results.gain(output, design.baseline, metric, column)
+    return NOT_MEASURED if gain is None else describe_gain(gain, metric, results.p(output, metric, column))
 
 
-def describe_gain(gain: float, metric: str, score: Mapping[str, Any]) -> str:
+def describe_gain(gain: float, metric: str, p: float | None) -> str:
     """Whether a difference is a gain, as far as that was shown."""
-    difference = describe_difference(gain, metric, score)
+    difference = describe_difference(gain, metric, p)
     if signed(gain) == "0.0":
         return f"no difference, {difference}"
     if gain < 0:
         return f"no, {difference}"
-    if score.get("p") is None:
+    if p is None:
         return f"{'lower' if METRICS[metric].is_error else 'higher'}, {difference}"
-    return f"yes, {difference}" if is_significant(score["p"]) else f"not shown, {difference}"
+    return f"yes, {difference}" if is_significant(p) else f"not shown, {difference}"
 
 
-def describe_difference(gain: float, metric: str, score: Mapping[str, Any]) -> str:
+def describe_difference(gain: float, metric: str, p: float | None) -> str:
     """A difference and what the test said of it."""
     # The spaces do not break.
-    p = score.get("p")
     tested = "not tested" if p is None else f"p < {SIGNIFICANT:g}" if is_significant(p) else f"p = {p:.2f}"
     return f"{signed(gain)} {metric} ({tested})".replace("p < ", "p\u00a0<\u00a0").replace("p = ", "p\u00a0=\u00a0")
 
@@ -109,19 +103,19 @@ def approaches(results: Results, design: Design, metric: str, output: str, fine_
 
 def cost_of_domain(results: Results, design: Design, output: str) -> str:
     """The parameters of a system beyond those of the one it was made from, by domain."""
-    counts, system = parameters_by_system(results), design.systems[output]
-    if system not in counts:
+    system = design.systems[output]
+    total = results.records.mean(system, PARAMETERS)
+    if total is None:
         return NOT_MEASURED
-    total, num_domains = counts[system]["total"], len(results.domains)
     if system in design.per_domain:
-        return f"a whole model, {total:,} parameters"
-    base = _base_of(design, system, counts)
+        return f"a whole model, {total:,.0f} parameters"
+    base = _base_of(results, design, system)
     if base is None:
         return "none; the model is one for all domains"
-    more, base_total = total - counts[base]["total"], counts[base]["total"]
-    if more <= 0:
+    base_total = results.records.mean(base, PARAMETERS) or 0
+    if total <= base_total:
         return f"no parameters beyond {base}’s"
-    each = more / num_domains
+    each = (total - base_total) / len(results.domains)
     return f"{each:,.0f} parameters, {100 * each / base_total:.2g}% of {base}"
 
 
@@ -133,17 +127,17 @@ def fine_tuned_output(results: Results, design: Design, metric: str) -> str | No
 
 def _out_of_domain(results: Results, design: Design, metric: str, output: str) -> str:
     columns = ood_columns(results)
-    measured = [column for column in columns if results.score(output, metric, column)]
+    measured = [column for column in columns if results.records.figure(output, metric, column)]
     if not measured:
         return NOT_MEASURED
     answers = (beats(results, design, metric, output, column) for column in measured)
     return "; ".join(f"{column.removeprefix(OOD)}: {answer}" for column, answer in zip(measured, answers, strict=True))
 
 
-def _base_of(design: Design, system: str, counts: Mapping[str, Any]) -> str | None:
+def _base_of(results: Results, design: Design, system: str) -> str | None:
     """The first system that a system descends from, as far as its parameters were counted."""
     base, start = None, design.starts.get(system)
     while start is not None:
-        base = start if start in counts else base
+        base = start if results.records.figure(start, PARAMETERS) else base
         start = design.starts.get(start)
     return base

@@ -131,8 +131,8 @@ def draw_gains(results: Results, design: Design) -> Picture | None:
 
 
 def _gain(results: Results, design: Design, metric: str, output: str, column: str) -> tuple[float, float] | None:
-    gain, score = results.gain(output, design.baseline, metric, column), results.score(output, metric, column)
-    return None if gain is None or score is None else (gain, score.get("sd") or 0.0)
+    gain, score = results.gain(output, design.baseline, metric, column), results.records.figure(output, metric, column)
+    return None if gain is None or score is None else (gain, score.sd or 0.0)
 
 
 def _short_layer(name: str) -> str:

@@ -22,7 +22,7 @@ from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.report.content import Block, Missing, Report, Section
 from fairseq_ext.report.writing import PAGE_FILE, find_reading, reading_sections, step_of_report
 
-_VERSION = 1
+_VERSION = 2
 
 
 def report_step(config: TranslationExperiment) -> Step:
@@ -37,8 +37,8 @@ def report_step(config: TranslationExperiment) -> Step:
         InputError: if ``evaluate: report`` names a file that is not there.
     """
     design, reading = Design.of(config), reading_path(config)
-    files = [path for name in [*FILES.values(), DISAGREEMENTS] if (path := config.work_dir / name).is_file()]
-    if config.evaluate.report.examples and config.work_dir / DISAGREEMENTS in files:
+    files = [config.work_dir / name for name in [*FILES.values(), DISAGREEMENTS]]
+    if config.evaluate.report.examples and files[-1].is_file():
         files += example_files(config, design.main, read_results(config.work_dir).domains)
     options = {
         "version": _VERSION,
@@ -87,6 +87,7 @@ def make_report(config: TranslationExperiment) -> Report:
             "Machine Translation”. The expectations are those of Pham, Crego & Yvon (2021), “Revisiting Multi-Domain "
             "Machine Translation”. Files are named relative to the experiment’s folder."
         ],
+        results.records,
     )
 
 
@@ -150,21 +151,21 @@ def _lead(results: Results, design: Design) -> str:
     if not results.metrics:
         return "Nothing has been scored yet."
     metric = results.metrics[0]
-    scores = {name: score for name in design.main if (score := results.score(name, metric, "AVG"))}
-    competing = {name: score for name, score in scores.items() if name not in design.told} or scores
+    scores = {name: mean for name in design.main if (mean := results.records.mean(name, metric, "AVG")) is not None}
+    competing = {name: mean for name, mean in scores.items() if name not in design.told} or scores
     if not competing:
         return "None of the outputs has translated all domains."
     best = results.best(competing, metric)
     assert best is not None
     among = "Of the outputs that are not told the domain, " if len(competing) < len(scores) else ""
-    figure = f"{METRICS[metric].best_word} {metric}: {competing[best]['mean']:.2f}"
+    figure = f"{METRICS[metric].best_word} {metric}: {competing[best]:.2f}"
     what = f"{among}{best} has the {figure}, averaged over the domains"
     gain = results.gain(best, design.baseline, metric, "AVG")
     if best == design.baseline:
         return f"{what}. It is the baseline."
     if gain is None:
         return f"{what}."
-    return f"{what}; against {design.baseline}, {describe_difference(gain, metric, competing[best])}."
+    return f"{what}; against {design.baseline}, {describe_difference(gain, metric, results.p(best, metric, 'AVG'))}."
 
 
 def _tiles(results: Results, design: Design) -> list[tuple[str, str]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.metrics.corpus_metrics import METRICS
-from fairseq_ext.report.records import read_record
+from fairseq_ext.report.records import Record, Records, read_result
 
 # Where each part comes from, relative to the experiment's folder.
 FILES = {
@@ -22,7 +24,10 @@ FILES = {
 }
 DISAGREEMENTS = "analysis/gates/disagreements.jsonl"
 
-Scores = Mapping[str, Mapping[str, Mapping[str, Any]]]
+# What records of these are called, beside the metrics of translations.
+TRAINING_PAIRS, TEST_SENTENCES = "training pairs", "test sentences"
+PARAMETERS, TRAINED = "total", "trained"
+CHOICES = {"the classifier’s choice": "agreement", "the true domain": "correct"}  # whether a gate's is that
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Results:
-    """The records of an experiment; None for what has not been made."""
+    """What the steps of an experiment have measured; None for what has not been made."""
 
     scores: Mapping[str, Any] | None = None
     teacher: Mapping[str, Any] | None = None
@@ -82,39 +87,123 @@ class Results:
     gates: Mapping[str, Any] | None = None
     speed: Mapping[str, Any] | None = None
 
-    @property
-    def domains(self) -> list[str]:
-        record = self.scores or self.teacher or self.distances or {"domains": []}
-        return list(record["domains"])
+    @cached_property
+    def records(self) -> Records:
+        """All values: of outputs or systems, by test set or average."""
+        found = {name: getattr(self, name) or {} for name in _MAKERS}
+        return Records([record for name, make in _MAKERS.items() for record in make(found[name], FILES[name])])
 
     @property
-    def outputs(self) -> Mapping[str, Scores]:
-        return self.scores["outputs"] if self.scores else {}
+    def domains(self) -> list[str]:
+        result = self.scores or self.teacher or self.distances or {"domains": []}
+        return list(result["domains"])
+
+    @property
+    def outputs(self) -> list[str]:
+        """The outputs that were scored."""
+        return list(self.scores["outputs"]) if self.scores else []
 
     @property
     def metrics(self) -> list[str]:
         """The metrics that were computed, the most trusted first."""
-        return [metric for metric in METRICS if any(metric in scores for scores in self.outputs.values())]
+        found = {record.metric for record in self.records}
+        return [metric for metric in METRICS if metric in found]
 
-    def score(self, output: str, metric: str, column: str) -> Mapping[str, Any] | None:
-        """Mean, standard deviation, values and p-value of one figure; None if it was not computed."""
-        return self.outputs.get(output, {}).get(metric, {}).get(column)
+    def p(self, output: str, metric: str, column: str) -> float | None:
+        """Of the output against the baseline; None if it was not tested."""
+        return self.records.mean(output, p_of(metric), column)
 
     def gain(self, output: str, over: str, metric: str, column: str) -> float | None:
-        """By how much one output's mean is better than another's."""
-        pair = [self.score(name, metric, column) for name in (output, over)]
-        return METRICS[metric].gain(pair[0]["mean"], pair[1]["mean"]) if pair[0] and pair[1] else None
+        """By how much one output's mean is better than another's, as they are shown."""
+        pair = [self.records.mean(name, metric, column) for name in (output, over)]
+        if pair[0] is None or pair[1] is None:
+            return None
+        return METRICS[metric].gain(round(pair[0], 2), round(pair[1], 2))
 
     def best(self, outputs: Iterable[str], metric: str) -> str | None:
         """Of some outputs, that of the best mean over the domains, the first of equals; None if none has one."""
-        means = {name: score["mean"] for name in outputs if (score := self.score(name, metric, "AVG"))}
+        means = {
+            name: round(mean, 2) for name in outputs if (mean := self.records.mean(name, metric, "AVG")) is not None
+        }
         return METRICS[metric].best(means, key=means.__getitem__) if means else None
 
 
+def p_of(metric: str) -> str:
+    """Under which name records have the p-values of a metric's differences to the baseline."""
+    return f"{metric}: p"
+
+
+def agreement_with(choice: str, layer: str) -> str:
+    """Under which name records have how often a layer's largest gate is that of a choice."""
+    return f"largest gate is {choice}, {layer}"
+
+
 def read_results(work_dir: Path) -> Results:
-    """Read whatever records there are.
+    """Read whatever results there are.
 
     Raises:
         InputError: if one of them is no JSON.
     """
-    return Results(**{name: read_record(work_dir / path) for name, path in FILES.items()})
+    return Results(**{name: read_result(work_dir / path) for name, path in FILES.items()})
+
+
+def _of_scores(scores: Mapping[str, Any], source: str) -> Iterator[Record]:
+    for name, metric in {"train_sizes": TRAINING_PAIRS, "test_sizes": TEST_SENTENCES}.items():
+        for domain, size in scores.get(name, {}).items():
+            yield Record("", "", domain, metric, size, source)
+    for output, found in scores.get("outputs", {}).items():
+        for metric, column, figure in ((m, c, f) for m in METRICS for c, f in found.get(m, {}).items()):
+            for run, value in zip(found["runs"], figure["values"], strict=True):
+                yield Record(output, run, column, metric, value, source)
+            if figure["p"] is not None:
+                yield Record(output, "", column, p_of(metric), figure["p"], source)
+
+
+def _of_teacher(teacher: Mapping[str, Any], source: str) -> Iterator[Record]:
+    for split, found in teacher.get("metrics", {}).items():
+        yield Record("", "", "", f"micro-averaged F1, {split}", 100 * found["micro_f1"], source)
+        for domain, values in found["per_domain"].items():
+            for metric in ("f1", "precision", "recall"):
+                yield Record("", "", domain, f"{metric}, {split}", 100 * values[metric], source)
+
+
+def _of_distances(distances: Mapping[str, Any], source: str) -> Iterator[Record]:
+    domains = distances.get("domains", [])
+    for domain, row in zip(domains, distances.get("matrix", []), strict=True):
+        for other, value in zip(domains, row, strict=True):
+            yield Record("", "", domain, f"distance to {other}", value, source)
+
+
+def _of_parameters(parameters: Mapping[str, Any], source: str) -> Iterator[Record]:
+    for run, counts in parameters.items():
+        for metric in (PARAMETERS, TRAINED):
+            yield Record(run.split("@")[0], run, "", metric, counts[metric], source)
+
+
+def _of_gates(gates: Mapping[str, Any], source: str) -> Iterator[Record]:
+    for run, found in gates.items():
+        for choice, key in CHOICES.items():
+            shares = {**dict(zip(found["layers"], found[key], strict=True)), "mean": statistics.fmean(found[key])}
+            for layer, share in shares.items():
+                yield Record(run.split("@")[0], run, "", agreement_with(choice, layer), 100 * share, source)
+
+
+def _of_speed(speed: Mapping[str, Any], source: str) -> Iterator[Record]:
+    for output, found in speed.items():
+        if isinstance(found, Mapping):
+            for metric in ("sentences_per_second", "tokens_per_second"):
+                yield Record(output, "", "", metric, found[metric], source)
+            for metric in ("seconds", "classifier_seconds"):
+                parts = {domain: part.get(metric) or 0 for domain, part in found["domains"].items()}
+                for domain, seconds in {**parts, "": sum(parts.values())}.items():
+                    yield Record(output, "", domain, metric, seconds, source)
+
+
+_MAKERS = {
+    "scores": _of_scores,
+    "teacher": _of_teacher,
+    "distances": _of_distances,
+    "parameters": _of_parameters,
+    "gates": _of_gates,
+    "speed": _of_speed,
+}

@@ -119,7 +119,7 @@ def summarise(runs: Sequence[Columns], baseline: Sequence[Columns] | None) -> di
             other = np.mean([run[column] for run in baseline], axis=0)
             # Means of equal scores may differ by their last bit.
             p = round(p_value((values.mean(axis=0) - other).round(9)[1:]), 4)
-        scores = [round(float(value), 2) for value in values[:, 0]]
+        scores = values[:, 0].tolist()
         figures[column] = {"mean": round(float(values[:, 0].mean()), 2), "sd": sd, "values": scores, "p": p}
     return figures
 
@@ -172,7 +172,7 @@ def scoring_step(config: TranslationExperiment) -> Step:
     inputs = [config.work_dir / "splits", *([teacher] if teacher.exists() else []), *folders]
     inputs += [sets_dir(config)] if ood else []
     options = {
-        "version": 2,
+        "version": 3,
         "runs": {output: [run.name for run in found] for output, found in runs.items()},
         "folders": list(folders.values()),
         "missing": missing,

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fairseq_ext.experiments.translation.results import FILES, Design, Results
+from fairseq_ext.experiments.translation.results import (
+    CHOICES,
+    FILES,
+    PARAMETERS,
+    TRAINED,
+    Design,
+    Results,
+    agreement_with,
+)
 from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
 from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.report.content import NOTHING, Below, Cell, Missing, Row, Table, Text
-from fairseq_ext.report.figures import SPREAD, Figure, Measured, figure_rows, figure_table, over_runs
+from fairseq_ext.report.figures import SPREAD, Figure, figure_rows, figure_table
 from fairseq_ext.report.markdown import escape
+from fairseq_ext.report.records import Measured
 
 Shown = Table | Missing
 AVERAGES = ("AVG", "wAVG")
@@ -39,20 +47,18 @@ def parameters(results: Results, design: Design) -> Shown:
     title = "Table 2. Parameters"
     if results.parameters is None:
         return Missing(title, _not_made(FILES["parameters"]))
-    counts = parameters_by_system(results)
-    base = design.systems.get(design.baseline)
-    reference = counts[base]["total"] if base in counts else None
+    base = design.systems.get(design.baseline, "")
+    reference = results.records.mean(base, PARAMETERS)
+    archs = {run.split("@")[0]: str(count.get("arch") or "–") for run, count in results.parameters.items()}
     rows = []
-    for name in sorted(counts, key=_by_order(list(design.starts))):
-        count, models = counts[name], counts[name]["models"] if name in design.per_domain else 1
+    for name in sorted(archs, key=_by_order(list(design.starts))):
+        totals, trained = (results.records.by_run(name, metric) for metric in (PARAMETERS, TRAINED))
+        [total, *others], [of_these, *_] = totals.values(), trained.values()
+        models = 1 + len(others) if name in design.per_domain else 1
         times = f"{models} × " if models > 1 else ""
-        more = models * count["total"] - reference if reference is not None else 0
-        cells = [
-            Cell(f"{times}{count['total']:,}", f"[{more:+,}]" if more else ""),
-            Cell(f"{times}{count['trained']:,}"),
-            Cell(str(count.get("arch") or "–")),
-        ]
-        rows.append(Row(name, cells))
+        more = models * total - reference if reference is not None else 0
+        cells = [Cell(f"{times}{total:,.0f}", f"[{more:+,.0f}]" if more else ""), Cell(f"{times}{of_these:,.0f}")]
+        rows.append(Row(name, [*cells, Cell(archs[name])]))
     notes = [f"In brackets: more than {base}."] if reference is not None else []
     return Table(
         title,
@@ -63,39 +69,25 @@ def parameters(results: Results, design: Design) -> Shown:
     )
 
 
-def parameters_by_system(results: Results) -> dict[str, dict[str, Any]]:
-    """The parameters of one run of each system, and as ``models`` how many runs there are."""
-    counts: dict[str, dict[str, Any]] = {}
-    for run, count in (results.parameters or {}).items():
-        entry = counts.setdefault(run.split("@")[0], {**count, "models": 0})
-        entry["models"] += 1
-    return counts
-
-
 def classifier(results: Results) -> Shown:
     """Table 3, by domain."""
     title = "Table 3. The classifier"
     if results.teacher is None:
         return Missing(title, _not_made(FILES["teacher"]))
-    metrics = results.teacher["metrics"]
-    test = metrics["test"]["per_domain"]
-    rows = [
-        Row(
-            name,
-            [
-                *(Cell(_percent(metrics[split]["per_domain"][name]["f1"])) for split in ("train", "test")),
-                *(Cell(_percent(test[name][key])) for key in ("precision", "recall")),
-            ],
-        )
-        for name in results.teacher["domains"]
+    headings = {
+        "F1, training text": "f1, train",
+        "F1, test sets": "f1, test",
+        "Precision, test sets": "precision, test",
+        "Recall, test sets": "recall, test",
+    }
+    columns = [Figure(heading, results.records.of_domains(metric), ".1f") for heading, metric in headings.items()]
+    rows = figure_rows(columns, results.teacher["domains"])
+    micro = [
+        Figure("", results.records.of_domains(f"micro-averaged F1, {split}"), ".1f") for split in ("train", "test")
     ]
-    total = Row(
-        "micro-averaged F1",
-        [*(Cell(_percent(metrics[split]["micro_f1"])) for split in ("train", "test")), NOTHING, NOTHING],
-    )
-    columns = ["F1, training text", "F1, test sets", "Precision, test sets", "Recall, test sets"]
+    total = Row("micro-averaged F1", [*figure_rows(micro, [""])[0].cells, NOTHING, NOTHING])
     notes = ["In percent. Training text is labelled by classifiers that did not see it."]
-    return Table(title, "Domain", columns, [("", rows)], total, below=Below(notes, [FILES["teacher"]]))
+    return Table(title, "Domain", list(headings), [("", rows)], total, below=Below(notes, [FILES["teacher"]]))
 
 
 def quality_metrics(results: Results) -> list[str]:
@@ -143,7 +135,7 @@ def misclassified(results: Results, design: Design) -> Shown:
         return Missing(title, _not_made(FILES["scores"]))
     columns = [(metric, MISCLASSIFIED) for metric in results.metrics]
     count, total = results.scores.get("num_misclassified"), sum(results.scores["test_sizes"].values())
-    if not any(results.score(name, *column) for name in design.main for column in columns):
+    if not any(results.records.figure(name, *column) for name in design.main for column in columns):
         return Missing(title, "not measured: no classifier, or it is never wrong" if not count else "not measured")
     notes = [f"{count:,} of {total:,} test sentences ({_percent(count / total)}%), scored as one corpus."]
     return _scores(results, design, title, design.main, columns, results.metrics, notes)
@@ -154,17 +146,13 @@ def speed(results: Results, design: Design) -> Shown:
     title = "Table 7. Speed"
     if results.speed is None:
         return Missing(title, f"not measured: there is no {FILES['speed']} (evaluate: speed names the outputs to time)")
-    timed = {name: entry for name, entry in results.speed.items() if isinstance(entry, Mapping)}
+    timed = [name for name, entry in results.speed.items() if isinstance(entry, Mapping)]
     names = sorted(timed, key=_by_order(list(design.systems)))
-
-    def seconds(key: str) -> Callable[[str], Measured]:
-        return lambda name: Measured(sum(domain.get(key) or 0 for domain in timed[name]["domains"].values()))
-
     columns = [
-        Figure("Sentences/s", lambda name: Measured(timed[name]["sentences_per_second"]), ",.2f", max),
-        Figure("Tokens/s", lambda name: Measured(timed[name]["tokens_per_second"]), ",.2f", max),
-        Figure("Seconds", seconds("seconds"), ",.1f"),
-        Figure("Classifier’s seconds", seconds("classifier_seconds"), ",.1f"),
+        Figure("Sentences/s", results.records.of_systems("sentences_per_second"), ",.2f", max),
+        Figure("Tokens/s", results.records.of_systems("tokens_per_second"), ",.2f", max),
+        Figure("Seconds", results.records.of_systems("seconds"), ",.1f"),
+        Figure("Classifier’s seconds", results.records.of_systems("classifier_seconds"), ",.1f"),
     ]
     notes = [f"{key.capitalize()}: {results.speed[key]}." for key in ("method", "machine") if results.speed.get(key)]
     below = Below(notes, [FILES["speed"]])
@@ -179,7 +167,7 @@ def out_of_domain(results: Results, design: Design) -> Shown:
     columns = [(metric, column) for column in ood_columns(results) for metric in results.metrics]
     if not columns:
         return Missing(title, "not measured: no sets under evaluate: ood")
-    names = [name for name in design.main if any(results.score(name, *column) for column in columns)]
+    names = [name for name in design.main if any(results.records.figure(name, *column) for column in columns)]
     headings = [f"{column.removeprefix(OOD)}: {metric}" for metric, column in columns]
     notes = (
         ["Outputs that must be told the domain cannot translate these sets."] if len(names) < len(design.main) else []
@@ -189,8 +177,8 @@ def out_of_domain(results: Results, design: Design) -> Shown:
 
 def ood_columns(results: Results) -> list[str]:
     """The columns of out-of-domain sets that any output has, in the order of their first mention."""
-    columns = (column for scores in results.outputs.values() for score in scores.values() for column in score)
-    return list(dict.fromkeys(column for column in columns if column.startswith(OOD)))
+    domains = dict.fromkeys(record.domain for record in results.records)
+    return [domain for domain in domains if domain.startswith(OOD)]
 
 
 def ablation(results: Results, design: Design) -> Shown:
@@ -214,8 +202,9 @@ def agreement(results: Results, outputs: Sequence[str]) -> list[Table]:
         runs = [gates[run] for run in gate_runs(gates, output)]
         if not runs:
             continue
-        layers = tuple(runs[0]["layers"])
-        tables.setdefault(layers, []).append((output, _agreement_rows(runs)))
+        layers = (*runs[0]["layers"], "mean")
+        columns = [Figure(layer, _agreement(results, output, layer), ".1f") for layer in layers]
+        tables.setdefault(layers, []).append((output, figure_rows(columns, list(CHOICES))))
         right.append(_percent(runs[0]["teacher_correct"]))
     notes = ["In percent of all test sentences; in a decoder layer, gates are averaged over the target words."]
     if len(set(right)) == 1:
@@ -224,7 +213,7 @@ def agreement(results: Results, outputs: Sequence[str]) -> list[Table]:
         Table(
             "Agreement of gates and classifier",
             "Largest gate is …",
-            [*layers, "mean"],
+            layers,
             groups,
             below=Below(notes, [FILES["gates"]]),
         )
@@ -237,15 +226,8 @@ def gate_runs(gates: Mapping[str, Any], output: str) -> list[str]:
     return [run for run in gates if run == output or run.startswith(f"{output}@")]
 
 
-def _agreement_rows(runs: Sequence[Mapping[str, Any]]) -> list[Row]:
-    keys = {"the classifier’s choice": "agreement", "the true domain": "correct"}
-
-    def of_layer(number: int) -> Callable[[str], Measured | None]:
-        return lambda row: over_runs(100 * run[keys[row]][number] for run in runs)
-
-    columns = [Figure(layer, of_layer(number), ".1f") for number, layer in enumerate(runs[0]["layers"])]
-    mean = Figure("mean", lambda row: over_runs(100 * statistics.fmean(run[keys[row]]) for run in runs), ".1f")
-    return figure_rows([*columns, mean], list(keys))
+def _agreement(results: Results, output: str, layer: str) -> Callable[[str], Measured | None]:
+    return lambda choice: results.records.figure(output, agreement_with(choice, layer))
 
 
 def _scores(
@@ -259,7 +241,12 @@ def _scores(
 ) -> Shown:
     """Outputs by columns, each a metric and a column of it."""
     figures = [
-        Figure(heading, _mean(results, *column), best=METRICS[column[0]].best, mark=_mark(results, design, *column))
+        Figure(
+            heading,
+            results.records.of_systems(*column),
+            best=METRICS[column[0]].best,
+            mark=_mark(results, design, *column),
+        )
         for heading, column in zip(headings, columns, strict=True)
     ]
     names = [name for name in outputs if any(figure.of(name) for figure in figures)]
@@ -272,18 +259,10 @@ def _scores(
     return figure_table(title, "Output", figures, _by_knowledge(names, design), below, _competing(names, design))
 
 
-def _mean(results: Results, metric: str, column: str) -> Callable[[str], Measured | None]:
-    def measured(output: str) -> Measured | None:
-        score = results.score(output, metric, column)
-        return Measured(score["mean"], score.get("sd")) if score else None
-
-    return measured
-
-
 def _mark(results: Results, design: Design, metric: str, column: str) -> Callable[[str], str]:
     def mark(output: str) -> str:
-        gain, score = results.gain(output, design.baseline, metric, column), results.score(output, metric, column)
-        if not gain or not score or output == design.baseline or not is_significant(score.get("p")):
+        gain = results.gain(output, design.baseline, metric, column)
+        if not gain or output == design.baseline or not is_significant(results.p(output, metric, column)):
             return ""
         return "▲" if gain > 0 else "▼"
 

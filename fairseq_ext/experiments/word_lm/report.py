@@ -5,12 +5,11 @@ All figures come from the records that other steps left; what was not measured i
 
 from __future__ import annotations
 
-import statistics
-
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.word_lm import tables
 from fairseq_ext.experiments.word_lm.config import WordLmExperiment
 from fairseq_ext.experiments.word_lm.results import (
+    PERPLEXITY,
     TRAINING_FILE,
     WordLmDesign,
     WordLmResults,
@@ -23,7 +22,7 @@ from fairseq_ext.report.line_charts import Panel, Point, line_panels, plain_numb
 from fairseq_ext.report.page import NUM_COLOURS
 from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
 
-_VERSION = 2
+_VERSION = 3
 _CURVES = "Figure 5. Perplexity of the validation set by epoch"
 _HIGHEST = 2.5  # times the lowest perplexity; what is above is not drawn
 
@@ -35,9 +34,8 @@ def report_step(config: WordLmExperiment) -> Step:
         InputError: naming a key of the file, or a reading that is not there.
     """
     reading = find_reading(config.path, "evaluate: reading", config.evaluate.reading)
-    files = [path for path in result_files(config) if path.is_file()]
     options = {"version": _VERSION, "design": repr(WordLmDesign.of(config))}
-    return step_of_report(config.work_dir, files, reading, options, lambda: make_report(config))
+    return step_of_report(config.work_dir, result_files(config), reading, options, lambda: make_report(config))
 
 
 def make_report(config: WordLmExperiment) -> Report:
@@ -59,6 +57,7 @@ def make_report(config: WordLmExperiment) -> Report:
             "Tables and figures are numbered as in “Fast Gated Neural Domain Adaptation: Language Model as a Case "
             "Study”. Files are named relative to the experiment’s folder."
         ],
+        results.records,
     )
 
 
@@ -98,11 +97,8 @@ def draw_curves(results: WordLmResults, design: WordLmDesign) -> Picture | None:
 
 def _lead(results: WordLmResults, design: WordLmDesign) -> str:
     """What came out, in a sentence."""
-    found = {
-        name: statistics.fmean(values)
-        for name, runs in design.runs.items()
-        if (values := results.perplexities(runs, "test"))
-    }
+    means = {name: results.records.mean(name, PERPLEXITY, "test") for name in design.systems}
+    found = {name: mean for name, mean in means.items() if mean is not None}
     if not found:
         return "Nothing has been measured yet."
     best = min(found, key=lambda name: found[name])
@@ -113,7 +109,7 @@ def _lead(results: WordLmResults, design: WordLmDesign) -> str:
 
 def _tiles(results: WordLmResults, design: WordLmDesign) -> list[tuple[str, str]]:
     tiles = [("Systems", f"{len(design.systems)}")]
-    if results.counts:
-        tiles.insert(0, ("Training tokens", f"{results.counts['train']['tokens']:,}"))
-        tiles.insert(1, ("Different words", f"{results.counts['train']['words']:,}"))
+    if results.sets:
+        tiles.insert(0, ("Training tokens", f"{results.records.mean('', 'tokens', 'train'):,.0f}"))
+        tiles.insert(1, ("Different words", f"{results.records.mean('', 'words', 'train'):,.0f}"))
     return tiles

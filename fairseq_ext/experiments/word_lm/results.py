@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,17 @@ from fairseq_ext.experiments.training import LOG_FILE, system_dir
 from fairseq_ext.experiments.training_log import TrainingLog, read_training_log
 from fairseq_ext.experiments.word_lm.config import WordLmExperiment
 from fairseq_ext.experiments.word_lm.train import KNESER_NEY
-from fairseq_ext.report.records import read_record
+from fairseq_ext.report.records import Record, Records, read_result, results_by_name
 
 # Relative to the experiment's folder; the first two are by run.
 PERPLEXITY_FILE = "perplexity/{}/perplexity.json"
 TRAINING_FILE = f"systems/{{}}/{LOG_FILE}"
 COVERAGE_FILE = "word-vectors/coverage.json"
 COUNTS_FILE = "text/counts.json"
+
+# What records are called; those of the text and of word vectors as in their files.
+PERPLEXITY, PARAMETERS = "perplexity", "parameters"
+BEST_EPOCH, EPOCHS, SECONDS = "best epoch", "epochs", "seconds"
 
 
 @dataclass(frozen=True)
@@ -55,48 +60,70 @@ class WordLmDesign:
         """The systems that combine word vectors so."""
         return [name for name, own in self.systems.items() if own == combination]
 
-    def runs_of(self, name: str) -> Sequence[str]:
-        """The runs of a system, or the only one of the n-gram model."""
-        return self.runs.get(name, [name])
-
 
 @dataclass(frozen=True)
 class WordLmResults:
-    """The records of an experiment; what has not been made is missing.
+    """What the steps of an experiment have measured; what has not been made is missing.
 
     Attributes:
-        perplexity: by run; see :mod:`fairseq_ext.experiments.word_lm.evaluate`.
+        records: perplexities by set, parameters, trainings, the text, and by file the word vectors.
         logs: by run, of its training.
         coverage: by file of word vectors, how many words have one.
-        counts: by set, its lines and tokens.
     """
 
-    perplexity: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    records: Records = Records()
     logs: Mapping[str, TrainingLog] = field(default_factory=dict)
     coverage: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
-    def perplexities(self, runs: Sequence[str], split: str) -> list[float]:
-        """Of those runs that were measured."""
-        sets = [self.perplexity[run]["sets"][split] for run in runs if run in self.perplexity]
-        return [math.exp(each["nats"] / each["tokens"]) for each in sets]
+    @property
+    def sets(self) -> list[str]:
+        """The sets of the text, once it has been prepared."""
+        return [record.domain for record in self.records if record.metric == "lines"]
 
 
 def read_results(config: WordLmExperiment) -> WordLmResults:
-    """Read whatever records there are.
+    """Read whatever results there are.
 
     Raises:
         InputError: if one of them cannot be read.
     """
-    runs = [run.name for run in config.all_runs]
-    records = {run: read_record(config.work_dir / PERPLEXITY_FILE.format(run)) for run in [*runs, KNESER_NEY]}
-    logs = {run: system_dir(config, run) / LOG_FILE for run in runs}
-    return WordLmResults(
-        {run: record for run, record in records.items() if record is not None},
-        {run: read_training_log(path) for run, path in logs.items() if path.is_file()},
-        read_record(config.work_dir / COVERAGE_FILE) or {},
-        read_record(config.work_dir / COUNTS_FILE) or {},
-    )
+    systems = {run.name: run.system.name for run in config.all_runs}
+    logs = {run: system_dir(config, run) / LOG_FILE for run in systems}
+    trainings = {run: read_training_log(path) for run, path in logs.items() if path.is_file()}
+    coverage = read_result(config.work_dir / COVERAGE_FILE) or {}
+    coverage = {file.rpartition("/")[2]: entry for file, entry in coverage.items()}
+    measured = results_by_name(config.work_dir, PERPLEXITY_FILE, [*systems, KNESER_NEY])
+    records = [
+        *_of_perplexities(measured, {**systems, KNESER_NEY: KNESER_NEY}),
+        *_of_trainings(trainings, systems),
+        *_of_text(read_result(config.work_dir / COUNTS_FILE) or {}, COUNTS_FILE),
+        *_of_text(coverage, COVERAGE_FILE),
+    ]
+    return WordLmResults(Records(records), trainings, coverage)
+
+
+def _of_perplexities(results: Mapping[str, Mapping[str, Any]], systems: Mapping[str, str]) -> Iterator[Record]:
+    for run, found in results.items():
+        record = partial(Record, systems[run], run, source=PERPLEXITY_FILE.format(run))
+        yield record("", PARAMETERS, value=found["parameters"])
+        for split, counts in found["sets"].items():
+            yield record(split, PERPLEXITY, value=math.exp(counts["nats"] / counts["tokens"]))
+
+
+def _of_trainings(logs: Mapping[str, TrainingLog], systems: Mapping[str, str]) -> Iterator[Record]:
+    for run, log in logs.items():
+        values = {BEST_EPOCH: log.best_epoch, EPOCHS: max(log.valid, default=None), SECONDS: log.seconds}
+        for metric, value in values.items():
+            if value is not None:
+                yield Record(systems[run], run, "", metric, value, TRAINING_FILE.format(run))
+
+
+def _of_text(result: Mapping[str, Mapping[str, Any]], source: str) -> Iterator[Record]:
+    """All numbers of its entries."""
+    for name, entry in result.items():
+        for metric, value in entry.items():
+            if isinstance(value, (int, float)):
+                yield Record("", "", name, metric, value, source)
 
 
 def result_files(config: WordLmExperiment) -> list[Path]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fairseq_ext.experiments.training_log import TrainingLog
 from fairseq_ext.experiments.word_lm.results import (
+    BEST_EPOCH,
     COUNTS_FILE,
     COVERAGE_FILE,
+    EPOCHS,
+    PARAMETERS,
+    PERPLEXITY,
     PERPLEXITY_FILE,
+    SECONDS,
     TRAINING_FILE,
     WordLmDesign,
     WordLmResults,
@@ -22,12 +25,10 @@ from fairseq_ext.report.figures import (
     SPREAD,
     Column,
     Figure,
-    Measured,
     Words,
     figure_table,
-    of_entry,
-    over_runs,
 )
+from fairseq_ext.report.records import Measured
 
 Shown = Table | Missing
 # Zhang et al. (2016), Table 2: perplexity of validation and test set, by combination.
@@ -92,7 +93,7 @@ def perplexities(results: WordLmResults, design: WordLmDesign) -> Shown:
                 name
                 for combination in members
                 for name in _systems(design, combination)
-                if results.perplexities(design.runs_of(name), "test")
+                if results.records.figure(name, PERPLEXITY, "test")
             ],
         )
         for heading, members in GROUPS.items()
@@ -136,63 +137,51 @@ def word_vectors(results: WordLmResults) -> Shown:
     title = "Words and their general-domain vectors"
     if not results.coverage:
         return Missing(title, "there are no word vectors")
-    entries = {file.rpartition("/")[2]: entry for file, entry in results.coverage.items()}
+    of = results.records.of_domains
     columns: list[Column] = [
-        Figure("Dimensions", of_entry(entries, "dimension"), ","),
-        Figure("Found", of_entry(entries, "found"), ","),
-        Figure("Missing", of_entry(entries, "missing"), ","),
-        Figure("Of the running text", lambda file: Measured(1 - entries[file]["coverage"]), ".1%"),
-        Words("The most frequent of them", lambda file: ", ".join(entries[file]["missing_words"][:8])),
+        Figure("Dimensions", of("dimension"), ",.0f"),
+        Figure("Found", of("found"), ",.0f"),
+        Figure("Missing", of("missing"), ",.0f"),
+        Figure("Of the running text", lambda file: Measured(1 - results.coverage[file]["coverage"]), ".1%"),
+        Words("The most frequent of them", lambda file: ", ".join(results.coverage[file]["missing_words"][:8])),
     ]
     notes = [
         "Of the training text; <unk> and the ends of lines are left out. Missing words have the same fixed vector."
     ]
-    return figure_table(title, "File", columns, [("", list(entries))], Below(notes, [COVERAGE_FILE]))
+    return figure_table(title, "File", columns, [("", list(results.coverage))], Below(notes, [COVERAGE_FILE]))
 
 
 def texts(results: WordLmResults) -> Shown:
     """Table 1: how large the text is."""
     title = "Table 1. The text"
-    if not results.counts:
+    if not results.sets:
         return Missing(title, "not available: it has not been prepared")
     keys = {"Sentences": "lines", "Tokens": "tokens", "Unknown words": "unknown"}
-    columns = [Figure(heading, of_entry(results.counts, key), ",") for heading, key in keys.items()]
+    columns = [Figure(heading, results.records.of_domains(key), ",.0f") for heading, key in keys.items()]
     notes = [
-        f"{results.counts['train']['words']:,} different words. Tokens are words and the ends of lines; unknown words "
-        "are those that the training text does not have."
+        f"{results.records.mean('', 'words', 'train'):,.0f} different words. Tokens are words and the ends of lines; "
+        "unknown words are those that the training text does not have."
     ]
-    return figure_table(title, "Set", columns, [("", list(results.counts))], Below(notes, [COUNTS_FILE]))
+    return figure_table(title, "Set", columns, [("", results.sets)], Below(notes, [COUNTS_FILE]))
 
 
 def _columns(results: WordLmResults, design: WordLmDesign) -> list[Column]:
     """What Table 2 has of every system."""
 
-    def perplexity(split: str) -> Callable[[str], Measured | None]:
-        return lambda name: over_runs(results.perplexities(design.runs_of(name), split))
+    of, by_run = results.records.of_systems, results.records.by_run
 
     def paper(place: int) -> Callable[[str], Measured]:
         return lambda name: Measured(PAPER[design.systems.get(name, name)][place])
 
-    def parameters(name: str) -> Measured | None:
-        counts = (results.perplexity[run]["parameters"] for run in design.runs_of(name) if run in results.perplexity)
-        return next(map(Measured, counts), None)
-
-    def logs(name: str) -> list[TrainingLog]:
-        return [results.logs[run] for run in design.runs_of(name) if run in results.logs]
-
-    def seconds(name: str) -> Measured | None:
-        known = [log.seconds for log in logs(name) if log.seconds is not None]
-        return Measured(statistics.fmean(known)) if known else None
-
     return [
-        Figure("Validation", perplexity("valid"), best=min),
-        Figure("Test", perplexity("test"), best=min),
+        Figure("Validation", of(PERPLEXITY, "valid"), best=min),
+        Figure("Test", of(PERPLEXITY, "test"), best=min),
         Figure("Paper: validation", paper(0), ".1f"),
         Figure("Paper: test", paper(1), ".1f"),
-        Figure("Parameters", parameters, ",.0f"),
-        Words("Best epoch", lambda name: ", ".join(str(log.best_epoch) for log in logs(name) if log.best_epoch)),
-        Words("Epochs", lambda name: str(max((max(log.valid) for log in logs(name) if log.valid), default=""))),
-        Figure("Seconds", seconds, ",.0f"),
+        Figure("Parameters", of(PARAMETERS, spread=False), ",.0f"),
+        Words("Best epoch", lambda name: ", ".join(f"{epoch:.0f}" for epoch in by_run(name, BEST_EPOCH).values())),
+        Words("Epochs", lambda name: f"{max(by_run(name, EPOCHS).values()):.0f}" if by_run(name, EPOCHS) else None),
+        Figure("Seconds", of(SECONDS, spread=False), ",.0f"),
     ]
 
 
@@ -203,8 +192,8 @@ def _systems(design: WordLmDesign, combination: str) -> list[str]:
 
 def _measured(results: WordLmResults, design: WordLmDesign, combination: str) -> list[float]:
     """Mean test perplexities of the systems of a combination."""
-    found = (results.perplexities(design.runs_of(name), "test") for name in _systems(design, combination))
-    return [statistics.fmean(values) for values in found if values]
+    means = (results.records.mean(name, PERPLEXITY, "test") for name in _systems(design, combination))
+    return [mean for mean in means if mean is not None]
 
 
 def _verdict(lower: Sequence[float], higher: Sequence[Sequence[float]]) -> str:

@@ -6,10 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fairseq_ext.experiments.classification import claims as claims
-from fairseq_ext.experiments.classification.results import TaskDesign, TaskResults, read_results
+from fairseq_ext.experiments.classification.config import load_config
+from fairseq_ext.experiments.classification.results import MAIN, TaskDesign, TaskResults, read_results
 from fairseq_ext.report.content import Missing, Table
+from fairseq_ext.report.records import Records
 from tests.experiments.classification import made_up as made_up
 
 Measured = tuple[TaskResults, TaskDesign]
@@ -23,15 +26,13 @@ def measured(tmp_path: Path) -> Measured:
 
 def shifted(results: TaskResults, method: str, points: float) -> TaskResults:
     """The same with another accuracy of one method everywhere."""
-    predictions = {}
-    for run, record in results.predictions.items():
-        if run.startswith(f"{method}@"):
-            metrics = {
-                split: {"accuracy": found["accuracy"] + points / 100} for split, found in record["metrics"].items()
-            }
-            record = {**record, "metrics": metrics}
-        predictions[run] = record
-    return replace(results, predictions=predictions)
+    moved = [
+        replace(record, value=record.value + points)
+        if record.system == method and record.metric.startswith(MAIN)
+        else record
+        for record in results.records
+    ]
+    return replace(results, records=Records(moved))
 
 
 def test_every_finding_has_an_answer(measured: Measured) -> None:
@@ -84,19 +85,23 @@ def test_fewer_top_layers_may_do(measured: Measured) -> None:
 )
 def test_norms_are_worse_only_where_that_was_shown(measured: Measured, points: float, p: float, verdict: str) -> None:
     results, design = measured
-    tested = {"difference": -6.0, "p": p}
-    norms = {"average": tested, "tasks": dict.fromkeys(made_up.TASKS, tested)}
-    differences = {**made_up.DIFFERENCES, "systems": {"norms": norms}}
-    results = replace(shifted(results, "norms", points), differences=differences)
+    results = shifted(results, "norms", points)
+    records = [replace(r, value=p) if (r.system, r.metric) == ("norms", "p") else r for r in results.records]
+    results = replace(results, records=Records(records))
     assert claims.norms_are_worse(results, design).startswith(verdict)
 
 
-def test_what_is_no_accuracy_is_not_tested(measured: Measured) -> None:
-    results, design = measured
-    other = replace(design, tasks={**design.tasks, "films": ["f1", "accuracy"]})
-    assert "(−0.2); 8.3%" in claims.adapters_are_close(results, other)
-    assert results.difference(other, "norms", "films") is None
-    assert results.difference(other, "norms", "irony") == {"difference": -6.0, "p": 0.002}
+def test_what_is_no_accuracy_is_not_tested(tmp_path: Path) -> None:
+    made_up.make_experiment(tmp_path)
+    path = tmp_path / "experiment.yaml"
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    content["tasks"]["films"]["metrics"] = ["f1", "accuracy"]
+    path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    config = load_config(path)
+    results = read_results(config)
+    assert "(−0.2); 8.3%" in claims.adapters_are_close(results, TaskDesign.of(config))
+    assert results.records.mean("norms", "p", "films") is None
+    assert results.records.mean("norms", "difference", "irony") == -6.0
 
 
 def test_what_was_forgotten_is_said(measured: Measured) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import yaml
 
 from fairseq_ext.experiments.topics.config import TopicExperiment, load_config
 from fairseq_ext.metrics.text_metrics import METRICS
-from tests.experiments.hierarchy.made_up import write
 
 DOMAINS = ["films", "shops"]
 BASE_DOMAINS = ["law", "news"]
@@ -122,3 +122,8 @@ def topics_of(name: str, num_topics: int) -> dict[str, Any]:
 def num_part(name: str) -> float:
     """A number that tells systems apart."""
     return list(FIGURES).index(name) / 10
+
+
+def write(path: Path, record: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record), encoding="utf-8")

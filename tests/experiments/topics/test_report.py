@@ -15,6 +15,7 @@ from fairseq_ext.experiments.topics.results import TopicDesign
 from fairseq_ext.experiments.topics.tables import tdm_pairs
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.content import Examples, Missing, Picture, Table
+from fairseq_ext.report.records import RECORDS_FILE
 from fairseq_ext.report.writing import MARKDOWN_FILE, PAGE_FILE
 from tests.experiments.topics import made_up as topic_made_up
 
@@ -147,7 +148,7 @@ def test_page_and_markdown_are_written(tmp_path: Path) -> None:
     step = report_step(config)
     run_steps([step])
     files = {path.name: path.read_text(encoding="utf-8") for path in step.output.iterdir() if path.suffix != ".json"}
-    assert files.keys() == {PAGE_FILE, MARKDOWN_FILE, "gains.svg", "usage.svg"}
+    assert files.keys() == {PAGE_FILE, MARKDOWN_FILE, RECORDS_FILE, "gains.svg", "usage.svg"}
     assert "Topics *steer*." in files[MARKDOWN_FILE]
     for text in (files[PAGE_FILE], files[MARKDOWN_FILE]):
         assert "55.55" in text

@@ -51,7 +51,7 @@ def experiment_file(folder: Path, domains: list[str] = DOMAINS, **report: Any) -
 
 
 def score(mean: float, sd: float | None = None, p: float | None = None) -> dict[str, Any]:
-    values = [mean] if sd is None else [round(mean - sd, 2), round(mean + sd, 2)]
+    values = [mean] if sd is None else [mean - sd / 2**0.5, mean + sd / 2**0.5]
     return {"mean": round(mean, 2), "sd": sd, "values": values, "p": p}
 
 

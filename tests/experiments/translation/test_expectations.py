@@ -41,7 +41,7 @@ def results(parameters: dict[str, Any] | None = None, **gains: float) -> Results
     ],
 )
 def test_gains_in_words(gain: float, p: float | None, answer: str) -> None:
-    assert describe_gain(gain, "chrF", {"p": p}).replace(SPACE, " ") == answer
+    assert describe_gain(gain, "chrF", p).replace(SPACE, " ") == answer
 
 
 def test_the_baseline_is_compared_column_by_column(design: Design) -> None:
@@ -114,12 +114,15 @@ def test_nothing_scored_nothing_answered(design: Design) -> None:
 def test_below_the_baseline_is_better_by_an_error_rate(design: Design) -> None:
     scores = made_up.make_scores()
     for output in scores["outputs"].values():
-        output["TER"] = {column: {**figure, "mean": 100 - figure["mean"]} for column, figure in output["chrF"].items()}
+        output["TER"] = {
+            column: {**figure, "values": [100 - value for value in figure["values"]]}
+            for column, figure in output["chrF"].items()
+        }
         del output["chrF"], output["BLEU"]
     found = Results(scores=scores)
     assert beats(found, design, "TER", "gad", "misclassified").startswith("yes, +2.5 TER")
     assert beats(found, design, "TER", "gad-ce", "AVG").startswith("no, −0.4 TER")
-    assert describe_gain(0.3, "TER", {"p": None}).startswith("lower, +0.3 TER")
+    assert describe_gain(0.3, "TER", None).startswith("lower, +0.3 TER")
     table = expectations.checklist(found, design)
     assert isinstance(table, Table)
     assert "Of TER, lower is better" in " ".join(table.below.notes)

@@ -43,6 +43,7 @@ def test_all_files_are_written(files: dict[str, str]) -> None:
         "gains.svg",
         "gate-layers-gad@1.svg",
         "gates-gad@1.svg",
+        "records.jsonl",
         "report.html",
         "report.md",
     ]

@@ -186,16 +186,17 @@ def test_a_record_has_all_runs_domains_and_sets(tmp_path: Path) -> None:
     }
     config = write_experiment(tmp_path, translations, {**EVALUATE, "ood": {"NEWS": "news.tsv"}})
     record = score(config)
-    law = round(sacrebleu.corpus_chrf(translations["translations/mix"]["law"], [REFERENCES["law"]]).score, 2)
+    exact = sacrebleu.corpus_chrf(translations["translations/mix"]["law"], [REFERENCES["law"]]).score
+    law = round(exact, 2)
     outputs = record["outputs"]
     assert {name: output["runs"] for name, output in outputs.items()} == {
         "mix": ["mix"],
         "gad": ["gad@1", "gad@2"],
         "ft": ["ft"],
     }
-    assert outputs["mix"]["chrF"]["law"] == {"mean": law, "sd": None, "values": [law], "p": None}
+    assert outputs["mix"]["chrF"]["law"] == {"mean": law, "sd": None, "values": [exact], "p": None}
     gad = outputs["gad"]["chrF"]
-    assert gad["law"]["values"] == [law, 100.0]
+    assert gad["law"]["values"] == [exact, 100.0]
     assert gad["law"]["mean"] == pytest.approx((law + 100) / 2, abs=0.011)
     assert gad["law"]["sd"] == pytest.approx((100 - law) / 2**0.5, abs=0.011)
     assert gad["ood:NEWS"]["mean"] == 50.0

@@ -168,7 +168,7 @@ def test_speed_adds_the_classifier(design: Design) -> None:
 
 
 def test_agreement_is_the_mean_of_the_runs() -> None:
-    runs = {"gad@1": made_up.make_gates(made_up.DOMAINS), "gad@2": made_up.make_gates(made_up.DOMAINS), "gad-ce": {}}
+    runs = {run: made_up.make_gates(made_up.DOMAINS) for run in ("gad@1", "gad@2", "gad-ce")}
     runs["gad@2"]["agreement"][0] = 0.5
     (table,) = tables.agreement(results(gates=runs), ["gad"])
     assert list(table.columns) == ["encoder 1", "encoder 2", "decoder 1", "decoder 2", "mean"]

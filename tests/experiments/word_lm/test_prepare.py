@@ -12,7 +12,7 @@ from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.experiments.word_lm.config import load_config
 from fairseq_ext.experiments.word_lm.prepare import preparation_steps, write_texts
 from fairseq_ext.inputs.errors import InputError
-from tests.experiments.word_lm.made_up import write_file
+from tests.experiments.word_lm.small_word_lm_experiment import write_file
 
 TEXTS = {"train": " the  cat \n\nthe <unk> sat\n", "valid": "the dog sat\n", "test": "a cat\na dog\n"}
 

@@ -19,7 +19,7 @@ from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.experiments.kinds import Kind
 from fairseq_ext.inputs.sections import check_numbers, read_section
 from fairseq_ext.report.content import Cell, Report, Row, Section, Table
-from fairseq_ext.report.records import read_record
+from fairseq_ext.report.records import read_result
 from fairseq_ext.report.writing import step_of_report
 
 
@@ -78,7 +78,7 @@ def report(experiment: Experiment) -> list[Step]:
     file = experiment.work_dir / "perplexity" / "perplexity.json"
 
     def make() -> Report:
-        record = read_record(file) or {}
+        record = read_result(file) or {}
         best = {test: min(record[model][test] for model in record) for test in experiment.test}
         rows = [Row(m, [Cell(f"{p:.1f}", is_best=p == best[test]) for test, p in record[m].items()]) for m in record]
         table = Table("Perplexity", "model of", list(experiment.test), [("", rows)])

@@ -1,0 +1,37 @@
+"""Run the tiny experiment of a kind and keep what it has measured: ``python -m tests.recorded.record KIND FOLDER``."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from fairseq_ext.experiments import run
+from tests.experiments.classification.small_classification_experiment import write_classification_experiment
+from tests.experiments.small_lm_experiment import write_lm_experiment
+from tests.experiments.topics.small_topic_experiment import write_topic_experiment
+from tests.experiments.word_lm.small_word_lm_experiment import write_word_lm_experiment
+from tests.recorded import HERE, results_of
+
+WRITERS: dict[str, Callable[[Path], Path]] = {
+    "classification": write_classification_experiment,
+    "hierarchy": write_lm_experiment,
+    "topics": write_topic_experiment,
+    "word_lm": write_word_lm_experiment,
+}
+
+
+def record(kind: str, folder: Path) -> None:
+    """Run the experiment in a folder and keep its results."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = WRITERS[kind](folder)
+    run.main([str(path)])
+    shutil.rmtree(HERE / kind, ignore_errors=True)
+    for name, text in results_of(path).items():
+        (HERE / kind / name).parent.mkdir(parents=True, exist_ok=True)
+        (HERE / kind / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    record(sys.argv[1], Path(sys.argv[2]))
