@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KILLS = int(os.environ.get("KILLS", "1"))  # of each kind
 CHILD_9, CHILD_15, COMMAND_9, COMMAND_15 = ((child, number) for child in (True, False) for number in (9, 15))
 # num-workers: processes that load data are grandchildren, and must go, too.
-OPTIONS = {"optimizer": "adam", "lr": 0.01, "max-tokens": 400, "max-epoch": 3, "cpu": True, "num-workers": 1}
+OPTIONS = {"optimizer": "adam", "lr": 0.01, "max-tokens": 400, "max-epoch": 8, "cpu": True, "num-workers": 1}
 MIX = {"arch": "transformer_tiny", "criterion": "label_smoothed_cross_entropy", "share-all-embeddings": True}
 OUTPUTS = {"common": TRANSLATE["common"], "outputs": {"mix": {"system": "mix"}}}
 
