@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from fairseq_ext.domains.names import DOMAINS_FILE, is_domain_name
 from fairseq_ext.engine.steps import Step, run_steps

@@ -11,6 +11,7 @@ from torch import Tensor
 
 import fairseq_ext.registration  # noqa: F401  the architectures that are built
 from fairseq_ext.domains.names import DOMAINS_FILE
+from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.hugging_face.fairseq_checkpoint import write_checkpoint
 from fairseq_ext.importing.agreement import check_agreement
 from fairseq_ext.importing.fitting import check_complete, task_arguments
@@ -40,6 +41,7 @@ def import_checkpoints(
     Raises:
         InputError: naming the file, and what in it is missing, unknown, or of another kind.
     """
+    quieten_fairseq()
     models = [(name, path, *_read(path, renamed)) for name, path in sources]
     _, path, imported, options = models[0]
     if len(models) > 1 or sources[0][0] is not None:

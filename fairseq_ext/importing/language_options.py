@@ -1,4 +1,4 @@
-"""How a many-language model of fairseq's was told the languages, as options of the task ``multi_domain_translation``."""
+"""How a many-language model of fairseq's was told the languages, as options of our task for translation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ def language_options(options: Mapping[str, Any]) -> list[str]:
     if task != _MANY:
         return []
     style = _STYLES.get(str(options.get("lang_tok_style", "multilingual")))
-    for name, wanted in {"encoder_langtok": "src", "decoder_langtok": True, "lang_tok_replacing_bos_eos": False}.items():
+    for name, wanted in {
+        "encoder_langtok": "src",
+        "decoder_langtok": True,
+        "lang_tok_replacing_bos_eos": False,
+    }.items():
         if options.get(name, wanted) != wanted or style is None:
             raise InputError(
                 f"its option {name} is {shown(options.get(name))}; language tokens are put where --encoder-langtok src "

@@ -51,7 +51,9 @@ def read_own(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Impor
     entries = dict(weights)
     named = entries.pop(NAMES, None)
     if named is None:
-        raise InputError(f"it has adapters but no entry {NAMES} that names them; it is of an earlier version or damaged")
+        raise InputError(
+            f"it has adapters but no entry {NAMES} that names them; it is of an earlier version or damaged"
+        )
     names = read_names(named)
     base = read_transformer({name: value for name, value in entries.items() if not is_adapter_key(name)}, options)
     adapters = {name: value for name, value in entries.items() if is_adapter_key(name)}

@@ -1,4 +1,4 @@
-"""A Transformer of fairseq's, of whatever task and age, as the plain ``transformer`` that adapters can be trained on."""
+"""A Transformer of fairseq's, of whatever task and age, as the plain one that adapters can be trained on."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _ORDINARY: Mapping[str, tuple[Any, ...]] = {
     "merge_src_tgt_embed": (False, None),
     "no_cross_attention": (False, None),
 }
-# fairseq's command line has no option for it: it is the decoder's width.
-_NO_OPTION = "decoder_input_dim"
+# fairseq's command line takes no numbers for them: they are the decoder's width.
+_AS_WIDE = ("decoder_input_dim", "decoder_output_dim")
 # fairseq numbers positions from here on: below are the padding's and one that nothing has.
 _FIRST_POSITION = 2
 _TIED = {
@@ -64,8 +64,7 @@ class Imported:
     @property
     def arguments(self) -> list[str]:
         """Architecture and form as one would give them to ``fairseq-train``."""
-        values = {**self.layout, **self.options}
-        del values[_NO_OPTION]
+        values = {name: v for name, v in {**self.layout, **self.options}.items() if name not in _AS_WIDE}
         line = ["--arch", self.arch]
         for name, value in values.items():
             flag = f"--{name.replace('_', '-')}"
@@ -96,6 +95,9 @@ def read_transformer(weights: Mapping[str, Tensor], options: Mapping[str, Any]) 
     layout = {**layout_of(options), **_positions(options, kept)}
     _check_sizes(layout, kept)
     _check_tied(layout, kept)
+    for name in _AS_WIDE:
+        if layout[name] != layout["decoder_embed_dim"]:
+            raise InputError(f"its option {name} is {layout[name]}, its decoder {layout['decoder_embed_dim']} wide")
     return Imported("transformer", layout, kept)
 
 
@@ -122,11 +124,14 @@ def _check_sizes(layout: Mapping[str, Any], weights: Mapping[str, Tensor]) -> No
             f"{side}_embed_dim": first.shape[1],
             f"{side}_ffn_embed_dim": first.shape[0],
         }
-        if table.shape[1] != layout.get(f"{side}_input_dim", table.shape[1]) or table.shape[1] != first.shape[1]:
-            raise InputError(f"its {side}.embed_tokens.weight is {table.shape[1]} wide, its layers {first.shape[1]}")
         for name, size in found.items():
             if layout[name] != size:
                 raise InputError(f"its option {name} is {layout[name]}, but its weights have {size}; it is damaged")
+        if table.shape[1] != first.shape[1]:
+            raise InputError(
+                f"{side}.embed_tokens.weight is {table.shape[1]} wide, its layers {first.shape[1]}; only models with "
+                "embeddings as wide as layers can be imported"
+            )
         if layout[f"{side}_embed_dim"] % layout[f"{side}_attention_heads"]:
             raise InputError(
                 f"its option {side}_attention_heads is {layout[f'{side}_attention_heads']}, which does not divide its "

@@ -50,6 +50,8 @@ def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
     args.share_decoder_input_output_embed |= args.share_all_embeddings
     names = [*SIZES, *FLAGS, "activation_fn", *_learned_positions(args)]
     layout = {name: getattr(args, name, _USUAL_POSITIONS) for name in names}
+    # fairseq takes some sizes for text where they are typed.
+    layout = {name: int(v) if name in SIZES and str(v).isdecimal() else v for name, v in layout.items()}
     for name, value in layout.items():
         kind = str if name == "activation_fn" else bool if name in FLAGS else int
         if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 1)):
@@ -111,7 +113,7 @@ def _compare(args: Namespace, layout: Mapping[str, Any]) -> None:
         own = getattr(args, name, False)
         if name == "bottleneck_dim" and not own:
             own = args.encoder_embed_dim // 2
-        if own != value and not (name == "share_decoder_input_output_embed" and args.share_all_embeddings):
+        if str(own) != str(value) and not (name == "share_decoder_input_output_embed" and args.share_all_embeddings):
             raise InputError(
                 f"{_told(name, own)}: the base checkpoint {args.finetune_from_model} has {_told(name, value)}; leave "
                 f"sizes out and give --arch {_family(args.arch)}, which takes those of the base"
