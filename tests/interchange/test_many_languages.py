@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from fairseq_ext.importing.conversion import import_checkpoints
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.interchange.conversions import import_checkpoints
 from tests import toy
-from tests.importing import others
+from tests.interchange import others
 
 AD, GAD = "transformer_domain_adapter", "transformer_gated_adapter"
 FAMILIES = {"mbart": others.MBART, "mbart50": others.MBART50, "m2m": others.M2M}

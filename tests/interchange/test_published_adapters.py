@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_ext.importing.command_line import main
-from fairseq_ext.importing.conversion import import_checkpoints
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.interchange.conversions import import_checkpoints
+from fairseq_ext.interchange.import_command import main
 from fairseq_ext.training.adapter_names import NAMES, read_names
 from tests.real_corpora import corpus
 
@@ -61,9 +61,7 @@ def test_other_outputs_are_no_import(published: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "ours").exists()
 
 
-def test_rows_follow_the_names_whatever_they_are_called(
-    published: Path, state: dict[str, Any], tmp_path: Path
-) -> None:
+def test_rows_follow_the_names_whatever_they_are_called(published: Path, state: dict[str, Any], tmp_path: Path) -> None:
     import_checkpoints([(None, published / "checkpoint.pt")], tmp_path, {"LAW": "zlaw"}, published / "outputs.npz")
     saved = torch.load(tmp_path / "model.pt", weights_only=True)["model"]
     names = read_names(saved[NAMES])

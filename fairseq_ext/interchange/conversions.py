@@ -1,4 +1,4 @@
-"""From checkpoints of others to one of this project's."""
+"""From checkpoints of others to one of this project's, and from such a one to one of fairseq's own."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 from torch import Tensor
 
-import fairseq_ext.registration  # noqa: F401  the architectures that are built
 from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.hugging_face.fairseq_checkpoint import write_checkpoint
-from fairseq_ext.importing.agreement import check_agreement
-from fairseq_ext.importing.fitting import check_complete, task_arguments
-from fairseq_ext.importing.language_options import language_options
-from fairseq_ext.importing.merged_adapters import Source, merge, read_own
-from fairseq_ext.importing.published_adapters import is_published, read_published
-from fairseq_ext.importing.transformer import Imported, read_transformer
 from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.interchange.agreement import check_agreement
+from fairseq_ext.interchange.fitting import check_complete, task_arguments
+from fairseq_ext.interchange.language_options import language_options
+from fairseq_ext.interchange.merged_adapters import Source, merge, read_own
+from fairseq_ext.interchange.published_adapters import is_published, read_published
+from fairseq_ext.interchange.transformer import Imported, read_transformer
+from fairseq_ext.interchange.unfolding import unfold
 from fairseq_ext.patches.checkpoints import read_foreign_checkpoint
 from fairseq_ext.training.freezing import is_adapter_key
 
@@ -54,6 +54,28 @@ def import_checkpoints(
         (folder / DOMAINS_FILE).write_text("".join(f"{name}\n" for name in imported.names), encoding="utf-8")
     elif line := language_options(options):
         (folder / OPTIONS_FILE).write_text(" ".join(line) + "\n", encoding="utf-8")
+
+
+def export_domain(checkpoint: Path, domain: str, folder: Path) -> None:
+    """Write one domain of a checkpoint with plain adapters as a plain Transformer.
+
+    Args:
+        checkpoint: with plain adapters.
+        domain: one of their names.
+        folder: where to write ``model.pt``; it must exist.
+
+    Raises:
+        InputError: naming the file, and why it has no such model.
+    """
+    quieten_fairseq()
+    imported, options = _read(checkpoint, {})
+    try:
+        plain = unfold(imported, domain)
+        check_complete(plain)
+    except InputError as error:
+        raise InputError(f"{checkpoint}: {error}") from None
+    arguments = [*task_arguments(plain, _languages(checkpoint, options)), *plain.arguments]
+    write_checkpoint(folder, plain.weights, arguments, "LabelSmoothedCrossEntropyCriterion")
 
 
 def _read(path: Path, renamed: Mapping[str, str]) -> tuple[Imported, dict[str, Any]]:

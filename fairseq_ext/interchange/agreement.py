@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_ext.importing.fitting import built
-from fairseq_ext.importing.transformer import Imported
 from fairseq_ext.inputs.array_file import read_arrays
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.interchange.fitting import built
+from fairseq_ext.interchange.transformer import Imported
 
 TOLERANCE = 1e-4
 _REMEDY = "give the outputs that the original code wrote"

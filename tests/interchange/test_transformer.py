@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import torch
 
-from fairseq_ext.importing.command_line import main
-from fairseq_ext.importing.conversion import import_checkpoints
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.interchange.conversions import import_checkpoints
+from fairseq_ext.interchange.import_command import main
 from tests import toy
-from tests.importing import others
+from tests.interchange import others
 from tests.patches.hostile import Runs
 
 SEPARATE = ["--task", "translation", "--arch", "transformer", *others.SIZES]

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_ext.importing.transformer import Imported, read_transformer
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.interchange.transformer import Imported, read_transformer
 from fairseq_ext.training.adapter_names import NAMES, names_entry, read_names
 from fairseq_ext.training.freezing import is_adapter_key
 

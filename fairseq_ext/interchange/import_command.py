@@ -28,7 +28,7 @@ def import_step(
     """
 
     def build(folder: Path) -> None:
-        from fairseq_ext.importing.conversion import import_checkpoints
+        from fairseq_ext.interchange.conversions import import_checkpoints
 
         import_checkpoints(sources, folder, renamed, outputs)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from fairseq_ext.importing.conversion import import_checkpoints
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.interchange.conversions import import_checkpoints
 from tests import toy
 
 AD = "transformer_domain_adapter_tiny"

@@ -13,7 +13,8 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 from torch import Tensor
 
-from fairseq_ext.importing.transformer import Imported
+import fairseq_ext.registration  # noqa: F401  the architectures that are built
+from fairseq_ext.interchange.transformer import Imported
 from fairseq_ext.training.checkpoints import check_fit
 
 _SPECIAL = 4  # symbols that every dictionary of fairseq's begins with
