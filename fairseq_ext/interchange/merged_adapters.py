@@ -61,7 +61,7 @@ def read_own(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Impor
         if ".bank." in name and (value.dim() < 2 or len(value) != len(names)):
             raise InputError(f"{name} has the shape {tuple(value.shape)} for {len(names)} adapters; it is damaged")
     if any(".router." in name for name in adapters):
-        raise InputError("its adapters are gated, trained for each other; only plain ones can be merged")
+        raise InputError("its adapters are gated, trained for each other; only plain ones can be taken apart")
     extra = {"bottleneck_dim": _width(adapters)}
     return Imported(ARCH, base.layout, {**base.weights, **adapters, NAMES: named}, tuple(names), tuple(names), extra)
 
@@ -90,7 +90,7 @@ def merge(sources: Sequence[Source]) -> Imported:
     names = sorted(places)
     weights = {key: value for key, value in first.model.weights.items() if not is_adapter_key(key)}
     for key in _adapter_keys(first.model):
-        weights[key] = torch.stack([source.model.weights[key][row] for source, row in map(places.get, names)])
+        weights[key] = torch.stack([source.model.weights[key][row] for source, row in (places[name] for name in names)])
     weights[NAMES] = names_entry(names)
     return Imported(ARCH, first.model.layout, weights, tuple(names), tuple(names), first.model.options)
 

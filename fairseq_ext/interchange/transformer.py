@@ -114,7 +114,7 @@ def _positions(options: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dic
 def _check_sizes(layout: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
     """Hold the sizes of the options to those of the weights, before a model is begun."""
     for side in ("encoder", "decoder"):
-        numbers = {int(found[2]) for name in weights if (found := _LAYER.match(name)) and found[1] == side}
+        numbers = {int(at[2]) for name in weights if (at := _LAYER.match(name)) and at[1] == side}
         first = weights.get(f"{side}.layers.0.fc1.weight")
         table = weights[f"{side}.embed_tokens.weight"]
         if table.dim() != 2 or first is None or first.dim() != 2:
