@@ -75,6 +75,9 @@ def _mistake_in(program: str, parts: Sequence[Sequence[str]]) -> tuple[_Given, s
     parser = _PARSERS[program]()
     parser.exit_on_error, parser.error = False, _raise  # type: ignore[method-assign]
     line = [_DATA, *(argument for part in parts for argument in part), "--user-dir", str(USER_DIR)]
+    if program == "train":
+        # The base that is there may be one that is due to be trained anew; architectures would take its sizes.
+        line += ["--finetune-from-model", ""]
     unknown, message = [], ""
     try:
         _, unknown = options.parse_args_and_arch(parser, line, parse_known=True)

@@ -40,20 +40,21 @@ def map_array(path: Path, remedy: str) -> np.ndarray:
     return array
 
 
-def read_arrays(path: Path, names: Sequence[str], remedy: str) -> dict[str, np.ndarray]:
-    """Read arrays of a ``.npz`` file, which is not compressed.
+def read_arrays(path: Path, names: Sequence[str], remedy: str, most_bytes: int = 0) -> dict[str, np.ndarray]:
+    """Read arrays of a ``.npz`` file.
 
     Args:
         path: of the file.
         names: of the arrays.
         remedy: how to come by a right file, for messages.
+        most_bytes: what a compressed file may unpack to; one that is larger itself may be as large as it is.
 
     Raises:
         InputError: if the file is missing, damaged, or lacks one of them.
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            if sum(member.file_size for member in archive.infolist()) > path.stat().st_size:
+            if sum(member.file_size for member in archive.infolist()) > max(path.stat().st_size, most_bytes):
                 raise ValueError("it unpacks to more than it is")
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in names}

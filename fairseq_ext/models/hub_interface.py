@@ -142,12 +142,14 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         if len(sentences) != len(translations):
             raise InputError(f"{len(translations)} translations for {len(sentences)} sentences; give one for each")
         sources = self._encode_all(sentences, domain)
+        languages = self.task.language_tokens
         targets = [
-            self.tgt_dict.encode_line(self._subwords(text), add_if_not_exist=False).long() for text in translations
+            languages.add_to_target(self.tgt_dict.encode_line(self._subwords(text), add_if_not_exist=False).long())
+            for text in translations
         ]
         pairs = LanguagePairDataset(
             sources, [len(line) for line in sources], self.src_dict, targets, [len(line) for line in targets],
-            self.tgt_dict, shuffle=False,
+            self.tgt_dict, shuffle=False, eos=languages.end,
         )  # fmt: skip
         scorer = self.task.build_generator(self.models, Namespace(score_reference=True))
         scored: dict[int, dict[str, Any]] = {}

@@ -13,6 +13,7 @@ from fairseq_ext.models.adapter_transformer import (
     AdapterTransformerModel,
     small_architecture,
 )
+from fairseq_ext.models.base_layout import same_as_base, sized_by_base
 from fairseq_ext.modules.routers import GivenRouter
 
 
@@ -29,11 +30,14 @@ class TransformerDomainAdapterModel(AdapterTransformerModel):
 
 
 @register_model_architecture("transformer_domain_adapter", "transformer_domain_adapter")
+@sized_by_base
 def transformer_domain_adapter(args: Namespace) -> None:
-    """The paper's size: Transformer base, 6+6 layers, 512/2048/8."""
+    """The base checkpoint's size; without one the paper's: Transformer base, 6+6 layers, 512/2048/8."""
     base_architecture(args)
 
 
 # On top of --arch transformer_small and fairseq's transformer_tiny.
-register_model_architecture("transformer_domain_adapter", "transformer_domain_adapter_small")(small_architecture)
-register_model_architecture("transformer_domain_adapter", "transformer_domain_adapter_tiny")(tiny_architecture)
+for _size, _preset in (("small", small_architecture), ("tiny", tiny_architecture)):
+    register_model_architecture("transformer_domain_adapter", f"transformer_domain_adapter_{_size}")(
+        same_as_base(_preset)
+    )

@@ -14,6 +14,7 @@ from fairseq_ext.models.adapter_transformer import (
     domain_weights,
     small_architecture,
 )
+from fairseq_ext.models.base_layout import same_as_base, sized_by_base
 from fairseq_ext.modules.routers import GateRouter, RoutingBatch
 
 
@@ -74,11 +75,14 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
 
 
 @register_model_architecture("transformer_gated_adapter", "transformer_gated_adapter")
+@sized_by_base
 def transformer_gated_adapter(args: Namespace) -> None:
-    """The paper's size: Transformer base, 6+6 layers, 512/2048/8."""
+    """The base checkpoint's size; without one the paper's: Transformer base, 6+6 layers, 512/2048/8."""
     base_architecture(args)
 
 
 # On top of --arch transformer_small and fairseq's transformer_tiny.
-register_model_architecture("transformer_gated_adapter", "transformer_gated_adapter_small")(small_architecture)
-register_model_architecture("transformer_gated_adapter", "transformer_gated_adapter_tiny")(tiny_architecture)
+for _size, _preset in (("small", small_architecture), ("tiny", tiny_architecture)):
+    register_model_architecture("transformer_gated_adapter", f"transformer_gated_adapter_{_size}")(
+        same_as_base(_preset)
+    )

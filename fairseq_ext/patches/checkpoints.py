@@ -21,10 +21,11 @@ from fairseq.trainer import Trainer
 from omegaconf import DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
+from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError, input_error_in
 from fairseq_ext.patches.plain_arrays import ARRAY_TYPES
-from fairseq_ext.patches.saved_options import check_options, forget_embedding_files
+from fairseq_ext.patches.saved_options import check_options, forget_embedding_files, plain_options
 from fairseq_ext.patches.saved_weights import check_weights
 from fairseq_ext.patches.weights_only import require_weights_only
 
@@ -66,14 +67,51 @@ def check_checkpoint(path: str | Path, overrides: Mapping[str, Any] | None = Non
         InputError: in one line that names the file, if it holds more than numbers and plain options, names what
             nothing here needs, or its parts do not fit together.
     """
-    require_weights_only()
-    try:
-        state = _read(PathManager.get_local_path(str(path)))
-        if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
-            raise InputError("no fairseq checkpoint: it has no 'model' entry with weights")
-        check_weights(state["model"])
+    with _in_one_line(path):
+        state = _read_state(path)
         check_options(state, overrides or {})
         _check_progress(state)
+
+
+def read_foreign_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The weights and the options of a checkpoint of fairseq's, or of a fork of it, of which nothing is built.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        Its weights by name, and its options as plain values: the model's, under them the task's, by name.
+
+    Raises:
+        InputError: in one line that names the file, if it is no checkpoint, or holds more than weights and options.
+    """
+    with _in_one_line(path), torch.serialization.safe_globals([(_Meter, name) for name in _METERS]):
+        state = _read_state(path)
+        return dict(state["model"]), plain_options(state)
+
+
+class _Meter:
+    """Stands for what early versions of fairseq kept of the progress of a training; nobody reads it."""
+
+
+_METERS = [f"fairseq.meters.{name}" for name in ("AverageMeter", "TimeMeter", "StopwatchMeter")]
+
+
+def _read_state(path: str | Path) -> dict[str, Any]:
+    """All entries of a checkpoint, the weights checked."""
+    require_weights_only()
+    state = _read(PathManager.get_local_path(str(path)))
+    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+        raise InputError("no fairseq checkpoint: it has no 'model' entry with weights")
+    check_weights(state["model"])
+    return state
+
+
+@contextmanager
+def _in_one_line(path: str | Path) -> Iterator[None]:
+    """Whatever is wrong with a checkpoint, say it in a line that begins with its name."""
+    try:
+        yield
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except FileNotFoundError:

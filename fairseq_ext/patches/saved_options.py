@@ -75,6 +75,24 @@ def check_options(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> Non
         _check_sizes(leaves, state["model"])
 
 
+def plain_options(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the model of a checkpoint, and those of its task that the model's lack; nothing is resolved.
+
+    Raises:
+        InputError: if there are none.
+    """
+    budget = [_MOST_OPTIONS]
+    if state.get("args") is not None:
+        sections = [_plain(state["args"], budget)]
+    else:
+        whole = _plain(state.get("cfg"), budget)
+        sections = [whole.get(name) for name in ("task", "model")] if isinstance(whole, dict) else []
+    found = {key: value for section in sections if isinstance(section, dict) for key, value in section.items()}
+    if not found:
+        raise InputError("it has no options of its model; use a checkpoint that fairseq-train wrote")
+    return found
+
+
 def forget_embedding_files(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
     """Have a model not read again, from a path in a checkpoint, the embeddings that the checkpoint has anyway."""
     for options in (state.get("args"), getattr(state.get("cfg"), "model", None)):

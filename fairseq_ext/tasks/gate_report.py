@@ -85,9 +85,9 @@ def attach_gates(models: list, net_input: dict, hypotheses: list, dictionary: An
     if not gated:
         return
     tokens = [found[0]["tokens"] for found in hypotheses]
-    prev_output_tokens = data_utils.collate_tokens(
-        tokens, dictionary.pad(), dictionary.eos(), move_eos_to_beginning=True
-    ).to(net_input["src_tokens"].device)
+    # Begun with what they end with: </s>, or a language's token.
+    prev_output_tokens = data_utils.collate_tokens(tokens, dictionary.pad(), move_eos_to_beginning=True)
+    prev_output_tokens = prev_output_tokens.to(net_input["src_tokens"].device)
     with torch.no_grad():
         weights = [model.gate_weights(net_input, prev_output_tokens) for model in gated]
     sides = {side: torch.stack([w[side] for w in weights]).mean(0).cpu() for side in ("encoder", "decoder")}

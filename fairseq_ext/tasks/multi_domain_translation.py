@@ -16,6 +16,7 @@ from torch import Tensor
 
 from fairseq_ext.data.data_directory import infer_languages, split_directories
 from fairseq_ext.data.domain_pairs import DomainPairs, PairCorpus
+from fairseq_ext.data.language_tokens import STYLES, LanguageDictionary, language_tokens
 from fairseq_ext.data.teacher_labels import read_teacher_probs
 from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
@@ -53,6 +54,21 @@ class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
             "help": "translate everything as this domain, gates or not (default: none, see --domain-source)",
         },
     )
+    language_tokens: ChoiceEnum(["none", "mbart", "mbart50", "m2m"]) = field(  # type: ignore[valid-type]
+        default="none",
+        metadata={
+            "help": "tell a many-language model the languages as fairseq's task for it does: mbart ends sentences with "
+            "[LANG] (translation_from_pretrained_bart), mbart50 and m2m open them with [LANG] and __LANG__ "
+            "(translation_multi_simple_epoch --encoder-langtok src --decoder-langtok) (default: none)"
+        },
+    )
+    langs: str = field(
+        default="",
+        metadata={
+            "help": "all languages of the pretrained model, separated by commas, in its order; they are added to the "
+            "dictionaries, as --language-tokens says, unless these have them (default: none)"
+        },
+    )
     print_gates: bool = field(
         default=False,
         metadata={
@@ -85,7 +101,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
     cfg: MultiDomainTranslationConfig
     measures = ("loss", "bleu")
 
-    def __init__(self, cfg: MultiDomainTranslationConfig, src_dict: Dictionary, tgt_dict: Dictionary):
+    def __init__(self, cfg: MultiDomainTranslationConfig, src_dict: LanguageDictionary, tgt_dict: LanguageDictionary):
         super().__init__(cfg, src_dict, tgt_dict)
         refuse_options(cfg, TRANSLATION)
         self.set_directories()
@@ -94,12 +110,16 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         if cfg.domain:
             self.check_option("--domain", [cfg.domain])
         file = self.directories[0] / f"dict.{cfg.source_lang}.txt"
-        self.typed_domains = TypedDomains(self.domains, src_dict, str(file))
+        languages = (cfg.source_lang, cfg.target_lang)
+        self.language_tokens = language_tokens(str(cfg.language_tokens), languages, src_dict, tgt_dict)
+        self.typed_domains = TypedDomains(self.domains, src_dict, str(file), src_dict.reserved)
         self.model_takes_domains = False
         self.model_needs_domains = False
         self.gate_report = GateReport(self.domains, cfg.print_gates, cfg.gates_output)
         if cfg.domain_tags:
             self.typed_domains.require()
+            if self.language_tokens.source is not None:
+                raise InputError("--domain-tags: opens sentences, as --language-tokens does; use adapters instead")
 
     @classmethod
     def setup_task(cls, cfg: MultiDomainTranslationConfig, **_: Any) -> "MultiDomainTranslationTask":
@@ -111,7 +131,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
             path = data / f"dict.{language}.txt"
             if not path.is_file():
                 raise InputError(f"{path}: not found; binarise the data with data-prep/prepare.py")
-            dictionaries.append(cls.load_dictionary(str(path)))
+            dictionaries.append(_load_dictionary(str(path), cfg))
         return cls(cfg, *dictionaries)
 
     def dictionaries(self) -> dict[str, Dictionary]:
@@ -121,6 +141,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         self._record_tags(cfg, from_checkpoint)
+        self._record_languages(cfg, from_checkpoint)
         model = super().build_model(cfg, from_checkpoint)
         model.register_load_state_dict_pre_hook(check_fit)
         takes_domains = hasattr(model, "needs_domains")
@@ -144,10 +165,22 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         with open_dict(cfg) if isinstance(cfg, DictConfig) else nullcontext():
             cfg.domain_tags = self.cfg.domain_tags
 
+    def _record_languages(self, cfg: Any, from_checkpoint: bool) -> None:
+        """Keep with a new model how it is told the languages, and hold those of checkpoints to it.
+
+        Raises:
+            InputError: if the checkpoint was trained with another value of --language-tokens.
+        """
+        saved, own = getattr(cfg, "language_tokens", None), str(self.cfg.language_tokens)
+        if from_checkpoint and saved is not None and str(saved) != own:
+            raise InputError(f"--language-tokens {own}: the checkpoint was trained with {saved}; give that")
+        with open_dict(cfg) if isinstance(cfg, DictConfig) else nullcontext():
+            cfg.language_tokens = own
+
     # Data
 
     def load_corpus(self, split: Split, domain: str) -> PairCorpus:
-        pairs = self._load_pairs(split, domain)
+        pairs = self.language_tokens.add_to_pairs(self._load_pairs(split, domain))
         domain_id = self.domains.index(domain)
         probs = None
         if self.cfg.teacher_dir:
@@ -168,6 +201,11 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
             single_domain_batches=not is_train,
         )
 
+    @property
+    def _opens_sentences(self) -> bool:
+        """Whether source sentences get one more token: a domain's tag or a language's."""
+        return self.cfg.domain_tags or self.language_tokens.source is not None
+
     def _load_pairs(self, split: Split, domain: str) -> LanguagePairDataset:
         directory = split.directory / domain
         source, target = self.cfg.source_lang, self.cfg.target_lang
@@ -181,8 +219,8 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
                 upsample_primary=1,
                 left_pad_source=self.cfg.left_pad_source,
                 left_pad_target=self.cfg.left_pad_target,
-                # Here, of --truncate-source alone, which must leave room for a tag.
-                max_source_positions=self.cfg.max_source_positions - int(self.cfg.domain_tags),
+                # Here, of --truncate-source alone, which must leave room for a tag or a language token.
+                max_source_positions=self.cfg.max_source_positions - int(self._opens_sentences),
                 max_target_positions=self.cfg.max_target_positions,
                 truncate_source=self.cfg.truncate_source,
                 pad_to_multiple=self.cfg.required_seq_len_multiple,
@@ -214,6 +252,18 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
 
     # Inference
 
+    def build_generator(
+        self, models: list, args: Any, seq_gen_cls: Any = None, extra_gen_cls_kwargs: dict | None = None, **kwargs: Any
+    ) -> Any:
+        """fairseq's search or scorer, which ends with the target language's token where the models do."""
+        if self.language_tokens.end is None:
+            return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs, **kwargs)
+        if not getattr(args, "score_reference", False):
+            extra_gen_cls_kwargs = {**(extra_gen_cls_kwargs or {}), "eos": self.language_tokens.end}
+        generator = super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs, **kwargs)
+        generator.eos = self.language_tokens.end
+        return generator
+
     def encode_line(self, line: str, encode_fn: Callable[[str], str], domain: str | None = None) -> Tensor:
         """The tokens of a line, with the tag of its domain in front where it is known.
 
@@ -227,7 +277,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         """
         typed, text = self.typed_domains.split_line(line)
         tokens = self.src_dict.encode_line(encode_fn(text), add_if_not_exist=False).long()
-        tokens = self.typed_domains.as_text(tokens, text)
+        tokens = self.language_tokens.add_to_source(self.typed_domains.as_text(tokens, text))
         return self.typed_domains.tag(tokens, typed or domain or self.cfg.domain or None)
 
     def get_interactive_tokens_and_lengths(self, lines: Iterable[str], encode_fn: Any) -> tuple[list, list]:
@@ -262,6 +312,9 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         if "domain_ids" not in sample:  # typed lines carry their domain as a tag
             typed_tokens = sample["net_input"]["src_tokens"]
             sample = dict(sample, typed_tokens=typed_tokens, net_input=self._read_tags(sample["net_input"]))
+        if prefix_tokens is None and self.language_tokens.prefix is not None:
+            rows = sample["net_input"]["src_tokens"]
+            prefix_tokens = rows.new_full((len(rows), 1), self.language_tokens.prefix)
         hypotheses = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         if with_gates or self.gate_report.is_wanted:
             attach_gates(models, sample["net_input"], hypotheses, self.tgt_dict)
@@ -287,6 +340,21 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
             net_input["src_tokens"] = self.typed_domains.take_off(tokens)
             net_input["src_lengths"] = net_input["src_lengths"] - is_tagged.long()
         return net_input
+
+
+def _load_dictionary(path: str, cfg: MultiDomainTranslationConfig) -> LanguageDictionary:
+    """That of a language, with the tokens of --langs.
+
+    Raises:
+        InputError: if languages are named, but not how the models are told them.
+    """
+    languages = [name.strip() for name in cfg.langs.split(",") if name.strip()]
+    dictionary = LanguageDictionary.load(path)
+    if languages and str(cfg.language_tokens) == "none":
+        raise InputError("--langs: names languages; say by --language-tokens how the model is told them")
+    if languages:
+        dictionary.add_languages(STYLES[str(cfg.language_tokens)], languages)
+    return dictionary
 
 
 def _set_languages(cfg: Any, source: str, target: str) -> None:

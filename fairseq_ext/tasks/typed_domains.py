@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from fairseq.data import Dictionary
@@ -25,22 +25,28 @@ class TypedDomains:
         domains: D names, in order.
         dictionary: of the source side.
         file: the dictionary's, for messages.
+        reserved: symbols that the program alone sets, beside fairseq's own.
     """
 
-    def __init__(self, domains: Sequence[str], dictionary: Dictionary, file: str):
+    def __init__(self, domains: Sequence[str], dictionary: Dictionary, file: str, reserved: Collection[int] = ()):
         self.domains = domains
         self.dictionary = dictionary
         self.file = file
-        self.indices = [dictionary.index(domain_tag(name)) for name in domains]
+        self.reserved = reserved
+        # A pretrained dictionary has no tags. They are taken off before a model reads them, so any number will do.
+        tags = [domain_tag(name) for name in domains]
+        self.indices = [
+            dictionary.index(tag) if tag in dictionary else len(dictionary) + number for number, tag in enumerate(tags)
+        ]
 
     def require(self) -> None:
-        """Check that there is a tag for every domain.
+        """Check that there is a tag for every domain, for models that read it.
 
         Raises:
             InputError: naming one that the dictionary lacks.
         """
         for name, index in zip(self.domains, self.indices, strict=True):
-            if index == self.dictionary.unk():
+            if index >= len(self.dictionary):
                 raise InputError(
                     f"{self.file}: lacks the tag {domain_tag(name)}; prepare the data with this domain list"
                 )
@@ -77,20 +83,16 @@ class TypedDomains:
                 raise InputError(
                     f"{text.strip()!r}: holds {symbol}, a reserved symbol; it may only open a line, as it is"
                 )
-        special = tokens.new_tensor([self.dictionary.bos(), self.dictionary.pad(), self.dictionary.eos()])
+        marks = [self.dictionary.bos(), self.dictionary.pad(), self.dictionary.eos(), *self.reserved]
+        special = tokens.new_tensor(marks)
         is_special = torch.isin(tokens, special)
         is_special[-1] = False  # the end of the sentence
         return tokens.masked_fill(is_special, self.dictionary.unk())
 
     def tag(self, tokens: Tensor, domain: str | None) -> Tensor:
-        """Put a domain's tag in front of a sentence's tokens, unless there is one already.
-
-        Raises:
-            InputError: if the dictionary lacks a tag.
-        """
+        """Put a domain's tag in front of a sentence's tokens, unless there is one already."""
         if domain is None:
             return tokens
-        self.require()
         if int(tokens[0]) in self.indices:
             return tokens
         return torch.cat([tokens.new_tensor([self.indices[self.domains.index(domain)]]), tokens])
@@ -103,7 +105,7 @@ class TypedDomains:
         """
         first = src_tokens.gather(1, self._first(src_tokens))
         tags = src_tokens.new_tensor(self.indices)
-        is_tag = first.eq(tags) & tags.ne(self.dictionary.unk())  # B×D
+        is_tag = first.eq(tags)  # B×D
         return torch.where(is_tag.any(1), is_tag.int().argmax(1), -1)
 
     def take_off(self, src_tokens: Tensor) -> Tensor:

@@ -296,8 +296,12 @@ def test_a_tag_the_dictionary_lacks(own_data: Path) -> None:
     path = own_data / "dict.en.txt"
     path.write_text("".join(line for line in path.open() if "domain:sub" not in line))
     refuse(own_data, r"dict\.en\.txt: lacks the tag <domain:sub>", "--domain-tags", arch="transformer_tiny")
-    with pytest.raises(InputError, match="lacks the tag <domain:sub>"):
-        translate_typed(*loaded(own_data), ["<domain:law> w1"])
+    # Adapters are told the domain, and read no tag.
+    task, model = loaded(own_data)
+    typed, _ = translate_typed(task, model, ["<domain:sub> w1 w2"])
+    given, _ = translate_typed(loaded(own_data, "--domain", "sub")[0], model, ["w1 w2"])
+    other, _ = translate_typed(task, model, ["<domain:law> w1 w2"])
+    assert typed[0]["score"] == given[0]["score"] != other[0]["score"]
 
 
 def test_unknown_domains_in_options_and_lines(data: Path) -> None:

@@ -84,7 +84,7 @@ def _parts(config: TranslationExperiment, run: Run) -> Parts:
 def _describe(config: TranslationExperiment, run: Run) -> Manifest:
     parts = _parts(config, run)
     domains = read_domain_names(parts.data / DOMAINS_FILE)
-    record = read_record(parts.data)
+    record = read_result(parts.data)
     return Manifest(
         name=run.name,
         languages=(config.source_lang, config.target_lang),

@@ -1,0 +1,150 @@
+"""Language tokens of many-language models: which they are, and where fairseq's tasks for those models put them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from fairseq.data import AppendTokenDataset, Dictionary, LanguagePairDataset, PrependTokenDataset
+from torch import Tensor
+
+from fairseq_ext.inputs.errors import InputError
+
+
+@dataclass(frozen=True)
+class LanguageStyle:
+    """How a family of models is told the languages.
+
+    Attributes:
+        form: of a token, with the language's name in it.
+        is_last: the token ends a sentence and begins its decoding, instead of opening it.
+        has_mask: the dictionary ends with ``<mask>``.
+    """
+
+    form: str
+    is_last: bool
+    has_mask: bool
+
+    def symbol(self, language: str) -> str:
+        """The dictionary's symbol of a language."""
+        return self.form.format(language)
+
+
+# By fairseq's task: translation_from_pretrained_bart; translation_multi_simple_epoch with --encoder-langtok src
+# --decoder-langtok, and --lang-tok-style mbart or multilingual.
+STYLES = {
+    "mbart": LanguageStyle("[{}]", is_last=True, has_mask=True),
+    "mbart50": LanguageStyle("[{}]", is_last=False, has_mask=True),
+    "m2m": LanguageStyle("__{}__", is_last=False, has_mask=False),
+}
+
+
+class LanguageDictionary(Dictionary):
+    """A dictionary with symbols that are no text: they are never printed.
+
+    Attributes:
+        reserved: the numbers of these.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.reserved: set[int] = set()
+
+    def add_languages(self, style: LanguageStyle, languages: list[str]) -> None:
+        """Add the languages that it lacks, in the order of fairseq's tasks, and ``<mask>`` where they do."""
+        mask = ["<mask>"] if style.has_mask else []
+        self.reserved |= {self.add_symbol(symbol) for symbol in [*map(style.symbol, languages), *mask]}
+
+    def string(
+        self, tensor: Any, bpe_symbol: Any = None, escape_unk: bool = False, extra_symbols_to_ignore: Any = None,
+        *args: Any, **kwargs: Any,
+    ) -> str:  # fmt: skip
+        """Text of tokens, as fairseq's, without language tokens, and without what is no symbol."""
+        if torch.is_tensor(tensor) and tensor.dim() == 1:
+            tensor = tensor[tensor < len(self)]
+        ignored = {*(extra_symbols_to_ignore or ()), *self.reserved}
+        return super().string(tensor, bpe_symbol, escape_unk, ignored, *args, **kwargs)
+
+
+@dataclass(frozen=True)
+class LanguageTokens:
+    """Puts the tokens of a pair of languages where a model expects them.
+
+    Attributes:
+        source: number of the source language's token; None for models that are told no languages.
+        target: that of the target language's token.
+        is_last: they end sentences, see :class:`LanguageStyle`.
+    """
+
+    source: int | None = None
+    target: int | None = None
+    is_last: bool = False
+
+    @property
+    def prefix(self) -> int | None:
+        """The token that every translation has to begin with; None for none."""
+        return None if self.is_last else self.target
+
+    @property
+    def end(self) -> int | None:
+        """The token that begins and ends decoding in the place of ``</s>``; None for that."""
+        return self.target if self.is_last else None
+
+    def add_to_source(self, tokens: Tensor) -> Tensor:
+        """The tokens of a source sentence, ``</s>`` at their end, with the source language's."""
+        return self._add(tokens, self.source)
+
+    def add_to_target(self, tokens: Tensor) -> Tensor:
+        """The tokens of a target sentence, ``</s>`` at their end, with the target language's."""
+        return self._add(tokens, self.target)
+
+    def add_to_pairs(self, pairs: LanguagePairDataset) -> LanguagePairDataset:
+        """A dataset of sentence pairs with the tokens in all of them."""
+        if self.source is None:
+            return pairs
+        wrap = AppendTokenDataset if self.is_last else PrependTokenDataset
+        source = wrap(pairs.src, self.source)
+        target = None if pairs.tgt is None else wrap(pairs.tgt, self.target)
+        return LanguagePairDataset(
+            source, source.sizes, pairs.src_dict, target, None if target is None else target.sizes, pairs.tgt_dict,
+            left_pad_source=pairs.left_pad_source,
+            left_pad_target=pairs.left_pad_target,
+            eos=self.end,
+            pad_to_multiple=pairs.pad_to_multiple,
+        )  # fmt: skip
+
+    def _add(self, tokens: Tensor, token: int | None) -> Tensor:
+        if token is None:
+            return tokens
+        added = tokens.new_tensor([token])
+        return torch.cat([tokens, added] if self.is_last else [added, tokens])
+
+
+def language_tokens(
+    style: str, languages: tuple[str, str], source: LanguageDictionary, target: LanguageDictionary
+) -> LanguageTokens:
+    """The tokens of a pair of languages.
+
+    Args:
+        style: one of :data:`STYLES`, or ``none``.
+        languages: the source's and the target's names.
+        source: dictionary of the source side.
+        target: dictionary of the target side.
+
+    Raises:
+        InputError: if a dictionary lacks one of them.
+    """
+    if style == "none":
+        return LanguageTokens()
+    numbers = []
+    for language, dictionary in zip(languages, (source, target), strict=True):
+        symbol = STYLES[style].symbol(language)
+        if symbol not in dictionary:
+            raise InputError(
+                f"--language-tokens {style}: the dictionary of {language} lacks {symbol}; give all languages of the "
+                "pretrained model by --langs, in its order, and name the data's languages as it does"
+            )
+        numbers.append(dictionary.index(symbol))
+        dictionary.reserved.add(numbers[-1])
+    return LanguageTokens(numbers[0], numbers[1], STYLES[style].is_last)

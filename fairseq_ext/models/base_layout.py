@@ -1,0 +1,136 @@
+"""What the options of a Transformer say of its form, and how a training takes it from its base checkpoint."""
+
+from __future__ import annotations
+
+import functools
+import os
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fairseq import checkpoint_utils
+from fairseq.models.transformer.transformer_legacy import base_architecture
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
+
+from fairseq_ext.inputs.errors import InputError
+
+_SIDES = ("encoder", "decoder")
+SIZES = tuple(f"{side}_{name}" for side in _SIDES for name in ("embed_dim", "ffn_embed_dim", "layers")) + (
+    *("encoder_attention_heads", "decoder_attention_heads"),
+    *("decoder_input_dim", "decoder_output_dim"),
+)
+FLAGS = tuple(f"{side}_{name}" for side in _SIDES for name in ("normalize_before", "learned_pos")) + (
+    *("share_all_embeddings", "share_decoder_input_output_embed", "no_token_positional_embeddings"),
+    *("no_scale_embedding", "layernorm_embedding", "no_decoder_final_norm"),
+)
+# Their tables have rows where positions are learned; computed ones have none.
+POSITIONS = {"encoder_learned_pos": "max_source_positions", "decoder_learned_pos": "max_target_positions"}
+# fairseq's, which its tasks set whether one has typed it or not.
+_USUAL_POSITIONS = 1024
+_BANK = ".adapter.bank.down_weight"
+
+
+def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The form of a Transformer: sizes, what is shared, norms, positions; the rest is how it is trained.
+
+    Args:
+        options: a checkpoint's, flat or with sections ``encoder`` and ``decoder``, of whatever age.
+
+    Raises:
+        InputError: naming a value of another kind than fairseq writes.
+    """
+    args = Namespace(**{name: value for name, value in options.items() if name not in _SIDES})
+    for side in _SIDES:
+        for name, value in (options.get(side) or {}).items() if isinstance(options.get(side), Mapping) else ():
+            setattr(args, f"{side}_{name}", value)
+    # What an older fairseq did not know is as it was then.
+    base_architecture(args)
+    args.no_decoder_final_norm = getattr(args, "no_decoder_final_norm", False)
+    args.share_decoder_input_output_embed |= args.share_all_embeddings
+    names = [*SIZES, *FLAGS, "activation_fn", *_learned_positions(args)]
+    layout = {name: getattr(args, name, _USUAL_POSITIONS) for name in names}
+    # fairseq takes some sizes for text where they are typed.
+    layout = {name: int(v) if name in SIZES and str(v).isdecimal() else v for name, v in layout.items()}
+    for name, value in layout.items():
+        kind = str if name == "activation_fn" else bool if name in FLAGS else int
+        if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 1)):
+            raise InputError(f"its option {name} is {value!r}, expected {'a size' if kind is int else kind.__name__}")
+    return layout
+
+
+def sized_by_base(preset: Callable[[Namespace], None]) -> Callable[[Namespace], None]:
+    """An architecture of adapters that takes the form of ``--finetune-from-model``; what one types must agree with it.
+
+    Args:
+        preset: sets the sizes where there is no base checkpoint.
+    """
+    return _checked(preset, takes_all=True)
+
+
+def same_as_base(preset: Callable[[Namespace], None]) -> Callable[[Namespace], None]:
+    """An architecture of adapters with sizes of its own, which must be those of ``--finetune-from-model``."""
+    return _checked(preset, takes_all=False)
+
+
+def _checked(preset: Callable[[Namespace], None], takes_all: bool) -> Callable[[Namespace], None]:
+    @functools.wraps(preset)
+    def architecture(args: Namespace) -> None:
+        layout = _layout_of_base(args)
+        for name, value in layout.items():
+            is_usual = name in POSITIONS.values() and getattr(args, name, None) in (None, _USUAL_POSITIONS)
+            if (takes_all and not hasattr(args, name)) or is_usual:
+                setattr(args, name, value)
+        preset(args)
+        _compare(args, layout)
+
+    return architecture
+
+
+def _layout_of_base(args: Namespace) -> dict[str, Any]:
+    """That of the checkpoint a training starts from; empty if there is none, or none yet."""
+    path = getattr(args, "finetune_from_model", None)
+    if not path or not os.path.isfile(path):
+        return {}
+    state = checkpoint_utils.load_checkpoint_to_cpu(path)
+    model = state["cfg"]["model"]
+    options = OmegaConf.to_container(model) if isinstance(model, DictConfig) else model
+    try:
+        layout = layout_of(vars(options) if isinstance(options, Namespace) else options)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return {**layout, **_bottleneck_of(state["model"])}
+
+
+def _bottleneck_of(weights: Mapping[str, Tensor]) -> dict[str, int]:
+    """The inner width of the adapters of a checkpoint; D×b×H."""
+    widths = {value.shape[1] for name, value in weights.items() if name.endswith(_BANK) and value.dim() == 3}
+    return {"bottleneck_dim": widths.pop()} if len(widths) == 1 else {}
+
+
+def _compare(args: Namespace, layout: Mapping[str, Any]) -> None:
+    for name, value in layout.items():
+        own = getattr(args, name, False)
+        if name == "bottleneck_dim" and not own:
+            own = args.encoder_embed_dim // 2
+        if str(own) != str(value) and not (name == "share_decoder_input_output_embed" and args.share_all_embeddings):
+            raise InputError(
+                f"{_told(name, own)}: the base checkpoint {args.finetune_from_model} has {_told(name, value)}; leave "
+                f"sizes out and give --arch {_family(args.arch)}, which takes those of the base"
+            )
+
+
+def _family(arch: str) -> str:
+    return arch.removesuffix("_small").removesuffix("_tiny")
+
+
+def _told(name: str, value: Any) -> str:
+    """An option as one would type it."""
+    option = f"--{name.replace('_', '-')}"
+    if isinstance(value, bool):
+        return option if value else f"no {option}"
+    return f"{option} {value}"
+
+
+def _learned_positions(args: Namespace) -> list[str]:
+    return [name for learned, name in POSITIONS.items() if getattr(args, learned)]

@@ -1,0 +1,69 @@
+"""Adapters take the form of the base checkpoint that they start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from fairseq_ext.inputs.errors import InputError
+from tests import toy
+
+AD, GAD = "transformer_domain_adapter", "transformer_gated_adapter"
+
+
+@pytest.fixture(scope="module")
+def base(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sizes = ["--encoder-layers", "3", "--encoder-normalize-before", "--no-scale-embedding", "--share-all-embeddings"]
+    positions = ["--encoder-learned-pos", "--max-source-positions", "50"]
+    task, args = toy.make_task(data, *sizes, *positions, arch="transformer_tiny")
+    return toy.write_checkpoint(tmp_path_factory.mktemp("base") / "base.pt", args, toy.make_model(task, args))
+
+
+def start(base: Path) -> list[str]:
+    return ["--finetune-from-model", str(base)]
+
+
+@pytest.mark.parametrize("arch", [AD, GAD])
+def test_no_size_need_be_typed(data: Path, base: Path, arch: str) -> None:
+    task, args = toy.make_task(data, *start(base), arch=arch)
+    assert (args.encoder_layers, args.encoder_embed_dim, args.max_source_positions) == (3, 64, 50)
+    assert args.encoder_normalize_before
+    model = toy.make_model(task, args)
+    weights = torch.load(base, weights_only=True)["model"]
+    model.load_state_dict(weights, strict=True, model_cfg=args)
+    assert torch.equal(model.encoder.layers[2].fc1.weight, weights["encoder.layers.2.fc1.weight"])
+
+
+def test_sizes_that_agree_may_be_typed(data: Path, base: Path) -> None:
+    toy.make_task(data, *start(base), "--encoder-layers", "3", "--no-scale-embedding", arch=GAD)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "arch", "match"),
+    [
+        (["--encoder-layers", "6"], GAD, r"--encoder-layers 6: the base checkpoint .*base\.pt has --encoder-layers 3"),
+        (["--layernorm-embedding"], AD, "--layernorm-embedding: .* has no --layernorm-embedding"),
+        (["--max-source-positions", "60"], AD, "--max-source-positions 60: .* 50"),
+        ([], f"{AD}_tiny", f"--encoder-layers 2: .* 3; leave sizes out and give --arch {AD}, "),
+        ([], f"{GAD}_small", f"--encoder-embed-dim 192: .* 64; leave sizes out and give --arch {GAD}, "),
+    ],
+)
+def test_sizes_that_differ_are_told_in_a_line(
+    data: Path, base: Path, arguments: list[str], arch: str, match: str
+) -> None:
+    with pytest.raises(InputError, match=match):
+        toy.make_task(data, *start(base), *arguments, arch=arch)
+
+
+def test_adapters_are_as_wide_as_those_they_start_from(data: Path, base: Path, tmp_path: Path) -> None:
+    task, args = toy.make_task(data, *start(base), "--bottleneck-dim", "8", arch=AD)
+    trained = toy.write_checkpoint(tmp_path / "ad.pt", args, toy.make_model(task, args))
+    assert toy.make_task(data, *start(trained), arch=GAD)[1].bottleneck_dim == 8
+    with pytest.raises(InputError, match="--bottleneck-dim 16: .* has --bottleneck-dim 8"):
+        toy.make_task(data, *start(trained), "--bottleneck-dim", "16", arch=GAD)
+
+
+def test_a_base_that_is_not_there_yet_has_no_sizes(data: Path, tmp_path: Path) -> None:
+    assert toy.make_task(data, *start(tmp_path / "none.pt"), arch=GAD)[1].encoder_embed_dim == 512
