@@ -210,7 +210,7 @@ class SystemTranslator:
         task = self.hub.task
         tokens = task.src_dict.encode_line(self.hub.apply_bpe(self.hub.tokenize(text)), add_if_not_exist=False).long()
         try:
-            tokens = task.typed_domains.as_text(tokens, text)
+            tokens = task.language_tokens.add_to_source(task.typed_domains.as_text(tokens, text))
         except InputError as error:
             raise InputError(f"{label}: {error}") from None
         return task.typed_domains.tag(tokens, domain) if self._has_tags else tokens

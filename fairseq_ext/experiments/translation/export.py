@@ -21,7 +21,7 @@ from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.results import FILES
 from fairseq_ext.experiments.translation.systems import TranslationSystem
 from fairseq_ext.inputs.errors import InputError, run_command
-from fairseq_ext.report.records import read_record as read_results
+from fairseq_ext.report.records import read_result
 from fairseq_ext.teacher.classifier import MODEL_FOLDER
 from fairseq_ext.translators.exported import SEARCH_OPTIONS, Manifest, Parts, verify, writing
 
@@ -84,7 +84,7 @@ def _parts(config: TranslationExperiment, run: Run) -> Parts:
 def _describe(config: TranslationExperiment, run: Run) -> Manifest:
     parts = _parts(config, run)
     domains = read_domain_names(parts.data / DOMAINS_FILE)
-    record = read_result(parts.data)
+    record = read_record(parts.data)
     return Manifest(
         name=run.name,
         languages=(config.source_lang, config.target_lang),
@@ -123,7 +123,7 @@ def _classifier_kind(config: TranslationExperiment, domains: Sequence[str]) -> s
 
 def _scores(config: TranslationExperiment, run: Run) -> dict[str, Any] | None:
     """Means by output, metric and column."""
-    record = read_results(config.work_dir / FILES["scores"])
+    record = read_result(config.work_dir / FILES["scores"])
     if record is None:
         return None
     return {
