@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.topics.small_topic_experiment import SYSTEMS, write_topic_experiment
+from tests.recorded import recorded_results, results_of, shapes_of
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +44,10 @@ def test_everything_is_measured_and_reported(experiment: Path) -> None:
     page = (work / "report/report.html").read_text(encoding="utf-8")
     for title in ("Table 2. Coherence: garden_ask", "Table 3. Systems: garden_do", "Claims", "LDA, 2 topics"):
         assert title in page
+
+
+def test_the_report_is_tested_on_results_of_this_shape(experiment: Path) -> None:
+    assert shapes_of(results_of(experiment)) == shapes_of(recorded_results("topics"))
 
 
 def test_what_is_measured_is_not_measured_again(experiment: Path) -> None:
