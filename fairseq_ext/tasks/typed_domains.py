@@ -19,7 +19,9 @@ class TypedDomains:
     """Reads and writes tags ``<domain:NAME>``, in text and in tokens.
 
     Between typing and translating fairseq keeps nothing of a sentence but its tokens; so the domain is one of them,
-    and no state is needed that threads would share.
+    and no state is needed that threads would share. A domain that is younger than the dictionary has no symbol there;
+    its number is then one behind all symbols. Models that read tags never see it, nor do others, from whose input tags
+    are taken off.
 
     Args:
         domains: D names, in order.
@@ -31,7 +33,10 @@ class TypedDomains:
         self.domains = domains
         self.dictionary = dictionary
         self.file = file
-        self.indices = [dictionary.index(domain_tag(name)) for name in domains]
+        symbols = [dictionary.index(domain_tag(name)) for name in domains]
+        self.indices = [
+            len(dictionary) + row if index == dictionary.unk() else index for row, index in enumerate(symbols)
+        ]
 
     def require(self) -> None:
         """Check that there is a tag for every domain.
@@ -40,7 +45,7 @@ class TypedDomains:
             InputError: naming one that the dictionary lacks.
         """
         for name, index in zip(self.domains, self.indices, strict=True):
-            if index == self.dictionary.unk():
+            if index >= len(self.dictionary):
                 raise InputError(
                     f"{self.file}: lacks the tag {domain_tag(name)}; prepare the data with this domain list"
                 )
@@ -83,14 +88,9 @@ class TypedDomains:
         return tokens.masked_fill(is_special, self.dictionary.unk())
 
     def tag(self, tokens: Tensor, domain: str | None) -> Tensor:
-        """Put a domain's tag in front of a sentence's tokens, unless there is one already.
-
-        Raises:
-            InputError: if the dictionary lacks a tag.
-        """
+        """Put a domain's tag in front of a sentence's tokens, unless there is one already."""
         if domain is None:
             return tokens
-        self.require()
         if int(tokens[0]) in self.indices:
             return tokens
         return torch.cat([tokens.new_tensor([self.indices[self.domains.index(domain)]]), tokens])
@@ -103,7 +103,7 @@ class TypedDomains:
         """
         first = src_tokens.gather(1, self._first(src_tokens))
         tags = src_tokens.new_tensor(self.indices)
-        is_tag = first.eq(tags) & tags.ne(self.dictionary.unk())  # B×D
+        is_tag = first.eq(tags)  # B×D
         return torch.where(is_tag.any(1), is_tag.int().argmax(1), -1)
 
     def take_off(self, src_tokens: Tensor) -> Tensor:
