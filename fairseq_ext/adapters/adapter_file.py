@@ -133,9 +133,7 @@ def _read(path: Path, with_tensors: bool) -> AdapterFile:
             names = set(file.keys())
             for what, differing in (("lacks", manifest.tensors.keys() - names), ("has", names - manifest.tensors)):
                 if differing:
-                    raise InputError(
-                        f"{path}: {what} the tensor {min(differing)}, against its manifest; {_REMEDY}"
-                    )
+                    raise InputError(f"{path}: {what} the tensor {min(differing)}, against its manifest; {_REMEDY}")
             tensors = {name: file.get_tensor(name) for name in manifest.tensors} if with_tensors else {}
     except SafetensorError as error:
         raise InputError(f"{path}: cut off, or no safetensors file ({error}); {_REMEDY}") from None

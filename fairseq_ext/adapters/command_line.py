@@ -170,9 +170,7 @@ def _add(options: Namespace) -> None:
         refuse_existing(options.output)
         system = System.read(options.model)
         is_guarded = system.has_gates and options.gates == "guarded"
-        grown = add_domain(
-            system, options.name, start, parent=options.parent, guarded=is_guarded, seed=options.seed
-        )
+        grown = add_domain(system, options.name, start, parent=options.parent, guarded=is_guarded, seed=options.seed)
         grown.write(options.output)
     else:
         from fairseq_ext.adapters.new_text import Sizes

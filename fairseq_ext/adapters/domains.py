@@ -153,4 +153,3 @@ def _without_domain(tree: DomainTree, name: str) -> DomainTree:
 def _checked(tree: DomainTree) -> DomainTree:
     """The tree, if it is one by all rules."""
     return tree_from_json(tree.to_json(), "the new tree")
-

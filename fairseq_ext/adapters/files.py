@@ -223,4 +223,3 @@ def _check_tensors(system: System, file: AdapterFile) -> None:
 
 def _sized(shape: tuple | None) -> str:
     return "missing" if shape is None else "of size " + "×".join(map(str, shape))
-

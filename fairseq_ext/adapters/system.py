@@ -12,13 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import fairseq_ext.registration  # noqa: F401, I001  what checkpoints name
 import torch
 from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from omegaconf import OmegaConf
-from torch import Tensor
 
+import fairseq_ext.registration  # noqa: F401, I001  what checkpoints name
 from fairseq_ext.adapters.adapter_file import AdapterManifest
 from fairseq_ext.adapters.rows import State, expected_shapes, is_row_key
 from fairseq_ext.domains.domain_tree import DomainTree, tree_from_json

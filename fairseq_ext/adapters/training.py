@@ -193,7 +193,9 @@ class _Bench:
         for name in grown.names:
             weights = torch.cat(
                 [
-                    torch.cat(list(model.gate_weights(b["net_input"], b["net_input"]["prev_output_tokens"]).values()), 1)
+                    torch.cat(
+                        list(model.gate_weights(b["net_input"], b["net_input"]["prev_output_tokens"]).values()), 1
+                    )
                     for b in self._batches(task, name)
                 ]
             )[..., row]  # N×L
