@@ -130,10 +130,8 @@ def _read(path: Path, with_tensors: bool) -> AdapterFile:
     try:
         with safe_open(path, framework="pt") as file:
             manifest = _parse(file.metadata() or {}, path)
-            names = set(file.keys())
-            for what, differing in (("lacks", manifest.tensors.keys() - names), ("has", names - manifest.tensors)):
-                if differing:
-                    raise InputError(f"{path}: {what} the tensor {min(differing)}, against its manifest; {_REMEDY}")
+            if differing := manifest.tensors.keys() ^ set(file.keys()):
+                raise InputError(f"{path}: file and manifest do not both have the tensor {min(differing)}; {_REMEDY}")
             tensors = {name: file.get_tensor(name) for name in manifest.tensors} if with_tensors else {}
     except SafetensorError as error:
         raise InputError(f"{path}: cut off, or no safetensors file ({error}); {_REMEDY}") from None

@@ -208,9 +208,10 @@ def _check_tensors(system: System, file: AdapterFile) -> None:
         for key in sorted({*expected, *tensors}):
             found = tuple(tensors[key].shape) if key in tensors else None
             if found != expected.get(key):
+                wanted = _sized(expected.get(key))
                 raise InputError(
-                    f"{file.path}: {key}{suffix} is {_sized(found)}, where this base takes {_sized(expected.get(key))}; "
-                    "give adapters of its own sizes"
+                    f"{file.path}: {key}{suffix} is {_sized(found)}, where this base takes {wanted}; give adapters of "
+                    "its own sizes"
                 )
     if system.has_adapters:
         for key, value in file.shared.items():
@@ -222,4 +223,4 @@ def _check_tensors(system: System, file: AdapterFile) -> None:
 
 
 def _sized(shape: tuple | None) -> str:
-    return "missing" if shape is None else "of size " + "×".join(map(str, shape))
+    return "none" if shape is None else "of size " + "×".join(map(str, shape))

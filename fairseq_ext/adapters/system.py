@@ -144,8 +144,8 @@ class System:
                 "for another domain; train it anew with all domains, or use adapters"
             )
         raise InputError(
-            f"{self.path}: is a {self.architecture!r}, which has no adapters; give one of {', '.join(BASES)}, or attach "
-            "adapter files to it"
+            f"{self.path}: is a {self.architecture!r}, which has no adapters; give one of {', '.join(BASES)}, or "
+            "attach adapter files to it"
         )
 
     def require_domain(self, name: str) -> None:
@@ -254,5 +254,5 @@ def kind_options(system: System) -> dict[str, Any]:
 def on_base(base: System, manifest: AdapterManifest) -> dict[str, Any]:
     """The options of a base with adapters of a file's kind on it."""
     options = copy.deepcopy(dict(base.options))
-    names = {key: manifest.kind for key in ("arch", "_name") if key in options} or {"_name": manifest.kind}
-    return {**options, **manifest.options, **names}
+    names = [key for key in ("arch", "_name") if key in options] or ["_name"]
+    return {**options, **manifest.options, **dict.fromkeys(names, manifest.kind)}
