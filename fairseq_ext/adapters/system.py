@@ -8,6 +8,7 @@ import shutil
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from fairseq_ext.domains.domain_tree import DomainTree, tree_from_json
 from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.adapter_transformer import AdapterConfig
+from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
 from fairseq_ext.training.adapter_names import GUARDED, NAMES, names_entry, read_names
 from fairseq_ext.translators import exported
@@ -247,8 +250,10 @@ def refuse_existing(output: Path) -> None:
 
 
 def kind_options(system: System) -> dict[str, Any]:
-    """The options that adapters of a system's kind add to its base's."""
-    return {name: system.options.get(name) for name in ADDED[system.kind]}
+    """The options that adapters of a system's kind add to its base's; what was not given has its default."""
+    config = (GatedAdapterConfig if system.has_gates else AdapterConfig).from_args(Namespace(**system.options))
+    values = {name: getattr(config, name) for name in ADDED[system.kind]}
+    return {name: str(value) if isinstance(value, Enum) else value for name, value in values.items()}
 
 
 def on_base(base: System, manifest: AdapterManifest) -> dict[str, Any]:

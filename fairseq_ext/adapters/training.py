@@ -191,14 +191,9 @@ class _Bench:
         model, task = self._load(grown)
         row = grown.names.index(self.name)
         for name in grown.names:
-            weights = torch.cat(
-                [
-                    torch.cat(
-                        list(model.gate_weights(b["net_input"], b["net_input"]["prev_output_tokens"]).values()), 1
-                    )
-                    for b in self._batches(task, name)
-                ]
-            )[..., row]  # N×L
+            inputs = [batch["net_input"] for batch in self._batches(task, name)]
+            sides = [model.gate_weights(given, given["prev_output_tokens"]) for given in inputs]
+            weights = torch.cat([torch.cat([*found.values()], dim=1)[..., row] for found in sides])  # N×L
             share = float(weights.gt(0).any(1).float().mean())
             print(
                 f"{name}: {self.name} takes part in {share:.1%} of {len(weights)} held-out sentences, mean weight "
