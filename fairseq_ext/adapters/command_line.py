@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+import warnings
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -201,12 +201,14 @@ def _rename(options: Namespace) -> None:
 
 
 def _load_fairseq() -> None:
-    """fairseq first, so that this package registers what it adds to it; without what others warn of each other."""
-    import warnings
+    """fairseq first, so that this package registers what it adds to it; without what others say of each other."""
+    from fairseq_ext.engine.quiet import quieten_fairseq
 
-    if "fairseq" not in sys.modules:
-        warnings.simplefilter("ignore")
-        import fairseq  # noqa: F401
+    quieten_fairseq()
+    warnings.simplefilter("ignore")
+    import fairseq  # noqa: F401
+
+    quieten_fairseq()
 
 
 _VERBS: list[tuple[str, str, Callable[[argparse.ArgumentParser], None]]] = [
