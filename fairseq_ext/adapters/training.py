@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -147,7 +148,7 @@ class _Bench:
         write_data(self.data, system.path, system.manifest, grown.domains, texts, self.training.sizes)
 
     def nearest(self, grown: System) -> str:
-        """The old domain whose adapter has the lowest loss on the new validation set; all are printed."""
+        """The old domain whose adapter has the lowest loss on the new validation set; all are printed, in bits."""
         model, task = self._load(_as_plain(grown))
         losses = dict.fromkeys(grown.names, 0.0)
         tokens = 0
@@ -165,9 +166,10 @@ class _Bench:
                             reduction="sum",
                         )
                     )
-        base = losses.pop(self.name) / tokens  # a fresh adapter computes the identity
+        losses = {name: loss / tokens / math.log(2) for name, loss in losses.items()}
+        base = losses.pop(self.name)  # a fresh adapter computes the identity
         for name, loss in sorted(losses.items(), key=lambda item: item[1]):
-            print(f"{name}: validation loss {loss / tokens:.3f} on {self.name}", file=sys.stderr)
+            print(f"{name}: validation loss {loss:.3f} on {self.name}", file=sys.stderr)
         print(f"no adapter: validation loss {base:.3f} on {self.name}", file=sys.stderr)
         return min(losses, key=losses.__getitem__)
 
