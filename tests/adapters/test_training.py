@@ -56,14 +56,16 @@ def test_options_make_a_model_of_the_same_size(exports: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_plain_adapter_is_trained_alone(exports: Path, texts: Path, tmp_path: Path, capsys) -> None:
+def test_a_plain_adapter_is_trained_alone(
+    exports: Path, texts: Path, tmp_path: Path, capfd: pytest.CaptureFixture
+) -> None:
     before = System.read(exports / "ad")
     train_domain(exports / "ad", "news", "nearest", tmp_path / "four", training(texts))
     after = System.read(tmp_path / "four")
     assert verify(tmp_path / "four").domains == ("law", "med", "news", "sub")
     for name in toy.DOMAINS:
         assert not changed_keys(before, after, name)
-    printed = capsys.readouterr().err
+    printed = capfd.readouterr().err
     assert all(f"{name}: validation loss " in printed for name in toy.DOMAINS)
     losses = {name: float(printed.partition(f"{name}: validation loss ")[2].split()[0]) for name in toy.DOMAINS}
     nearest = before.rows(min(losses, key=losses.__getitem__))
