@@ -10,7 +10,7 @@ from torch import Tensor, equal
 
 from fairseq_ext.adapters.adapter_file import SUFFIX, AdapterFile, AdapterManifest, read_adapters, write_adapters
 from fairseq_ext.adapters.rows import append_rows, base_hashes, is_row_key, reorder_rows
-from fairseq_ext.adapters.system import BASES, System, kind_options, on_base, refuse_existing
+from fairseq_ext.adapters.system import ADDED, BASES, System, kind_options, on_base, refuse_existing
 from fairseq_ext.domains.domain_tree import DomainTree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
@@ -123,8 +123,11 @@ def _with_nodes(system: System, file: AdapterFile) -> System:
     """The same for a tree: its domains come with all nodes on their paths."""
     theirs = tree_from_json(file.manifest.tree or "", f"{file.path}: its tree")
     old = system.tree
-    for name in file.manifest.domains if old else ():
-        _check_node(system, file, name, theirs)
+    for name in file.manifest.domains:
+        if name not in theirs.names or _parent(theirs, name) not in (None, *file.manifest.domains):
+            raise InputError(f"{file.path}: lacks nodes on the path of {name!r}; export the adapters again")
+        if old is not None:
+            _check_node(system, file, name, theirs)
     tree = _joined(old, theirs, file.manifest.domains)
     return _with_rows(system, file, tree.names, tree)
 
@@ -178,6 +181,8 @@ def _check_kind(system: System, file: AdapterFile) -> None:
     kind = file.manifest.kind
     if kind not in BASES:
         raise InputError(f"{file.path}: has adapters of {kind!r}; known are {', '.join(BASES)}")
+    if file.manifest.options.keys() != set(ADDED[kind]):
+        raise InputError(f"{file.path}: its options are not {', '.join(ADDED[kind])}; export the adapters again")
     if system.kind not in (kind, BASES[kind]):
         raise InputError(
             f"{file.path}: has adapters of {kind!r}, {system.path} is a {system.architecture!r}; give the base alone, "

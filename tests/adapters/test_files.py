@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from fairseq_ext.adapters.adapter_file import read_adapters, read_manifest
+from fairseq_ext.adapters.adapter_file import read_adapters, read_manifest, write_adapters
+from fairseq_ext.adapters.domains import remove_domain
 from fairseq_ext.adapters.files import attach_adapters, export_adapters
 from fairseq_ext.adapters.system import System
 from fairseq_ext.inputs.errors import InputError
@@ -59,8 +62,6 @@ def test_all_adapters_put_on_the_base_are_the_model(systems: Path, tmp_path: Pat
 
 
 def test_one_domain_comes_back_beside_the_others(systems: Path, tmp_path: Path, law: Path) -> None:
-    from fairseq_ext.adapters.domains import remove_domain
-
     remove_domain(systems / "gad/model.pt", "law", tmp_path / "two.pt")
     assert_same_state(
         attach_adapters(tmp_path / "two.pt", [law], tmp_path / "three.pt"), System.read(systems / "gad/model.pt")
@@ -151,8 +152,6 @@ def test_adapters_of_another_kind_are_refused(systems: Path, tmp_path: Path, law
 
 
 def test_adapters_of_another_size_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
-    from fairseq_ext.adapters.adapter_file import write_adapters
-
     file = read_adapters(law)
     rows = {"law": {key: row[: len(row) // 2] if "down" in key else row for key, row in file.rows["law"].items()}}
     write_adapters(law, file.manifest, rows, {})
@@ -160,9 +159,15 @@ def test_adapters_of_another_size_are_refused(systems: Path, tmp_path: Path, law
         attach_adapters(systems / "mix/model.pt", [law], tmp_path / "out.pt")
 
 
-def test_numbers_that_are_none_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
-    from fairseq_ext.adapters.adapter_file import write_adapters
+def test_options_that_adapters_have_not_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
+    file = read_adapters(law)
+    manifest = replace(file.manifest, options={**file.manifest.options, "encoder_layers": 10**9})
+    write_adapters(law, manifest, file.rows, {})
+    with pytest.raises(InputError, match="its options are not bottleneck_dim, "):
+        attach_adapters(systems / "mix/model.pt", [law], tmp_path / "out.pt")
 
+
+def test_numbers_that_are_none_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
     file = read_adapters(law)
     key = "encoder.layers.0.adapter.bank.up_bias"
     rows = {"law": {**file.rows["law"], key: torch.full_like(file.rows["law"][key], float("nan"))}}
@@ -199,12 +204,13 @@ def test_a_full_disk_leaves_nothing_behind(systems: Path, tmp_path: Path, monkey
     monkeypatch.setattr(Path, "write_bytes", fail)
     with pytest.raises(OSError, match="No space left"):
         export(systems / "ad/model.pt", tmp_path / "x.safetensors", "law")
+    with pytest.raises(OSError, match="No space left"):
+        remove_domain(systems / "ad/model.pt", "law", tmp_path / "x.pt")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_manifest_that_was_made_by_hand(law: Path) -> None:
     """Its own hash fits, what it says does not."""
-    import hashlib
 
     def change(entries: dict[str, str], _: Any) -> None:
         text = json.dumps({**json.loads(entries["manifest"]), "domains": ["../law"]})
