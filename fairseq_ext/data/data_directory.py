@@ -37,14 +37,14 @@ def read_domains(directories: list[Path]) -> list[str]:
     return domains
 
 
-def check_directories(data: Path, domains: list[str]) -> None:
-    """Check that the sub-directories with data are the listed domains.
+def check_directories(data: Path, domains: list[str], wanted: list[str]) -> None:
+    """Check that the sub-directories with data are those of listed domains, and all that are wanted.
 
     Raises:
         InputError: naming a domain without a directory, or a directory that is not listed.
     """
     present = {path.parent.name for path in data.glob("*/*.idx")}
-    for name in domains:
+    for name in wanted:
         if name not in present:
             raise InputError(f"{data / name}: no binarised data; {data / DOMAINS_FILE} lists this domain")
     for name in sorted(present - set(domains)):

@@ -1,6 +1,7 @@
 """GAD: gated adapters (Klimaszewski et al. 2023). Learned gates mix the adapters of all domains."""
 
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -8,6 +9,7 @@ from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer.transformer_legacy import base_architecture, tiny_architecture
 from torch import Tensor, nn
 
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import (
     AdapterConfig,
     AdapterTransformerModel,
@@ -16,6 +18,9 @@ from fairseq_ext.models.adapter_transformer import (
 )
 from fairseq_ext.models.base_layout import same_as_base, sized_by_base
 from fairseq_ext.modules.routers import GateRouter, RoutingBatch
+from fairseq_ext.training.adapter_names import GUARDED, names_entry, read_names
+
+ALL_GATES = "all"  # of --train-gates
 
 
 @dataclass
@@ -30,6 +35,13 @@ class GatedAdapterConfig(AdapterConfig):
         default=False,
         metadata={"help": "one gate for all encoder layers and one for all decoder layers (default: one a layer)"},
     )
+    train_gates: str = field(
+        default="",
+        metadata={
+            "help": "domains, separated by commas, whose rows of the gates train, or all; the other rows and the "
+            "adapters stay as they are, bit for bit (default: gates and adapters train)"
+        },
+    )
 
 
 @register_model("transformer_gated_adapter")
@@ -37,11 +49,56 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
     """Gates decide from the hidden states how much of each domain's adapter a sentence gets (Eq. 2-3).
 
     No domain is needed; one that is forced on a sentence takes the gates' place. Train with
-    ``label_smoothed_cross_entropy_with_kd_gate``.
+    ``label_smoothed_cross_entropy_with_kd_gate``. Checkpoints name the adapters that are guarded, if any
+    (:class:`~fairseq_ext.modules.routers.GateRouter`), and a model guards those of its checkpoint.
+
+    Attributes:
+        trained_gate_rows: rows of the gates that training may change.
     """
 
     config_class = GatedAdapterConfig
     needs_domains = False
+    trained_gate_rows: list[int]
+
+    def add_adapters(self, config: AdapterConfig, names: Sequence[str]) -> None:
+        assert isinstance(config, GatedAdapterConfig)
+        super().add_adapters(config, names)
+        wanted = [name.strip() for name in config.train_gates.split(",") if name.strip()]
+        if unknown := [name for name in wanted if name not in (*names, ALL_GATES)]:
+            raise InputError(f"--train-gates: {unknown[0]} has no gate; there are {', '.join(names)}, or {ALL_GATES}")
+        are_all = not wanted or ALL_GATES in wanted
+        self.trained_gate_rows = [row for row, name in enumerate(names) if are_all or name in wanted]
+        for bank in self.banks if wanted else ():
+            bank.requires_grad_(False)
+
+    @property
+    def gates(self) -> list[GateRouter]:
+        """The gates of all layers, the encoder's first."""
+        return [layer.adapter.router for stack in (self.encoder, self.decoder) for layer in stack.layers.children()]
+
+    def guard(self, names: Sequence[str]) -> None:
+        """Let these adapters take part only where their gate's logit is above all others', and checkpoints say so.
+
+        Raises:
+            InputError: if one is unknown, or none is left.
+        """
+        unknown = [name for name in names if name not in self.adapter_names]
+        if unknown or set(names) == set(self.adapter_names):
+            raise InputError(
+                f"the checkpoint's entry {GUARDED} names {', '.join(unknown) or 'all adapters'}, of "
+                f"{', '.join(self.adapter_names)}; it is damaged"
+            )
+        for gate in self.gates:
+            gate.guarded = tuple(sorted(self.adapter_names.index(name) for name in names))
+        key = GUARDED.rpartition(".")[2]
+        if names:
+            self.decoder.register_buffer(key, names_entry(names))
+        elif hasattr(self.decoder, key):
+            delattr(self.decoder, key)
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
+        super().upgrade_state_dict_named(state_dict, name)
+        self.guard(read_names(state_dict[GUARDED], GUARDED) if GUARDED in state_dict else [])
 
     def build_routers(
         self, config: AdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
@@ -64,9 +121,9 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         encoder_out = self.encoder(**{k: v for k, v in net_input.items() if k != "prev_output_tokens"})
         _, extra = self.decoder(prev_output_tokens, encoder_out=encoder_out, features_only=True)
         gates = extra["gate_logits"]
-        beta = self.encoder.layers[0].adapter.router.temperature
-        encoder = (torch.stack(gates["encoder"], dim=1) / beta).softmax(-1)
-        decoder = (torch.stack(gates["decoder"], dim=1) / beta).softmax(-1)  # B×L×T×D
+        gate = self.gates[0]  # all gates weigh alike
+        encoder = gate.weights(torch.stack(gates["encoder"], dim=1))
+        decoder = gate.weights(torch.stack(gates["decoder"], dim=1))  # B×L×T×D
         is_token = prev_output_tokens.ne(self.decoder.padding_idx)[:, None, :, None].to(decoder)
         sides = {"encoder": encoder, "decoder": (decoder * is_token).sum(2) / is_token.sum(2)}
         given = domain_weights(self.encoder.layers, net_input.get("domain_ids"))

@@ -125,11 +125,16 @@ class GateRouter(nn.Module):
         temperature: β, above 0.
         causal: average over the prefix (decoder) instead of the whole sequence (encoder).
 
+    Attributes:
+        guarded: rows of adapters that came when the others were settled. One takes part only where its logit is above
+            all others'; elsewhere every number is the one of the settled adapters alone, bit for bit.
+
     Raises:
         ValueError: if ``temperature`` is not positive.
     """
 
     row_names = ("weight",)  # the parameters with one row an adapter
+    guarded: tuple[int, ...] = ()
 
     def __init__(self, embed_dim: int, num_adapters: int, temperature: float, causal: bool):
         super().__init__()
@@ -145,13 +150,54 @@ class GateRouter(nn.Module):
             x: T×B×H; result: T×B×D for a causal router, else 1×B×D, float32
         """
         # The residual stream is not normalised here: autocast would round it, and make large values infinite.
+        weight = self.weight.to(x.dtype)
         with torch.autocast(x.device.type, enabled=False):
-            scores = F.linear(x, self.weight.to(x.dtype))
+            # In products of their own: of which width one is may decide on the last bit.
+            scores = [F.linear(x, weight)] if not self.guarded else [F.linear(x, weight[rows]) for rows in self._parts]
         if self.running_mean is None:
-            return sequence_mean(scores, batch.padding_mask)
-        return self.running_mean(scores, batch.padding_mask, batch.incremental_state)
+            return self._in_order([sequence_mean(part, batch.padding_mask) for part in scores])
+        return self.running_mean(self._in_order(scores), batch.padding_mask, batch.incremental_state)
+
+    def weights(self, logits: Tensor) -> Tensor:
+        """The routing weights of logits.
+
+        Shape:
+            logits, result: …×D; rows sum to one
+        """
+        if self.guarded:
+            logits = logits.masked_fill(self._loses(logits), float("-inf"))
+        return (logits / self.temperature).softmax(-1)
 
     def forward(self, x: Tensor, bank: AdapterBank, batch: RoutingBatch) -> Tensor:
         logits = self.gate_logits(x, batch)
         batch.gate_logits.append(logits)
-        return bank(x, batch.force((logits / self.temperature).softmax(-1)))
+        if not self.guarded:
+            return bank(x, batch.force(self.weights(logits)))
+        settled, guarded = self._parts
+        out = bank(x, (logits[..., settled] / self.temperature).softmax(-1), active=settled)
+        is_other = ~self._loses(logits)[..., guarded].all(-1, keepdim=True)
+        if batch.is_forced is not None:
+            is_other = is_other | batch.is_forced.unsqueeze(-1)
+        if not bool(is_other.any()):
+            return out
+        return torch.where(is_other, bank(x, batch.force(self.weights(logits))), out)
+
+    def _loses(self, logits: Tensor) -> Tensor:
+        """…×D: whether a guarded adapter takes no part."""
+        settled, _ = self._parts
+        loses = logits.le(logits[..., settled].amax(-1, keepdim=True)) | logits.lt(logits.amax(-1, keepdim=True))
+        loses[..., settled] = False
+        return loses
+
+    @property
+    def _parts(self) -> tuple[list[int], list[int]]:
+        """The rows that are settled, and those that are guarded."""
+        return [row for row in range(len(self.weight)) if row not in self.guarded], list(self.guarded)
+
+    def _in_order(self, parts: list[Tensor]) -> Tensor:
+        """…×D of parts of it."""
+        if len(parts) == 1:
+            return parts[0]
+        settled, guarded = self._parts
+        order = sorted(range(len(self.weight)), key=(settled + guarded).__getitem__)
+        return torch.cat(parts, -1)[..., order]

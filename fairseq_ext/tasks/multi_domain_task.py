@@ -18,7 +18,7 @@ from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.domain_metrics import log_by_domain, mark_domain, unmarked
 from fairseq_ext.tasks.matmul_precision import MatmulPrecision, MatmulPrecisionConfig
-from fairseq_ext.training.idle_rows import only_active_rows_change
+from fairseq_ext.training.idle_rows import only_active_rows_change, only_these_gates_change
 
 
 @dataclass
@@ -127,10 +127,11 @@ class MultiDomainTask(VocabularyMemory, MatmulPrecision):
         if is_train:
             self._check_training()
         directory = self.directories[(epoch - 1) % len(self.directories) if is_train else 0]
-        check_directories(directory, self.domains)
+        wanted = [only] if only else self._domains_of(split)
+        check_directories(directory, self.domains, wanted)
         part = Split(name, directory, is_train, combine)
         corpora = []
-        for domain in [only] if only else self._domains_of(split):
+        for domain in wanted:
             check_dataset_impl(directory / domain, name, self.cfg.dataset_impl)
             corpora.append(self.load_corpus(part, domain))
         repetitions = None
@@ -232,7 +233,10 @@ class MultiDomainTask(VocabularyMemory, MatmulPrecision):
         if not hasattr(model, "banks"):
             super().optimizer_step(optimizer, model, update_num)  # type: ignore[misc]
             return
-        with only_active_rows_change(optimizer, model.banks, model.trained_rows):
+        with (
+            only_active_rows_change(optimizer, model.banks, model.trained_rows),
+            only_these_gates_change(optimizer, getattr(model, "gates", ()), getattr(model, "trained_gate_rows", ())),
+        ):
             super().optimizer_step(optimizer, model, update_num)  # type: ignore[misc]
 
     # Validation

@@ -19,7 +19,9 @@ class TypedDomains:
     """Reads and writes tags ``<domain:NAME>``, in text and in tokens.
 
     Between typing and translating fairseq keeps nothing of a sentence but its tokens; so the domain is one of them,
-    and no state is needed that threads would share.
+    and no state is needed that threads would share. A domain that is younger than the dictionary has no symbol there;
+    its number is then one behind all symbols. Models that read tags never see it, nor do others, from whose input tags
+    are taken off.
 
     Args:
         domains: D names, in order.
@@ -33,7 +35,6 @@ class TypedDomains:
         self.dictionary = dictionary
         self.file = file
         self.reserved = reserved
-        # A pretrained dictionary has no tags. They are taken off before a model reads them, so any number will do.
         tags = [domain_tag(name) for name in domains]
         self.indices = [
             dictionary.index(tag) if tag in dictionary else len(dictionary) + number for number, tag in enumerate(tags)

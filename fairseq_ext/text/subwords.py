@@ -171,7 +171,7 @@ def encode_splits(folder: Path, splits: Path, subwords: Path, langs: tuple[str, 
     files = [Path(name) / f"{role}.{lang}" for name in domains for role in SPLITS for lang in langs]
     for file in tqdm(files, desc="encode", unit="file", disable=None):
         lines = encode_lines(processor, stream_lines(splits / file))
-        write_lines(folder / file, _refuse_tags(lines, tags, splits / file))
+        write_lines(folder / file, refuse_tags(lines, tags, splits / file))
     write_lines(folder / DOMAINS_FILE, domains)
 
 
@@ -185,7 +185,7 @@ def encode_lines(processor: sentencepiece.SentencePieceProcessor, lines: Iterabl
             yield " ".join(pieces)
 
 
-def _refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> Iterator[str]:
+def refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> Iterator[str]:
     """Pass encoded lines on; only the program sets the symbol of a domain.
 
     The pieces decide, not the text: SentencePiece drops control characters and takes full-width letters for ordinary

@@ -14,6 +14,8 @@ from fairseq_ext.modules.routers import GateRouter
 from fairseq_ext.modules.text_entry import read_text, text_entry
 
 NAMES = "decoder.adapter_names"
+# Of a gated model, those that take part only where their gate's logit is above all others'.
+GUARDED = "decoder.guarded_adapters"
 # What language models of earlier versions called it.
 _EARLIER_NAMES = "decoder.node_names"
 
@@ -28,8 +30,8 @@ def names_entry(names: Sequence[str]) -> Tensor:
     return text_entry(json.dumps(list(names)))
 
 
-def read_names(entry: Tensor) -> list[str]:
-    """What :func:`names_entry` wrote.
+def read_names(entry: Tensor, key: str = NAMES) -> list[str]:
+    """What :func:`names_entry` wrote, under a key that messages name.
 
     Raises:
         InputError: if it is something else.
@@ -39,7 +41,7 @@ def read_names(entry: Tensor) -> list[str]:
     except (ValueError, TypeError):
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InputError(f"the checkpoint's entry {NAMES} does not list its adapters; it is damaged")
+        raise InputError(f"the checkpoint's entry {key} does not list its adapters; it is damaged")
     return names
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.routers import GateRouter
 
 
 @contextmanager
@@ -30,15 +31,44 @@ def only_active_rows_change(optimizer: Any, banks: Sequence[AdapterBank], traine
     Raises:
         InputError: if the optimiser holds the weights in a form in which rows cannot be told apart.
     """
+    banks = [bank for bank in banks if bank.up_bias.requires_grad]
+    with _rows_stay(
+        optimizer,
+        [
+            (getattr(bank, kind), rows)
+            for bank, rows in zip(banks, _idle_rows(banks, trained), strict=True)
+            for kind in bank.row_names
+        ],
+    ):
+        yield
+
+
+@contextmanager
+def only_these_gates_change(optimizer: Any, gates: Sequence[GateRouter], trained: Collection[int]) -> Iterator[None]:
+    """Keep the rows of gates that are not to be trained as they are over a step, bit for bit.
+
+    Args:
+        optimizer: fairseq's, about to step.
+        gates: some of which may share their weight.
+        trained: rows that may change.
+
+    Raises:
+        InputError: as :func:`only_active_rows_change`.
+    """
+    weights = {id(gate.weight): gate.weight for gate in gates}.values()
+    with _rows_stay(optimizer, [(w, [row for row in range(len(w)) if row not in trained]) for w in weights]):
+        yield
+
+
+@contextmanager
+def _rows_stay(optimizer: Any, parameters: Sequence[tuple[Tensor, Sequence[int]]]) -> Iterator[None]:
+    """Put these rows of parameters back after a step, with all that the optimiser has of them."""
     kept: list[tuple[Tensor, Tensor, Tensor]] = []
-    idle = _idle_rows(banks, trained)
-    places = _places(optimizer) if any(idle) else {}
-    for bank, numbers in zip(banks, idle, strict=True):
-        rows = torch.tensor(numbers, device=bank.up_bias.device)
-        for kind in bank.row_names if numbers else ():
-            parameter = getattr(bank, kind)
-            values = _tensors_of(parameter, places.get(id(parameter)), optimizer.optimizer)
-            kept += [(value, rows, value[rows]) for value in values]
+    places = _places(optimizer) if any(rows for _, rows in parameters) else {}
+    for parameter, numbers in parameters:
+        rows = torch.tensor(numbers, device=parameter.device)
+        values = _tensors_of(parameter, places.get(id(parameter)), optimizer.optimizer) if numbers else ()
+        kept += [(value, rows, value[rows]) for value in values]
     yield
     for value, rows, before in kept:
         value[rows] = before
@@ -46,6 +76,8 @@ def only_active_rows_change(optimizer: Any, banks: Sequence[AdapterBank], traine
 
 def _idle_rows(banks: Sequence[AdapterBank], trained: Collection[int]) -> list[list[int]]:
     """The rows of each bank that took no part in the loss, or must not change."""
+    if not banks:
+        return []
     # Any path to the loss passes the last offset.
     gradients = [torch.zeros_like(b.up_bias) if b.up_bias.grad is None else b.up_bias.grad for b in banks]
     # Asked once for all banks: every answer keeps the host waiting for the device.

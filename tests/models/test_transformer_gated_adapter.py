@@ -3,6 +3,8 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from omegaconf import OmegaConf
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
@@ -105,3 +107,41 @@ def test_recomputed_activations_are_refused(data: Path) -> None:
     task, args = toy.make_task(data, "--checkpoint-activations")
     with pytest.raises(InputError, match="--checkpoint-activations"):
         task.build_model(args)
+
+
+def test_only_the_gates_that_are_named_train(data: Path) -> None:
+    task, args = toy.make_task(data, "--train-gates", "med")
+    model = toy.make_model(task, args, train=True)
+    toy.randomise_adapters(model)
+    assert model.trained_gate_rows == [1]
+    assert {name.rpartition("adapter.")[2] for name, p in model.named_parameters() if p.requires_grad} == {
+        "router.weight"
+    }
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = FairseqAdam(OmegaConf.structured(FairseqAdamConfig(lr=[0.1], weight_decay=0.1, tpu=False)), parameters)
+    optimizer.backward(model(**toy.first_batch(task)["net_input"])[0].square().sum())
+    task.optimizer_step(optimizer, model, 1)
+    for name, value in model.state_dict().items():
+        rows = [row for row in range(len(value)) if not torch.equal(value[row], before[name][row])]
+        assert rows == ([1] if name.endswith("router.weight") else []), name
+
+
+def test_unknown_gates_are_refused(data: Path) -> None:
+    task, args = toy.make_task(data, "--train-gates", "news")
+    with pytest.raises(InputError, match="--train-gates: news has no gate; there are law, med, sub, or all"):
+        toy.make_model(task, args)
+
+
+def test_the_guard_of_a_checkpoint_is_taken_over(data: Path) -> None:
+    task, args = toy.make_task(data)
+    first, second = (toy.make_model(task, args, seed=seed) for seed in (1, 2))
+    first.guard(["med"])
+    second.load_state_dict(dict(first.state_dict()), strict=True)
+    assert [gate.guarded for gate in second.gates] == [(1,)] * 4
+    first.guard([])
+    second.load_state_dict(dict(first.state_dict()), strict=True)
+    assert second.state_dict().keys() == first.state_dict().keys()
+    assert second.gates[0].guarded == ()
+    with pytest.raises(InputError, match=r"decoder\.guarded_adapters names news, of law, med, sub"):
+        first.guard(["news"])

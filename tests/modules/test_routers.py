@@ -99,3 +99,58 @@ def test_a_saturated_gate_is_one_adapter(bank: AdapterBank) -> None:
 def test_a_temperature_must_be_positive() -> None:
     with pytest.raises(ValueError, match="temperature"):
         GateRouter(H, D, temperature=0.0, causal=False)
+
+
+def with_a_guarded_row(bank: AdapterBank, causal: bool, row: int = 1) -> tuple[GateRouter, GateRouter, AdapterBank]:
+    """A gate with one adapter more, guarded; and the gate and bank before it came."""
+    settled = [other for other in range(D) if other != row]
+    before, fewer = GateRouter(H, D - 1, 0.5, causal), AdapterBank(H, 4, D - 1)
+    after = GateRouter(H, D, 0.5, causal)
+    nn.init.normal_(after.weight)
+    after.guarded = (row,)
+    with torch.no_grad():
+        before.weight.copy_(after.weight[settled])
+        for kind in bank.row_names:
+            getattr(fewer, kind).copy_(getattr(bank, kind)[settled])
+    return after, before, fewer
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_guarded_adapter_that_never_wins_changes_no_bit(bank: AdapterBank, causal: bool) -> None:
+    after, before, fewer = with_a_guarded_row(bank, causal)
+    with torch.no_grad():
+        after.weight[1] = after.weight[0] - 10 * torch.eye(H)[0]  # below the first where feature 0 is positive
+    x = torch.randn(7, 5, H)
+    x[..., 0] = x[..., 0].abs() + 0.1
+    assert torch.equal(after(x, bank, RoutingBatch()), before(x, fewer, RoutingBatch()))
+
+
+def test_a_guarded_adapter_takes_part_just_where_its_logit_is_the_highest(bank: AdapterBank) -> None:
+    after, before, fewer = with_a_guarded_row(bank, causal=True)
+    x, batch = torch.randn(7, 5, H), RoutingBatch()
+    out, old = after(x, bank, batch), before(x, fewer, RoutingBatch())
+    logits = batch.gate_logits[0]
+    wins = logits.argmax(-1).eq(1)
+    assert 0 < int(wins.sum()) < wins.numel()
+    assert torch.equal(out[~wins], old[~wins])
+    torch.testing.assert_close(out[wins], bank(x, (logits / 0.5).softmax(-1))[wins])
+    weights = after.weights(logits)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(7, 5))
+    assert torch.equal(weights[..., 1] > 0, wins)
+
+
+def test_of_several_guarded_adapters_one_wins_at_most(bank: AdapterBank) -> None:
+    gate = GateRouter(H, D, 1.0, causal=False)
+    gate.guarded = (1, 2)
+    weights = gate.weights(torch.tensor([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0], [0.0, 1.0, 2.0]]))
+    assert weights.gt(0).tolist() == [[True, True, False], [True, False, False], [True, False, True]]
+
+
+def test_forced_rows_pass_by_the_guard(bank: AdapterBank) -> None:
+    after, _, _ = with_a_guarded_row(bank, causal=True)
+    x, given = torch.randn(7, 3, H), torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    batch = RoutingBatch(given_weights=given, is_forced=torch.tensor([True, True, False]))
+    out = after(x, bank, batch)
+    torch.testing.assert_close(out[:, [0]], bank(x[:, [0]], None, active=[1]))
+    torch.testing.assert_close(out[:, 1], x[:, 1])
+    torch.testing.assert_close(out[:, 2], after(x, bank, RoutingBatch())[:, 2])

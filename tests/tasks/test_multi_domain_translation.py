@@ -296,12 +296,23 @@ def test_a_tag_the_dictionary_lacks(own_data: Path) -> None:
     path = own_data / "dict.en.txt"
     path.write_text("".join(line for line in path.open() if "domain:sub" not in line))
     refuse(own_data, r"dict\.en\.txt: lacks the tag <domain:sub>", "--domain-tags", arch="transformer_tiny")
-    # Adapters are told the domain, and read no tag.
+
+
+def test_a_domain_younger_than_the_dictionary_is_routed_without_a_tag(own_data: Path) -> None:
+    lines = ["<domain:law> w1 w2", "<domain:sub> w1 w2", "<domain:med> w3"]
+    path = own_data / "dict.en.txt"
+    symbols = path.read_text().splitlines(keepends=True)
+    assert "domain:sub" in symbols[-1]  # so that all others keep their numbers
     task, model = loaded(own_data)
-    typed, _ = translate_typed(task, model, ["<domain:sub> w1 w2"])
-    given, _ = translate_typed(loaded(own_data, "--domain", "sub")[0], model, ["w1 w2"])
-    other, _ = translate_typed(task, model, ["<domain:law> w1 w2"])
-    assert typed[0]["score"] == given[0]["score"] != other[0]["score"]
+    with_tag, _ = translate_typed(task, model, lines)
+    path.write_text("".join(symbols[:-1]))
+    younger, _ = loaded(own_data)
+    assert younger.typed_domains.indices[:2] == task.typed_domains.indices[:2]
+    assert younger.typed_domains.indices[2] == len(younger.src_dict) + 2
+    without, _ = translate_typed(younger, model, lines)
+    assert [found["tokens"].tolist() for found in without] == [found["tokens"].tolist() for found in with_tag]
+    plain, _ = translate_typed(younger, model, ["<domain:law> w1 w2"] * 3)
+    assert not torch.equal(plain[1]["tokens"], without[1]["tokens"])
 
 
 def test_unknown_domains_in_options_and_lines(data: Path) -> None:

@@ -1,0 +1,206 @@
+"""An adapter file: adapters of one or several domains without their base, as safetensors.
+
+The manifest is the file's own metadata, not a second file beside it: what says which base the tensors belong to cannot
+be lost, or taken from another file. It holds a SHA-256 of every tensor, and the file one of the manifest. These find
+damage and edits; they are no signature, so who wants to deceive can write a file anew.
+
+::
+
+    encoder.layers.0.adapter.bank.down_weight@tickets       a row of that stacked tensor: tickets' adapter
+    encoder.layers.0.adapter.router.weight@tickets          … and its row of the gate, of gated adapters
+    decoder.layers.0.adapter.bank.norm_weight               what all adapters share, in trees
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from fairseq_ext.adapters.rows import tensor_hash
+from fairseq_ext.domains.names import is_domain_name
+from fairseq_ext.engine.steps import atomic_write
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.json_file import is_texts
+
+FORMAT = 1
+SUFFIX = ".safetensors"
+_REMEDY = "export the adapters again with scripts/adapters.py export"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_PACKAGES = ("fairseq-fixed", "torch", "safetensors")
+
+
+@dataclass(frozen=True)
+class AdapterManifest:
+    """What an adapter file holds, and which base it belongs to.
+
+    Attributes:
+        domains: whose adapters these are; of a tree the nodes, those on the paths of the domains that were asked for.
+        kind: the registered model that has such adapters.
+        options: of that model, beyond its base's.
+        sizes: of the base, to be read by people.
+        base: SHA-256 of every tensor of the base, in the model's order.
+        guarded: those of the domains that take part only where their gate's logit is above all others'.
+        tree: the whole tree that the nodes are of, as JSON; None for no tree.
+        vocabulary: SHA-256 of dictionaries and subwords, by file name.
+        data_fingerprint: of the training data, where it is known.
+        scores: of the test sets, where they are known.
+        licence: under which the adapters may be used, in the words of who exported them.
+        versions: of the libraries that wrote the file.
+        tensors: SHA-256 of every tensor.
+    """
+
+    domains: tuple[str, ...]
+    kind: str
+    options: Mapping[str, Any]
+    sizes: Mapping[str, int]
+    base: Mapping[str, str]
+    guarded: tuple[str, ...] = ()
+    tree: str | None = None
+    vocabulary: Mapping[str, str] = field(default_factory=dict)
+    data_fingerprint: str | None = None
+    scores: Mapping[str, Any] | None = None
+    licence: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    tensors: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AdapterFile:
+    """Adapters with their manifest.
+
+    Attributes:
+        path: of the file, for messages.
+        manifest: what it says of itself.
+        rows: by domain, the row of every stacked tensor by that tensor's name.
+        shared: tensors that all adapters share, by name.
+    """
+
+    path: Path
+    manifest: AdapterManifest
+    rows: Mapping[str, Mapping[str, Tensor]]
+    shared: Mapping[str, Tensor]
+
+
+def write_adapters(
+    path: Path, manifest: AdapterManifest, rows: Mapping[str, Mapping[str, Tensor]], shared: Mapping[str, Tensor]
+) -> None:
+    """Write an adapter file; versions and hashes are found here, and the name appears when the file is complete."""
+    tensors = {f"{key}@{name}": row.contiguous() for name, own in rows.items() for key, row in own.items()}
+    tensors |= {key: value.contiguous() for key, value in shared.items()}
+    content = {"format": FORMAT, **asdict(manifest), "versions": {name: metadata.version(name) for name in _PACKAGES}}
+    content["tensors"] = {name: tensor_hash(value) for name, value in tensors.items()}
+    text = json.dumps(content, ensure_ascii=False)
+    # Not save_file: its own errors of a full disk are of no kind that Python knows.
+    data = save(tensors, metadata={"manifest": text, "manifest_sha256": _digest(text)})
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def read_manifest(path: Path) -> AdapterManifest:
+    """The manifest of an adapter file; its tensors are not looked at.
+
+    Raises:
+        InputError: if the file is missing, cut off, of another kind, or its manifest is not as it was written.
+    """
+    return _read(path, with_tensors=False).manifest
+
+
+def read_adapters(path: Path) -> AdapterFile:
+    """An adapter file, all of it checked against its manifest.
+
+    Raises:
+        InputError: as :func:`read_manifest`, or naming the first tensor that is not as it was written.
+    """
+    return _read(path, with_tensors=True)
+
+
+def _read(path: Path, with_tensors: bool) -> AdapterFile:
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; give an adapter file, which scripts/adapters.py export writes")
+    try:
+        with safe_open(path, framework="pt") as file:
+            manifest = _parse(file.metadata() or {}, path)
+            if differing := manifest.tensors.keys() ^ set(file.keys()):
+                raise InputError(f"{path}: file and manifest do not both have the tensor {min(differing)}; {_REMEDY}")
+            tensors = {name: file.get_tensor(name) for name in manifest.tensors} if with_tensors else {}
+    except SafetensorError as error:
+        raise InputError(f"{path}: cut off, or no safetensors file ({error}); {_REMEDY}") from None
+    for name, value in tensors.items():
+        if tensor_hash(value) != manifest.tensors[name]:
+            raise InputError(f"{path}: the tensor {name} is not as it was written (SHA-256 differs); {_REMEDY}")
+    rows: dict[str, dict[str, Tensor]] = {name: {} for name in manifest.domains}
+    shared = {}
+    for name, value in tensors.items():
+        key, is_row, domain = name.partition("@")
+        if not is_row:
+            shared[key] = value
+        elif domain in rows:
+            rows[domain][key] = value
+        else:
+            raise InputError(f"{path}: the tensor {name} is of no domain of its manifest; {_REMEDY}")
+    return AdapterFile(path, manifest, rows, shared)
+
+
+def _parse(entries: Mapping[str, str], path: Path) -> AdapterManifest:
+    """The manifest in a file's metadata.
+
+    Raises:
+        InputError: if there is none, it has been edited, or lacks something.
+    """
+    text = entries.get("manifest")
+    if text is None:
+        raise InputError(f"{path}: a safetensors file, but without a manifest of adapters; {_REMEDY}")
+    if entries.get("manifest_sha256") != _digest(text):
+        raise InputError(f"{path}: its manifest is not as it was written (SHA-256 differs); {_REMEDY}")
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+        raise InputError(f"{path}: its manifest is of another format than {FORMAT}; {_REMEDY}")
+    claims = {
+        "domains": _is_name_list(content.get("domains")),
+        "guarded": is_texts(content.get("guarded")) and set(content["guarded"]) <= set(content["domains"]),
+        "kind": isinstance(content.get("kind"), str),
+        "options": _maps_to(content.get("options"), int | float | str | bool | None),
+        "sizes": _maps_to(content.get("sizes"), int),
+        "base": _are_hashes(content.get("base")),
+        "tensors": _are_hashes(content.get("tensors")),
+        "vocabulary": _maps_to(content.get("vocabulary"), str),
+        "versions": _maps_to(content.get("versions"), str),
+        "tree": isinstance(content.get("tree"), str | None),
+        "licence": isinstance(content.get("licence"), str | None),
+        "data_fingerprint": isinstance(content.get("data_fingerprint"), str | None),
+        "scores": isinstance(content.get("scores"), dict | None),
+    }
+    for key, holds in claims.items():
+        if not holds:
+            raise InputError(f"{path}: manifest: {key}: {shown(content.get(key))} is none of adapters'; {_REMEDY}")
+    values = {key: content[key] for key in claims}
+    return AdapterManifest(**{**values, "domains": tuple(values["domains"]), "guarded": tuple(values["guarded"])})
+
+
+def _is_name_list(value: Any) -> bool:
+    return is_texts(value) and bool(value) and all(map(is_domain_name, value)) and len(set(value)) == len(value)
+
+
+def _are_hashes(value: Any) -> bool:
+    return _maps_to(value, str) and bool(value) and all(map(_SHA256.fullmatch, value.values()))
+
+
+def _maps_to(value: Any, kind: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, kind) for item in value.values())
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,138 @@
+"""Text of a new domain, and some of the old ones, as fairseq's data directory in a system's own pieces."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_ext.corpora.text_files import Pair, read_parallel, write_lines
+from fairseq_ext.domains.names import DOMAINS_FILE, is_domain_tag
+from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.filtering.normalise import normalise_lines
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.binarise import binarise_files
+from fairseq_ext.text.split import normalise_source, stable_hash
+from fairseq_ext.text.subwords import MODEL_FILE, dictionary_pieces, encode_lines, load_subwords, refuse_tags
+from fairseq_ext.translators.exported import Manifest
+
+TRAIN, VALID = "train", "valid"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of the text is used for what.
+
+    Attributes:
+        valid: pairs that are held out for validation, of every domain.
+        old: pairs of each old domain, those held out included.
+        max_words: longest sentence that is kept.
+        seed: draws others.
+    """
+
+    valid: int = 200
+    old: int = 1000
+    max_words: int = 80
+    seed: int = 1
+
+
+def new_pairs(prefix: Path, languages: tuple[str, str]) -> list[Pair]:
+    """The pairs of ``PREFIX.SRC`` and ``PREFIX.TGT``.
+
+    Raises:
+        InputError: if a file is missing, or they differ in length.
+    """
+    source, target = (prefix.with_name(f"{prefix.name}.{lang}") for lang in languages)
+    return read_parallel(source, target)
+
+
+def old_pairs(folder: Path, domains: Sequence[str], languages: tuple[str, str], sizes: Sizes) -> dict[str, list[Pair]]:
+    """A sample of each domain's pairs, from ``DOMAIN.LANG`` or, as in an experiment's splits, ``DOMAIN/train.LANG``.
+
+    Raises:
+        InputError: naming a domain that has neither.
+    """
+    found = {}
+    for name in domains:
+        prefixes = [folder / name, folder / name / TRAIN]
+        prefix = next((p for p in prefixes if p.with_name(f"{p.name}.{languages[0]}").is_file()), None)
+        if prefix is None:
+            raise InputError(
+                f"{folder}: no text of the domain {name}; expected {name}.{languages[0]} or "
+                f"{name}/{TRAIN}.{languages[0]} there, and the same in {languages[1]}"
+            )
+        pairs = new_pairs(prefix, languages)
+        found[name] = sorted(pairs, key=lambda pair: (stable_hash(sizes.seed, *pair), pair))[: sizes.old]
+    return found
+
+
+def write_data(
+    folder: Path,
+    system: Path,
+    manifest: Manifest,
+    domains: Sequence[str],
+    texts: Mapping[str, Sequence[Pair]],
+    sizes: Sizes,
+) -> None:
+    """Write a data directory.
+
+    Args:
+        folder: where.
+        system: the exported system whose dictionaries, pieces and normalisation are used.
+        manifest: the system's.
+        domains: all that the grown system has; those without text have no data.
+        texts: pairs by domain.
+        sizes: what is held out and left out.
+
+    Raises:
+        InputError: if a domain has too little text, or a sentence holds a reserved symbol.
+    """
+    languages = manifest.languages
+    encoded = folder / "encoded"
+    subwords = system / MODEL_FILE
+    if not subwords.is_file():
+        raise InputError(f"{subwords}: not found; a system without subwords of its own cannot cut new text")
+    processor = load_subwords(subwords)
+    tags = [piece for piece in dictionary_pieces(processor) if is_domain_tag(piece)]
+    files = []
+    for name, pairs in texts.items():
+        for part, kept in _split(name, _normalised(pairs, manifest), sizes).items():
+            for side, lang in enumerate(languages):
+                lines = refuse_tags(encode_lines(processor, (pair[side] for pair in kept)), tags, Path(name) / part)
+                write_lines(encoded / name / f"{part}.{lang}", lines)
+                files.append((f"{name}/{part}.{lang}", f"{name}/{part}.{'-'.join(languages)}.{lang}"))
+    for lang in languages:
+        shutil.copyfile(system / f"dict.{lang}.txt", folder / f"dict.{lang}.txt")
+        own = [file for file in files if file[0].endswith(f".{lang}")]
+        binarise_files(folder, encoded, folder / f"dict.{lang}.txt", own, Engine(workers=1))
+    shutil.copyfile(subwords, folder / MODEL_FILE)
+    write_lines(folder / DOMAINS_FILE, domains)
+    shutil.rmtree(encoded)
+
+
+def _normalised(pairs: Sequence[Pair], manifest: Manifest) -> list[Pair]:
+    if manifest.text is None:
+        return list(pairs)
+    sides = [
+        normalise_lines([pair[side] for pair in pairs], lang, manifest.text)
+        for side, lang in enumerate(manifest.languages)
+    ]
+    return [Pair(*pair) for pair in zip(*sides, strict=True)]
+
+
+def _split(name: str, pairs: Sequence[Pair], sizes: Sizes) -> dict[str, list[Pair]]:
+    """Training and validation; what is held out is in the training set in no spelling."""
+    kept = [pair for pair in pairs if max(len(side.split()) for side in pair) <= sizes.max_words]
+    keys = sorted({normalise_source(pair.source) for pair in kept}, key=lambda key: (stable_hash(sizes.seed, key), key))
+    if len(keys) <= sizes.valid:
+        raise InputError(
+            f"{name}: {len(keys)} different sources of up to {sizes.max_words} words, of which {sizes.valid} are held "
+            "out; give more text, or a smaller --valid"
+        )
+    held_out = set(keys[: sizes.valid])
+    valid = {key: pair for pair in kept if (key := normalise_source(pair.source)) in held_out}
+    train = [pair for pair in kept if normalise_source(pair.source) not in held_out]
+    print(f"{name}: {len(train)} pairs to train on, {len(valid)} held out", file=sys.stderr)
+    return {TRAIN: train, VALID: list(valid.values())}

@@ -1,0 +1,263 @@
+"""A model with adapters to work on: a checkpoint, or an exported system, read safely and never written in place."""
+
+from __future__ import annotations
+
+import copy
+import io
+import shutil
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY
+from omegaconf import OmegaConf
+
+import fairseq_ext.registration  # noqa: F401, I001  what checkpoints name
+from fairseq_ext.adapters.adapter_file import AdapterManifest
+from fairseq_ext.adapters.rows import State, expected_shapes, is_row_key
+from fairseq_ext.domains.domain_tree import DomainTree, tree_from_json
+from fairseq_ext.domains.names import DOMAINS_FILE
+from fairseq_ext.engine.steps import atomic_write
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.adapter_transformer import AdapterConfig
+from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
+from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
+from fairseq_ext.training.adapter_names import GUARDED, NAMES, names_entry, read_names
+from fairseq_ext.translators import exported
+
+PLAIN, GATED = "transformer_domain_adapter", "transformer_gated_adapter"
+# Models with adapters, each with the plain one that it can be put on, and the options that it adds.
+_ADAPTERS = ("bottleneck_dim", "adapter_init_scale", "frozen_mode")
+BASES = {PLAIN: "transformer", GATED: "transformer", HIERARCHICAL_ADAPTERS: "transformer_lm"}
+ADDED = {PLAIN: _ADAPTERS, GATED: (*_ADAPTERS, "gate_temperature", "share_gates"), HIERARCHICAL_ADAPTERS: _ADAPTERS}
+
+
+@dataclass(frozen=True)
+class System:
+    """A model as it was read.
+
+    Attributes:
+        path: the checkpoint or the exported system.
+        checkpoint: all that fairseq's file holds but weights and options of the model.
+        model: the state dict.
+        options: the model's.
+        manifest: of an exported system; None for a checkpoint.
+    """
+
+    path: Path
+    checkpoint: Mapping[str, Any]
+    model: State
+    options: Mapping[str, Any]
+    manifest: exported.Manifest | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> System:
+        """Read a checkpoint, or an exported system, all of whose files are checked.
+
+        Raises:
+            InputError: if it is missing, damaged, or holds more than weights and options.
+        """
+        manifest = exported.verify(path) if path.is_dir() else None
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(path / exported.CHECKPOINT_FILE if manifest else path))
+        options = getattr(state.get("cfg"), "model", None)
+        if OmegaConf.is_config(options):
+            options = OmegaConf.to_container(options, resolve=True, enum_to_str=True)
+        options = vars(options) if isinstance(options, Namespace) else options
+        if not isinstance(options, dict):
+            raise InputError(f"{path}: the checkpoint does not say what model it is of")
+        return cls(path, state, dict(state["model"]), dict(options), manifest)
+
+    @property
+    def architecture(self) -> str:
+        """fairseq's ``--arch``."""
+        return str(self.options.get("arch") or self.options.get("_name"))
+
+    @property
+    def kind(self) -> str:
+        """The registered model that it is of."""
+        return ARCH_MODEL_NAME_REGISTRY.get(self.architecture, self.architecture)
+
+    @property
+    def has_adapters(self) -> bool:
+        return self.kind in BASES
+
+    @property
+    def has_gates(self) -> bool:
+        return self.kind == GATED
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The adapters, in the order of their rows."""
+        return tuple(read_names(self.model[NAMES])) if NAMES in self.model else tuple(self.options["adapter_names"])
+
+    @cached_property
+    def guarded(self) -> tuple[str, ...]:
+        """Adapters that take part only where their gate's logit is above all others'."""
+        return tuple(read_names(self.model[GUARDED], GUARDED)) if GUARDED in self.model else ()
+
+    @cached_property
+    def tree(self) -> DomainTree | None:
+        """The domain tree whose nodes have the adapters, if there is one."""
+        if self.kind != HIERARCHICAL_ADAPTERS:
+            return None
+        return tree_from_json(self.options["tree_json"], f"{self.path}: the model's tree")
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        return self.names if self.tree is None else tuple(sorted(self.tree.domains))
+
+    @property
+    def vocabulary(self) -> dict[str, str]:
+        """SHA-256 of dictionaries and subwords by file name, as far as the checkpoint remembers them."""
+        return dict(self.checkpoint.get("task_state", {}).get("vocabulary", {}))
+
+    def is_row(self, key: str) -> bool:
+        """Whether an entry of the state dict has one row an adapter."""
+        return is_row_key(key, shares_norms=self.tree is not None)
+
+    def shapes(self) -> dict[str, tuple]:
+        """The shape of an adapter's row in every stacked tensor, and of the norms that all share."""
+        return self.shapes_of(self.kind, self.options.get("bottleneck_dim") or 0)
+
+    def shapes_of(self, kind: str, width: int) -> dict[str, tuple]:
+        """The same for adapters of another kind and width on this base."""
+        return expected_shapes(self.model, width, kind == GATED, kind == HIERARCHICAL_ADAPTERS)
+
+    def rows(self, name: str) -> State:
+        """An adapter's row of every stacked tensor."""
+        row = self.names.index(name)
+        return {key: value[row] for key, value in self.model.items() if self.is_row(key)}
+
+    def require_adapters(self) -> None:
+        """
+        Raises:
+            InputError: saying what to do instead, if it has no adapters.
+        """
+        if self.has_adapters:
+            return
+        if self.options.get("domain_tags"):
+            raise InputError(
+                f"{self.path}: reads domain tags (TAG) and has no adapters: its dictionary and embeddings have no tag "
+                "for another domain; train it anew with all domains, or use adapters"
+            )
+        raise InputError(
+            f"{self.path}: is a {self.architecture!r}, which has no adapters; give one of {', '.join(BASES)}, or "
+            "attach adapter files to it"
+        )
+
+    def require_domain(self, name: str) -> None:
+        """
+        Raises:
+            InputError: listing the domains that there are, if this is none of them.
+        """
+        if name not in self.domains:
+            raise InputError(f"{self.path}: has no domain {name!r}; it has {', '.join(self.domains)}")
+
+    def changed(
+        self,
+        rows: State,
+        names: Sequence[str],
+        guarded: Sequence[str] = (),
+        tree: DomainTree | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> System:
+        """The same system with other adapters.
+
+        Args:
+            rows: the state dict, but for the names of its adapters.
+            names: these.
+            guarded: see :attr:`guarded`.
+            tree: whose nodes they are.
+            options: of the model, that are other than now.
+        """
+        model = {key: value for key, value in rows.items() if key not in (NAMES, GUARDED)}
+        model[NAMES] = names_entry(names)
+        if guarded:
+            model[GUARDED] = names_entry(guarded)
+        new = {**self.options, **(options or {})}
+        if tree is None:
+            new["adapter_names"] = list(names)
+        else:
+            new |= {"tree_json": tree.to_json(), "tree": "", "train_nodes": ""}
+        if "train_gates" in new:
+            new["train_gates"] = ""
+        return replace(self, model=model, options=new)
+
+    def write(self, output: Path) -> None:
+        """Write it under a new name, of the same kind as it was read from; no training goes on from it.
+
+        Raises:
+            InputError: if there is something under that name.
+        """
+        refuse_existing(output)
+        if self.manifest is None:
+            with atomic_write(output) as temporary:
+                self.write_checkpoint(temporary)
+            return
+        names = list(self.domains)
+        with exported.writing(output) as folder:
+            for name in self.manifest.files:
+                # A classifier knows the domains that it was trained for, and no others.
+                if name.startswith(f"{exported.CLASSIFIER_FOLDER}/") and names != list(self.manifest.domains):
+                    continue
+                (folder / name).parent.mkdir(exist_ok=True)
+                shutil.copyfile(self.path / name, folder / name)
+            (folder / DOMAINS_FILE).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+            self.write_checkpoint(folder / exported.CHECKPOINT_FILE)
+            exported.complete(folder, self._new_manifest(names))
+
+    def write_checkpoint(self, path: Path) -> None:
+        """Write weights and options alone."""
+        config: Any = OmegaConf.to_container(self.checkpoint["cfg"], resolve=True, enum_to_str=True)
+        was_namespace = isinstance(self.checkpoint["cfg"]["model"], Namespace)
+        config["model"] = Namespace(**self.options) if was_namespace else dict(self.options)
+        if isinstance(config.get("task"), dict) and "train_domains" in config["task"]:
+            config["task"]["train_domains"] = ""
+        history = [{k: v for k, v in self.checkpoint["optimizer_history"][-1].items() if k != "optimizer"}]
+        kept = {key: self.checkpoint[key] for key in ("task_state",) if key in self.checkpoint}
+        state = {"args": None, "cfg": config, "model": self.model, "optimizer_history": history, "extra_state": {}}
+        # Not into the file itself: torch's own errors of a full disk are of no kind that says so.
+        buffer = io.BytesIO()
+        torch.save({**state, **kept, "last_optimizer_state": None}, buffer)
+        path.write_bytes(buffer.getbuffer())
+
+    def _new_manifest(self, names: Sequence[str]) -> exported.Manifest:
+        assert self.manifest is not None
+        is_same = names == list(self.manifest.domains)
+        return replace(
+            self.manifest,
+            domains=tuple(names),
+            architecture=self.architecture,
+            classifier=self.manifest.classifier if is_same else None,
+            # What was measured was another system.
+            scores=self.manifest.scores if is_same else None,
+        )
+
+
+def refuse_existing(output: Path) -> None:
+    """
+    Raises:
+        InputError: if there is something under that name.
+    """
+    if output.exists() or output.is_symlink():
+        raise InputError(f"{output}: exists already; results get names of their own, give another one")
+
+
+def kind_options(system: System) -> dict[str, Any]:
+    """The options that adapters of a system's kind add to its base's; what was not given has its default."""
+    config = (GatedAdapterConfig if system.has_gates else AdapterConfig).from_args(Namespace(**system.options))
+    values = {name: getattr(config, name) for name in ADDED[system.kind]}
+    return {name: str(value) if isinstance(value, Enum) else value for name, value in values.items()}
+
+
+def on_base(base: System, manifest: AdapterManifest) -> dict[str, Any]:
+    """The options of a base with adapters of a file's kind on it."""
+    options = copy.deepcopy(dict(base.options))
+    names = [key for key in ("arch", "_name") if key in options] or ["_name"]
+    return {**options, **manifest.options, **dict.fromkeys(names, manifest.kind)}

@@ -1,0 +1,263 @@
+"""A new domain's adapter, trained alone; then the gates that shall find it."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from fairseq import checkpoint_utils
+from fairseq.models import ARCH_MODEL_REGISTRY
+
+from fairseq_ext.adapters.domains import NEAREST, NOTHING, add_domain
+from fairseq_ext.adapters.new_text import VALID, Sizes, new_pairs, old_pairs, write_data
+from fairseq_ext.adapters.rows import State
+from fairseq_ext.adapters.system import ADDED, GATED, PLAIN, System, refuse_existing
+from fairseq_ext.engine.fairseq_cli import as_arguments, run_fairseq
+from fairseq_ext.engine.processes import distributed_arguments
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.training.adapter_names import GUARDED as GUARDED_ENTRY
+
+# What becomes of gates when a domain is added.
+GUARDED, REFIT = "guarded", "refit"
+_BATCH_TOKENS = 4000
+_OPTIONS = {
+    "task": "multi_domain_translation",
+    "optimizer": "adam",
+    "adam-betas": "(0.9, 0.98)",
+    "lr": 0.002,
+    "lr-scheduler": "inverse_sqrt",
+    "label-smoothing": 0.1,
+    "max-tokens": 3000,
+    "num-workers": 0,
+    "no-epoch-checkpoints": True,
+    "no-last-checkpoints": True,
+    "log-format": "simple",
+    "log-interval": 100,
+}
+_ADAPTER = {"criterion": "label_smoothed_cross_entropy", "warmup-updates": 100}
+_GATES = {
+    "criterion": "label_smoothed_cross_entropy_with_kd_gate",
+    "gate-target": "domain",
+    "gate-loss-temperature": 1,
+    "gate-loss-weight": 1,
+    "gate-encoder-term": "token",
+    "warmup-updates": 50,
+}
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a new domain is trained.
+
+    Attributes:
+        text: prefix of its two files.
+        old_text: folder of text of the old domains, which gates are fitted against; None for plain adapters.
+        gates: what becomes of the gates of a gated system: ``guarded`` or ``refit``.
+        max_update: updates of the adapter.
+        gate_updates: updates of the gates.
+        sizes: of the sets.
+        extra: more options of fairseq-train, for both.
+    """
+
+    text: Path
+    old_text: Path | None = None
+    gates: str = GUARDED
+    max_update: int = 320
+    gate_updates: int = 200
+    sizes: Sizes = field(default_factory=Sizes)
+    extra: Sequence[str] = ()
+
+
+def train_domain(model: Path, name: str, start: str, output: Path, training: Training) -> System:
+    """Write an exported system with a domain more, whose adapter is trained on text of it.
+
+    Of plain adapters, nothing else changes. Of gated ones the new row of the gates is fitted too, ``guarded``, or all
+    rows are (``refit``); the old adapters stay as they are in any case.
+
+    Args:
+        model: an exported system with adapters.
+        name: of the new domain.
+        start: see :func:`~fairseq_ext.adapters.domains.add_domain`; or ``nearest``, for the domain whose adapter has
+            the lowest validation loss on the new text.
+        output: the new exported system.
+        training: how.
+
+    Raises:
+        InputError: if the system is no exported one with adapters, or text is missing or too little.
+    """
+    refuse_existing(output)
+    system = System.read(model)
+    system.require_adapters()
+    if system.manifest is None:
+        raise InputError(f"{model}: to train a domain, give an exported system; it has the subwords that cut its text")
+    if system.has_gates and training.old_text is None:
+        raise InputError(
+            "--old-text: give a folder with text of the old domains; from it a new gate learns when to stay out"
+        )
+    is_guarded = system.has_gates and training.gates == GUARDED
+    grown = add_domain(system, name, NOTHING if start == NEAREST else start, guarded=is_guarded)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent.resolve()) as folder:
+        bench = _Bench(Path(folder), name, training)
+        bench.write_data(system, grown)
+        if start == NEAREST:
+            grown = add_domain(system, name, bench.nearest(grown), guarded=is_guarded)
+        grown = bench.train_adapter(grown)
+        if system.has_gates:
+            grown = bench.fit_gates(grown)
+            bench.report_gates(grown)
+    grown.write(output)
+    return grown
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """A folder in which a domain is trained.
+
+    Args:
+        folder: an empty one.
+        name: of the domain.
+        training: how.
+    """
+
+    folder: Path
+    name: str
+    training: Training
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data-bin"
+
+    def write_data(self, system: System, grown: System) -> None:
+        """Cut and binarise the text, which is of the new domain alone for plain adapters."""
+        assert system.manifest is not None
+        languages = system.manifest.languages
+        texts = {self.name: new_pairs(self.training.text, languages)}
+        if self.training.old_text is not None and system.has_gates:
+            texts |= old_pairs(self.training.old_text, system.domains, languages, self.training.sizes)
+        self.data.mkdir()
+        write_data(self.data, system.path, system.manifest, grown.domains, texts, self.training.sizes)
+
+    def nearest(self, grown: System) -> str:
+        """The old domain whose adapter has the lowest loss on the new validation set; all are printed, in bits."""
+        model, task = self._load(_as_plain(grown))
+        losses = dict.fromkeys(grown.names, 0.0)
+        tokens = 0
+        with torch.no_grad():
+            for batch in self._batches(task, self.name):
+                tokens += batch["ntokens"]
+                for row, name in enumerate(grown.names):
+                    domain_ids = torch.full((len(batch["target"]),), row)
+                    logits = model(**{**batch["net_input"], "domain_ids": domain_ids})[0]
+                    losses[name] += float(
+                        F.cross_entropy(
+                            logits.flatten(0, 1),
+                            batch["target"].flatten(),
+                            ignore_index=task.tgt_dict.pad(),
+                            reduction="sum",
+                        )
+                    )
+        losses = {name: loss / tokens / math.log(2) for name, loss in losses.items()}
+        base = losses.pop(self.name)  # a fresh adapter computes the identity
+        for name, loss in sorted(losses.items(), key=lambda item: item[1]):
+            print(f"{name}: validation loss {loss:.3f} on {self.name}", file=sys.stderr)
+        print(f"no adapter: validation loss {base:.3f} on {self.name}", file=sys.stderr)
+        return min(losses, key=losses.__getitem__)
+
+    def train_adapter(self, grown: System) -> System:
+        """The system with the new adapter trained, as a plain one, on sentences of its domain alone."""
+        options = {**_ADAPTER, "max-update": self.training.max_update, "train-domains": self.name}
+        trained = self._train("adapter", _as_plain(grown), options)
+        return _with_new_row(grown, self.name, trained)
+
+    def fit_gates(self, grown: System) -> System:
+        """The system with the new row of the gates fitted, or all rows, on text of all domains."""
+        is_guarded = self.training.gates == GUARDED
+        which = self.name if is_guarded else "all"
+        options = {**_GATES, "max-update": self.training.gate_updates, "train-gates": which}
+        trained = self._train("gates", grown, options)
+        gates = {key: value for key, value in trained.items() if ".router." in key}
+        return _with_new_row(grown, self.name, gates) if is_guarded else replace(grown, model={**grown.model, **gates})
+
+    def report_gates(self, grown: System) -> None:
+        """Print, by domain, in what share of held-out sentences the new adapter takes part, and its mean weight."""
+        model, task = self._load(grown)
+        row = grown.names.index(self.name)
+        for name in grown.names:
+            inputs = [batch["net_input"] for batch in self._batches(task, name)]
+            sides = [model.gate_weights(given, given["prev_output_tokens"]) for given in inputs]
+            weights = torch.cat([torch.cat([*found.values()], dim=1)[..., row] for found in sides])  # N×L
+            share = float(weights.gt(0).any(1).float().mean())
+            print(
+                f"{name}: {self.name} takes part in {share:.1%} of {len(weights)} held-out sentences, mean weight "
+                f"{float(weights.mean()):.3f}",
+                file=sys.stderr,
+            )
+
+    def _train(self, what: str, system: System, options: Mapping[str, Any]) -> State:
+        """The weights after training from a system, those of the lowest validation loss."""
+        started = time.monotonic()
+        assert system.manifest is not None
+        start, folder = self.folder / f"{what}.pt", self.folder / what
+        system.write_checkpoint(start)
+        languages = dict(zip(("source-lang", "target-lang"), system.manifest.languages, strict=True))
+        files = {"save-dir": folder, "finetune-from-model": start, "seed": self.training.sizes.seed, **languages}
+        given = [*as_arguments({**_OPTIONS, **options, **files}), *self.training.extra]
+        run_fairseq("train", [str(self.data), *model_arguments(system), *given, *distributed_arguments(given)])
+        print(f"{what}: trained in {(time.monotonic() - started) / 60:.1f} minutes", file=sys.stderr)
+        return System.read(folder / "checkpoint_best.pt").model
+
+    def _load(self, system: System) -> tuple[Any, Any]:
+        path = self.folder / "loaded.pt"
+        system.write_checkpoint(path)
+        assert system.manifest is not None
+        source, target = system.manifest.languages
+        overrides = {"data": str(self.data), "source_lang": source, "target_lang": target, "teacher_dir": ""}
+        models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides)
+        return models[0].eval(), task
+
+    def _batches(self, task: Any, name: str) -> Iterator[dict[str, Any]]:
+        split = f"{VALID}:{name}"
+        task.load_dataset(split)
+        batches = task.get_batch_iterator(task.datasets[split], max_tokens=_BATCH_TOKENS, disable_iterator_cache=True)
+        yield from batches.next_epoch_itr(shuffle=False)
+
+
+def model_arguments(system: System) -> list[str]:
+    """The options by which fairseq-train makes a model like a system's."""
+    parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
+    ARCH_MODEL_REGISTRY[system.kind].add_args(parser)
+    flags = {action.dest: action.option_strings[-1].removeprefix("--") for action in parser._actions}
+    given = {flag: system.options.get(dest) for dest, flag in flags.items()}
+    return as_arguments({"arch": system.kind, **{flag: value for flag, value in given.items() if value != ""}})
+
+
+def _as_plain(system: System) -> System:
+    """A system's adapters without its gates, each to be chosen by the domain."""
+    if not system.has_gates:
+        return system
+    dropped = set(ADDED[GATED]) - set(ADDED[PLAIN]) | {"train_gates"}
+    options = {key: value for key, value in system.options.items() if key not in dropped}
+    options |= {key: PLAIN for key in ("arch", "_name") if key in options}
+    model = {key: value for key, value in system.model.items() if ".router." not in key and key != GUARDED_ENTRY}
+    return replace(system, options=options, model=model)
+
+
+def _with_new_row(system: System, name: str, trained: Mapping[str, torch.Tensor]) -> System:
+    """The system with one adapter's rows from elsewhere; no other number changes."""
+    row = system.names.index(name)
+    model = dict(system.model)
+    for key, value in trained.items():
+        if system.is_row(key):
+            model[key] = model[key].clone()
+            model[key][row] = value[row].to(model[key].dtype)
+    return replace(system, model=model)

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Compare exported systems by domain: chrF on test sets, and how many translations are those of the first system.
+
+Gated systems take their gates; plain adapters the domain of the set, or no adapter where they have none for it.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fairseq_ext.inputs.errors import run_command  # noqa: E402
+
+BLOCK = 50
+
+
+def main() -> None:
+    """Print a table in Markdown, a column a system."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("splits", type=Path, help="folder with DOMAIN/test.LANG, as an experiment's splits/")
+    parser.add_argument("system", type=Path, nargs="+", help="exported systems, of one language pair")
+    options = parser.parse_args()
+    names = sorted(path.parent.name for path in options.splits.glob("*/test.*") if path.suffix)
+    names = list(dict.fromkeys(names))
+    columns = [_column(system, options.splits, names) for system in options.system]
+    print("| domain | " + " | ".join(system.name for system in options.system) + " |")
+    print("|---|" + "---:|" * len(columns))
+    for name in names:
+        cells = []
+        for column in columns:
+            score, lines = column[name]
+            same = sum(line == other for line, other in zip(lines, columns[0][name][1], strict=True))
+            cells.append(f"{score:.1f}" + ("" if column is columns[0] else f" ({same}/{len(lines)} the same)"))
+        print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+def _column(system: Path, splits: Path, names: list[str]) -> dict[str, tuple[float, list[str]]]:
+    """By domain, the score of a system and its translations."""
+    from sacrebleu.metrics import CHRF
+
+    from fairseq_ext.corpora.text_files import read_lines
+    from fairseq_ext.translators.answers import load_quietly
+    from fairseq_ext.translators.translator import Request
+
+    translator = load_quietly(system, "cpu")
+    source, target = translator.languages
+    found = {}
+    for name in names:
+        route = next(route for route in ("gates", name, "base") if route in translator.routes)
+        requests = [Request(line, route) for line in read_lines(splits / name / f"test.{source}")]
+        lines: list[str] = []
+        # In blocks that do not depend on the system: who is translated together decides on last bits.
+        for start in range(0, len(requests), BLOCK):
+            answers = translator.translate(requests[start : start + BLOCK], with_gates=False)
+            lines += [answer.candidates[0].text for answer in answers]
+        score = CHRF().corpus_score(lines, [read_lines(splits / name / f"test.{target}")]).score
+        found[name] = (score, lines)
+    return found
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,45 @@
+"""``scripts/adapters.py`` as it is typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.adapters.command_line import main
+from fairseq_ext.inputs.errors import InputError
+
+
+def run(*words: object) -> None:
+    main([str(word) for word in words])
+
+
+def test_a_domain_is_handed_on(systems: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    run("export", systems / "gad/model.pt", "law", tmp_path / "law.safetensors", "--licence", "CC0-1.0")
+    run("verify", tmp_path / "law.safetensors")
+    assert "whole; 28 tensors of law" in capsys.readouterr().out
+    run("inspect", tmp_path / "law.safetensors")
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["domains"], shown["licence"], shown["tensors"]) == (["law"], "CC0-1.0", "28 tensors")
+    run("attach", systems / "mix/model.pt", tmp_path / "law.safetensors", tmp_path / "one.pt")
+    run("rename-domain", tmp_path / "one.pt", "law", "court", tmp_path / "two.pt")
+    run("add-domain", tmp_path / "two.pt", "news", tmp_path / "three.pt", "--from", "mean")
+    run("remove-domain", tmp_path / "three.pt", "court", tmp_path / "four.pt")
+    capsys.readouterr()
+    run("list", tmp_path / "three.pt")
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "court: 17,536 parameters",
+        "news: 17,536 parameters, guarded",
+    ]
+
+
+def test_what_is_asked_for_must_make_sense(systems: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    model = systems / "ad/model.pt"
+    with pytest.raises(InputError, match="--from nearest: needs --text"):
+        run("add-domain", model, "news", tmp_path / "x.pt", "--from", "nearest")
+    with pytest.raises(InputError, match="--valid: 0 is too few"):
+        run("add-domain", model, "news", tmp_path / "x", "--text", tmp_path / "news", "--valid", "0")
+    with pytest.raises(SystemExit, match="2"):
+        run("add-domain", model, "news", tmp_path / "x.pt", "--lr", "1")
+    assert "unrecognized arguments: --lr 1" in capsys.readouterr().err

@@ -1,0 +1,179 @@
+"""Domains that come and go: what is left stays as it was, bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+
+from fairseq_ext.adapters.domains import add_domain, remove_domain, rename_domain
+from fairseq_ext.adapters.system import System
+from fairseq_ext.inputs.errors import InputError
+from tests import toy
+
+
+def load(path: Path, data: Path) -> tuple[Any, Any]:
+    """A checkpoint's model and its task over a data directory."""
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides={"data": str(data)})
+    return models[0].eval(), task
+
+
+def data_of(data: Path, folder: Path, domains: list[str]) -> Path:
+    """A data directory of other domains, with the dictionaries of this one."""
+    folder.mkdir()
+    for path in data.iterdir():
+        if path.name != "domains.txt" and (path.is_file() or path.name in domains):
+            (folder / path.name).symlink_to(path)
+    (folder / "domains.txt").write_text("".join(f"{name}\n" for name in domains))
+    return folder
+
+
+def outputs(path: Path, data: Path, domains: list[str]) -> dict[str, torch.Tensor]:
+    """Logits on each domain's test set."""
+    model, task = load(path, data)
+    found = {}
+    for name in domains:
+        batch = toy.first_batch(task, f"test:{name}")
+        with torch.no_grad():
+            found[name] = model(**batch["net_input"])[0]
+    return found
+
+
+def grown(system: System, path: Path, name: str = "news", start: str = "nothing", **given: Any) -> System:
+    add_domain(system, name, start, **given).write(path)
+    return System.read(path)
+
+
+def rows(system: System, name: str) -> dict[str, torch.Tensor]:
+    return system.rows(name)
+
+
+def assert_same_rows(one: System, other: System, name: str, other_name: str | None = None) -> None:
+    own, theirs = rows(one, name), rows(other, other_name or name)
+    assert own.keys() == theirs.keys()
+    assert all(torch.equal(value, theirs[key]) for key, value in own.items())
+
+
+@pytest.mark.parametrize("kind", ["ad", "gad"])
+def test_a_new_domain_leaves_the_other_rows_and_the_base_alone(systems: Path, tmp_path: Path, kind: str) -> None:
+    before = System.read(systems / kind / "model.pt")
+    after = grown(before, tmp_path / "four.pt")
+    assert after.names == ("law", "med", "news", "sub")
+    for name in before.names:
+        assert_same_rows(before, after, name)
+    base = [key for key in before.model if "adapter" not in key]
+    assert base
+    assert all(torch.equal(before.model[key], after.model[key]) for key in base)
+
+
+def test_where_a_new_adapter_starts(systems: Path, tmp_path: Path) -> None:
+    system = System.read(systems / "gad/model.pt")
+    copied = grown(system, tmp_path / "copied.pt", start="sub")
+    assert_same_rows(copied, system, "news", "sub")
+    mean = grown(system, tmp_path / "mean.pt", start="mean")
+    for key, row in mean.rows("news").items():
+        torch.testing.assert_close(row, system.model[key].mean(0))
+    fresh = grown(system, tmp_path / "fresh.pt").rows("news")
+    assert not fresh["encoder.layers.0.adapter.bank.up_weight"].any()
+    assert fresh["encoder.layers.0.adapter.bank.down_weight"].any()
+    assert not fresh["decoder.layers.1.adapter.router.weight"].any()
+
+
+def test_other_domains_of_plain_adapters_give_the_same_bits(systems: Path, data: Path, tmp_path: Path) -> None:
+    """Though the new one, without a tag in the dictionary, stands in the middle of the rows."""
+    grown(System.read(systems / "ad/model.pt"), tmp_path / "four.pt", start="mean")
+    more = data_of(data, tmp_path / "data", ["law", "med", "news", "sub"])
+    old = outputs(systems / "ad/model.pt", data, toy.DOMAINS)
+    new = outputs(tmp_path / "four.pt", more, toy.DOMAINS)
+    assert all(torch.equal(old[name], new[name]) for name in toy.DOMAINS)
+
+
+@pytest.mark.parametrize("row", [-1.0, 1.0], ids=["never wins", "wins"])
+def test_a_guarded_newcomer_changes_bits_only_where_it_wins(
+    systems: Path, data: Path, tmp_path: Path, row: float
+) -> None:
+    system = add_domain(System.read(systems / "gad/model.pt"), "news", "mean", guarded=True)
+    for key in [key for key in system.model if ".router." in key]:
+        system.model[key][2] = row * 4 * system.model[key].abs().amax(0)
+    system.write(tmp_path / "four.pt")
+    more = data_of(data, tmp_path / "data", ["law", "med", "news", "sub"])
+    model, task = load(tmp_path / "four.pt", more)
+    old = outputs(systems / "gad/model.pt", data, toy.DOMAINS)
+    new = outputs(tmp_path / "four.pt", more, toy.DOMAINS)
+    has_won = {}
+    for name in toy.DOMAINS:
+        batch = toy.first_batch(task, f"test:{name}")["net_input"]
+        weights = torch.cat(list(model.gate_weights(batch, batch["prev_output_tokens"]).values()), 1)
+        won = weights[..., 2].gt(0).any(1)
+        assert torch.equal(old[name][~won], new[name][~won])
+        has_won[name] = bool(won.any())
+    assert model.gates[0].guarded == (2,)
+    assert any(has_won.values()) or row < 0
+
+
+def test_a_guard_is_kept_by_those_who_go_on_from_it(systems: Path, tmp_path: Path) -> None:
+    system = System.read(systems / "gad/model.pt")
+    guarded = grown(system, tmp_path / "four.pt", guarded=True)
+    assert guarded.guarded == ("news",)
+    rename_domain(tmp_path / "four.pt", "news", "aaa", tmp_path / "renamed.pt")
+    assert System.read(tmp_path / "renamed.pt").guarded == ("aaa",)
+    remove_domain(tmp_path / "renamed.pt", "aaa", tmp_path / "three.pt")
+    assert System.read(tmp_path / "three.pt").guarded == ()
+
+
+def test_removing_undoes_adding(systems: Path, tmp_path: Path) -> None:
+    system = System.read(systems / "gad/model.pt")
+    grown(system, tmp_path / "four.pt", guarded=True)
+    after = remove_domain(tmp_path / "four.pt", "news", tmp_path / "three.pt")
+    assert after.model.keys() == system.model.keys()
+    assert all(torch.equal(value, after.model[key]) for key, value in system.model.items())
+
+
+def test_a_renamed_domain_keeps_its_adapter_in_the_new_order(systems: Path, data: Path, tmp_path: Path) -> None:
+    rename_domain(systems / "ad/model.pt", "law", "zoo", tmp_path / "renamed.pt")
+    before, after = System.read(systems / "ad/model.pt"), System.read(tmp_path / "renamed.pt")
+    assert after.names == ("med", "sub", "zoo")
+    assert_same_rows(after, before, "zoo", "law")
+    other = data_of(data, tmp_path / "data", ["med", "sub", "zoo"])
+    (other / "zoo").symlink_to(data / "law")
+    old, new = outputs(systems / "ad/model.pt", data, ["law"]), outputs(tmp_path / "renamed.pt", other, ["zoo"])
+    assert torch.equal(old["law"], new["zoo"])
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "message"),
+    [
+        ("law", "nothing", "has 'law' already"),
+        ("a b", "nothing", "no name of a domain"),
+        ("gates", "nothing", "a meaning of its own"),
+        ("news", "sports", "has no domain 'sports'; it has law, med, sub"),
+    ],
+)
+def test_what_cannot_be_added(systems: Path, name: str, start: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        add_domain(System.read(systems / "ad/model.pt"), name, start)
+
+
+def test_models_without_adapters_say_what_to_do(systems: Path) -> None:
+    with pytest.raises(InputError, match=r"\(TAG\).* no tag for another domain; train it anew"):
+        add_domain(System.read(systems / "tag/model.pt"), "news", "nothing")
+    with pytest.raises(InputError, match="has no adapters; give one of"):
+        add_domain(System.read(systems / "mix/model.pt"), "news", "nothing")
+
+
+def test_what_cannot_be_removed_or_renamed(systems: Path, tmp_path: Path) -> None:
+    path = systems / "ad/model.pt"
+    with pytest.raises(InputError, match="has no domain 'news'"):
+        remove_domain(path, "news", tmp_path / "x.pt")
+    with pytest.raises(InputError, match="has no domain 'news'"):
+        rename_domain(path, "news", "sports", tmp_path / "x.pt")
+    with pytest.raises(InputError, match="has 'sub' already"):
+        rename_domain(path, "law", "sub", tmp_path / "x.pt")
+    remove_domain(path, "law", tmp_path / "two.pt")
+    remove_domain(tmp_path / "two.pt", "med", tmp_path / "one.pt")
+    with pytest.raises(InputError, match="sub is its only domain"):
+        remove_domain(tmp_path / "one.pt", "sub", tmp_path / "x.pt")
+    assert not (tmp_path / "x.pt").exists()

@@ -1,0 +1,51 @@
+"""All verbs on exported systems: what comes out is one, and verifies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.adapters.domains import add_domain, remove_domain, rename_domain
+from fairseq_ext.adapters.files import attach_adapters, export_adapters
+from fairseq_ext.adapters.system import System
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.translators.exported import verify
+from tests.adapters.test_files import assert_same_state
+from tests.translators import small_systems
+
+
+@pytest.fixture(scope="module")
+def exports(systems: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_systems.export_all(systems, data, tmp_path_factory.mktemp("exports"))
+
+
+def test_domains_of_an_exported_system(exports: Path, tmp_path: Path) -> None:
+    add_domain(System.read(exports / "gad"), "news", "mean", guarded=True).write(tmp_path / "four")
+    manifest = verify(tmp_path / "four")
+    assert manifest.domains == ("law", "med", "news", "sub")
+    assert manifest.classifier is None
+    assert not (tmp_path / "four/classifier").exists()
+    assert (tmp_path / "four/domains.txt").read_text().split() == list(manifest.domains)
+    rename_domain(tmp_path / "four", "news", "press", tmp_path / "renamed")
+    assert verify(tmp_path / "renamed").domains == ("law", "med", "press", "sub")
+    remove_domain(tmp_path / "renamed", "press", tmp_path / "three")
+    assert verify(tmp_path / "three").domains == ("law", "med", "sub")
+    assert_same_state(System.read(tmp_path / "three"), System.read(exports / "gad"))
+
+
+def test_adapters_of_an_exported_system_go_on_an_exported_base(exports: Path, tmp_path: Path) -> None:
+    files = export_adapters(exports / "ad", [], tmp_path / "files")
+    attach_adapters(exports / "mix", files, tmp_path / "ad")
+    assert verify(tmp_path / "ad").architecture == "transformer_domain_adapter"
+    assert_same_state(System.read(tmp_path / "ad"), System.read(exports / "ad"))
+
+
+def test_a_damaged_export_is_refused_and_nothing_left(exports: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    add_domain(System.read(exports / "ad"), "news", "mean").write(other)
+    with (other / "dict.en.txt").open("r+") as file:
+        file.write("x")
+    with pytest.raises(InputError, match=r"dict\.en\.txt: damaged or edited"):
+        remove_domain(other, "news", tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["other"]

@@ -1,0 +1,221 @@
+"""Adapters out of a model and into one: bit for bit, or refused in one line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from fairseq_ext.adapters.adapter_file import read_adapters, read_manifest, write_adapters
+from fairseq_ext.adapters.domains import remove_domain
+from fairseq_ext.adapters.files import attach_adapters, export_adapters
+from fairseq_ext.adapters.system import System
+from fairseq_ext.inputs.errors import InputError
+
+
+def assert_same_state(one: System, other: System) -> None:
+    assert one.model.keys() == other.model.keys()
+    for key, value in one.model.items():
+        assert value.dtype == other.model[key].dtype, key
+        assert torch.equal(value, other.model[key]), key
+
+
+def export(model: Path, output: Path, *domains: str, **given: Any) -> Path:
+    export_adapters(model, domains, output, **given)
+    return output
+
+
+@pytest.fixture
+def law(systems: Path, tmp_path: Path) -> Path:
+    """GAD's adapter of one domain, as a file."""
+    return export(systems / "gad/model.pt", tmp_path / "law.safetensors", "law")
+
+
+def rewrite(path: Path, change: Callable[[dict[str, str], dict[str, torch.Tensor]], None]) -> None:
+    """Change a file's metadata and tensors."""
+    with safe_open(path, framework="pt") as file:
+        entries, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    change(entries, tensors)
+    save_file(tensors, path, entries)
+
+
+@pytest.mark.parametrize("name", ["ad", "gad"])
+@pytest.mark.parametrize("as_folder", [False, True], ids=["file", "folder"])
+def test_all_adapters_put_on_the_base_are_the_model(systems: Path, tmp_path: Path, name: str, as_folder: bool) -> None:
+    output = tmp_path / ("files" if as_folder else "all.safetensors")
+    paths = export_adapters(systems / name / "model.pt", [], output)
+    assert len(paths) == (3 if as_folder else 1)
+    attached = attach_adapters(systems / "mix/model.pt", paths[::-1], tmp_path / "attached.pt")
+    again = System.read(tmp_path / "attached.pt")
+    assert_same_state(again, System.read(systems / name / "model.pt"))
+    assert again.names == attached.names == ("law", "med", "sub")
+    assert again.kind == System.read(systems / name / "model.pt").kind
+
+
+def test_one_domain_comes_back_beside_the_others(systems: Path, tmp_path: Path, law: Path) -> None:
+    remove_domain(systems / "gad/model.pt", "law", tmp_path / "two.pt")
+    assert_same_state(
+        attach_adapters(tmp_path / "two.pt", [law], tmp_path / "three.pt"), System.read(systems / "gad/model.pt")
+    )
+
+
+def test_a_file_says_what_it_is(law: Path, systems: Path) -> None:
+    manifest = read_manifest(law)
+    assert (manifest.domains, manifest.kind) == (("law",), "transformer_gated_adapter")
+    assert manifest.options["gate_temperature"] == 2
+    assert manifest.sizes["encoder_embed_dim"] == 64
+    assert "encoder.layers.0.fc1.weight" in manifest.base
+    assert not any("adapter" in key for key in manifest.base)
+    assert {name.rpartition("@")[2] for name in manifest.tensors} == {"law"}
+    assert "decoder.layers.1.adapter.router.weight@law" in manifest.tensors
+
+
+def test_the_licence_goes_along(systems: Path, tmp_path: Path) -> None:
+    path = export(systems / "ad/model.pt", tmp_path / "med.safetensors", "med", licence="CC-BY-4.0")
+    assert read_manifest(path).licence == "CC-BY-4.0"
+
+
+def test_another_base_is_refused_by_its_first_tensor_that_differs(systems: Path, tmp_path: Path, law: Path) -> None:
+    state = torch.load(systems / "mix/model.pt", weights_only=False)
+    for key in ("encoder.layers.1.fc2.bias", "decoder.layers.0.fc1.weight"):
+        state["model"][key] = state["model"][key] + 1e-6
+    torch.save(state, tmp_path / "other.pt")
+    with pytest.raises(InputError, match=r"another base than .*other\.pt, whose encoder\.layers\.1\.fc2\.bias differs"):
+        attach_adapters(tmp_path / "other.pt", [law], tmp_path / "out.pt")
+    assert not (tmp_path / "out.pt").exists()
+
+
+def edit_manifest(entries: dict[str, str], _: Any) -> None:
+    entries["manifest"] = entries["manifest"].replace('"law"', '"LAW"')
+
+
+def forget_manifest(entries: dict[str, str], _: Any) -> None:
+    entries.clear()
+
+
+def change_a_number(_: Any, tensors: dict[str, torch.Tensor]) -> None:
+    tensors["decoder.layers.1.adapter.bank.up_bias@law"][3] += 1
+
+
+def take_a_tensor_out(_: Any, tensors: dict[str, torch.Tensor]) -> None:
+    del tensors["decoder.layers.1.adapter.bank.up_bias@law"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (edit_manifest, "its manifest is not as it was written"),
+        (forget_manifest, "without a manifest of adapters"),
+        (change_a_number, r"the tensor decoder\.layers\.1\.adapter\.bank\.up_bias@law is not as it was written"),
+        (take_a_tensor_out, r"do not both have the tensor decoder\.layers\.1\.adapter\.bank\.up_bias@law"),
+    ],
+)
+def test_what_was_changed_is_refused(law: Path, change: Callable, message: str) -> None:
+    rewrite(law, change)
+    with pytest.raises(InputError, match=message):
+        read_adapters(law)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no safetensors", b"\xff" * 64], ids=["empty", "zip", "noise"])
+def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.safetensors").write_bytes(content)
+    with pytest.raises(InputError, match="cut off, or no safetensors file"):
+        read_adapters(tmp_path / "x.safetensors")
+
+
+def test_half_a_file_is_refused(law: Path) -> None:
+    whole = law.read_bytes()
+    for size in (7, 300, len(whole) // 2, len(whole) - 1):
+        law.write_bytes(whole[:size])
+        with pytest.raises(InputError, match="cut off"):
+            read_adapters(law)
+
+
+def test_two_adapters_of_one_name_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
+    for model, files in (("gad", [law]), ("mix", [law, law])):
+        with pytest.raises(InputError, match="has an adapter 'law', and there is one of that name"):
+            attach_adapters(systems / model / "model.pt", files, tmp_path / "out.pt")
+
+
+def test_adapters_of_another_kind_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
+    with pytest.raises(InputError, match="'transformer_gated_adapter', .*is a 'transformer_domain_adapter_tiny'"):
+        attach_adapters(systems / "ad/model.pt", [law], tmp_path / "out.pt")
+
+
+def test_adapters_of_another_size_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
+    file = read_adapters(law)
+    rows = {"law": {key: row[: len(row) // 2] if "down" in key else row for key, row in file.rows["law"].items()}}
+    write_adapters(law, file.manifest, rows, {})
+    with pytest.raises(InputError, match=r"adapter\.bank\.down_bias@law is of size 16, .* of size 32"):
+        attach_adapters(systems / "mix/model.pt", [law], tmp_path / "out.pt")
+
+
+def test_options_that_adapters_have_not_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
+    file = read_adapters(law)
+    manifest = replace(file.manifest, options={**file.manifest.options, "encoder_layers": 10**9})
+    write_adapters(law, manifest, file.rows, {})
+    with pytest.raises(InputError, match="its options are not bottleneck_dim, "):
+        attach_adapters(systems / "mix/model.pt", [law], tmp_path / "out.pt")
+
+
+def test_numbers_that_are_none_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
+    file = read_adapters(law)
+    key = "encoder.layers.0.adapter.bank.up_bias"
+    rows = {"law": {**file.rows["law"], key: torch.full_like(file.rows["law"][key], float("nan"))}}
+    write_adapters(law, file.manifest, rows, {})
+    with pytest.raises(InputError, match="not finite"):
+        attach_adapters(systems / "mix/model.pt", [law], tmp_path / "out.pt")
+
+
+def test_unknown_domains_and_models_without_adapters(systems: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no domain 'news'; it has law, med, sub"):
+        export(systems / "ad/model.pt", tmp_path / "x.safetensors", "news")
+    with pytest.raises(InputError, match="'transformer_tiny', which has no adapters"):
+        export(systems / "mix/model.pt", tmp_path / "x.safetensors")
+    with pytest.raises(InputError, match=r"\(TAG\) and has no adapters"):
+        export(systems / "tag/model.pt", tmp_path / "x.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_replaced(systems: Path, tmp_path: Path, law: Path) -> None:
+    before = law.read_bytes()
+    with pytest.raises(InputError, match="exists already"):
+        export(systems / "gad/model.pt", law, "med")
+    with pytest.raises(InputError, match="exists already"):
+        attach_adapters(systems / "mix/model.pt", [law], systems / "gad/model.pt")
+    assert law.read_bytes() == before
+
+
+def test_a_full_disk_leaves_nothing_behind(systems: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, data: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(bytes(data)[:100])
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    with pytest.raises(OSError, match="No space left"):
+        export(systems / "ad/model.pt", tmp_path / "x.safetensors", "law")
+    with pytest.raises(OSError, match="No space left"):
+        remove_domain(systems / "ad/model.pt", "law", tmp_path / "x.pt")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_manifest_that_was_made_by_hand(law: Path) -> None:
+    """Its own hash fits, what it says does not."""
+
+    def change(entries: dict[str, str], _: Any) -> None:
+        text = json.dumps({**json.loads(entries["manifest"]), "domains": ["../law"]})
+        entries |= {"manifest": text, "manifest_sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+    rewrite(law, change)
+    with pytest.raises(InputError, match=r"manifest: domains: \['\.\./law'\] is none"):
+        read_adapters(law)

@@ -1,0 +1,105 @@
+"""A new domain is trained; what was there stays as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from fairseq_ext.adapters.new_text import Sizes
+from fairseq_ext.adapters.system import System
+from fairseq_ext.adapters.training import Training, model_arguments, train_domain
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.translators.exported import verify
+from tests import toy
+from tests.adapters.small_exports import write_exports, write_text
+
+SIZES = Sizes(valid=5, old=20)
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_exports(tmp_path_factory.mktemp("exports"))
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Text of the old domains and of ``news``."""
+    folder = tmp_path_factory.mktemp("texts")
+    for seed, name in enumerate([*toy.DOMAINS, "news"]):
+        write_text(folder / name, 40, seed)
+    return folder
+
+
+def training(texts: Path, **given: object) -> Training:
+    options = {"text": texts / "news", "max_update": 3, "gate_updates": 3, "sizes": SIZES, "extra": ["--cpu"]}
+    return Training(**{**options, **given})  # type: ignore[arg-type]
+
+
+def changed_keys(before: System, after: System, name: str) -> set[str]:
+    """Stacked tensors of which an adapter's row is another."""
+    old, new = before.rows(name), after.rows(name)
+    return {key for key in old if not torch.equal(old[key], new[key])}
+
+
+def test_options_make_a_model_of_the_same_size(exports: Path) -> None:
+    for name in ("ad", "gad"):
+        system = System.read(exports / name)
+        data = exports / "data"
+        words = [*model_arguments(system)[2:], "--source-lang", "en", "--target-lang", "pl"]
+        task, args = toy.make_task(data, *words, arch=system.kind)
+        own = toy.make_model(task, args).state_dict()
+        assert {key: value.shape for key, value in own.items()} == {
+            key: value.shape for key, value in system.model.items()
+        }
+
+
+@pytest.mark.slow
+def test_a_plain_adapter_is_trained_alone(
+    exports: Path, texts: Path, tmp_path: Path, capfd: pytest.CaptureFixture
+) -> None:
+    before = System.read(exports / "ad")
+    train_domain(exports / "ad", "news", "nearest", tmp_path / "four", training(texts))
+    after = System.read(tmp_path / "four")
+    assert verify(tmp_path / "four").domains == ("law", "med", "news", "sub")
+    for name in toy.DOMAINS:
+        assert not changed_keys(before, after, name)
+    printed = capfd.readouterr().err
+    assert all(f"{name}: validation loss " in printed for name in toy.DOMAINS)
+    losses = {name: float(printed.partition(f"{name}: validation loss ")[2].split()[0]) for name in toy.DOMAINS}
+    nearest = before.rows(min(losses, key=losses.__getitem__))
+    differing = [key for key, row in after.rows("news").items() if not torch.equal(row, nearest[key])]
+    assert len(differing) == len(nearest)
+    assert max(float((after.rows("news")[key] - nearest[key]).abs().max()) for key in nearest) < 0.1
+    assert [path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock")] == ["four"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gates", ["guarded", "refit"])
+def test_gates_are_fitted_to_a_new_domain(exports: Path, texts: Path, tmp_path: Path, gates: str) -> None:
+    before = System.read(exports / "gad")
+    train_domain(exports / "gad", "news", "law", tmp_path / "four", training(texts, old_text=texts, gates=gates))
+    after = System.read(tmp_path / "four")
+    verify(tmp_path / "four")
+    routers = {key for key in before.model if ".router." in key}
+    for name in toy.DOMAINS:
+        assert changed_keys(before, after, name) == (routers if gates == "refit" else set())
+    start = before.rows("law")
+    moved = {key for key, row in after.rows("news").items() if not torch.equal(row, start[key])}
+    assert moved == start.keys()
+    assert after.guarded == (("news",) if gates == "guarded" else ())
+
+
+def test_what_training_needs(exports: Path, texts: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--old-text: give a folder"):
+        train_domain(exports / "gad", "news", "nothing", tmp_path / "x", training(texts))
+    with pytest.raises(InputError, match="give an exported system"):
+        train_domain(exports / "systems/ad/model.pt", "news", "nothing", tmp_path / "x", training(texts))
+    with pytest.raises(InputError, match=r"news: \d+ different sources of up to 80 words, of which 100 are held out"):
+        train_domain(exports / "ad", "news", "nothing", tmp_path / "x", training(texts, sizes=Sizes(valid=100)))
+    with pytest.raises(InputError, match=r"sports\.en: no such file|sports\.en"):
+        train_domain(exports / "ad", "news", "nothing", tmp_path / "x", training(texts, text=texts / "sports"))
+    with pytest.raises(InputError, match="no text of the domain law; expected law.en"):
+        train_domain(exports / "gad", "news", "nothing", tmp_path / "x", training(texts, old_text=tmp_path))
+    assert not [path for path in tmp_path.iterdir() if not path.name.endswith(".lock")]
