@@ -2,7 +2,7 @@
 
 const byId = (id) => document.getElementById(id);
 const percent = (share) => `${Math.round(100 * share)} %`;
-const NAMES = { gates: "Gates", classifier: "Classifier", base: "No adapters" };
+const NAMES = { gates: "Gates", classifier: "Classifier", base: "MIX, no adapters" };
 
 let info = null; // of GET /info
 let shown = null; // the routes that were asked for, and the lines of each
@@ -177,7 +177,7 @@ function bar(domain, share, encoder, decoder, isForced) {
   return element(
     "li",
     { className: isForced ? "row forced" : "row" },
-    element("span", { className: "domain" }, isForced ? `${domain} (forced)` : domain),
+    element("span", { className: "domain" }, domain, ...(isForced ? [" ", element("small", {}, "forced")] : [])),
     meter,
     element("span", { className: "share" }, percent(share)),
     layerBars("encoder", encoder),
