@@ -38,6 +38,7 @@ class DomainPairs(MultiDomainDataset[PairCorpus]):
         corpora, repetitions, seed, single_domain_batches: see the base class.
         tags: dictionary index of each domain's tag, put in front of the source; None for no tags.
         domains_to_model: also pass ``domain_ids`` to the model.
+        forces_domains: tell gates, too, to take these.
     """
 
     def __init__(
@@ -47,11 +48,13 @@ class DomainPairs(MultiDomainDataset[PairCorpus]):
         seed: int = 1,
         tags: Sequence[int] | None = None,
         domains_to_model: bool = False,
+        forces_domains: bool = False,
         single_domain_batches: bool = False,
     ):
         super().__init__(corpora, repetitions, seed, single_domain_batches)
         self.tags = tags
         self.domains_to_model = domains_to_model
+        self.forces_domains = forces_domains
         self._sizes[:, 0] += int(tags is not None)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
@@ -68,5 +71,7 @@ class DomainPairs(MultiDomainDataset[PairCorpus]):
     def add_to_batch(self, batch: dict[str, Any], rows: list[dict[str, Any]]) -> None:
         if self.domains_to_model and rows[0]["routed_id"] is not None:
             batch["net_input"]["domain_ids"] = torch.tensor([row["routed_id"] for row in rows])
+            if self.forces_domains:
+                batch["net_input"]["is_forced"] = torch.ones(len(rows), dtype=torch.bool)
         if all("teacher_probs" in row for row in rows):
             batch["teacher_probs"] = torch.stack([row["teacher_probs"] for row in rows])

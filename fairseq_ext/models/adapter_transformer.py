@@ -22,6 +22,9 @@ from fairseq_ext.training.adapter_names import NAMES, has_rows, keep_names, matc
 from fairseq_ext.training.checkpoints import add_fresh_adapters
 from fairseq_ext.training.freezing import FrozenBase, freeze_base
 
+# In place of a domain's number: the sentence passes the base model alone.
+NO_ADAPTER = -1
+
 
 @dataclass
 class AdapterConfig(FairseqDataclass):
@@ -59,22 +62,24 @@ class AdapterEncoder(TransformerEncoderBase):
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
         domain_ids: Tensor | None = None,
+        is_forced: Tensor | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
         """
         Shape:
-            src_tokens: B×S; domain_ids: B; ``gate_logits`` of the result: L tensors of B×D
+            src_tokens: B×S; domain_ids: B; is_forced: B; ``gate_logits`` of the result: L tensors of B×D
         """
-        batch = RoutingBatch(src_tokens.eq(self.padding_idx), domain_weights(self.layers, domain_ids))
+        batch = RoutingBatch(src_tokens.eq(self.padding_idx), domain_weights(self.layers, domain_ids), is_forced)
         with routing(batch):
             out = super().forward(src_tokens, src_lengths, **kwargs)
         out["domain_ids"] = [] if domain_ids is None else [domain_ids]
+        out["is_forced"] = [] if is_forced is None else [is_forced]
         out["gate_logits"] = [logits.squeeze(0) for logits in batch.gate_logits]
         return out
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         out = super().reorder_encoder_out(encoder_out, new_order)
-        for name in ("domain_ids", "gate_logits"):
+        for name in ("domain_ids", "is_forced", "gate_logits"):
             out[name] = [value.index_select(0, new_order) for value in encoder_out[name]]
         return out
 
@@ -95,12 +100,14 @@ class AdapterDecoder(TransformerDecoderBase):
         """
         # Cached decoding computes the last position only.
         tokens = prev_output_tokens if incremental_state is None else prev_output_tokens[:, -1:]
-        domain_ids, encoder_gates = [], []
+        domain_ids, is_forced, encoder_gates = [], [], []
         if encoder_out is not None:
-            domain_ids, encoder_gates = encoder_out["domain_ids"], encoder_out["gate_logits"]
+            domain_ids, is_forced = encoder_out["domain_ids"], encoder_out["is_forced"]
+            encoder_gates = encoder_out["gate_logits"]
         batch = RoutingBatch(
             padding_mask=tokens.eq(self.padding_idx),
             given_weights=domain_weights(self.layers, domain_ids[0] if domain_ids else None),
+            is_forced=is_forced[0] if is_forced else None,
             incremental_state=incremental_state,
         )
         with routing(batch):
@@ -122,11 +129,11 @@ def multiply_without_time(output_layer: Callable[[Tensor], Tensor], features: Te
 
 
 def domain_weights(layers: nn.ModuleList, domain_ids: Tensor | None) -> Tensor | None:
-    """B → B×D, one for the adapter of the sentence's domain and zero for the others."""
+    """B → B×D, one for the adapter of the sentence's domain and zero for the others; ``NO_ADAPTER`` has none."""
     if domain_ids is None:
         return None
     num_adapters: int = next(layers.children()).adapter.bank.num_adapters  # type: ignore[assignment,union-attr]
-    return F.one_hot(domain_ids, num_adapters)
+    return F.one_hot(domain_ids.clamp(min=0), num_adapters) * domain_ids.ne(NO_ADAPTER).unsqueeze(1)
 
 
 class AdapterTransformerModel(FrozenBase, TransformerModel):
@@ -210,14 +217,15 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         src_lengths: Tensor | None,
         prev_output_tokens: Tensor,
         domain_ids: Tensor | None = None,
+        is_forced: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """fairseq's forward, with the domain of every sentence.
+        """fairseq's forward, with the domain of every sentence, and in which sentences gates give way to it.
 
         Shape:
-            src_tokens: B×S; prev_output_tokens: B×T; domain_ids: B; logits: B×T×V
+            src_tokens: B×S; prev_output_tokens: B×T; domain_ids: B; is_forced: B; logits: B×T×V
         """
-        encoder_out = self.encoder(src_tokens, src_lengths, domain_ids=domain_ids)
+        encoder_out = self.encoder(src_tokens, src_lengths, domain_ids=domain_ids, is_forced=is_forced)
         return self.decoder(prev_output_tokens, encoder_out=encoder_out, **kwargs)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
@@ -246,7 +254,7 @@ def ignore_domains(model: Any) -> None:
 
 
 def _without_domains(_module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    return args, {name: value for name, value in kwargs.items() if name != "domain_ids"}
+    return args, {name: value for name, value in kwargs.items() if name not in ("domain_ids", "is_forced")}
 
 
 def adapter_names(args: Namespace, task: Any) -> list[str]:

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from fairseq_ext.models.adapter_transformer import (
     AdapterConfig,
     AdapterTransformerModel,
+    domain_weights,
     small_architecture,
 )
-from fairseq_ext.modules.routers import GateRouter
+from fairseq_ext.modules.routers import GateRouter, RoutingBatch
 
 
 @dataclass
@@ -34,7 +35,8 @@ class GatedAdapterConfig(AdapterConfig):
 class TransformerGatedAdapterModel(AdapterTransformerModel):
     """Gates decide from the hidden states how much of each domain's adapter a sentence gets (Eq. 2-3).
 
-    No domain is needed. Train with ``label_smoothed_cross_entropy_with_kd_gate``.
+    No domain is needed; one that is forced on a sentence takes the gates' place. Train with
+    ``label_smoothed_cross_entropy_with_kd_gate``.
     """
 
     config_class = GatedAdapterConfig
@@ -53,7 +55,7 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
 
     @torch.no_grad()
     def gate_weights(self, net_input: dict, prev_output_tokens: Tensor) -> dict[str, Tensor]:
-        """The routing weights of every layer, the decoder's averaged over the target positions.
+        """The routing weights of every layer as they are used, the decoder's averaged over the target positions.
 
         Shape:
             prev_output_tokens: B×T; result: encoder B×L×D, decoder B×L×D, rows sum to one
@@ -65,7 +67,10 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         encoder = (torch.stack(gates["encoder"], dim=1) / beta).softmax(-1)
         decoder = (torch.stack(gates["decoder"], dim=1) / beta).softmax(-1)  # B×L×T×D
         is_token = prev_output_tokens.ne(self.decoder.padding_idx)[:, None, :, None].to(decoder)
-        return {"encoder": encoder, "decoder": (decoder * is_token).sum(2) / is_token.sum(2)}
+        sides = {"encoder": encoder, "decoder": (decoder * is_token).sum(2) / is_token.sum(2)}
+        given = domain_weights(self.encoder.layers, net_input.get("domain_ids"))
+        batch = RoutingBatch(given_weights=given, is_forced=net_input.get("is_forced"))
+        return {side: batch.force(weights.transpose(0, 1)).transpose(0, 1) for side, weights in sides.items()}
 
 
 @register_model_architecture("transformer_gated_adapter", "transformer_gated_adapter")

@@ -40,12 +40,14 @@ class RoutingBatch:
         padding_mask: B×T, True = pad; None for no padding.
         given_weights: B×D, or 1×D for all rows alike: routing weights that are known before the model runs. A row sums
             to one, or is zero throughout: no adapter.
+        is_forced: B, rows in which the given weights take the place of a gate's; None for no row.
         incremental_state: fairseq's, in cached decoding.
         gate_logits: filled by gate routers, one tensor a layer, before any temperature.
     """
 
     padding_mask: Tensor | None = None
     given_weights: Tensor | None = None
+    is_forced: Tensor | None = None
     incremental_state: dict | None = None
     gate_logits: list[Tensor] = field(default_factory=list)
 
@@ -65,6 +67,17 @@ class RoutingBatch:
                 )
             )
         return groups
+
+    def force(self, weights: Tensor) -> Tensor:
+        """The given weights in the rows that are forced, a gate's own in the others.
+
+        Shape:
+            weights: T×B×D; result: T×B×D
+        """
+        if self.is_forced is None:
+            return weights
+        assert self.given_weights is not None
+        return torch.where(self.is_forced.unsqueeze(1), self.given_weights.to(weights), weights)
 
 
 class GivenRouter(nn.Module):
@@ -103,7 +116,8 @@ class GateRouter(nn.Module):
 
     ``weights = softmax(g / β)`` with ``g = W_g · mean(x)``. Projection and mean commute, so the D scores
     of every position are averaged rather than its H features: the same numbers, and a running state of D
-    floats a sentence. Encoders average over the sentence, decoders over positions 1…t.
+    floats a sentence. Encoders average over the sentence, decoders over positions 1…t. Rows that the batch
+    forces take its weights instead.
 
     Args:
         embed_dim: H.
@@ -140,4 +154,4 @@ class GateRouter(nn.Module):
     def forward(self, x: Tensor, bank: AdapterBank, batch: RoutingBatch) -> Tensor:
         logits = self.gate_logits(x, batch)
         batch.gate_logits.append(logits)
-        return bank(x, (logits / self.temperature).softmax(-1))
+        return bank(x, batch.force((logits / self.temperature).softmax(-1)))

@@ -49,7 +49,9 @@ class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
     )
     domain: str = field(
         default="",
-        metadata={"help": "translate everything as this domain (default: none, see --domain-source)"},
+        metadata={
+            "help": "translate everything as this domain, gates or not (default: none, see --domain-source)",
+        },
     )
     print_gates: bool = field(
         default=False,
@@ -161,6 +163,8 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
             seed=self.cfg.seed,
             tags=self.typed_domains.indices if self.cfg.domain_tags else None,
             domains_to_model=self.model_takes_domains,
+            # What is told is no order; what is asked for is.
+            forces_domains=bool(self.cfg.domain) and not is_train,
             single_domain_batches=not is_train,
         )
 
@@ -277,8 +281,8 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
                 f"{kind}: give --domain NAME, or type <domain:NAME> before a line (there are {', '.join(self.domains)})"
             )
         net_input = dict(net_input)
-        if self.model_needs_domains:
-            net_input["domain_ids"] = domain_ids
+        if self.model_takes_domains and is_tagged.any():
+            net_input |= {"domain_ids": domain_ids, "is_forced": is_tagged}
         if not self.cfg.domain_tags:
             net_input["src_tokens"] = self.typed_domains.take_off(tokens)
             net_input["src_lengths"] = net_input["src_lengths"] - is_tagged.long()

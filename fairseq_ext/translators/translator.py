@@ -1,0 +1,346 @@
+"""Translating with an exported system: text in, text out, each sentence by a route of its own."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.hub import DomainTranslator  # isort: skip  before what imports fairseq otherwise
+import torch
+from fairseq import utils
+from fairseq.data import data_utils
+from torch import Tensor
+
+from fairseq_ext.corpora.raw_text import canonical
+from fairseq_ext.filtering.normalise import normalise_lines
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.adapter_transformer import NO_ADAPTER
+from fairseq_ext.teacher.classifier import Classifier, load_classifier
+from fairseq_ext.translators.exported import BASE, CLASSIFIER, CLASSIFIER_FOLDER, GATES, Manifest, verify
+from fairseq_ext.translators.sentences import split_sentences
+
+# Of the source, padding included.
+_BATCH_TOKENS = 4000
+_MOST_CANDIDATES = 100
+
+
+@dataclass(frozen=True)
+class Request:
+    """A sentence to translate.
+
+    Attributes:
+        text: as its user wrote it.
+        route: ``gates``, ``classifier``, ``base`` (no adapters) or a domain; None for the system's own way.
+    """
+
+    text: str
+    route: str | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A translation.
+
+    Attributes:
+        text: detokenised.
+        score: mean logarithm, to base 2, of a token's probability, with the length penalty, as fairseq prints it.
+    """
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The translations of a request. Of a text that was cut into sentences, all figures are means over these.
+
+    Attributes:
+        candidates: best first.
+        route: as it was taken.
+        domain: that was asked for or that the classifier found; None for gates and base.
+        gates: of ``encoder`` and ``decoder`` L×D, rows sum to one; None where no gates decided, or nobody asked.
+        weights: D, those of the adapters, averaged over layers; None for a system without adapters, or if nobody asked.
+    """
+
+    candidates: tuple[Candidate, ...]
+    route: str
+    domain: str | None
+    gates: dict[str, list[list[float]]] | None = None
+    weights: list[float] | None = None
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    """What is translated as one: a request, or a part of one."""
+
+    request: int
+    tokens: Tensor
+    domain_id: int
+    is_forced: bool
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What the search found for a sentence; ``gates`` of each side L×D."""
+
+    candidates: tuple[Candidate, ...]
+    num_tokens: int
+    gates: dict[str, Tensor] | None
+
+
+class SystemTranslator:
+    """Translates with an exported system; make it by :meth:`load`. Several threads may use one."""
+
+    def __init__(self, manifest: Manifest, hub: DomainTranslator, classifier: Classifier | None):
+        self.manifest = manifest
+        self.hub = hub
+        self.classifier = classifier
+        model = hub.models[0]
+        self._has_gates = hasattr(model, "gate_weights")
+        self._has_adapters = hasattr(model, "banks")
+        self._has_tags = bool(hub.task.cfg.domain_tags)
+
+    @classmethod
+    def load(cls, directory: str | Path, *, device: str = "cpu") -> SystemTranslator:
+        """Load an exported system, after reading all its files again.
+
+        Raises:
+            InputError: naming the file that is missing, damaged or unfit.
+        """
+        directory = Path(directory)
+        manifest = verify(directory)
+        hub = DomainTranslator.from_pretrained(directory).eval().to(device)
+        classifier = None
+        if manifest.classifier is not None:
+            classifier = load_classifier(directory / CLASSIFIER_FOLDER, manifest.classifier)
+        return cls(manifest, hub, classifier)
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target."""
+        return self.manifest.languages
+
+    @property
+    def domains(self) -> list[str]:
+        """In the order of weights."""
+        return list(self.manifest.domains)
+
+    @property
+    def routes(self) -> list[str]:
+        """All that a request may ask for."""
+        takes_domains = self._has_adapters or self._has_tags
+        return [
+            *([GATES] if self._has_gates else []),
+            *([CLASSIFIER] if self.classifier is not None and takes_domains else []),
+            *([] if self._has_tags else [BASE]),
+            *(self.domains if takes_domains else []),
+        ]
+
+    @property
+    def default_route(self) -> str | None:
+        """Gates, else the classifier, else the base of a system without adapters; None if one has to be given."""
+        for route in (GATES, CLASSIFIER):
+            if route in self.routes:
+                return route
+        return None if self._has_adapters or self._has_tags else BASE
+
+    def translate(
+        self,
+        requests: Sequence[Request],
+        *,
+        beam: int | None = None,
+        candidates: int = 1,
+        with_gates: bool = True,
+        label: Callable[[int], str] = lambda index: f"request {index + 1}",
+    ) -> list[Answer]:
+        """Translate requests, all in one go whatever their routes.
+
+        Args:
+            requests: in any order.
+            beam: width of the search (default: that of the export).
+            candidates: how many translations of each are wanted, the beam's width at most.
+            with_gates: fill ``gates`` and ``weights`` of the answers, by one more pass over each translation.
+            label: what messages call a request of this index.
+
+        Raises:
+            InputError: naming the request whose route is unknown, or whose text holds a reserved symbol or cannot be
+                cut into sentences that are short enough.
+        """
+        beam = int(self.manifest.generation.get("beam", 5)) if beam is None else beam
+        if not 1 <= candidates <= beam <= _MOST_CANDIDATES:
+            raise InputError(
+                f"candidates {candidates}, beam {beam}: give 1 to {_MOST_CANDIDATES}, and no more candidates than beam"
+            )
+        texts = self.normalise([request.text for request in requests])
+        routes = [self._route(request, label(index)) for index, request in enumerate(requests)]
+        domains = self._domains(texts, routes)
+        sentences = [
+            _Sentence(index, tokens, *self._forced(route, domain))
+            for index, (text, route, domain) in enumerate(zip(texts, routes, domains, strict=True))
+            for tokens in self._cut(text, domain, label(index))
+        ]
+        parts: list[list[_Found]] = [[] for _ in requests]
+        for sentence, found in self._search(sentences, beam, candidates, with_gates and self._has_gates):
+            parts[sentence.request].append(found)
+        return [self._answer(*found, with_gates=with_gates) for found in zip(parts, routes, domains, strict=True)]
+
+    def check(self, request: Request) -> None:
+        """Check that a request can be translated.
+
+        Raises:
+            InputError: as :meth:`translate`.
+        """
+        route = self._route(request, "request")
+        [text] = self.normalise([request.text])
+        domain = route if route in self.domains else self.domains[0] if self._has_tags else None
+        self._cut(text, domain, "request")
+
+    def normalise(self, texts: Sequence[str]) -> list[str]:
+        """Texts as those that the system was trained on, before they were cut into pieces."""
+        lines = [canonical(text, Counter()) for text in texts]
+        options = self.manifest.text
+        return lines if options is None else normalise_lines(lines, self.languages[0], options)
+
+    def _route(self, request: Request, label: str) -> str:
+        route = request.route or self.default_route
+        if route is None:
+            raise InputError(f"{label}: {self.name} has to be told how to route; give one of {', '.join(self.routes)}")
+        if route not in self.routes:
+            raise InputError(f"{label}: {self.name} has no route {route!r}; there are {', '.join(self.routes)}")
+        return route
+
+    def _domains(self, texts: Sequence[str], routes: Sequence[str]) -> list[str | None]:
+        """The domain by which each text is translated, None without."""
+        found: list[str | None] = [route if route in self.manifest.domains else None for route in routes]
+        asked = [index for index, route in enumerate(routes) if route == CLASSIFIER and texts[index]]
+        if asked:
+            assert self.classifier is not None
+            best = self.classifier.predict([texts[index] for index in asked]).argmax(axis=1)
+            for index, number in zip(asked, best.tolist(), strict=True):
+                found[index] = self.domains[number]
+        return found
+
+    def _forced(self, route: str, domain: str | None) -> tuple[int, bool]:
+        number = NO_ADAPTER if domain is None else self.manifest.domains.index(domain)
+        return number, route != GATES
+
+    def _cut(self, text: str, domain: str | None, label: str) -> list[Tensor]:
+        """The tokens of a text, of its sentences if it is too long as a whole; of an empty one, none."""
+        if not text:
+            return []
+        longest = self.hub.max_positions[0]
+        tokens = self._encode(text, domain, label)
+        if len(tokens) <= longest:
+            return [tokens]
+        sentences = [self._encode(sentence, domain, label) for sentence in split_sentences(text)]
+        worst = max(map(len, sentences))
+        if worst > longest:
+            raise InputError(
+                f"{label}: has a sentence of {worst} pieces, and {self.name} takes {longest}; break it up, by full "
+                "stops or over several lines"
+            )
+        return sentences
+
+    def _encode(self, text: str, domain: str | None, label: str) -> Tensor:
+        task = self.hub.task
+        tokens = task.src_dict.encode_line(self.hub.apply_bpe(self.hub.tokenize(text)), add_if_not_exist=False).long()
+        try:
+            tokens = task.typed_domains.as_text(tokens, text)
+        except InputError as error:
+            raise InputError(f"{label}: {error}") from None
+        return task.typed_domains.tag(tokens, domain) if self._has_tags else tokens
+
+    def _search(
+        self, sentences: Sequence[_Sentence], beam: int, candidates: int, with_gates: bool
+    ) -> Iterator[tuple[_Sentence, _Found]]:
+        """The sentences in their order, each with what was found for it."""
+        options = copy.deepcopy(self.hub.cfg.generation)
+        for name, value in {**self.manifest.generation, "beam": beam}.items():
+            setattr(options, name, value)
+        generator = self.hub.task.build_generator(self.hub.models, options)
+        found: dict[int, _Found] = {}
+        for rows in _batches([len(sentence.tokens) for sentence in sentences]):
+            batch = self._batch([sentences[row] for row in rows])
+            hypotheses = self.hub.task.inference_step(generator, self.hub.models, batch, with_gates=with_gates)
+            for row, own in zip(rows, hypotheses, strict=True):
+                found[row] = self._found(own[:candidates])
+        for row, sentence in enumerate(sentences):
+            yield sentence, found[row]
+
+    def _batch(self, sentences: Sequence[_Sentence]) -> dict[str, Any]:
+        """fairseq's, of sentences each with its own domain."""
+        dictionary = self.hub.src_dict
+        tokens = [sentence.tokens for sentence in sentences]
+        net_input = {
+            "src_tokens": data_utils.collate_tokens(tokens, dictionary.pad(), dictionary.eos(), left_pad=True),
+            "src_lengths": torch.tensor([len(own) for own in tokens]),
+        }
+        domain_ids = torch.tensor([sentence.domain_id for sentence in sentences])
+        if self._has_adapters:
+            is_forced = torch.tensor([sentence.is_forced for sentence in sentences])
+            net_input |= {"domain_ids": domain_ids, "is_forced": is_forced}
+        batch = {"id": torch.arange(len(sentences)), "domain_ids": domain_ids, "net_input": net_input}
+        moved: dict[str, Any] = utils.apply_to_sample(lambda tensor: tensor.to(self.hub.device), batch)
+        return moved
+
+    def _found(self, hypotheses: Sequence[dict[str, Any]]) -> _Found:
+        # fairseq prints logarithms to base 2.
+        candidates = tuple(
+            Candidate(self.hub.decode(own["tokens"]), float(own["score"]) / math.log(2)) for own in hypotheses
+        )
+        return _Found(candidates, len(hypotheses[0]["tokens"]), hypotheses[0].get("gates"))
+
+    def _answer(self, parts: Sequence[_Found], route: str, domain: str | None, *, with_gates: bool) -> Answer:
+        if not parts:
+            return Answer((Candidate("", 0.0),), route, domain)
+        gates = _mean_gates(parts) if route == GATES and with_gates else None
+        return Answer(_join(parts), route, domain, gates, self._weights(gates, domain) if with_gates else None)
+
+    def _weights(self, gates: dict[str, list[list[float]]] | None, domain: str | None) -> list[float] | None:
+        if not self._has_adapters:
+            return None
+        if gates is None:
+            return [float(name == domain) for name in self.domains]
+        layers = [layer for rows in gates.values() for layer in rows]
+        return [sum(column) / len(layers) for column in zip(*layers, strict=True)]
+
+
+def _join(parts: Sequence[_Found]) -> tuple[Candidate, ...]:
+    """The candidates of a text of its parts': the best of all, the second of all, and so on."""
+    if len(parts) == 1:
+        return parts[0].candidates
+    total = sum(part.num_tokens for part in parts)
+    ranks = zip(*(part.candidates for part in parts), strict=False)
+    return tuple(
+        Candidate(
+            " ".join(candidate.text for candidate in rank),
+            sum(candidate.score * part.num_tokens for candidate, part in zip(rank, parts, strict=True)) / total,
+        )
+        for rank in ranks
+    )
+
+
+def _mean_gates(parts: Sequence[_Found]) -> dict[str, list[list[float]]]:
+    sides = [part.gates for part in parts if part.gates is not None]
+    return {name: torch.stack([side[name] for side in sides]).mean(0).tolist() for name in sides[0]}
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Rows of like lengths, the longest first, so many that a batch has some thousand tokens."""
+    rows: list[int] = []
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        if rows and lengths[rows[0]] * (len(rows) + 1) > _BATCH_TOKENS:
+            yield rows
+            rows = []
+        rows.append(row)
+    if rows:
+        yield rows

@@ -1,0 +1,47 @@
+"""MIX, TAG, AD and GAD of the toy data, exported."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_ext.filtering.normalise import Normalise
+from fairseq_ext.teacher.options import TfidfTeacher
+from fairseq_ext.teacher.tfidf import TfidfClassifier
+from fairseq_ext.translators.exported import Manifest, export_system
+from tests import toy, toy_systems
+
+# Words by which the toy classifier knows a domain.
+KNOWN_BY = {"law": "w1", "med": "w2", "sub": "w3"}
+
+
+def write_classifier(folder: Path) -> Path:
+    texts = [f"{word} {word}" for word in KNOWN_BY.values() for _ in range(4)]
+    classifier = TfidfClassifier(TfidfTeacher(char_ngrams=2))
+    classifier.fit(texts, np.repeat(np.arange(len(KNOWN_BY)), 4), len(KNOWN_BY))
+    classifier.save(folder)
+    return folder
+
+
+def manifest(name: str, **given: object) -> Manifest:
+    generation = {"beam": 3, "max_len_b": 6, "max_len_a": 0.0}
+    options = {"text": Normalise(), "generation": generation, "architecture": toy_systems.ARCHITECTURES[name][0]}
+    return Manifest(name=name, languages=("en", "pl"), domains=tuple(toy.DOMAINS), **{**options, **given})  # type: ignore[arg-type]
+
+
+def export_all(systems: Path, data: Path, root: Path) -> Path:
+    """Export each as ``NAME``; all but MIX have a classifier. Returns the directory."""
+    classifier = write_classifier(root / "trained-classifier")
+    for name in toy_systems.ARCHITECTURES:
+        has_classifier = name != "mix"
+        export_system(
+            root / name,
+            manifest(name, classifier="tfidf" if has_classifier else None),
+            checkpoint=systems / name / "model.pt",
+            data=data,
+            classifier=classifier if has_classifier else None,
+        )
+    shutil.rmtree(classifier)
+    return root
