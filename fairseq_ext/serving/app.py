@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,6 @@ _GONE = 499  # of a client that did not wait for its answer; nobody reads it
 
 def make_app(
     system: SystemTranslator,
-    count_tokens: Callable[[str], int],
     *,
     limits: Limits,
     batching: Batching,
@@ -43,13 +42,12 @@ def make_app(
 
     Args:
         system: what translates.
-        count_tokens: the number of source tokens of a text, of which batches have so many.
         limits: of one request.
         batching: how requests share batches and wait.
         local: whether only names of this machine are answered.
         token: that clients have to send; None: none.
     """
-    service = Service(system, count_tokens, limits, batching)
+    service = Service(system, limits, batching)
     return Starlette(
         routes=[
             Route("/", lambda _: FileResponse(PAGE / "index.html")),
@@ -69,13 +67,11 @@ def make_app(
 class Service:
     """The end points; what they share is the batcher, which lives as long as the server."""
 
-    def __init__(
-        self, system: SystemTranslator, count_tokens: Callable[[str], int], limits: Limits, batching: Batching
-    ) -> None:
+    def __init__(self, system: SystemTranslator, limits: Limits, batching: Batching) -> None:
         self._system = system
         self._limits = limits
         self._metrics = Metrics()
-        self._make_batcher = lambda: Batcher(system, count_tokens, batching, self._metrics)
+        self._make_batcher = lambda: Batcher(system, batching, self._metrics)
         self._batcher: Batcher | None = None
 
     @contextlib.asynccontextmanager
@@ -164,9 +160,7 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" or request.headers.get("content-encoding", "identity") != "identity":
-        raise RefusedError(
-            415, "the body is not plain JSON; send Content-Type: application/json, not compressed"
-        )
+        raise RefusedError(415, "the body is not plain JSON; send Content-Type: application/json, not compressed")
     body = bytearray()
     try:
         async with asyncio.timeout(limits.seconds):

@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 
@@ -84,16 +84,12 @@ class Batcher:
 
     Args:
         system: what translates.
-        count_tokens: the number of source tokens of a text.
         batching: sizes.
         metrics: what is counted.
     """
 
-    def __init__(
-        self, system: SystemTranslator, count_tokens: Callable[[str], int], batching: Batching, metrics: Metrics
-    ) -> None:
+    def __init__(self, system: SystemTranslator, batching: Batching, metrics: Metrics) -> None:
         self._system = system
-        self._count_tokens = count_tokens
         self._batching = batching
         self._metrics = metrics
         self._changed = threading.Condition()
@@ -126,7 +122,7 @@ class Batcher:
         Raises:
             RefusedError: 503 with ``Retry-After`` if too many texts wait, or this is closed.
         """
-        job = _Job(order, [self._count_tokens(request.text) for request in order.requests])
+        job = _Job(order, [self._system.count_pieces(request.text) for request in order.requests])
         with self._changed:
             if self._closed:
                 raise RefusedError(503, "the service is stopping; send the request again", {"Retry-After": "5"})
@@ -208,22 +204,25 @@ class Batcher:
         return batch
 
     def _translate(self, batch: _Batch) -> None:
+        """Translate a batch; if that fails, its halves, down to the text that is to blame."""
         try:
             answers = self._answers(batch)
         except Exception as error:
-            if len(batch) > 1:
-                for one in batch:
-                    self._translate([one])
-            else:
-                self._fail(*batch[0], error)
+            if len(batch) == 1:
+                self._fail(batch[0][0], error)
+                return
+            half = len(batch) // 2
+            self._translate(batch[:half])
+            self._translate(batch[half:])
             return
         for (job, number), answer in zip(batch, answers, strict=True):
             self._deliver(job, number, answer)
 
     def _answers(self, batch: _Batch) -> Sequence[Answer]:
         beam, candidates = batch[0][0].search
+        requests = [_request_of(job, number) for job, number in batch]
         return self._system.translate(
-            [_request_of(job, number) for job, number in batch], beam=beam, candidates=candidates
+            requests, beam=beam, candidates=candidates, label=lambda index: f"texts[{batch[index][1]}]"
         )
 
     def _deliver(self, job: _Job, number: int, answer: Answer) -> None:
@@ -236,12 +235,10 @@ class Batcher:
             with contextlib.suppress(InvalidStateError):  # its client has gone
                 job.future.set_result(Outcome(answers, (job.started or now) - job.arrived, now - job.arrived))
 
-    def _fail(self, job: _Job, number: int, error: Exception) -> None:
-        """Fail the order of a text; what else of it waits is dropped."""
-        if isinstance(error, InputError):
-            error = RefusedError(422, f"texts[{number}]: {line_of(error)}")
+    def _fail(self, job: _Job, error: Exception) -> None:
+        """Fail an order; what else of it waits is dropped."""
         with contextlib.suppress(InvalidStateError):
-            job.future.set_exception(error)
+            job.future.set_exception(RefusedError(422, line_of(error)) if isinstance(error, InputError) else error)
 
 
 def _request_of(job: _Job, number: int) -> Request:

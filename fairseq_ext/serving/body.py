@@ -55,7 +55,7 @@ def read_order(data: bytes, system: SystemTranslator, limits: Limits) -> Order:
         raise RefusedError(422, f'"texts" is {shown(texts)}; give a list of at least one text: {{"texts": ["…"]}}')
     if len(texts) > limits.texts:
         raise RefusedError(413, f'"texts" has {len(texts)} texts; send at most {limits.texts} at once')
-    route = _route(content, "the body", system) or system.default_route
+    route = _route(content, "the body", system)
     requests = tuple(_request(item, f"texts[{index}]", route, system) for index, item in enumerate(texts))
     characters = sum(len(request.text) for request in requests)
     if characters > limits.characters:
@@ -108,11 +108,12 @@ def _object(value: Any, where: str, keys: tuple[str, ...]) -> dict[str, Any]:
     return value
 
 
-def _request(item: Any, where: str, route: str, system: SystemTranslator) -> Request:
-    if isinstance(item, str):
-        return Request(_text(item, where), route)
-    own = _object(item, where, _OWN_KEYS)
-    return Request(_text(own.get("text"), f"{where}.text"), _route(own, where, system) or route)
+def _request(item: Any, where: str, route: str | None, system: SystemTranslator) -> Request:
+    own = {"text": item} if isinstance(item, str) else _object(item, where, _OWN_KEYS)
+    own_route = _route(own, where, system) or route or system.default_route
+    if own_route is None:
+        raise _unknown(f'{where}: {system.name} has to be told the "domain"; give one of', domains_of(system), system)
+    return Request(_text(own.get("text"), where), own_route)
 
 
 def _text(value: Any, where: str) -> str:
@@ -134,16 +135,21 @@ def _route(given: dict[str, Any], where: str, system: SystemTranslator) -> str |
         return None
     if domain is not None and route is not None:
         raise RefusedError(422, f'{where} has a "domain" and a "route"; give one of them')
-    if domain is not None and domain not in system.domains:
-        raise _unknown(f'{where}: "domain" {shown(domain)} is none of', system.domains, system)
-    routes = [*system.routes, *(name for name in system.domains if name not in system.routes)]
-    if route is not None and route not in routes:
-        raise _unknown(f'{where}: "route" {shown(route)} is none of', routes, system)
+    if domain is not None and domain not in domains_of(system):
+        raise _unknown(f'{where}: "domain" {shown(domain)} is none of', domains_of(system), system)
+    if route is not None and route not in system.routes:
+        raise _unknown(f'{where}: "route" {shown(route)} is none of', system.routes, system)
     return str(domain or route)
 
 
+def domains_of(system: SystemTranslator) -> list[str]:
+    """Those that may be asked for; a system without adapters has none."""
+    return [name for name in system.domains if name in system.routes]
+
+
 def _unknown(message: str, names: list[str], system: SystemTranslator) -> RefusedError:
-    return RefusedError(422, f"{message} {', '.join(names) or 'this system, which has none'}", domains=system.domains)
+    listed = ", ".join(names) or "(there are none)"
+    return RefusedError(422, f"{message} {listed}", domains=domains_of(system), routes=system.routes)
 
 
 def _count(content: dict[str, Any], key: str, most: int) -> int:

@@ -43,12 +43,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve(options: argparse.Namespace, listener: socket.socket, *, local: bool, token: str | None) -> None:
     """Read the system and answer requests until a signal; then finish what was accepted."""
-    import uvicorn
-
     from fairseq_ext.serving.app import make_app
     from fairseq_ext.serving.batcher import Batching
     from fairseq_ext.serving.body import Limits
-    from fairseq_ext.serving.protocol import PatientProtocol
     from fairseq_ext.translators.translator import SystemTranslator
 
     if options.threads:
@@ -64,24 +61,41 @@ def serve(options: argparse.Namespace, listener: socket.socket, *, local: bool, 
         seconds=options.patience,
     )
     batching = Batching(queue=options.queue, tokens=options.max_tokens, window=options.window / 1000)
-    app = make_app(system, system.count_tokens, limits=limits, batching=batching, local=local, token=token)
+    app = make_app(system, limits=limits, batching=batching, local=local, token=token)
+    server = make_server(app, patience=options.patience, connections=options.connections)
+    # uvicorn stops at these signals, and raises them once more when it has: here that must not end the program.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    listener.listen()
+    host, port = listener.getsockname()[:2]
+    print(f"{system.name} at http://{f'[{host}]' if ':' in host else host}:{port}/ (Ctrl-C stops)", flush=True)
+    server.run([listener])
+
+
+def make_server(app: Any, *, patience: float, connections: int) -> Any:
+    """uvicorn's server, quiet, and patient with clients for so many seconds.
+
+    Args:
+        app: what answers.
+        patience: seconds for a client to send the head of its request, and to read on in its answer.
+        connections: at most so many at once.
+    """
+    import uvicorn
+
+    from fairseq_ext.serving.protocol import PatientProtocol
+
     config = uvicorn.Config(
         app,
-        http=type("Protocol", (PatientProtocol,), {"patience": options.patience}),
+        http=type("Protocol", (PatientProtocol,), {"patience": patience}),
         ws="none",
         lifespan="on",
         log_level="warning",
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=options.connections,
+        limit_concurrency=connections,
     )
-    # uvicorn stops at these signals, and raises them once more when it has: here that must not end the program.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
-    host, port = listener.getsockname()[:2]
-    print(f"{system.name} at http://{f'[{host}]' if ':' in host else host}:{port}/ (Ctrl-C stops)", flush=True)
-    uvicorn.Server(config).run([listener])
+    return uvicorn.Server(config)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -92,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on; any but this machine's own needs --token-file"
     )
-    parser.add_argument("--port", type=_number(0), default=8000, help="port; 0: any that is free")
+    parser.add_argument("--port", type=_number(0, 65_535), default=8000, help="port; 0: any that is free")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="file with the token that clients must send")
     parser.add_argument("--device", default="cpu", help="where the model runs, e.g. cuda")
     parser.add_argument("--threads", type=_number(0), default=0, help="of the model; 0: as many as cores")
@@ -116,10 +130,11 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{option}", type=_number(0 if option == "window" else 1), default=default, help=text)
 
 
-def _number(least: int) -> Any:
+def _number(least: int, most: int | None = None) -> Any:
     def number(text: str) -> int:
-        if (value := int(text)) < least:
-            raise argparse.ArgumentTypeError(f"{value} is too small; give {least} or more")
+        value = int(text)
+        if value < least or (most is not None and value > most):
+            raise argparse.ArgumentTypeError(f"{value}: give {least} {'or more' if most is None else f'to {most}'}")
         return value
 
     return number

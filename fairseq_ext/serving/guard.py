@@ -99,7 +99,7 @@ class Guard:
 
     def _check(self, path: str, headers: Mapping[str, str]) -> None:
         host = headers.get("host", "")
-        if self._local and not is_loop_back(_name_of(host)):
+        if self._local and not is_loop_back(_name_of(host.lower())):
             raise RefusedError(
                 421, f"this service does not answer to the name {shown(host)}; ask for 127.0.0.1 or localhost"
             )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from fairseq_ext.inputs.errors import InputError, run_command
@@ -36,21 +35,19 @@ class FakeSystem:
         self.go = threading.Event()
         self.waits = threading.Event()
 
-    @classmethod
-    def load(cls, directory: Path, *, device: str = "cpu") -> FakeSystem:
-        return cls()
-
-    def count_tokens(self, text: str) -> int:
+    def count_pieces(self, text: str) -> int:
         return len(text.split()) + 1
 
-    def translate(self, requests: Sequence[Request], *, beam: int | None = None, candidates: int = 1) -> list[Answer]:
+    def translate(
+        self, requests: Sequence[Request], *, beam: int | None = None, candidates: int = 1, label: Any = str
+    ) -> list[Answer]:
         self.batches.append([request.text for request in requests])
         if any("wait" in request.text for request in requests):
             self.waits.set()
             assert self.go.wait(60)
         for number, request in enumerate(requests):
             if "endless" in request.text:
-                raise InputError(f"request {number}: too long")
+                raise InputError(f"{label(number)}: too long")
             if "broken" in request.text:
                 raise RuntimeError("no memory")
         return [self._answer(request, candidates) for request in requests]
@@ -77,8 +74,17 @@ class FakeSystem:
 
 
 def main() -> None:
-    system: Any = FakeSystem
-    SystemTranslator.load = system.load  # type: ignore[method-assign]
+    """Serve it; what waits is told on stdout, and goes on with a line on stdin."""
+    system = FakeSystem()
+
+    def tell_and_go() -> None:
+        system.waits.wait()
+        print("a text waits", flush=True)
+        sys.stdin.readline()
+        system.go.set()
+
+    threading.Thread(target=tell_and_go, daemon=True).start()
+    SystemTranslator.load = lambda *_, **__: system  # type: ignore[assignment, method-assign]
     command_line.main(["there", "--port", "0", *sys.argv[1:]])
 
 

@@ -36,6 +36,7 @@ function say(error) {
 
 async function loadInfo() {
   info = await ask("/info");
+  info.default_route ??= info.routes[0];
   document.title = `${info.system}: ${info.languages.join(" → ")}`;
   byId("name").textContent = info.system;
   byId("languages").textContent = info.languages.join(" → ");
