@@ -40,7 +40,8 @@ def by_hand(data: Path, name: str, line: str, domain: str) -> list[int]:
     task, _, model = toy_systems.make_system(data, name)
     tag = [task.src_dict.index(f"<domain:{domain}>")] if name == "tag" else []
     source = torch.tensor([[*tag, *task.src_dict.encode_line(line, add_if_not_exist=False).tolist()]])
-    extra = {"domain_ids": torch.tensor([toy.DOMAINS.index(domain)])} if name == "ad" else {}
+    extra = {"domain_ids": torch.tensor([toy.DOMAINS.index(domain)])} if name in ("ad", "gad") else {}
+    extra |= {"is_forced": torch.tensor([True])} if name == "gad" else {}
     found = [2]
     with torch.no_grad():
         while len(found) < 7:
@@ -62,7 +63,7 @@ def test_translates_as_the_model_by_hand(systems: Path, data: Path, name: str) -
     assert len(set(expected)) > 1
 
 
-@pytest.mark.parametrize("name", ["tag", "ad"])
+@pytest.mark.parametrize("name", ["tag", "ad", "gad"])
 def test_a_domain_may_be_given_in_four_places(systems: Path, data: Path, name: str) -> None:
     hub = load(systems, name, data)
     pairs = list(zip(LINES, EACH, strict=True))
@@ -78,10 +79,25 @@ def test_a_domain_may_be_given_in_four_places(systems: Path, data: Path, name: s
     )
 
 
-@pytest.mark.parametrize("name", ["mix", "gad"])
-def test_a_domain_changes_nothing_where_none_is_needed(systems: Path, data: Path, name: str) -> None:
-    hub = load(systems, name, data)
+def test_a_domain_changes_nothing_where_there_are_no_adapters(systems: Path, data: Path) -> None:
+    hub = load(systems, "mix", data)
     assert hub.translate(LINES, max_len_b=5) == hub.translate(LINES, domain=EACH, max_len_b=5)
+
+
+def test_gates_decide_where_no_domain_is_given(systems: Path, data: Path) -> None:
+    hub = load(systems, "gad", data)
+    mixed = hub.translate_with_gates(LINES, domain=["law", None, "sub", None], max_len_b=5)
+    gated, forced = hub.translate_with_gates(LINES, max_len_b=5), hub.translate(LINES, domain=EACH, max_len_b=5)
+    assert [text for text, _ in mixed] == [
+        forced[0],
+        gated[1][0],
+        hub.translate("w6", domain="sub", max_len_b=5),
+        gated[3][0],
+    ]
+    for row, weights in ((0, [1.0, 0.0, 0.0]), (2, [0.0, 0.0, 1.0])):
+        assert all(layers.tolist() == [weights] * 2 for layers in mixed[row][1].values())
+    for row in (1, 3):
+        torch.testing.assert_close(mixed[row][1], gated[row][1])
 
 
 @pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)

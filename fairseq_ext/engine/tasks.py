@@ -12,7 +12,7 @@ import os
 import queue
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -72,7 +72,15 @@ def remove_tasks(folder: Path) -> None:
     shutil.rmtree(gone)
 
 
-def run_tasks(task: Task, folder: Path, count: int, engine: Engine, label: str) -> list[Any]:
+def run_tasks(
+    task: Task,
+    folder: Path,
+    count: int,
+    engine: Engine,
+    label: str,
+    sizes: Sequence[int] | None = None,
+    unit: str = "task",
+) -> list[Any]:
     """Run the tasks 0 to ``count - 1`` of a job that are not done yet.
 
     Args:
@@ -82,6 +90,8 @@ def run_tasks(task: Task, folder: Path, count: int, engine: Engine, label: str) 
         count: number of tasks.
         engine: where they run.
         label: of the progress bar on stderr.
+        sizes: of each task, in ``unit``, which the bar counts; None for one each.
+        unit: what the bar counts.
 
     Returns:
         What the tasks returned that ran now, in no particular order.
@@ -91,25 +101,28 @@ def run_tasks(task: Task, folder: Path, count: int, engine: Engine, label: str) 
     """
     folder.mkdir(parents=True, exist_ok=True)
     missing = [index for index in range(count) if not task_output(folder, index).exists()]
-    results = []
-    with tqdm(total=count, initial=count - len(missing), desc=label, unit="task", disable=None) as progress:
-        for result in _run_missing(task, folder, missing, engine):
+    sizes = [1] * count if sizes is None else sizes
+    total, results = sum(sizes), []
+    done = total - sum(sizes[index] for index in missing)
+    with tqdm(total=total, initial=done, desc=label, unit=unit, disable=None) as progress:
+        for index, result in _run_missing(task, folder, missing, engine):
             results.append(result)
-            progress.update()
+            progress.update(sizes[index])
     return results
 
 
-def _run_missing(task: Task, folder: Path, missing: list[int], engine: Engine) -> Iterator[Any]:
+def _run_missing(task: Task, folder: Path, missing: list[int], engine: Engine) -> Iterator[tuple[int, Any]]:
+    """Yield the number and the result of each, as they are done."""
     workers = min(engine.workers or os.cpu_count() or 1, len(missing))
     if engine.scheduler is None and workers <= 1:
         for index in missing:
-            yield _result(_run_task(task, folder, index))
+            yield index, _result(_run_task(task, folder, index))
         return
     with _executor(engine, workers) as (executor, check):
-        futures = [executor.submit(_run_task, task, folder.resolve(), index) for index in missing]
+        futures = {executor.submit(_run_task, task, folder.resolve(), index): index for index in missing}
         try:
-            for future in _as_completed(futures, check):
-                yield _result(future.result())
+            for future in _as_completed(list(futures), check):
+                yield futures[future], _result(future.result())
         except BrokenProcessPool:
             raise InputError(
                 f"{folder.name}: a worker process died (killed, or out of memory?); nothing finished is lost: "

@@ -174,35 +174,43 @@ def complete(folder: Path, manifest: Manifest) -> None:
     versions = {"python": platform.python_version(), **_versions()}
     content = dataclasses.asdict(dataclasses.replace(manifest, files=files, versions=versions))
     content = json.loads(json.dumps({"format": FORMAT, **content}))
-    _parse(dict(content), folder / MANIFEST_FILE)
+    _parse(content, folder / MANIFEST_FILE)
     text = json.dumps({**content, "sha256": _digest(content)}, indent=1, ensure_ascii=False)
     (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")
 
 
-def export_system(
-    directory: Path, manifest: Manifest, *, checkpoint: Path, data: Path, classifier: Path | None = None
-) -> None:
-    """Write a system as a directory of its own.
+@dataclass(frozen=True)
+class Parts:
+    """What a system is exported from.
 
-    Args:
-        directory: where; what an earlier export wrote there is replaced.
-        manifest: what it is; files and versions are found here.
+    Attributes:
         checkpoint: fairseq's, of which the weights and options are kept.
         data: directory of the dictionaries, ``domains.txt`` and ``sentencepiece.model``.
         classifier: folder that the classifier was saved to, if there is one.
-
-    Raises:
-        InputError: if a file is missing or unfit, or the directory is something else.
     """
-    with writing(directory) as folder:
+
+    checkpoint: Path
+    data: Path
+    classifier: Path | None = None
+
+    def write(self, folder: Path, manifest: Manifest) -> None:
+        """Fill a folder.
+
+        Args:
+            folder: empty.
+            manifest: what the system is; files and versions are found here.
+
+        Raises:
+            InputError: if a file is missing or unfit.
+        """
         for name in (*(f"dict.{lang}.txt" for lang in manifest.languages), DOMAINS_FILE):
-            _copy(data / name, folder / name)
-        if (data / SUBWORDS_FILE).is_file():
-            _copy(data / SUBWORDS_FILE, folder / SUBWORDS_FILE)
-        if classifier is not None:
-            for name in relative_files(classifier):
-                _copy(classifier / name, folder / CLASSIFIER_FOLDER / name)
-        write_weights(folder / CHECKPOINT_FILE, checkpoint)
+            _copy(self.data / name, folder / name)
+        if (self.data / SUBWORDS_FILE).is_file():
+            _copy(self.data / SUBWORDS_FILE, folder / SUBWORDS_FILE)
+        if self.classifier is not None:
+            for name in relative_files(self.classifier):
+                _copy(self.classifier / name, folder / CLASSIFIER_FOLDER / name)
+        write_weights(folder / CHECKPOINT_FILE, self.checkpoint)
         complete(folder, manifest)
 
 

@@ -22,56 +22,12 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
 from fairseq_ext.teacher.classifier import Classifier, load_classifier
 from fairseq_ext.translators.exported import BASE, CLASSIFIER, CLASSIFIER_FOLDER, GATES, Manifest, verify
+from fairseq_ext.translators.requests import Answer, Candidate, Request
 from fairseq_ext.translators.sentences import split_sentences
 
 # Of the source, padding included.
 _BATCH_TOKENS = 4000
 _MOST_CANDIDATES = 100
-
-
-@dataclass(frozen=True)
-class Request:
-    """A sentence to translate.
-
-    Attributes:
-        text: as its user wrote it.
-        route: ``gates``, ``classifier``, ``base`` (no adapters) or a domain; None for the system's own way.
-    """
-
-    text: str
-    route: str | None = None
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A translation.
-
-    Attributes:
-        text: detokenised.
-        score: mean logarithm, to base 2, of a token's probability, with the length penalty, as fairseq prints it.
-    """
-
-    text: str
-    score: float
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The translations of a request. Of a text that was cut into sentences, all figures are means over these.
-
-    Attributes:
-        candidates: best first.
-        route: as it was taken.
-        domain: that was asked for or that the classifier found; None for gates and base.
-        gates: of ``encoder`` and ``decoder`` L×D, rows sum to one; None where no gates decided, or nobody asked.
-        weights: D, those of the adapters, averaged over layers; None for a system without adapters, or if nobody asked.
-    """
-
-    candidates: tuple[Candidate, ...]
-    route: str
-    domain: str | None
-    gates: dict[str, list[list[float]]] | None = None
-    weights: list[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -193,16 +149,16 @@ class SystemTranslator:
             parts[sentence.request].append(found)
         return [self._answer(*found, with_gates=with_gates) for found in zip(parts, routes, domains, strict=True)]
 
-    def check(self, request: Request) -> None:
+    def check(self, request: Request, label: str = "request") -> None:
         """Check that a request can be translated.
 
         Raises:
-            InputError: as :meth:`translate`.
+            InputError: as :meth:`translate`, with ``label`` for a name.
         """
-        route = self._route(request, "request")
+        route = self._route(request, label)
         [text] = self.normalise([request.text])
         domain = route if route in self.domains else self.domains[0] if self._has_tags else None
-        self._cut(text, domain, "request")
+        self._cut(text, domain, label)
 
     def count_pieces(self, text: str) -> int:
         """How long a text is: as many pieces, about, and the end of the sentence."""

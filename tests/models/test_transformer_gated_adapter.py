@@ -5,6 +5,7 @@ import torch
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.adapter_transformer import NO_ADAPTER
 from fairseq_ext.models.transformer_domain_adapter import TransformerDomainAdapterModel
 from fairseq_ext.models.transformer_gated_adapter import TransformerGatedAdapterModel
 from tests import toy
@@ -47,6 +48,28 @@ def test_needs_no_domain(data: Path) -> None:
     batch = toy.first_batch(task)
     assert "domain_ids" not in batch["net_input"]
     assert model(**batch["net_input"])[0].isfinite().all()
+
+
+def test_a_row_may_be_forced_to_one_adapter_or_none(data: Path) -> None:
+    """Beside a row that the gates route: as plain adapters, and exactly as the base."""
+    task, args = toy.make_task(data)
+    model = toy.make_model(task, args)
+    toy.randomise_adapters(model)
+    plain_task, plain_args = toy.make_task(data, arch="transformer_domain_adapter_tiny")
+    plain = toy.make_model(plain_task, plain_args)
+    plain.load_state_dict({k: v for k, v in model.state_dict().items() if ".router." not in k})
+    base_task, base_args = toy.make_task(data, arch="transformer_tiny")
+    base = toy.make_model(base_task, base_args).requires_grad_(False)  # torch multiplies what is frozen in another way
+    base.load_state_dict({k: v for k, v in model.state_dict().items() if k in base.state_dict()})
+    known = {k: v[:3] for k, v in toy.first_batch(task)["net_input"].items()}
+    bare = {k: v for k, v in known.items() if k != "domain_ids"}
+    ids = torch.tensor([2, NO_ADAPTER, 1])
+    found = model(**bare, domain_ids=ids, is_forced=torch.tensor([True, True, False]))[0]
+    assert torch.equal(found[1], base(**bare)[0][1])
+    torch.testing.assert_close(found[0], plain(**bare, domain_ids=ids)[0][0])
+    torch.testing.assert_close(found[2], model(**bare)[0][2])
+    assert torch.equal(model(**known)[0], model(**bare)[0])  # what is only known forces nothing
+    assert torch.equal(plain(**bare, domain_ids=ids)[0][1], base(**bare)[0][1])
 
 
 def test_gates_can_start_on_trained_plain_adapters(data: Path) -> None:

@@ -64,6 +64,18 @@ def test_gate_is_softmax_of_projected_mean(bank: AdapterBank) -> None:
     torch.testing.assert_close(out, bank(x, (logits / 0.5).softmax(-1)))
 
 
+def test_a_gate_gives_way_in_the_rows_that_are_forced(bank: AdapterBank) -> None:
+    gate = GateRouter(H, D, temperature=0.5, causal=True)
+    nn.init.normal_(gate.weight)
+    x, given = torch.randn(5, 3, H), torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    batch = RoutingBatch(given_weights=given, is_forced=torch.tensor([True, False, True]))
+    out = gate(x, bank, batch)
+    torch.testing.assert_close(out[:, [0]], bank(x[:, [0]], None, active=[1]))
+    torch.testing.assert_close(out[:, [1]], gate(x[:, [1]], bank, RoutingBatch()))
+    assert torch.equal(out[:, 2], x[:, 2])
+    assert torch.equal(gate(x, bank, RoutingBatch(given_weights=given)), gate(x, bank, RoutingBatch()))
+
+
 def test_causal_gate_never_looks_ahead(bank: AdapterBank) -> None:
     gate = GateRouter(H, D, temperature=1.0, causal=True)
     nn.init.normal_(gate.weight)

@@ -152,11 +152,22 @@ def test_a_typed_tag_chooses_the_adapter(data: Path) -> None:
     assert not torch.allclose(tagged[0]["score"], tagged[1]["score"])
 
 
-def test_a_tag_changes_nothing_for_gates(data: Path) -> None:
+def test_gates_give_way_to_a_domain_that_is_asked_for(data: Path) -> None:
     task, model = loaded(data, arch=GAD)
-    plain, _ = translate_typed(task, model, ["w1 w2 w3"])
-    tagged, _ = translate_typed(task, model, ["<domain:med> w1 w2 w3"])
-    torch.testing.assert_close(plain[0]["positional_scores"], tagged[0]["positional_scores"])
+    [tagged, plain], _ = translate_typed(task, model, ["<domain:med> w1 w2 w3", "w1 w2 w3"])
+    [gated], _ = translate_typed(task, model, ["w1 w2 w3"])
+    torch.testing.assert_close(plain["positional_scores"], gated["positional_scores"])
+    assert not torch.allclose(tagged["score"], gated["score"])
+    [forced], _ = translate_typed(*loaded(data, "--domain", "med", arch=GAD), ["w1 w2 w3"])
+    torch.testing.assert_close(tagged["positional_scores"], forced["positional_scores"])
+
+
+def test_the_domain_of_a_test_set_is_no_order_to_gates(data: Path) -> None:
+    told, asked = (loaded(data, *extra, arch=GAD)[0] for extra in ((), ("--domain", "med")))
+    assert "is_forced" not in toy.first_batch(told, "test")["net_input"]
+    net_input = toy.first_batch(asked, "test")["net_input"]
+    assert net_input["is_forced"].all()
+    assert net_input["domain_ids"].tolist() == [1] * len(net_input["domain_ids"])
 
 
 def test_adapters_without_a_domain_are_told(data: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.teacher.options import TfidfTeacher
 from fairseq_ext.teacher.tfidf import TfidfClassifier
-from fairseq_ext.translators.exported import Manifest, export_system
+from fairseq_ext.translators.exported import Manifest, Parts, writing
 from tests import toy, toy_systems
 
 # Words by which the toy classifier knows a domain.
@@ -36,12 +36,8 @@ def export_all(systems: Path, data: Path, root: Path) -> Path:
     classifier = write_classifier(root / "trained-classifier")
     for name in toy_systems.ARCHITECTURES:
         has_classifier = name != "mix"
-        export_system(
-            root / name,
-            manifest(name, classifier="tfidf" if has_classifier else None),
-            checkpoint=systems / name / "model.pt",
-            data=data,
-            classifier=classifier if has_classifier else None,
-        )
+        parts = Parts(systems / name / "model.pt", data, classifier if has_classifier else None)
+        with writing(root / name) as folder:
+            parts.write(folder, manifest(name, classifier="tfidf" if has_classifier else None))
     shutil.rmtree(classifier)
     return root

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,8 +17,10 @@ from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.experiments.training import best_checkpoint
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.experiments.translation.export import export_step, trained_run
 from fairseq_ext.experiments.translation.outputs import OutputRun
 from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.translators.command_line import text_parser, translate_text
 
 GATES_FILE = "gates.jsonl"
 
@@ -131,24 +134,63 @@ def read_hypotheses(lines: Iterable[str]) -> dict[int, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/translate.sh``."""
+    """Command line of ``scripts/translate.sh``: of a user's text, or of an experiment's test sets."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    text = text_parser("scripts/translate.sh")
+    if _names_text(given):
+        translate_text(text.parse_args(given), _export)
+        return
     parser = argparse.ArgumentParser(
         prog="scripts/translate.sh",
         description="Translate the test sets of all domains. Finished translations are not made again. Further "
         "options go to fairseq-generate, such as --fp16.",
+        epilog=f"With --input, --output or an exported system, a text of your own:\n\n{text.format_help()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
     parser.add_argument(
         "output",
         nargs="?",
-        help="name under translate: outputs, or one run of it, as gad@2 or ft@LAW (default: all of them)",
+        help="name under translate: outputs, or one run of it, as gad@2 or ft@LAW (default: all that are trained)",
     )
     add_step_options(parser)
-    options, extra = parser.parse_known_args(arguments)
+    options, extra = parser.parse_known_args(given)
     config = load_config(options.config)
-    names = [options.output] if options.output else list(config.outputs)
-    steps = [step for name in names for step in translation_steps(config, name, extra)]
+    runs = config.output_runs(options.output) if options.output else config.all_output_runs()
+    steps = [_translation_step(config, run, extra) for run in _trained(config, runs)]
     run_steps(steps, dry_run=options.dry_run, verify=options.verify)
+
+
+def _names_text(arguments: Sequence[str]) -> bool:
+    """Whether a command line is about a user's text."""
+    if any(argument.partition("=")[0] in ("--input", "--output") for argument in arguments):
+        return True
+    first = next((argument for argument in arguments if not argument.startswith("-")), None)
+    return first is not None and Path(first).is_dir()
+
+
+def _export(path: Path, system: str | None) -> Path:
+    """A system of an experiment, exported below the experiment's own folder."""
+    config = load_config(path)
+    step = export_step(config, trained_run(config, system))
+    run_steps([step])
+    return step.output
+
+
+def _trained(config: TranslationExperiment, runs: Sequence[OutputRun]) -> list[OutputRun]:
+    """Those output runs whose systems are trained; the others are named on stderr.
+
+    Raises:
+        InputError: if there are only others.
+    """
+    found = [run for run in runs if best_checkpoint(config, run.run.name).is_file()]
+    for run in runs:
+        if run not in found:
+            command = f"scripts/train.sh {config.path} {run.run.name}"
+            print(f"{run.name}: skipped, its system is not trained; run {command}", file=sys.stderr)
+    if runs and not found:
+        raise InputError(f"{config.path}: nothing to translate with; run the command above first")
+    return found
 
 
 if __name__ == "__main__":

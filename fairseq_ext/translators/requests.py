@@ -1,0 +1,50 @@
+"""What a translator is asked, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Request:
+    """A sentence to translate.
+
+    Attributes:
+        text: as its user wrote it.
+        route: ``gates``, ``classifier``, ``base`` (no adapters) or a domain; None for the system's own way.
+    """
+
+    text: str
+    route: str | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A translation.
+
+    Attributes:
+        text: detokenised.
+        score: mean logarithm, to base 2, of a token's probability, with the length penalty, as fairseq prints it.
+    """
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The translations of a request. Of a text that was cut into sentences, all figures are means over these.
+
+    Attributes:
+        candidates: best first.
+        route: as it was taken.
+        domain: that was asked for or that the classifier found; None for gates and base.
+        gates: of ``encoder`` and ``decoder`` L×D, rows sum to one; None where no gates decided, or nobody asked.
+        weights: D, those of the adapters, averaged over layers; None for a system without adapters, or if nobody asked.
+    """
+
+    candidates: tuple[Candidate, ...]
+    route: str
+    domain: str | None
+    gates: dict[str, list[list[float]]] | None = None
+    weights: list[float] | None = None
