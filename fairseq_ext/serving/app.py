@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,7 +23,10 @@ from fairseq_ext.serving.body import Limits, read_order
 from fairseq_ext.serving.guard import Guard
 from fairseq_ext.serving.metrics import Metrics
 from fairseq_ext.serving.refusals import RefusedError, refuse
-from fairseq_ext.translators.translator import Answer, SystemTranslator
+from fairseq_ext.translators.requests import Answer
+
+if TYPE_CHECKING:
+    from fairseq_ext.translators.translator import SystemTranslator
 
 _LOGGER = logging.getLogger("uvicorn.error")
 PAGE = Path(__file__).with_name("page")

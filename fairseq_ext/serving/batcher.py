@@ -10,12 +10,16 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.serving.body import Order
 from fairseq_ext.serving.metrics import Metrics
 from fairseq_ext.serving.refusals import RefusedError
-from fairseq_ext.translators.translator import Answer, Request, SystemTranslator
+from fairseq_ext.translators.requests import Answer, Request
+
+if TYPE_CHECKING:
+    from fairseq_ext.translators.translator import SystemTranslator
 
 _LONGEST_RETRY = 120  # seconds
 

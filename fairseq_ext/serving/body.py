@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairseq_ext.inputs.errors import InputError, line_of, shown
 from fairseq_ext.serving.refusals import RefusedError
-from fairseq_ext.translators.translator import Request, SystemTranslator
+from fairseq_ext.translators.requests import Request
+
+if TYPE_CHECKING:
+    from fairseq_ext.translators.translator import SystemTranslator
 
 KEYS = ("texts", "domain", "route", "beam", "candidates")
 _OWN_KEYS = ("text", "domain", "route")

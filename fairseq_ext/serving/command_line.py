@@ -46,13 +46,13 @@ def serve(options: argparse.Namespace, listener: socket.socket, *, local: bool, 
     from fairseq_ext.serving.app import make_app
     from fairseq_ext.serving.batcher import Batching
     from fairseq_ext.serving.body import Limits
-    from fairseq_ext.translators.translator import SystemTranslator
+    from fairseq_ext.translators.answers import load_quietly
 
-    if options.threads:
+    system = load_quietly(options.exported, options.device)
+    if options.threads > 1:
         import torch
 
         torch.set_num_threads(options.threads)
-    system = SystemTranslator.load(options.exported, device=options.device)
     limits = Limits(
         bytes=options.max_bytes,
         texts=options.max_texts,
@@ -109,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=_number(0, 65_535), default=8000, help="port; 0: any that is free")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="file with the token that clients must send")
     parser.add_argument("--device", default="cpu", help="where the model runs, e.g. cuda")
-    parser.add_argument("--threads", type=_number(0), default=0, help="of the model; 0: as many as cores")
+    parser.add_argument("--threads", type=_number(1), default=1, help="cores that the model uses")
     _add_limits(parser)
     parser.formatter_class = argparse.ArgumentDefaultsHelpFormatter
     return parser

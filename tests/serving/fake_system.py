@@ -9,7 +9,8 @@ from typing import Any
 
 from fairseq_ext.inputs.errors import InputError, run_command
 from fairseq_ext.serving import command_line
-from fairseq_ext.translators.translator import Answer, Candidate, Request, SystemTranslator
+from fairseq_ext.translators import answers
+from fairseq_ext.translators.requests import Answer, Candidate, Request
 
 DOMAINS = ["law", "med", "sub"]
 LAYERS = 3
@@ -84,7 +85,7 @@ def main() -> None:
         system.go.set()
 
     threading.Thread(target=tell_and_go, daemon=True).start()
-    SystemTranslator.load = lambda *_, **__: system  # type: ignore[assignment, method-assign]
+    answers.load_quietly = lambda *_: system  # type: ignore[assignment]
     command_line.main(["there", "--port", "0", *sys.argv[1:]])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fairseq_ext.serving.body import Limits, Order, read_order
 from fairseq_ext.serving.refusals import RefusedError
-from fairseq_ext.translators.translator import Request
+from fairseq_ext.translators.requests import Request
 from tests.serving.fake_system import DOMAINS, FakeSystem
 
 LIMITS = Limits(texts=3, characters=30, beam=8)
