@@ -37,11 +37,6 @@ def test_a_number_that_cannot_be_is_named(option: str, value: str, capsys: pytes
     assert f"--{option}: " in capsys.readouterr().err
 
 
-def test_a_missing_export_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such directory"):
-        main([str(tmp_path / "none"), "--port", "0"])
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_what_was_accepted_finish(number: signal.Signals, true_processes: None) -> None:
     command = [sys.executable, "-m", "tests.serving.fake_system"]
@@ -81,6 +76,6 @@ def refuses(port: int) -> bool | None:
     """True once nothing listens there; None while something does."""
     try:
         socket.create_connection(("127.0.0.1", port), TIMEOUT).close()
-    except ConnectionRefusedError:
+    except ConnectionError:  # refused, or reset as it stopped to listen
         return True
     return None
