@@ -23,8 +23,8 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
 
     Make it by :meth:`from_pretrained`. A sentence's domain is, first of all, the tag ``<domain:NAME>`` in front of it,
     then ``domain`` of the call, then ``domain`` of :meth:`from_pretrained`. Plain adapters (AD) and models trained with
-    ``--domain-tags`` (TAG) need one; mixed training (MIX) and gates (GAD) heed none. Several threads may use one
-    object. ``half()``, ``bfloat16()`` and ``to(device)`` work as with any module.
+    ``--domain-tags`` (TAG) need one; gates (GAD) give way to one, mixed training (MIX) heeds none. Several threads may
+    use one object. ``half()``, ``bfloat16()`` and ``to(device)`` work as with any module.
     """
 
     @classmethod

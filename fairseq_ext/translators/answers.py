@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.translators.lines import RoutedLine
 from fairseq_ext.translators.requests import Answer, Request
 
@@ -71,13 +72,12 @@ class Wanted:
 
 def load_quietly(directory: Path, device: str) -> SystemTranslator:
     """A translator for a command line: of one thread, so that it finds the same on all machines of a kind."""
+    quieten_fairseq()
     import torch
 
-    from fairseq_ext.engine.quiet import quieten_fairseq
     from fairseq_ext.translators.translator import SystemTranslator
 
     torch.set_num_threads(1)
-    quieten_fairseq()
     return SystemTranslator.load(directory, device=device)
 
 

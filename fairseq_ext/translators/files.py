@@ -107,7 +107,7 @@ def translate_file(job: FileJob, lines: Callable[[], Iterable[RoutedLine]], proc
         InputError: if a line cannot be translated, or the output is another file of the user's.
     """
     fingerprint, output, workspace = job.fingerprint, job.output, Workspace(job.output)
-    if _record_of(output) == _record(fingerprint, output) and not workspace.exists():
+    if output.is_file() and _record_of(output) == _record(fingerprint, output) and not workspace.exists():
         print(f"{output}: up to date", file=sys.stderr)
         return
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -170,8 +170,8 @@ def _record_path(output: Path) -> Path:
     return output.with_name(f".{output.name}.json")
 
 
-def _record(fingerprint: str, text: Path) -> dict[str, Any] | None:
-    return {"fingerprint": fingerprint, "sha256": hash_file(text)} if text.is_file() else None
+def _record(fingerprint: str, text: Path) -> dict[str, str]:
+    return {"fingerprint": fingerprint, "sha256": hash_file(text)}
 
 
 def _record_of(output: Path) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from fairseq_ext.data.teacher_labels import TEACHER_FILE, read_teacher_record
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.fairseq_cli import option_of
+from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.records import read_record
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.systems import Run
@@ -152,6 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--verify", type=Path, metavar="DIRECTORY", help="read all files of an exported system again (default: export)"
     )
     options = parser.parse_args(arguments)
+    quieten_fairseq()
     if options.verify is None:
         if options.directory is None:
             parser.error("give CONFIG, SYSTEM and DIRECTORY")

@@ -13,6 +13,7 @@ from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand
 from fairseq_ext.engine.option_files import named_files
+from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.experiments.training import best_checkpoint
 from fairseq_ext.experiments.translation.config import load_config
@@ -171,6 +172,7 @@ def _names_text(arguments: Sequence[str]) -> bool:
 
 def _export(path: Path, system: str | None) -> Path:
     """A system of an experiment, exported below the experiment's own folder."""
+    quieten_fairseq()
     config = load_config(path)
     step = export_step(config, trained_run(config, system))
     run_steps([step])

@@ -1,0 +1,129 @@
+"""The command line: what goes together, and the true thing with tiny systems."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.experiments.translation.translate import main
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.translators.translator import Request, SystemTranslator
+from tests import toy
+
+LINES = ["w4 w5 w6", "", "w7 w8", "w9\r", "w10\u2028w11 w12"]
+COMMAND = [sys.executable, "-m", "fairseq_ext.experiments.translation.translate"]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    (tmp_path / "in.en").write_bytes("\n".join(LINES).encode())
+    return tmp_path / "in.en"
+
+
+def expected(directory: Path, *routes: str | None) -> list[str]:
+    translator = SystemTranslator.load(directory)
+    requests = [Request(line, route) for line, route in zip(LINES, routes or [None] * 5, strict=True)]
+    return [answer.candidates[0].text for answer in translator.translate(requests)]
+
+
+def test_a_file_in_a_file_out(exported: Path, text: Path) -> None:
+    output = text.with_name("out.pl")
+    main([str(exported / "gad"), "--input", str(text), "--output", str(output), "--processes", "1"])
+    assert output.read_text() == "".join(f"{line}\n" for line in expected(exported / "gad"))
+    assert output.read_text().splitlines()[1] == ""
+
+
+def test_a_file_to_standard_output(exported: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    domains = text.with_name("domains")
+    domains.write_text("law\n\nmed\nmed\nsub\n")
+    main([str(exported / "ad"), "--input", str(text), "--domains", str(domains), "--block-lines", "2"])
+    assert capsys.readouterr().out.splitlines() == expected(exported / "ad", "law", "base", "med", "med", "sub")
+    main([str(exported / "gad"), "--input", str(text), "--format", "jsonl", "--candidates", "2", "--gates"])
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["line"] for record in records] == [1, 2, 3, 4, 5]
+    assert [len(record["candidates"]) for record in records] == [2, 1, 2, 2, 2]
+    assert records[0]["weights"].keys() == set(toy.DOMAINS)
+    assert [len(records[0]["gates"][side]) for side in ("encoder", "decoder")] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--route", "news"], "line 1: gad has no route 'news'; there are gates, classifier, base, law, med, sub"),
+        (["--route", "oracle"], "--route oracle: needs --domains FILE"),
+        (["--route", "law", "--domains", "x"], "leave one of them out"),
+        (["--domains", "nowhere"], "nowhere: not found"),
+        (["--candidates", "2"], "give --format jsonl"),
+        (["--gates"], "give --format jsonl"),
+        (["--beam", "0"], "--beam 0: give 1 or more"),
+        (["--block-lines", "0"], "--block-lines 0: give 1 or more"),
+        (["--system", "gad"], "is one system; leave the option out"),
+        (["--input", "nowhere"], "nowhere: not found"),
+    ],
+)
+def test_what_cannot_be_is_one_line(exported: Path, text: Path, options: list[str], message: str) -> None:
+    output = text.with_name("out.pl")
+    given = [str(exported / "gad"), "--input", str(text), "--output", str(output), "--processes", "1", *options]
+    with pytest.raises(InputError, match=message) as caught:
+        main(given)
+    assert "\n" not in str(caught.value)
+    assert not output.exists()
+
+
+def test_what_cannot_be_translated_is_said_before_the_rest_is(exported: Path, text: Path) -> None:
+    text.write_text("w4\n" * 9 + "w5 " * 1100 + "\n")
+    output = text.with_name("out.pl")
+    given = [str(exported / "mix"), "--input", str(text), "--output", str(output), "--block-lines", "1"]
+    with pytest.raises(InputError, match=r"in\.en, line 10: has a sentence of 1101 pieces, and mix takes 1024"):
+        main(given)
+    assert not list(text.parent.glob(".out.pl.step/unfinished/translated/*"))
+    text.write_text("w4\nw5 ＜ｄｏｍａｉｎ:law＞ <domain:law>\n")
+    with pytest.raises(InputError, match=r"in\.en, line 2: .*holds <domain:law>"):
+        main(given)
+
+
+@pytest.mark.slow
+def test_a_killed_translation_goes_on(exported: Path, text: Path, true_processes: None) -> None:
+    """With processes of its own, which end with it; the same bytes as one that nobody disturbed."""
+    text.write_text("".join(f"w{n % 20} w{n % 7}\n" for n in range(400)))
+    output = text.with_name("out.pl")
+    options = ["--input", str(text), "--output", str(output), "--block-lines", "5", "--processes", "2"]
+    command = [*COMMAND, str(exported / "gad"), *options]
+    done = text.parent / ".out.pl.step/unfinished/translated"
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    deadline = time.monotonic() + 300
+    while not list(done.glob("0*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not output.exists()
+    before = {path: path.stat().st_mtime_ns for path in done.glob("0*/text")}
+    assert before
+    again = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "goes on; " in again.stderr
+    undisturbed = text.with_name("other.pl")
+    main([str(exported / "gad"), *options[:2], "--output", str(undisturbed), "--block-lines", "5", "--processes", "1"])
+    assert output.read_bytes() == undisturbed.read_bytes()
+
+
+@pytest.mark.slow
+def test_fairseqs_own_command_takes_an_export(exported: Path) -> None:
+    directory = exported / "gad"
+    typed = "".join(f"{line}\n" for line in ("w4 w5", "<domain:law> w4 w5"))
+    command = [sys.executable, "-m", "fairseq_cli.interactive", str(directory), "--path", str(directory / "model.pt")]
+    command += ["--user-dir", toy.USER_DIR, "--task", "multi_domain_translation", "--source-lang", "en"]
+    command += ["--target-lang", "pl", "--beam", "3", "--max-len-a", "0", "--max-len-b", "6"]
+    printed = subprocess.run(command, input=typed, capture_output=True, text=True, check=True).stdout
+    found = [line.split("\t")[2] for line in printed.splitlines() if line.startswith("D-")]
+    translator = SystemTranslator.load(directory)
+    answers = translator.translate([Request("w4 w5", "gates"), Request("w4 w5", "law")])
+    assert found == [answer.candidates[0].text for answer in answers]
+    scores = [float(line.split("\t")[1]) for line in printed.splitlines() if line.startswith("H-")]
+    assert scores == pytest.approx([answer.candidates[0].score for answer in answers], abs=1e-4)

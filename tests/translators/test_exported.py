@@ -1,0 +1,145 @@
+"""What is exported is whole, known again, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fairseq_ext.hub import DomainTranslator
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.translators import exported as module
+from fairseq_ext.translators.exported import MANIFEST_FILE, Parts, complete, read_manifest, verify, writing
+from tests.translators import small_systems
+
+
+@pytest.fixture
+def copy(exported: Path, tmp_path: Path) -> Path:
+    shutil.copytree(exported / "gad", tmp_path / "gad")
+    return tmp_path / "gad"
+
+
+def rewrite(folder: Path, **changes: Any) -> None:
+    """Change a manifest as one who also mends its checksum."""
+    content = json.loads((folder / MANIFEST_FILE).read_text())
+    del content["sha256"]
+    content |= changes
+    (folder / MANIFEST_FILE).write_text(json.dumps({**content, "sha256": module._digest(content)}))
+
+
+def test_it_says_what_it_is(exported: Path) -> None:
+    manifest = verify(exported / "gad")
+    expected = small_systems.manifest("gad", classifier="tfidf")
+    assert dataclasses.replace(manifest, files={}, versions={}) == expected
+    assert {"model.pt", "dict.en.txt", "dict.pl.txt", "domains.txt", "classifier/tfidf.json"} <= manifest.files.keys()
+    assert manifest.versions["torch"] == torch.__version__
+
+
+def test_weights_and_options_alone_are_kept(exported: Path) -> None:
+    state = torch.load(exported / "gad/model.pt", weights_only=True)
+    assert "last_optimizer_state" not in state
+    trained = torch.load(exported / "trained/gad/model.pt", weights_only=True)
+    assert state["model"].keys() == trained["model"].keys()
+    assert all(torch.equal(state["model"][name], value) for name, value in trained["model"].items())
+    assert "/" in trained["cfg"]["task"]["data"]
+    assert state["cfg"]["task"]["data"] == "" == state["cfg"]["model"].data
+
+
+def test_the_hub_takes_it(exported: Path) -> None:
+    assert DomainTranslator.from_pretrained(exported / "ad").translate("w1", domain="law", max_len_b=5)
+
+
+@pytest.mark.parametrize("name", ["model.pt", "dict.en.txt", "classifier/tfidf.npz", MANIFEST_FILE])
+def test_what_is_changed_cut_off_or_gone_is_named(copy: Path, name: str) -> None:
+    file = copy / name
+    content = file.read_bytes()
+    middle = len(content) // 2
+    file.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+    with pytest.raises(
+        InputError, match=rf"{name}: (damaged or edited|cannot be read as JSON).*export the system again"
+    ):
+        verify(copy)
+    file.write_bytes(content[:middle])
+    with pytest.raises(InputError, match=f"{name}: "):
+        read_manifest(copy)
+    file.unlink()
+    with pytest.raises(InputError, match=f"{name}: not found"):
+        read_manifest(copy)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, "of format 2, where this program reads 1"),
+        ({"name": 7}, "name: 7 is none"),
+        ({"languages": ["en"]}, "languages: "),
+        ({"domains": ["med", "law"]}, "must be sorted"),
+        ({"domains": ["base", "law"]}, "'base' is the name of a route"),
+        ({"domains": ["law", "med"]}, "not those of domains.txt"),
+        ({"text": {"case": "lower"}}, "text: "),
+        ({"generation": {"beam": True}}, "generation: "),
+        ({"generation": {"sampling": 1}}, "generation: "),
+        ({"classifier": "pickle"}, "classifier: "),
+        ({"files": {"../model.pt": {"bytes": 1, "sha256": "0" * 64}}}, "files: "),
+        ({"files": {}}, "files: lacks dict.en.txt"),
+    ],
+)
+def test_a_manifest_of_another_kind_is_one_line(copy: Path, changes: dict[str, Any], message: str) -> None:
+    rewrite(copy, **changes)
+    with pytest.raises(InputError, match=message) as caught:
+        read_manifest(copy)
+    assert "\n" not in str(caught.value)
+
+
+def parts(exported: Path, data: Path) -> Parts:
+    return Parts(exported / "trained/mix/model.pt", data)
+
+
+def test_another_export_takes_its_place(exported: Path, data: Path, copy: Path) -> None:
+    with writing(copy) as folder:
+        parts(exported, data).write(folder, small_systems.manifest("mix"))
+    assert verify(copy).name == "mix"
+    assert not (copy / "classifier").exists()
+    assert sorted(path.name for path in copy.parent.iterdir()) == [".gad.lock", "gad"]
+
+
+def test_what_is_no_export_stays(exported: Path, data: Path, copy: Path, tmp_path: Path) -> None:
+    (copy / "notes.txt").write_text("mine")
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis/chapter.tex").write_text("mine")
+    for directory, name in ((copy, "notes.txt"), (tmp_path / "thesis", "it"), (copy / "notes.txt", "it")):
+        with pytest.raises(InputError, match=f"{name} is of no exported system"), writing(directory):
+            pytest.fail("began")
+    assert (copy / "notes.txt").read_text() == (tmp_path / "thesis/chapter.tex").read_text() == "mine"
+
+
+def test_a_full_disk_leaves_the_export_of_before(
+    exported: Path, data: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, _: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module, "write_weights", full)
+    for directory in (copy, copy.parent / "new"):
+        with pytest.raises(OSError, match="No space"), writing(directory) as folder:
+            parts(exported, data).write(folder, small_systems.manifest("mix"))
+    assert verify(copy).name == "gad"
+    assert sorted(path.name for path in copy.parent.iterdir()) == [".gad.lock", ".new.lock", "gad"]
+
+
+def test_what_lacks_a_file_is_not_completed(exported: Path, tmp_path: Path) -> None:
+    (tmp_path / "to").mkdir()
+    (tmp_path / "dict.en.txt").touch()
+    (tmp_path / "dict.pl.txt").touch()
+    with pytest.raises(InputError, match=r"domains\.txt: not found, and an export needs it"):
+        parts(exported, tmp_path).write(tmp_path / "to", small_systems.manifest("mix"))
+    (tmp_path / "bare").mkdir()
+    with pytest.raises(InputError, match="files: lacks"):
+        complete(tmp_path / "bare", small_systems.manifest("mix"))

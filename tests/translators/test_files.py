@@ -1,0 +1,144 @@
+"""Files in blocks, with a translator that turns text round: what a stop leaves, and what comes after."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.translators import files
+from fairseq_ext.translators.answers import Wanted
+from fairseq_ext.translators.files import FileJob, translate_file
+from fairseq_ext.translators.lines import file_lines
+from fairseq_ext.translators.requests import Answer, Candidate, Request
+
+LINES = [f"line {n}" for n in range(7)]
+TURNED = "".join(f"{line[::-1]}\n" for line in LINES)
+
+
+class Turner:
+    """Turns text round, and counts what it was asked."""
+
+    domains = ("law", "med")
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.stop_at = ""
+
+    def translate(self, requests: Sequence[Request], **_: Any) -> list[Answer]:
+        for request in requests:
+            if request.text == self.stop_at:
+                raise KeyboardInterrupt
+            self.asked.append(request.text)
+        return [
+            Answer((Candidate(request.text[::-1], -0.123456),), request.route or "gates", None) for request in requests
+        ]
+
+
+@pytest.fixture
+def turner(monkeypatch: pytest.MonkeyPatch) -> Turner:
+    turner = Turner()
+    monkeypatch.setattr(files, "_translator", lambda system, device: turner)
+    return turner
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> FileJob:
+    (tmp_path / "system").mkdir()
+    (tmp_path / "system/system.json").write_text("{}")
+    (tmp_path / "in.en").write_text("".join(f"{line}\n" for line in LINES))
+    return FileJob(tmp_path / "system", tmp_path / "in.en", None, None, Wanted(), tmp_path / "out.pl", 2)
+
+
+def run(job: FileJob) -> str:
+    translate_file(job, lambda: ((line, job.route) for line in file_lines(job.source)), 1)
+    return job.output.read_text()
+
+
+def left_behind(job: FileJob) -> list[str]:
+    return sorted(path.name for path in job.output.parent.iterdir() if path.name.startswith("."))
+
+
+def test_line_for_line_and_only_once(job: FileJob, turner: Turner, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(job) == TURNED
+    assert turner.asked == LINES
+    assert "out.pl: 7 lines in " in capsys.readouterr().err
+    assert left_behind(job) == [".out.pl.json", ".out.pl.lock"]
+    assert run(job) == TURNED
+    assert turner.asked == LINES
+    assert "out.pl: up to date" in capsys.readouterr().err
+
+
+def test_a_stop_loses_one_block_at_most(job: FileJob, turner: Turner, capsys: pytest.CaptureFixture[str]) -> None:
+    turner.stop_at = "line 5"
+    with pytest.raises(KeyboardInterrupt):
+        run(job)
+    assert not job.output.exists()
+    turner.stop_at, turner.asked = "", []
+    assert run(job) == TURNED
+    assert turner.asked == LINES[4:]
+    assert "goes on; 3 of 7 lines are left" in capsys.readouterr().err
+
+
+def test_an_empty_file_stays_empty(job: FileJob, turner: Turner) -> None:
+    job.source.write_text("")
+    assert run(job) == ""
+    assert not turner.asked
+
+
+@pytest.mark.parametrize("stop", [1, 2])
+def test_a_stop_at_the_very_end_is_mended(
+    job: FileJob, turner: Turner, stop: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = iter(range(1, 9))
+
+    def replace_or_stop(source: Path, target: Path) -> None:
+        if next(calls) == stop:
+            raise KeyboardInterrupt
+        os.rename(source, target)
+
+    monkeypatch.setattr(files.os, "replace", replace_or_stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(job)
+    assert run(job) == TURNED
+    assert turner.asked == LINES
+    assert left_behind(job) == [".out.pl.json", ".out.pl.lock"]
+    assert run(job) == TURNED
+
+
+@pytest.mark.parametrize("change", ["source", "route", "wanted", "system"])
+def test_what_was_made_of_something_else_is_made_anew(job: FileJob, turner: Turner, change: str) -> None:
+    run(job)
+    turner.asked = []
+    if change == "source":
+        job.source.write_text("other\n")
+    if change == "system":
+        (job.system / "system.json").write_text('{"other": 1}')
+    changed = {"route": replace(job, route="law"), "wanted": replace(job, wanted=Wanted(beam=2))}.get(change, job)
+    assert run(changed) == ("rehto\n" if change == "source" else TURNED)
+    assert turner.asked
+
+
+@pytest.mark.parametrize("before", ["never", "edited"])
+def test_a_users_own_file_stays(job: FileJob, turner: Turner, before: str) -> None:
+    if before == "edited":
+        run(job)
+        job.source.write_text("other\n")
+    job.output.write_text("mine\n")
+    with pytest.raises(InputError, match=r"out\.pl: exists, and is not as this command wrote it"):
+        run(job)
+    assert job.output.read_text() == "mine\n"
+    job.output.write_text("")
+    assert run(job)
+
+
+def test_a_line_of_json_has_all_that_is_known(job: FileJob, turner: Turner) -> None:
+    found = run(replace(job, wanted=Wanted("jsonl"), route="law", source=job.source))
+    assert found.splitlines()[6] == (
+        '{"line": 7, "route": "law", "domain": null, "candidates": [{"text": "6 enil", "score": -0.1235}]}'
+    )

@@ -1,0 +1,175 @@
+"""Routes beside each other in one call, against the hub and against each row alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.hub import DomainTranslator
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.translators.translator import Answer, Request, SystemTranslator
+from tests import toy, toy_systems
+from tests.translators.small_systems import KNOWN_BY
+
+LINES = ["w4 w5 w6", "w7 w8", "w9", "w10 w11 w12 w13"]
+ROUTES = {
+    "mix": ["base"],
+    "tag": ["classifier", *toy.DOMAINS],
+    "ad": ["classifier", "base", *toy.DOMAINS],
+    "gad": ["gates", "classifier", "base", *toy.DOMAINS],
+}
+Load = Callable[[str], SystemTranslator]
+
+
+@pytest.fixture(scope="module")
+def load(exported: Path) -> Load:
+    loaded: dict[str, SystemTranslator] = {}
+    return lambda name: loaded.setdefault(name, SystemTranslator.load(exported / name))
+
+
+def texts(answers: list[Answer]) -> list[str]:
+    return [answer.candidates[0].text for answer in answers]
+
+
+@pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)
+def test_a_systems_routes_and_its_own(load: Load, name: str) -> None:
+    translator = load(name)
+    assert translator.routes == ROUTES[name]
+    assert translator.default_route == ROUTES[name][0]
+    assert (translator.name, translator.languages, translator.domains) == (name, ("en", "pl"), toy.DOMAINS)
+    with pytest.raises(InputError, match=f"request 2: {name} has no route 'news'; there are {', '.join(ROUTES[name])}"):
+        translator.translate([Request("w1"), Request("w1", "news")])
+
+
+@pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)
+def test_translates_as_the_hub_does(load: Load, exported: Path, name: str) -> None:
+    hub = DomainTranslator.from_pretrained(exported / name)
+    search = {"beam": 3, "max_len_a": 0.0, "max_len_b": 6}
+    for route in {"gates", *toy.DOMAINS} & set(ROUTES[name]):
+        domain = route if route in toy.DOMAINS else None
+        assert texts(load(name).translate([Request(line, route) for line in LINES])) == hub.translate(
+            LINES, domain=domain, **search
+        )
+
+
+@pytest.mark.parametrize("name", ["tag", "ad", "gad"])
+def test_routes_beside_each_other_are_as_alone(load: Load, name: str) -> None:
+    requests = [Request(line, route) for line in LINES for route in ROUTES[name]]
+    together = load(name).translate(requests, candidates=2)
+    assert len({answer.candidates[0].text for answer in together[: len(ROUTES[name])]}) > 1  # routes matter
+    for request, answer in zip(requests, together, strict=True):
+        [alone] = load(name).translate([request], candidates=2)
+        assert [one.text for one in answer.candidates] == [one.text for one in alone.candidates]
+        assert [one.score for one in answer.candidates] == pytest.approx([one.score for one in alone.candidates])
+        assert (answer.route, answer.domain) == (alone.route, alone.domain) == (request.route, answer.domain)
+
+
+@pytest.mark.parametrize("name", ["ad", "gad"])
+def test_without_adapters_it_is_the_base(load: Load, name: str) -> None:
+    for one, other in zip(
+        load(name).translate([Request(line, "base") for line in LINES]),
+        load("mix").translate([Request(line) for line in LINES]),
+        strict=True,
+    ):
+        assert one.candidates[0].text == other.candidates[0].text
+        assert one.candidates[0].score == pytest.approx(other.candidates[0].score)
+        assert (one.weights, other.weights) == ([0.0] * 3, None)
+
+
+@pytest.mark.parametrize("name", ["tag", "ad", "gad"])
+def test_the_classifier_chooses_by_the_text(load: Load, name: str) -> None:
+    lines = [f"{word} w15" for word in KNOWN_BY.values()]
+    chosen = load(name).translate([Request(line, "classifier") for line in ["", *lines]])
+    assert [answer.domain for answer in chosen] == [None, *toy.DOMAINS]
+    told = [Request(line, domain) for line, domain in zip(lines, toy.DOMAINS, strict=True)]
+    assert texts(chosen[1:]) == texts(load(name).translate(told))
+
+
+def test_weights_are_those_that_were_used(load: Load) -> None:
+    gated, forced, base = load("gad").translate([Request("w4", route) for route in ("gates", "med", "base")])
+    assert gated.gates is not None
+    assert gated.weights is not None
+    layers = [layer for side in ("encoder", "decoder") for layer in gated.gates[side]]
+    assert [sum(layer) for layer in layers] == pytest.approx([1.0] * 4)
+    assert gated.weights == pytest.approx([sum(column) / 4 for column in zip(*layers, strict=True)])
+    assert (forced.weights, forced.gates) == ([0.0, 1.0, 0.0], None)
+    assert (base.weights, base.gates) == ([0.0, 0.0, 0.0], None)
+    [quick] = load("gad").translate([Request("w4")], with_gates=False)
+    assert quick.candidates[0].text == gated.candidates[0].text
+    assert (quick.weights, quick.gates) == (None, None)
+
+
+def test_candidates_come_best_first(load: Load) -> None:
+    [answer] = load("mix").translate([Request("w4 w5")], candidates=3)
+    scores = [candidate.score for candidate in answer.candidates]
+    assert len({candidate.text for candidate in answer.candidates}) == 3
+    assert scores == sorted(scores, reverse=True)
+    for candidates, beam in ((4, None), (3, 2), (0, None), (1, 0), (1, 1000)):
+        with pytest.raises(InputError, match="no more candidates than beam"):
+            load("mix").translate([Request("w4")], candidates=candidates, beam=beam)
+
+
+def test_nothing_is_nothing(load: Load) -> None:
+    assert load("gad").translate([]) == []
+    for text in ("", "  \t", "\u2028", "\ufeff"):
+        [empty, _] = load("gad").translate([Request(text), Request("w1")])
+        assert [candidate.text for candidate in empty.candidates] == [""]
+
+
+def test_text_is_normalised_as_in_training(load: Load) -> None:
+    assert load("mix").normalise(["a\u2028b\r", "“e\u0301”  ( x )"]) == ["a b", '"é" (x)']
+
+
+def test_too_long_a_text_is_translated_by_sentences(exported: Path) -> None:
+    translator = SystemTranslator.load(exported / "gad")
+    whole = "w4 w5. w6 w7 w8! w9"
+    translator.hub.max_positions = (4, 1024)
+    parts = translator.translate([Request(part, "law") for part in ("w4 w5.", "w6 w7 w8!", "w9")])
+    [joined] = translator.translate([Request(whole, "law")])
+    assert joined.candidates[0].text == " ".join(texts(parts))
+    assert min(texts(parts)) != ""
+    scores = [part.candidates[0].score for part in parts]
+    assert min(scores) < joined.candidates[0].score < max(scores)
+    [gated] = translator.translate([Request(whole, "gates")])
+    assert gated.gates is not None
+    assert sum(gated.gates["encoder"][0]) == pytest.approx(1)
+    with pytest.raises(InputError, match="request 2: has a sentence of 6 pieces, and gad takes 4; break it up"):
+        translator.translate([Request("w1"), Request("w4. w4 w5 w6 w7 w8")])
+    with pytest.raises(InputError, match="^here: has a sentence"):
+        translator.check(Request("w4 w5 w6 w7 w8"), "here")
+
+
+@pytest.mark.parametrize("name", ["mix", "tag"])
+def test_a_tag_in_a_text_is_refused(load: Load, name: str) -> None:
+    for text in ("w1 <domain:law> w2", "<domain:law> w2"):
+        with pytest.raises(InputError, match="request 1: .*holds <domain:law>, a reserved symbol"):
+            load(name).translate([Request(text)])
+
+
+def test_a_system_that_needs_a_domain_and_has_no_classifier_asks(exported: Path, load: Load) -> None:
+    translator = load("ad")
+    bare = SystemTranslator(translator.manifest, translator.hub, None)
+    assert bare.default_route is None
+    with pytest.raises(InputError, match="request 1: ad has to be told how to route; give one of base, law, med, sub"):
+        bare.translate([Request("w1")])
+
+
+def test_threads_share_one_translator(load: Load) -> None:
+    translator = load("gad")
+    jobs = [Request(LINES[n % 4], ROUTES["gad"][n % 6]) for n in range(12)]
+    expected = [texts(translator.translate([job])) for job in jobs]
+    found: dict[int, list[str]] = {}
+
+    def work(numbers: range) -> None:
+        for n in numbers:
+            found[n] = texts(translator.translate([jobs[n]]))
+
+    threads = [threading.Thread(target=work, args=(range(start, 12, 3),)) for start in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[n] for n in range(12)] == expected
