@@ -16,6 +16,7 @@ import os
 import platform
 import random
 import re
+import resource
 import signal
 import statistics
 import subprocess
@@ -84,6 +85,11 @@ class Server:
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
 
+    def cpu(self) -> float:
+        """Seconds that its threads have computed."""
+        times = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait()
@@ -124,7 +130,7 @@ async def client(port: int, work: Any, tally: Tally, expected: dict[tuple[str, s
 
 
 def offline(options: argparse.Namespace, work: Sequence[tuple[str, str]]) -> tuple[dict[tuple[str, str], Any], float]:
-    """What the system answers in one call, and the sentences a second."""
+    """What the system answers in one call, and the sentences a second of computing."""
     import torch
 
     from fairseq_ext.translators.answers import load_quietly
@@ -132,9 +138,9 @@ def offline(options: argparse.Namespace, work: Sequence[tuple[str, str]]) -> tup
 
     system = load_quietly(options.exported, "cpu")
     torch.set_num_threads(options.threads)
-    start = time.perf_counter()
+    start = time.process_time()
     answers = system.translate([Request(*each) for each in work])
-    return dict(zip(work, answers, strict=True)), len(work) / (time.perf_counter() - start)
+    return dict(zip(work, answers, strict=True)), len(work) / (time.process_time() - start)
 
 
 def interactive(options: argparse.Namespace, lines: Sequence[str]) -> dict[str, Any]:
@@ -151,20 +157,24 @@ def interactive(options: argparse.Namespace, lines: Sequence[str]) -> dict[str, 
     ]
     # fmt: on
     environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads)}
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), children_cpu()
     given = "".join(f"{line}\n" for line in lines)
     result = subprocess.run(command, input=given, capture_output=True, text=True, env=environment, check=False)
-    wall = time.perf_counter() - start
+    wall, cpu = time.perf_counter() - start, children_cpu() - cpu
     found = re.findall(r"^D-(\d+)\t[^\t]*\t(.*)$", result.stdout, re.MULTILINE)
     if len(found) < len(lines):
         return {"failed": result.stderr.strip().splitlines()[-1:]}
-    times = [float(seconds) for seconds in re.findall(r"^W-\d+\t([\d.]+)\tseconds", result.stdout, re.MULTILINE)]
     return {
         "sentences_per_second": round(len(lines) / wall, 2),
-        "wall_s": round(wall, 1),
-        "search_s": round(sum(times), 1),
+        "sentences_per_cpu_second": round(len(lines) / cpu, 2),
         "texts": {lines[int(number)]: text for number, text in found},
     }
+
+
+def children_cpu() -> float:
+    """Seconds that processes started here, and ended, have computed."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def equal(options: argparse.Namespace, lines: Sequence[str], routes: Sequence[str]) -> dict[str, Any]:
@@ -172,7 +182,7 @@ def equal(options: argparse.Namespace, lines: Sequence[str], routes: Sequence[st
     random.Random(1).shuffle(work)
     expected, speed = offline(options, work)
     server, tally = Server(options), Tally()
-    before = server.rss()
+    before, cpu = server.rss(), server.cpu()
     start = time.perf_counter()
 
     async def all_clients() -> None:
@@ -181,8 +191,13 @@ def equal(options: argparse.Namespace, lines: Sequence[str], routes: Sequence[st
 
     asyncio.run(all_clients())
     wall = time.perf_counter() - start
-    after = server.rss()
-    figures = tally.figures(wall) | {"rss_mib": [before, after], "exit": server.stop(), "routes": list(routes)}
+    after, cpu = server.rss(), server.cpu() - cpu
+    figures = tally.figures(wall) | {
+        "sentences_per_cpu_second": round(len(work) / cpu, 2),
+        "rss_mib": [before, after],
+        "exit": server.stop(),
+        "routes": list(routes),
+    }
     differ = [each for each in work if expected[each].candidates[0].text != tally.answers[each]["text"]]
     gaps = [
         abs(expected[each].candidates[0].score - tally.answers[each]["score"]) for each in work if each not in differ
@@ -192,7 +207,7 @@ def equal(options: argparse.Namespace, lines: Sequence[str], routes: Sequence[st
         {"source": each, "offline": expected[each].candidates[0].text, "served": tally.answers[each]["text"]}
         for each in differ[:5]
     ]
-    return {"served": figures, "offline_sentences_per_second": round(speed, 2)}
+    return {"served": figures, "offline_sentences_per_cpu_second": round(speed, 2)}
 
 
 def compare(options: argparse.Namespace, lines: Sequence[str], route: str) -> dict[str, Any]:
