@@ -160,6 +160,10 @@ class SystemTranslator:
         domain = route if route in self.domains else self.domains[0] if self._has_tags else None
         self._cut(text, domain, label)
 
+    def count_pieces(self, text: str) -> int:
+        """How long a text is: as many pieces, about, and the end of the sentence."""
+        return len(self.hub.apply_bpe(text).split()) + 1
+
     def normalise(self, texts: Sequence[str]) -> list[str]:
         """Texts as those that the system was trained on, before they were cut into pieces."""
         lines = [canonical(text, Counter()) for text in texts]

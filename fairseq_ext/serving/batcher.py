@@ -1,0 +1,249 @@
+"""Batches of what several clients wait for, translated in one thread."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, InvalidStateError
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fairseq_ext.inputs.errors import InputError, line_of
+from fairseq_ext.serving.body import Order
+from fairseq_ext.serving.metrics import Metrics
+from fairseq_ext.serving.refusals import RefusedError
+from fairseq_ext.translators.requests import Answer, Request
+
+if TYPE_CHECKING:
+    from fairseq_ext.translators.translator import SystemTranslator
+
+_LONGEST_RETRY = 120  # seconds
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How texts become batches, and how many may wait.
+
+    Attributes:
+        queue: texts that may wait; beyond it clients are told to come back.
+        tokens: source tokens of a batch, at most (a longer text is a batch of its own).
+        window: seconds that the first text of a batch waits for others.
+    """
+
+    queue: int = 1024
+    tokens: int = 1024
+    window: float = 0.01
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answers to an order, text by text, with the seconds that it waited and that it took in all."""
+
+    answers: list[Answer]
+    waited: float
+    took: float
+
+
+@dataclass(eq=False)
+class _Job:
+    """An order under way: its texts wait from ``taken`` on; ``future`` is fulfilled when none is missing."""
+
+    order: Order
+    lengths: list[int]
+    arrived: float = field(default_factory=time.monotonic)
+    started: float | None = None
+    taken: int = 0
+    answers: dict[int, Answer] = field(default_factory=dict)
+    future: Future[Outcome] = field(default_factory=Future)
+
+    @property
+    def waiting(self) -> int:
+        return len(self.lengths) - self.taken
+
+    @property
+    def search(self) -> tuple[int | None, int]:
+        """What the texts of one batch have in common."""
+        return self.order.beam, self.order.candidates
+
+    def take(self) -> tuple[_Job, int]:
+        """The next text, by its number."""
+        if self.started is None:
+            self.started = time.monotonic()
+        self.taken += 1
+        return self, self.taken - 1
+
+
+_Batch = list[tuple[_Job, int]]
+
+
+class Batcher:
+    """Translates orders of many clients in batches, each client in turn.
+
+    Orders of any route share a batch; those that search alike, that is. A text that cannot be translated fails its own
+    order alone.
+
+    Args:
+        system: what translates.
+        batching: sizes.
+        metrics: what is counted.
+    """
+
+    def __init__(self, system: SystemTranslator, batching: Batching, metrics: Metrics) -> None:
+        self._system = system
+        self._batching = batching
+        self._metrics = metrics
+        self._changed = threading.Condition()
+        self._jobs: deque[_Job] = deque()
+        self._closed = False
+        self._seconds_each = 0.1  # a text takes, as last seen
+        self._thread = threading.Thread(target=self._run, name="translations", daemon=True)
+        metrics.watch_queue(lambda: self.waiting)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many texts are not yet in a batch."""
+        with self._changed:
+            return sum(job.waiting for job in self._jobs)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread that translates runs."""
+        return self._thread.is_alive()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a text would be taken."""
+        return self.is_alive and not self._closed and self.waiting < self._batching.queue
+
+    def submit(self, order: Order) -> Future[Outcome]:
+        """Take an order; cancelling the future drops what of it still waits.
+
+        Raises:
+            RefusedError: 503 with ``Retry-After`` if too many texts wait, or this is closed.
+        """
+        job = _Job(order, [self._system.count_pieces(request.text) for request in order.requests])
+        with self._changed:
+            if self._closed:
+                raise RefusedError(503, "the service is stopping; send the request again", {"Retry-After": "5"})
+            waiting = self.waiting
+            if waiting + job.waiting > self._batching.queue:
+                raise self._full(waiting)
+            self._jobs.append(job)
+            self._changed.notify()
+        job.future.add_done_callback(lambda _: self._forget(job))
+        return job.future
+
+    def close(self) -> None:
+        """Finish all orders that were taken, and take no more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _full(self, waiting: int) -> RefusedError:
+        seconds = min(_LONGEST_RETRY, math.ceil(waiting * self._seconds_each) + 1)
+        message = f"{waiting} texts wait and at most {self._batching.queue} may; send this again in {seconds} s"
+        return RefusedError(503, message, {"Retry-After": str(seconds)})
+
+    def _forget(self, job: _Job) -> None:
+        """Drop what waits of a job whose future is done: fulfilled, failed, or cancelled by its client."""
+        with self._changed:
+            if job in self._jobs:
+                self._jobs.remove(job)
+                if job.future.cancelled():
+                    self._metrics.dropped.inc(job.waiting)
+
+    def _run(self) -> None:
+        while batch := self._next_batch():
+            start = time.monotonic()
+            self._translate(batch)
+            seconds = time.monotonic() - start
+            self._seconds_each = seconds / len(batch)
+            self._metrics.batch_seconds.observe(seconds)
+            self._metrics.batch_sentences.observe(len(batch))
+
+    def _next_batch(self) -> _Batch:
+        """Wait for texts; none when closed."""
+        with self._changed:
+            while True:
+                self._changed.wait_for(lambda: self._jobs or self._closed)
+                if not self._jobs:
+                    return []
+                self._wait_for_more()
+                if self._jobs:  # whose clients may have gone by now
+                    return self._take()
+
+    def _wait_for_more(self) -> None:
+        while self._jobs and not self._closed and not self._is_full():
+            patience = self._jobs[0].arrived + self._batching.window - time.monotonic()
+            if patience <= 0 or not self._changed.wait(patience):
+                return
+
+    def _is_full(self) -> bool:
+        return sum(sum(job.lengths[job.taken :]) for job in self._jobs) >= self._batching.tokens
+
+    def _take(self) -> _Batch:
+        """A text of each job in turn, until the batch has all its tokens."""
+        batch: _Batch = []
+        search, room = self._jobs[0].search, self._batching.tokens
+        others: deque[_Job] = deque()
+        while self._jobs:
+            job = self._jobs.popleft()
+            if job.search != search:
+                others.append(job)
+                continue
+            room -= job.lengths[job.taken]
+            if batch and room < 0:
+                self._jobs.appendleft(job)
+                break
+            batch.append(job.take())
+            if job.waiting:
+                self._jobs.append(job)
+        self._jobs.extendleft(reversed(others))
+        return batch
+
+    def _translate(self, batch: _Batch) -> None:
+        """Translate a batch; if that fails, its halves, down to the text that is to blame."""
+        try:
+            answers = self._answers(batch)
+        except Exception as error:
+            if len(batch) == 1:
+                self._fail(batch[0][0], error)
+                return
+            half = len(batch) // 2
+            self._translate(batch[:half])
+            self._translate(batch[half:])
+            return
+        for (job, number), answer in zip(batch, answers, strict=True):
+            self._deliver(job, number, answer)
+
+    def _answers(self, batch: _Batch) -> Sequence[Answer]:
+        beam, candidates = batch[0][0].search
+        requests = [_request_of(job, number) for job, number in batch]
+        return self._system.translate(
+            requests, beam=beam, candidates=candidates, label=lambda index: f"texts[{batch[index][1]}]"
+        )
+
+    def _deliver(self, job: _Job, number: int, answer: Answer) -> None:
+        self._metrics.sentences.labels(_request_of(job, number).route).inc()
+        self._metrics.tokens.inc(job.lengths[number])
+        job.answers[number] = answer
+        if len(job.answers) == len(job.lengths):
+            now = time.monotonic()
+            answers = [answer for _, answer in sorted(job.answers.items())]
+            with contextlib.suppress(InvalidStateError):  # its client has gone
+                job.future.set_result(Outcome(answers, (job.started or now) - job.arrived, now - job.arrived))
+
+    def _fail(self, job: _Job, error: Exception) -> None:
+        """Fail an order; what else of it waits is dropped."""
+        with contextlib.suppress(InvalidStateError):
+            job.future.set_exception(RefusedError(422, line_of(error)) if isinstance(error, InputError) else error)
+
+
+def _request_of(job: _Job, number: int) -> Request:
+    return job.order.requests[number]

@@ -1,0 +1,166 @@
+"""The body of a request: JSON that anybody may have written."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from fairseq_ext.inputs.errors import InputError, line_of, shown
+from fairseq_ext.serving.refusals import RefusedError
+from fairseq_ext.translators.requests import Request
+
+if TYPE_CHECKING:
+    from fairseq_ext.translators.translator import SystemTranslator
+
+KEYS = ("texts", "domain", "route", "beam", "candidates")
+_OWN_KEYS = ("text", "domain", "route")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that one request may ask for.
+
+    Attributes:
+        bytes: of the body.
+        texts: sentences or longer texts.
+        characters: of all texts together.
+        beam: hypotheses that are kept.
+        seconds: until the whole body is there.
+    """
+
+    bytes: int = 1 << 20
+    texts: int = 256
+    characters: int = 20_000
+    beam: int = 16
+    seconds: float = 20.0
+
+
+@dataclass(frozen=True)
+class Order:
+    """What one request asks for: its texts with their routes, and how to search."""
+
+    requests: tuple[Request, ...]
+    beam: int | None = None
+    candidates: int = 1
+
+
+def read_order(data: bytes, system: SystemTranslator, limits: Limits) -> Order:
+    """Read the body of ``POST /translate``.
+
+    Raises:
+        RefusedError: 400 if it is no JSON, 413 if it asks for too much, 422 if it asks for what there is not.
+    """
+    content = _object(_parsed(data), "the body", KEYS)
+    texts = content.get("texts")
+    if not isinstance(texts, list) or not texts:
+        raise RefusedError(422, f'"texts" is {shown(texts)}; give a list of at least one text: {{"texts": ["…"]}}')
+    if len(texts) > limits.texts:
+        raise RefusedError(413, f'"texts" has {len(texts)} texts; send at most {limits.texts} at once')
+    route = _route(content, "the body", system)
+    requests = tuple(_request(item, f"texts[{index}]", route, system) for index, item in enumerate(texts))
+    characters = sum(len(request.text) for request in requests)
+    if characters > limits.characters:
+        raise RefusedError(413, f'"texts" has {characters} characters; send at most {limits.characters} at once')
+    beam = None if content.get("beam") is None else _count(content, "beam", limits.beam)
+    candidates = _count(content, "candidates", beam or limits.beam) if "candidates" in content else 1
+    return Order(requests, beam, candidates)
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(
+            data.decode("utf-8"), object_pairs_hook=_once_each, parse_constant=_no_number, parse_float=_finite
+        )
+    except UnicodeDecodeError as error:
+        raise RefusedError(400, f"the body is not UTF-8 (byte {error.start + 1}); send JSON in UTF-8") from None
+    except RecursionError:
+        raise RefusedError(400, "the body nests too deeply; send one object with a list of texts") from None
+    except InputError as error:
+        raise RefusedError(400, f"the body cannot be read as JSON: {line_of(error)}") from None
+    except ValueError as error:
+        raise RefusedError(400, f"the body cannot be read as JSON: {line_of(InputError(str(error)))}") from None
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise InputError(f"{shown(next(name for name in names if names.count(name) > 1))} is given twice")
+    return found
+
+
+def _no_number(word: str) -> NoReturn:
+    raise InputError(f"{word} is no number of JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise InputError(f"{shown(digits)} is too large a number")
+    return number
+
+
+def _object(value: Any, where: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise RefusedError(422, f"{where} is {shown(value)}; give an object with {_listed(keys)}")
+    for key in value:
+        if key not in keys:
+            raise RefusedError(422, f"{where} has the key {shown(key)}; there are {_listed(keys)}")
+    return value
+
+
+def _request(item: Any, where: str, route: str | None, system: SystemTranslator) -> Request:
+    own = {"text": item} if isinstance(item, str) else _object(item, where, _OWN_KEYS)
+    own_route = _route(own, where, system) or route or system.default_route
+    if own_route is None:
+        raise _unknown(f'{where}: {system.name} has to be told the "domain"; give one of', domains_of(system), system)
+    return Request(_text(own.get("text"), where), own_route)
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise RefusedError(422, f"{where} is {shown(value)}; give a text")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise RefusedError(422, f"{where}, character {error.start + 1}: half of a surrogate pair is no text") from None
+    if len(value.splitlines()) > 1:
+        raise RefusedError(422, f"{where} has several lines; send each as a text of its own")
+    return value
+
+
+def _route(given: dict[str, Any], where: str, system: SystemTranslator) -> str | None:
+    """The route by either of its keys; None if there is none."""
+    domain, route = given.get("domain"), given.get("route")
+    if domain is None and route is None:
+        return None
+    if domain is not None and route is not None:
+        raise RefusedError(422, f'{where} has a "domain" and a "route"; give one of them')
+    if domain is not None and domain not in domains_of(system):
+        raise _unknown(f'{where}: "domain" {shown(domain)} is none of', domains_of(system), system)
+    if route is not None and route not in system.routes:
+        raise _unknown(f'{where}: "route" {shown(route)} is none of', system.routes, system)
+    return str(domain or route)
+
+
+def domains_of(system: SystemTranslator) -> list[str]:
+    """Those that may be asked for; a system without adapters has none."""
+    return [name for name in system.domains if name in system.routes]
+
+
+def _unknown(message: str, names: list[str], system: SystemTranslator) -> RefusedError:
+    listed = ", ".join(names) or "(there are none)"
+    return RefusedError(422, f"{message} {listed}", domains=domains_of(system), routes=system.routes)
+
+
+def _count(content: dict[str, Any], key: str, most: int) -> int:
+    value = content[key]
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise RefusedError(422, f'"{key}" is {shown(value)}; give a number from 1 to {most}')
+    return value
+
+
+def _listed(keys: tuple[str, ...]) -> str:
+    return ", ".join(f'"{key}"' for key in keys)

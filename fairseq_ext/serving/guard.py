@@ -1,0 +1,123 @@
+"""Who may ask: the names that this machine answers to, the token, and what browsers may do with the answers."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.serving.refusals import RefusedError, refuse
+
+_CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _CSP,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+# What a stranger may see: that the service is there, and the page, which asks for the token.
+_OPEN = re.compile(r"/|/health/(live|ready)|/page/[\w.]+")
+_TOKEN = re.compile(r"[!-~]{16,}")
+
+
+def is_loop_back(host: str) -> bool:
+    """Whether only this machine can reach an address to listen on."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_token(path: Path) -> str:
+    """The one line of a token file.
+
+    Raises:
+        InputError: if it cannot be read or is no token of at least 16 printable characters.
+    """
+    try:
+        with path.open(encoding="ascii") as file:
+            token = file.read(4096).strip()
+    except (OSError, ValueError) as error:
+        raise InputError(f"--token-file {path}: cannot be read ({error}); give a file of one line") from None
+    if not _TOKEN.fullmatch(token):
+        raise InputError(
+            f"--token-file {path}: holds no token; write one line of at least 16 letters and digits into it"
+        )
+    return token
+
+
+class Guard:
+    """Refuses what comes by another name or without the token, and says what browsers may do.
+
+    A page of another site can make its name mean this machine (DNS rebinding), and a browser then takes both for one
+    site; but the ``Host`` that it sends is that name.
+
+    Args:
+        app: what is guarded.
+        local: whether only names of this machine are answered.
+        token: that clients have to send as ``Authorization: Bearer``; None: none.
+    """
+
+    def __init__(self, app: ASGIApp, *, local: bool, token: str | None) -> None:
+        self._app = app
+        self._local = local
+        self._token = None if token is None else _digest(token)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            self._check(scope["path"], Headers(scope=scope))
+        except RefusedError as refusal:
+            await refuse(Request(scope), refusal)(scope, receive, send_with_headers)
+        else:
+            await self._app(scope, receive, send_with_headers)
+
+    def _check(self, path: str, headers: Mapping[str, str]) -> None:
+        host = headers.get("host", "")
+        if self._local and not is_loop_back(_name_of(host.lower())):
+            raise RefusedError(
+                421, f"this service does not answer to the name {shown(host)}; ask for 127.0.0.1 or localhost"
+            )
+        if self._token is None or _OPEN.fullmatch(path):
+            return
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(_digest(token.strip()), self._token):
+            raise RefusedError(
+                401, "the token is missing or wrong; send Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
+            )
+
+
+def _name_of(host: str) -> str:
+    """``localhost`` of ``localhost:8000``, ``::1`` of ``[::1]:8000``."""
+    match = re.fullmatch(r"(?:\[([^\]]*)\]|([^:]*))(?::\d+)?", host)
+    return (match[1] or match[2] or "") if match else ""
+
+
+def _digest(token: str) -> bytes:
+    """Of one length whatever the token's, so that comparing takes always as long."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,216 @@
+"use strict";
+
+const byId = (id) => document.getElementById(id);
+const percent = (share) => `${Math.round(100 * share)} %`;
+const NAMES = { gates: "Gates", classifier: "Classifier", base: "MIX, no adapters" };
+
+let info = null; // of GET /info
+let shown = null; // the routes that were asked for, and the lines of each
+let running = null; // what stops the request under way
+
+/** An element with its properties and children; texts are never read as HTML. */
+function element(tag, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
+/** Ask the service; what it refuses is thrown as its one line. */
+async function ask(path, options = {}) {
+  const token = sessionStorage.getItem("token");
+  const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+  const response = await fetch(path, { ...options, headers });
+  const content = await response.json().catch(() => ({ error: `the service answered ${response.status}` }));
+  if (response.status === 401) {
+    byId("token-field").hidden = false;
+    byId("token").focus();
+  }
+  if (!response.ok) throw new Error(content.error);
+  return content;
+}
+
+function say(error) {
+  byId("error").textContent = error || "";
+  byId("error").hidden = !error;
+}
+
+async function loadInfo() {
+  info = await ask("/info");
+  info.default_route ??= info.routes[0];
+  document.title = `${info.system}: ${info.languages.join(" → ")}`;
+  byId("name").textContent = info.system;
+  byId("languages").textContent = info.languages.join(" → ");
+  byId("source").lang = info.languages[0];
+  byId("token-field").hidden = true;
+  addRoutes();
+}
+
+/** One choice for each route, the system's own first, then domains. */
+function addRoutes() {
+  const own = info.routes.filter((route) => !info.domains.includes(route) && route !== info.default_route);
+  const domains = info.domains.filter((domain) => info.routes.includes(domain) && domain !== info.default_route);
+  const routes = [info.default_route, ...own, ...domains];
+  for (const route of routes) {
+    const input = element("input", { type: "radio", name: "route", value: route, checked: route === info.default_route });
+    input.addEventListener("change", () => byId("source").value.trim() && translate());
+    byId("routes").append(element("label", { className: "chip" }, input, element("span", {}, NAMES[route] || route)));
+  }
+  byId("routes").hidden = routes.length < 2;
+}
+
+/** The system's own choice, the chosen route, and the model without adapters, each once. */
+function routesToShow() {
+  const chosen = document.querySelector("[name=route]:checked").value;
+  return [...new Set([info.default_route, chosen, ...info.routes.filter((route) => route === "base")])];
+}
+
+async function translate() {
+  running?.abort();
+  running = new AbortController();
+  const { signal } = running;
+  say("");
+  byId("results").setAttribute("aria-busy", "true");
+  byId("status").textContent = "…";
+  try {
+    if (!info) await loadInfo();
+    const lines = byId("source").value.split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/).filter((line) => line.trim());
+    if (!lines.length) return clear();
+    const routes = routesToShow();
+    const body = JSON.stringify({ texts: routes.flatMap((route) => lines.map((text) => ({ text, route }))) });
+    const headers = { "Content-Type": "application/json" };
+    const start = performance.now();
+    const { translations } = await ask("/translate", { method: "POST", headers, body, signal });
+    byId("status").textContent = `${((performance.now() - start) / 1000).toFixed(2)} s`;
+    show(routes, translations, lines.length);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    byId("status").textContent = "";
+    say(error instanceof TypeError ? "The service does not answer. Is it still running?" : error.message);
+  }
+  if (!signal.aborted) byId("results").setAttribute("aria-busy", "false");
+}
+
+function clear() {
+  shown = null;
+  byId("status").textContent = "";
+  byId("results").replaceChildren();
+  byId("results").setAttribute("aria-busy", "false");
+  byId("gates").hidden = true;
+}
+
+function show(routes, translations, count) {
+  shown = routes.map((route, index) => ({ route, lines: translations.slice(index * count, (index + 1) * count) }));
+  byId("results").replaceChildren(...shown.map((column) => card(column, shown[0])));
+  showLines(count);
+  showGates();
+}
+
+/** A translation; its words that the first one does not have are marked. */
+function card({ route, lines }, first) {
+  const domains = [...new Set(lines.map((line) => line.domain).filter((domain) => domain && domain !== route))];
+  const title = [NAMES[route] || route, ...domains].join(" · ");
+  const made = element("article", { className: "card" }, element("h2", {}, title));
+  made.dataset.route = route;
+  let changed = 0;
+  lines.forEach((line, index) => {
+    const paragraph = element("p", { lang: info.languages[1] });
+    for (const [word, isNew] of compare(first.lines[index].text, line.text)) {
+      paragraph.append(isNew ? element("mark", {}, word) : word, " ");
+      changed += isNew;
+    }
+    made.append(paragraph);
+  });
+  if (route !== first.route) {
+    const words = changed === 1 ? "1 word differs" : `${changed || "no"} words differ`;
+    made.append(element("p", { className: "hint" }, `${words} from ${NAMES[first.route] || first.route}`));
+  }
+  return made;
+}
+
+/** Words of the second text, and whether they are outside the longest common subsequence of both. */
+function compare(before, after) {
+  const [a, b] = [before, after].map((text) => text.split(/\s+/).filter(Boolean));
+  const longest = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) {
+      longest[i][j] = a[i] === b[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
+    }
+  }
+  const found = [];
+  for (let i = 0, j = 0; j < b.length; ) {
+    if (i < a.length && a[i] === b[j]) {
+      found.push([b[j++], false]);
+      i++;
+    } else if (i < a.length && longest[i + 1][j] >= longest[i][j + 1]) i++;
+    else found.push([b[j++], true]);
+  }
+  return found;
+}
+
+/** A choice of the line whose gates are seen, where there are several. */
+function showLines(count) {
+  const options = Array.from({ length: count }, (_, index) => element("option", { value: index }, `line ${index + 1}`));
+  byId("line").replaceChildren(element("option", { value: "" }, "all lines"), ...options);
+  byId("line-field").hidden = count < 2;
+}
+
+/** Bars of the gates' own choice; the domain that is forced stands out. */
+function showGates() {
+  const column = shown.find(({ lines }) => lines[0].gates && !lines[0].domain && lines[0].route !== "base");
+  byId("gates").hidden = !column;
+  if (!column) return;
+  const line = byId("line").value;
+  const lines = line === "" ? column.lines : [column.lines[Number(line)]];
+  const mean = (value) => lines.reduce((sum, each) => sum + value(each), 0) / lines.length;
+  const forced = document.querySelector("[name=route]:checked").value;
+  const rows = info.domains.map((domain) => {
+    const layers = (side) => lines[0].gates[side].map((_, layer) => mean((each) => each.gates[side][layer][domain]));
+    return bar(domain, mean((each) => each.weights[domain]), layers("encoder"), layers("decoder"), domain === forced);
+  });
+  byId("bars").replaceChildren(...rows);
+}
+
+function bar(domain, share, encoder, decoder, isForced) {
+  const fill = element("span");
+  fill.style.width = `${100 * share}%`;
+  const meter = element("div", { className: "bar", role: "meter", ariaLabel: domain }, fill);
+  Object.assign(meter, { ariaValueMin: "0", ariaValueMax: "100", ariaValueNow: String(Math.round(100 * share)) });
+  return element(
+    "li",
+    { className: isForced ? "row forced" : "row" },
+    element("span", { className: "domain" }, domain, ...(isForced ? [" ", element("small", {}, "forced")] : [])),
+    meter,
+    element("span", { className: "share" }, percent(share)),
+    layerBars("encoder", encoder),
+    layerBars("decoder", decoder),
+  );
+}
+
+function layerBars(side, shares) {
+  const label = `${side}, layer by layer: ${shares.map(percent).join(", ")}`;
+  const made = element("div", { className: "layers", role: "img", ariaLabel: label });
+  made.dataset.side = side;
+  shares.forEach((share, index) => {
+    const fill = element("i");
+    fill.style.height = `${100 * share}%`;
+    made.append(element("span", { title: `${side}, layer ${index + 1}: ${percent(share)}` }, fill));
+  });
+  return made;
+}
+
+byId("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  translate();
+});
+byId("form").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    event.preventDefault();
+    translate();
+  }
+});
+byId("line").addEventListener("change", showGates);
+byId("token").addEventListener("change", (event) => {
+  sessionStorage.setItem("token", event.target.value);
+  if (!info) loadInfo().then(() => say(""), (error) => say(error.message));
+});
+loadInfo().catch((error) => say(error.message));

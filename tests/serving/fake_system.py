@@ -1,0 +1,93 @@
+"""A system that needs no model: words come back turned round; run as a program, it is served."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.serving import command_line
+from fairseq_ext.translators import answers
+from fairseq_ext.translators.requests import Answer, Candidate, Request
+
+DOMAINS = ["law", "med", "sub"]
+LAYERS = 3
+
+
+class FakeSystem:
+    """Gated adapters of three domains. Their gates go by the first letter of a text, and a route is a word more.
+
+    Attributes:
+        batches: the texts of every call.
+        go: what ``wait`` in a text waits for.
+        waits: set when one does.
+    """
+
+    name = "GAD"
+    languages = ("en", "pl")
+    domains = DOMAINS
+    routes = ["gates", "classifier", "base", *DOMAINS]
+    default_route = "gates"
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.go = threading.Event()
+        self.waits = threading.Event()
+
+    def count_pieces(self, text: str) -> int:
+        return len(text.split()) + 1
+
+    def translate(
+        self, requests: Sequence[Request], *, beam: int | None = None, candidates: int = 1, label: Any = str
+    ) -> list[Answer]:
+        self.batches.append([request.text for request in requests])
+        if any("wait" in request.text for request in requests):
+            self.waits.set()
+            assert self.go.wait(60)
+        for number, request in enumerate(requests):
+            if "endless" in request.text:
+                raise InputError(f"{label(number)}: too long")
+            if "broken" in request.text:
+                raise RuntimeError("no memory")
+        return [self._answer(request, candidates) for request in requests]
+
+    def _answer(self, request: Request, candidates: int) -> Answer:
+        words = request.text.split()[::-1]
+        if request.route != "gates":
+            words.append(f"[{request.route}]")
+        domain = "med" if request.route == "classifier" else request.route if request.route in DOMAINS else None
+        weights = [1.0 if name == domain else 0.0 for name in DOMAINS] if domain else self._gates(request.text)
+        gated = request.route != "base"
+        return Answer(
+            tuple(Candidate(" ".join(words), -0.25 - rank) for rank in range(candidates)),
+            request.route,
+            domain,
+            {side: [weights] * LAYERS for side in ("encoder", "decoder")} if gated else None,
+            weights if gated else None,
+        )
+
+    def _gates(self, text: str) -> list[float]:
+        return next(
+            ([0.7 if n[0] == d[0] else 0.15 for d in DOMAINS] for n in DOMAINS if text[:1] == n[0]), [0.5, 0.3, 0.2]
+        )
+
+
+def main() -> None:
+    """Serve it; what waits is told on stdout, and goes on with a line on stdin."""
+    system = FakeSystem()
+
+    def tell_and_go() -> None:
+        system.waits.wait()
+        print("a text waits", flush=True)
+        sys.stdin.readline()
+        system.go.set()
+
+    threading.Thread(target=tell_and_go, daemon=True).start()
+    answers.load_quietly = lambda *_: system  # type: ignore[assignment]
+    command_line.main(["there", "--port", "0", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,195 @@
+"""The end points, and who may use them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.serving.app import PAGE, make_app
+from fairseq_ext.serving.batcher import Batching
+from fairseq_ext.serving.body import Limits
+from fairseq_ext.serving.guard import is_loop_back, read_token
+from tests.serving.fake_system import DOMAINS, FakeSystem
+
+TOKEN = "0123456789abcdef"
+
+
+def client_of(system: Any = None, **given: Any) -> TestClient:
+    limits, batching = Limits(bytes=1000), Batching(window=0)
+    app = make_app(system or FakeSystem(), **{"limits": limits, "batching": batching, **given})
+    return TestClient(app, base_url="http://localhost:8000")
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with client_of() as client:
+        yield client
+
+
+def test_a_translation_comes_with_its_weights_and_times(client: TestClient) -> None:
+    response = client.post("/translate", json={"texts": ["law of the sea", {"text": "a b", "domain": "med"}]})
+    assert response.status_code == 200
+    content = response.json()
+    gated, forced = content["translations"]
+    assert (gated["text"], gated["route"], gated["domain"]) == ("sea the of law", "gates", None)
+    assert gated["weights"] == {"law": 0.7, "med": 0.15, "sub": 0.15}
+    assert gated["gates"] == {side: [gated["weights"]] * 3 for side in ("encoder", "decoder")}
+    assert (forced["text"], forced["domain"], forced["weights"]["med"]) == ("b a [med]", "med", 1.0)
+    assert "candidates" not in gated
+    assert 0 <= content["seconds"]["waited"] <= content["seconds"]["total"]
+
+
+def test_several_candidates_come_best_first(client: TestClient) -> None:
+    content = client.post("/translate", json={"texts": ["a"], "route": "base", "candidates": 2}).json()
+    [answer] = content["translations"]
+    assert [each["score"] for each in answer["candidates"]] == [-0.25, -1.25]
+    assert (answer["score"], answer["weights"], answer["gates"]) == (-0.25, None, None)
+
+
+def test_what_there_is_to_ask_for(client: TestClient) -> None:
+    content = client.get("/info").json()
+    assert (content["system"], content["languages"], content["domains"]) == ("GAD", ["en", "pl"], DOMAINS)
+    assert content["routes"] == ["gates", "classifier", "base", *DOMAINS]
+    assert content["limits"]["bytes"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "given"),
+    [
+        (415, "Content-Type: application/json", {"content": b'{"texts": ["a"]}'}),
+        (415, "not compressed", {"json": {}, "headers": {"Content-Encoding": "gzip"}}),
+        (413, "larger than 1000 bytes", {"json": {"texts": ["a" * 1000]}}),
+        (422, "none of law, med, sub", {"json": {"texts": ["a"], "domain": "x"}}),
+        (422, "texts[1]: too long", {"json": {"texts": ["a", "endless"]}}),
+        (500, "the translation failed (RuntimeError)", {"json": {"texts": ["broken"]}}),
+    ],
+)
+def test_refusals_are_one_line_of_json(client: TestClient, status: int, said: str, given: dict[str, Any]) -> None:
+    response = client.post("/translate", **given)
+    assert response.status_code == status
+    assert said in response.json()["error"]
+    assert "\n" not in response.json()["error"]
+
+
+def test_unknown_paths_and_methods_are_told_what_there_is(client: TestClient) -> None:
+    for status, response in ((404, client.get("/translations")), (405, client.get("/translate"))):
+        assert response.status_code == status
+        assert "POST /translate and GET /info" in response.json()["error"]
+    for path in ("/page/../app.py", "/page/%2e%2e/app.py", "/page//etc/passwd"):
+        assert client.get(path).status_code == 404
+
+
+def test_metrics_count_requests_texts_and_batches() -> None:
+    with client_of() as client:
+        client.post("/translate", json={"texts": ["a b", "c"], "domain": "law"})
+        client.post("/translate", json={"texts": []})
+        response = client.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain; version=")
+    lines = response.text.splitlines()
+    for line in (
+        'translation_requests_total{status="200"} 1.0',
+        'translation_requests_total{status="422"} 1.0',
+        'translation_sentences_total{route="law"} 2.0',
+        "translation_source_tokens_total 5.0",
+        "translation_request_seconds_count 2.0",
+        "translation_batch_sentences_sum 2.0",
+        "translation_batch_seconds_count 1.0",
+        "translation_queue_sentences 0.0",
+    ):
+        assert line in lines
+    assert any(line.startswith("process_resident_memory_bytes ") for line in lines)
+
+
+def test_health_tells_of_the_thread_and_of_the_queue(client: TestClient) -> None:
+    assert [client.get(f"/health/{name}").json() for name in ("live", "ready")] == [{"live": True}, {"ready": True}]
+    unstarted = client_of()
+    assert [unstarted.get(f"/health/{name}").status_code for name in ("live", "ready")] == [503, 503]
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:1", "127.9.9.9", "[::1]:8000", "LOCALHOST"])
+def test_names_of_this_machine_are_answered(client: TestClient, host: str) -> None:
+    assert client.get("/info", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8000", "evil@localhost", "[::1", "10.0.0.1", ""],
+)
+def test_other_names_are_refused_on_loop_back(client: TestClient, host: str) -> None:
+    for path in ("/", "/info", "/health/live"):
+        assert client.get(path, headers={"Host": host}).status_code == 421
+    with client_of(local=False, token=TOKEN) as public:
+        assert public.get("/", headers={"Host": host}).status_code == 200
+
+
+def test_other_sites_may_read_nothing(client: TestClient) -> None:
+    origin = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+    for response in (client.options("/translate", headers=origin), client.get("/info", headers=origin)):
+        assert not [name for name in response.headers if name.startswith("access-control")]
+        assert response.headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_a_token_is_asked_for_but_for_the_page_and_health() -> None:
+    with client_of(token=TOKEN) as client:
+        for path in ("/", "/page/page.js", "/health/live", "/health/ready"):
+            assert client.get(path).status_code == 200
+        for headers in (
+            {},
+            *(
+                {"Authorization": text.encode()}
+                for text in ("Bearer", f"Basic {TOKEN}", f"Bearer {TOKEN}0", "Bearer ü")
+            ),
+        ):
+            for response in (
+                client.get("/info", headers=headers),
+                client.get("/metrics", headers=headers),
+                client.post("/translate", headers=headers, json={"texts": ["a"]}),
+                client.get("/nothing", headers=headers),
+            ):
+                assert response.status_code == 401
+                assert response.headers["www-authenticate"] == "Bearer"
+                assert "Authorization: Bearer TOKEN" in response.json()["error"]
+        for scheme in ("Bearer", "bearer"):
+            assert client.get("/info", headers={"Authorization": f"{scheme} {TOKEN}"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "is_local"),
+    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False), ("a.b", False)],
+)
+def test_which_addresses_only_this_machine_reaches(host: str, is_local: bool) -> None:
+    assert is_loop_back(host) is is_local
+
+
+@pytest.mark.parametrize("content", [b"", b"short\n", b"two lines of it\nand more\n", b"\xff" * 20, "ü".encode() * 20])
+def test_a_token_file_holds_one_token(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=rf"--token-file {re.escape(str(file))}: "):
+        read_token(file)
+    file.write_text(f"{TOKEN}\n")
+    assert read_token(file) == TOKEN
+
+
+def test_a_missing_token_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        read_token(tmp_path / "token")
+
+
+def test_the_page_needs_nothing_but_its_own_files(client: TestClient) -> None:
+    response = client.get("/")
+    policy = response.headers["content-security-policy"]
+    assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
+    assert "unsafe" not in policy
+    used = set(re.findall(r'(?:src|href)="([^"]+)"', response.text))
+    assert used == {f"/page/{path.name}" for path in PAGE.iterdir()} - {"/page/index.html"}
+    for path in used:
+        assert client.get(path).status_code == 200
+    texts = [path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "") for path in PAGE.iterdir()]
+    assert not [text for text in texts if re.search(r"https?:|@import|url\(|innerHTML|style=|\bon\w+=", text)]

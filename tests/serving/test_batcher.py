@@ -1,0 +1,130 @@
+"""Orders of several clients share batches, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from fairseq_ext.serving.batcher import Batcher, Batching, Outcome
+from fairseq_ext.serving.body import Order
+from fairseq_ext.serving.metrics import Metrics
+from fairseq_ext.serving.refusals import RefusedError
+from fairseq_ext.translators.requests import Request
+from tests.serving.fake_server import TIMEOUT
+from tests.serving.fake_system import FakeSystem
+
+
+class Held:
+    """A batcher whose first batch, one text, is held until ``release``; all else waits meanwhile."""
+
+    def __init__(self, **batching: Any) -> None:
+        self.system = FakeSystem()
+        self.metrics = Metrics()
+        self.batcher = Batcher(self.system, Batching(**{"window": 0, **batching}), self.metrics)  # type: ignore[arg-type]
+        self.first = self.submit("wait")
+        assert self.system.waits.wait(TIMEOUT)
+
+    def submit(self, *texts: str, route: str = "gates", **search: Any) -> Future[Outcome]:
+        return self.batcher.submit(Order(tuple(Request(text, route) for text in texts), **search))
+
+    def release(self) -> list[list[str]]:
+        """All batches but the held one."""
+        self.system.go.set()
+        self.batcher.close()
+        return self.system.batches[1:]
+
+
+@pytest.fixture
+def held() -> Iterator[Held]:
+    held = Held()
+    yield held
+    held.release()
+
+
+def texts_of(future: Future[Outcome]) -> list[str]:
+    return [answer.candidates[0].text for answer in future.result(TIMEOUT).answers]
+
+
+def test_orders_of_any_route_share_a_batch(held: Held) -> None:
+    futures = [held.submit("a b"), held.submit("c d", "e", route="law"), held.submit("f", route="base")]
+    assert held.release() == [["a b", "c d", "f", "e"]]
+    assert [texts_of(future) for future in futures] == [["b a"], ["d c [law]", "e [law]"], ["f [base]"]]
+
+
+def test_orders_that_search_otherwise_come_after() -> None:
+    held = Held()
+    wide = held.submit("b", "c", beam=7)
+    futures = [held.submit("a"), wide, held.submit("d", candidates=2), held.submit("e")]
+    assert held.release() == [["b", "c"], ["a", "e"], ["d"]]
+    assert [len(future.result(TIMEOUT).answers[0].candidates) for future in futures] == [1, 1, 2, 1]
+
+
+def test_a_batch_has_so_many_tokens_and_each_client_its_turn() -> None:
+    held = Held(tokens=6)  # of the fake system, a word has two
+    futures = [held.submit("a", "b", "c", "d"), held.submit("e"), held.submit("f " * 10)]
+    assert held.release() == [["a", "e"], ["f " * 10], ["b", "c", "d"]]
+    assert texts_of(futures[0]) == ["a", "b", "c", "d"]
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
+    held = Held(queue=3)
+    held.submit("a", "b")
+    assert held.batcher.has_room
+    with pytest.raises(RefusedError, match="2 texts wait and at most 3 may") as caught:
+        held.submit("c", "d")
+    assert caught.value.status == 503
+    assert int(caught.value.headers["Retry-After"]) >= 1
+    held.submit("e")
+    assert not held.batcher.has_room
+    assert held.release() == [["a", "e", "b"]]
+
+
+def test_what_a_client_that_left_waited_for_is_dropped(held: Held) -> None:
+    gone, stays = held.submit("a", "b"), held.submit("c")
+    assert gone.cancel()
+    assert held.batcher.waiting == 1
+    assert held.release() == [["c"]]
+    assert texts_of(stays) == ["c"]
+    assert b"translation_dropped_sentences_total 2.0" in held.metrics.text()
+
+
+def test_who_leaves_during_the_translation_disturbs_nobody(held: Held) -> None:
+    stays = held.submit("a")
+    assert held.first.cancel()
+    held.release()
+    assert texts_of(stays) == ["a"]
+
+
+def test_a_text_that_fails_fails_its_own_order_alone(held: Held) -> None:
+    bad, broken = held.submit("b", "endless", "c"), held.submit("broken")
+    good = [held.submit(text) for text in "adef"]
+    held.release()
+    assert [texts_of(future) for future in good] == [["a"], ["d"], ["e"], ["f"]]
+    with pytest.raises(RefusedError, match=r"texts\[1\]: too long") as caught:
+        bad.result(TIMEOUT)
+    assert caught.value.status == 422
+    with pytest.raises(RuntimeError, match="no memory"):
+        broken.result(TIMEOUT)
+
+
+def test_closing_finishes_what_was_taken_and_takes_no_more(held: Held) -> None:
+    futures = [held.submit("a"), held.submit("b", beam=2)]
+    held.release()
+    assert [texts_of(each) for each in (held.first, *futures)] == [["wait"], ["a"], ["b"]]
+    with pytest.raises(RefusedError, match="stopping") as caught:
+        held.submit("c")
+    assert caught.value.status == 503
+    assert not held.batcher.is_alive
+
+
+def test_texts_that_come_within_the_window_share_a_batch() -> None:
+    system = FakeSystem()
+    batcher = Batcher(system, Batching(window=TIMEOUT, tokens=6), Metrics())  # type: ignore[arg-type]
+    futures = [batcher.submit(Order((Request(text, "gates"),))) for text in "abc"]
+    for future in futures:  # before the window ends, since the batch is full
+        future.result(TIMEOUT / 2)
+    batcher.close()
+    assert system.batches == [["a", "b", "c"]]

@@ -1,0 +1,130 @@
+"""Orders are read strictly, and every mistake is one line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fairseq_ext.serving.body import Limits, Order, read_order
+from fairseq_ext.serving.refusals import RefusedError
+from fairseq_ext.translators.requests import Request
+from tests.serving.fake_system import DOMAINS, FakeSystem
+
+LIMITS = Limits(texts=3, characters=30, beam=8)
+
+
+def read(data: bytes | dict[str, Any], **attributes: Any) -> Order:
+    system: Any = FakeSystem()
+    for name, value in attributes.items():
+        setattr(system, name, value)
+    return read_order(data if isinstance(data, bytes) else json.dumps(data).encode(), system, LIMITS)
+
+
+def refusal(data: bytes | dict[str, Any], **attributes: Any) -> RefusedError:
+    with pytest.raises(RefusedError) as caught:
+        read(data, **attributes)
+    assert len(str(caught.value).splitlines()) == 1
+    assert len(str(caught.value)) < 300
+    return caught.value
+
+
+def test_texts_take_the_route_that_is_nearest() -> None:
+    order = read({"texts": ["a", {"text": "b", "domain": "law"}, {"text": "c", "route": "base"}], "domain": "med"})
+    assert order == Order((Request("a", "med"), Request("b", "law"), Request("c", "base")))
+
+
+def test_defaults_are_the_systems() -> None:
+    assert read({"texts": [""]}) == Order((Request("", "gates"),), None, 1)
+    assert read({"texts": ["a"], "domain": None, "route": "classifier", "beam": 4, "candidates": 4}) == Order(
+        (Request("a", "classifier"),), 4, 4
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "Expecting value"),
+        (b"\xff\xfe", "not UTF-8 (byte 1)"),
+        (b'{"texts": ["\xc3("]}', "not UTF-8 (byte 13)"),
+        (b'\xef\xbb\xbf{"texts": ["a"]}', "BOM"),
+        (b"[" * 100_000, "nests too deeply"),
+        (b'{"texts":' * 50_000, "nests too deeply"),
+        (b'{"texts": ["a"], "texts": ["b"]}', "'texts' is given twice"),
+        (b'{"texts": [{"text": "a", "text": "b"}]}', "'text' is given twice"),
+        (b'{"texts": ["a"], "beam": NaN}', "NaN is no number"),
+        (b'{"texts": ["a"], "beam": -Infinity}', "-Infinity is no number"),
+        (b'{"texts": ["a"], "beam": 1e999}', "'1e999' is too large"),
+        (b'{"texts": ["a"], "beam": ' + b"9" * 5000 + b"}", "4300 digits"),
+        (b'{"texts": ["a\nb"]}', "control character"),
+        (b'{"texts": ["a"]} x', "Extra data"),
+    ],
+)
+def test_what_is_no_json_is_refused(data: bytes, said: str) -> None:
+    error = refusal(data)
+    assert error.status == 400
+    assert said in str(error)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"[]", 'the body is []; give an object with "texts"'),
+        (b"null", "the body is None"),
+        ({}, '"texts" is None; give a list'),
+        ({"texts": "a"}, "\"texts\" is 'a'; give a list"),
+        ({"texts": []}, '"texts" is []; give a list'),
+        ({"texts": [1]}, "texts[0] is 1; give an object"),
+        ({"texts": ["a", {}]}, "texts[1] is None; give a text"),
+        ({"texts": [{"text": ["a"]}]}, "texts[0] is ['a']; give a text"),
+        ({"texts": ["a"], "text": "a"}, "the key 'text'; there are"),
+        ({"texts": [{"text": "a", "beam": 2}]}, "texts[0] has the key 'beam'"),
+        (b'{"texts": ["a\\ud800"]}', "texts[0], character 2: half of a surrogate pair"),
+        ({"texts": ["a\nb"]}, "texts[0] has several lines"),
+        ({"texts": ["a"], "domain": "law", "route": "base"}, 'has a "domain" and a "route"'),
+        ({"texts": ["a"], "beam": 0}, '"beam" is 0; give a number from 1 to 8'),
+        ({"texts": ["a"], "beam": 9}, '"beam" is 9'),
+        ({"texts": ["a"], "beam": 10**4000}, '"beam" is'),
+        ({"texts": ["a"], "beam": 2.0}, '"beam" is 2.0'),
+        ({"texts": ["a"], "beam": True}, '"beam" is True'),
+        ({"texts": ["a"], "beam": 2, "candidates": 3}, '"candidates" is 3; give a number from 1 to 2'),
+        ({"texts": ["a"], "domain": ["law"]}, "is none of law, med, sub"),
+        ({"texts": ["a"], "domain": {}}, "is none of law, med, sub"),
+    ],
+)
+def test_values_that_cannot_be_are_refused(data: bytes | dict[str, Any], said: str) -> None:
+    error = refusal(data)
+    assert error.status == 422
+    assert said in str(error)
+
+
+def test_an_unknown_domain_is_refused_with_the_list() -> None:
+    error = refusal({"texts": ["a", {"text": "b", "domain": "laws"}]})
+    assert error.status == 422
+    assert str(error) == "texts[1]: \"domain\" 'laws' is none of law, med, sub"
+    assert error.content["domains"] == DOMAINS
+    # A route is no domain.
+    assert "'gates' is none of law" in str(refusal({"texts": ["a"], "domain": "gates"}))
+    assert "'laws' is none of gates, classifier, base, law" in str(refusal({"texts": ["a"], "route": "laws"}))
+
+
+def test_a_system_without_adapters_has_no_domains_to_force() -> None:
+    error = refusal({"texts": ["a"], "domain": "law"}, routes=["base"], default_route="base")
+    assert "'law' is none of (there are none)" in str(error)
+    assert error.content["domains"] == []
+
+
+def test_where_there_is_no_default_the_domain_has_to_be_told() -> None:
+    plain: dict[str, Any] = {"routes": ["base", *DOMAINS], "default_route": None}
+    assert 'texts[1]: GAD has to be told the "domain"' in str(
+        refusal({"texts": [{"text": "a", "route": "law"}, "b"]}, **plain)
+    )
+    assert read({"texts": ["a"], "domain": "law"}, **plain).requests == (Request("a", "law"),)
+
+
+def test_too_much_is_refused() -> None:
+    error = refusal({"texts": ["a"] * 4})
+    assert (error.status, str(error)) == (413, '"texts" has 4 texts; send at most 3 at once')
+    error = refusal({"texts": ["a" * 20, "b" * 11]})
+    assert (error.status, str(error)) == (413, '"texts" has 31 characters; send at most 30 at once')

@@ -1,0 +1,81 @@
+"""The command: what it refuses, and how it stops."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.serving.command_line import listen, main
+from tests.serving.fake_server import TIMEOUT, Served, answer_of, head
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_other_machines_need_a_token() -> None:
+    with pytest.raises(InputError, match=r"--host 0\.0\.0\.0: .* --token-file"):
+        main(["there", "--host", "0.0.0.0"])
+
+
+def test_an_address_in_use_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=rf"--host 127\.0\.0\.1 --port {port}: cannot listen there"):
+            listen("127.0.0.1", port).listen()
+
+
+@pytest.mark.parametrize(("option", "value"), [("port", "65536"), ("port", "-1"), ("queue", "0"), ("threads", "x")])
+def test_a_number_that_cannot_be_is_named(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["there", f"--{option}", value])
+    assert f"--{option}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_what_was_accepted_finish(number: signal.Signals, true_processes: None) -> None:
+    command = [sys.executable, "-m", "tests.serving.fake_system"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        watchdog = threading.Timer(TIMEOUT, process.kill)
+        watchdog.start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        service = Served(None, int(process.stdout.readline().split(":")[2].split("/")[0]))  # type: ignore[arg-type]
+        accepted = [service.post("wait")]
+        assert process.stdout.readline() == "a text waits\n"
+        accepted += [service.post("a b"), service.post("c d", beam=2)]
+        while service.metric("translation_queue_sentences") < 2:
+            pass
+        late = service.connect()
+        late.sendall(head(b"", length=18) + b'{"texts": ')  # half a request
+        service.metric("any")  # by whose answer it is read
+        process.send_signal(number)
+        while refuses(service.port) is None:
+            pass
+        late.sendall(b'["e f"]}')
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        found = [answer_of(client) for client in (*accepted, late)]
+        assert [status for status, _ in found] == [200] * 4
+        assert [content["translations"][0]["text"] for _, content in found] == ["wait", "b a", "d c", "f e"]
+        process.stdin.close()
+        assert process.wait(TIMEOUT) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        watchdog.cancel()
+
+
+def refuses(port: int) -> bool | None:
+    """True once nothing listens there; None while something does."""
+    try:
+        socket.create_connection(("127.0.0.1", port), TIMEOUT).close()
+    except ConnectionError:  # refused, or reset as it stopped to listen
+        return True
+    return None

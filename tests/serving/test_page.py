@@ -1,0 +1,128 @@
+"""The page in a browser: what is typed is translated, a domain is forced, and the bars say what the gates chose."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.serving.fake_server import TIMEOUT, Served, served
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (BROWSER and DRIVER), reason="needs chromium and chromedriver on the PATH"),
+]
+
+
+class Page:
+    """The service's page in a browser, 390 pixels wide."""
+
+    def __init__(self, browser: Any, service: Served) -> None:
+        self.browser = browser
+        self.service = service
+        browser.get(f"http://127.0.0.1:{service.port}/")
+        self.wait(lambda: self.all("#routes input"))
+
+    def wait(self, holds: Callable[[], Any]) -> None:
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        WebDriverWait(self.browser, TIMEOUT).until(lambda _: holds())
+
+    def all(self, selector: str) -> list[Any]:
+        found: list[Any] = self.browser.find_elements("css selector", selector)
+        return found
+
+    def texts(self, selector: str) -> list[str]:
+        """What is seen of elements, read in one go: the page replaces them."""
+        script = "return [...document.querySelectorAll(arguments[0])].map((each) => each.innerText)"
+        found: list[str] = self.browser.execute_script(script, selector)
+        return found
+
+    def type(self, *keys: str) -> None:
+        """Send keys to whatever has the focus."""
+        self.browser.switch_to.active_element.send_keys(*keys)
+
+    def bars(self) -> dict[str, int]:
+        return {each.get_attribute("aria-label"): int(each.get_attribute("aria-valuenow")) for each in self.all(".bar")}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(BROWSER)
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
+        options.add_argument(flag)
+    options.add_experimental_option("mobileEmulation", {"deviceMetrics": {"width": 390, "height": 800, "touch": False}})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Page]:
+    with served() as service:
+        yield Page(browser, service)
+    # Neither the policy for content nor a script complained.
+    assert browser.get_log("browser") == []
+
+
+def test_one_types_forces_a_domain_and_reads_the_bars(page: Page) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page.type("law of the sea", Keys.CONTROL + Keys.ENTER)  # the text has the focus from the start
+    page.wait(lambda: page.texts(".card h2") == ["Gates", "MIX, no adapters"])
+    assert page.texts(".card p:first-of-type") == ["sea the of law", "sea the of law [base]"]
+    assert page.texts("mark") == ["[base]"]
+    assert page.bars() == {"law": 70, "med": 15, "sub": 15}
+    assert page.all(".layers")[0].get_attribute("aria-label") == "encoder, layer by layer: 70 %, 70 %, 70 %"
+    assert [len(each.find_elements("css selector", "i")) for each in page.all(".layers")] == [3] * 6
+    widths = [each.size["width"] for each in page.all(".bar span")]
+    assert widths[0] > 4 * widths[1]
+
+    page.type(Keys.TAB)  # to the routes, among which arrows choose
+    page.type(*[Keys.ARROW_RIGHT] * 4)
+    page.wait(lambda: page.texts(".card h2") == ["Gates", "med", "MIX, no adapters"])
+    assert page.texts("[data-route=med] mark") == ["[med]"]
+    assert page.texts("[data-route=med] .hint") == ["1 word differs from Gates"]
+    assert page.texts(".forced .domain") == ["med\nforced"]
+    assert page.bars() == {"law": 70, "med": 15, "sub": 15}
+    # Nothing is wider than a phone.
+    assert page.browser.execute_script("return document.documentElement.scrollWidth") == 390
+
+
+def test_lines_are_texts_whose_bars_are_read_one_by_one(page: Page) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page.type("law", Keys.ENTER, Keys.ENTER, "med <b>x</b>", Keys.CONTROL + Keys.ENTER)
+    page.wait(lambda: page.texts("[data-route=gates] p") == ["law", "<b>x</b> med"])
+    assert page.bars() == {"law": 42, "med": 42, "sub": 15} or page.bars() == {"law": 43, "med": 43, "sub": 15}
+    page.all("#line option")[2].click()
+    assert page.bars() == {"law": 15, "med": 70, "sub": 15}
+
+
+def test_what_is_refused_is_said_and_the_next_text_goes_on(page: Page) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page.type("endless", Keys.CONTROL + Keys.ENTER)
+    page.wait(lambda: page.texts("#error") == ["texts[0]: too long"])
+    page.type(Keys.CONTROL + "a", Keys.NULL, "a b", Keys.CONTROL + Keys.ENTER)
+    page.wait(lambda: page.texts("[data-route=gates] p") == ["b a"])
+    assert page.texts("#error") == [""]
+    assert [each["message"] for each in page.browser.get_log("browser") if "422" not in each["message"]] == []

@@ -1,0 +1,129 @@
+"""Clients that are slow, that leave, or that speak no HTTP, over real sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Callable
+
+import pytest
+
+from fairseq_ext.serving.batcher import Batching
+from fairseq_ext.serving.body import Limits
+from tests.serving.fake_server import TIMEOUT, answer_of, head, served
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + TIMEOUT
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_client_that_leaves_has_its_waiting_work_dropped() -> None:
+    with served(batching=Batching(window=0)) as service:
+        first = service.post("wait")
+        assert service.system.waits.wait(TIMEOUT)
+        gone, stays = service.post("never", "ever"), service.post("a b")
+        wait_for(lambda: service.metric("translation_queue_sentences") == 3)
+        gone.close()
+        wait_for(lambda: service.metric("translation_queue_sentences") == 1)
+        service.system.go.set()
+        assert answer_of(stays)[1]["translations"][0]["text"] == "b a"
+        assert answer_of(first)[0] == 200
+        assert service.system.batches == [["wait"], ["a b"]]
+        assert service.metric("translation_dropped_sentences_total") == 2
+        assert service.metric('translation_requests_total{status="499"}') == 1
+
+
+def test_a_client_that_leaves_within_its_body_disturbs_nobody() -> None:
+    with served() as service:
+        client = service.connect()
+        client.sendall(head(b"", length=100) + b'{"texts"')
+        client.close()
+        assert answer_of(service.post("a b"))[0] == 200
+        wait_for(lambda: service.metric('translation_requests_total{status="499"}') == 1)
+
+
+def test_a_full_queue_answers_503_with_a_time() -> None:
+    with served(batching=Batching(queue=1, window=0)) as service:
+        first = service.post("wait")
+        assert service.system.waits.wait(TIMEOUT)
+        second = service.post("a")
+        wait_for(lambda: service.metric("translation_queue_sentences") == 1)
+        third = service.post("b")
+        with third, third.makefile("rb") as file:
+            answer = file.read()
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"\r\nretry-after: " in answer.lower()
+        service.system.go.set()
+        assert [answer_of(client)[0] for client in (first, second)] == [200, 200]
+
+
+def test_a_body_that_does_not_come_ends_in_408() -> None:
+    with served(limits=Limits(seconds=0.1)) as service:
+        client = service.connect()
+        client.sendall(head(b"", length=100) + b'{"texts"')
+        status, content = answer_of(client)
+        assert status == 408
+        assert "longer than 0.1 s" in content["error"]
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /translate HTT", b"GET /info HTTP/1.1\r\nHost: localhost\r\nA: "])
+def test_a_head_that_does_not_come_ends_the_connection(sent: bytes) -> None:
+    with served(patience=0.1) as service, service.connect() as client:
+        client.sendall(sent)
+        with contextlib.suppress(ConnectionResetError):
+            assert client.recv(100) == b""
+
+
+def test_a_kept_connection_that_asks_no_more_ends() -> None:
+    with served(patience=0.1) as service, service.connect() as client:
+        client.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        found = b""
+        while data := client.recv(1000):
+            found += data
+        assert found.endswith(b'{"live":true}')
+
+
+def test_an_answer_that_is_not_read_ends_the_connection() -> None:
+    with served(patience=0.3) as service, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(TIMEOUT)
+        client.connect(("127.0.0.1", service.port))
+        request = b"GET /page/page.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            for _ in range(1_000_000):  # requests one after the other, until no more answers fit between the two
+                client.sendall(request)
+            raise AssertionError
+        assert answer_of(service.post("a b"))[0] == 200
+
+
+@pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02\x00\x01", b"GET\r\n\r\n", b"A" * 100_000 + b"\r\n\r\n"])
+def test_what_is_no_http_ends_in_400(sent: bytes) -> None:
+    with served(patience=1) as service:
+        with service.connect() as client:
+            client.sendall(sent)
+            assert client.recv(12) in (b"HTTP/1.1 400", b"")
+        assert answer_of(service.post("a"))[0] == 200
+
+
+def test_a_body_in_pieces_is_put_together() -> None:
+    body = json.dumps({"texts": ["żółw a"]}, ensure_ascii=False).encode()
+    with served() as service:
+        client = service.connect()
+        for byte in head(body) + body:
+            client.sendall(bytes([byte]))
+        assert answer_of(client)[1]["translations"][0]["text"] == "a żółw"
+
+
+def test_hostile_requests_leave_the_others_alone() -> None:
+    with served(batching=Batching(window=0.05)) as service:
+        good = [service.post(f"a {number}") for number in range(8)]
+        bad = [service.post("a", domain="x"), service.post("endless"), service.post("broken"), service.post()]
+        deep = service.connect()
+        deep.sendall(head(b"[" * 200_000) + b"[" * 200_000)
+        assert [answer_of(client)[0] for client in (*bad, deep)] == [422, 422, 500, 422, 400]
+        assert [answer_of(client)[1]["translations"][0]["text"] for client in good] == [f"{n} a" for n in range(8)]
