@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import shutil
+import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig
 from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
-from fairseq_ext.training.adapter_names import GUARDED, NAMES, names_entry, read_names
+from fairseq_ext.training.adapter_names import EARLIER_NAMES, GUARDED, NAMES, names_entry, read_names
 from fairseq_ext.translators import exported
 
 PLAIN, GATED = "transformer_domain_adapter", "transformer_gated_adapter"
@@ -71,7 +72,8 @@ class System:
         options = vars(options) if isinstance(options, Namespace) else options
         if not isinstance(options, dict):
             raise InputError(f"{path}: the checkpoint does not say what model it is of")
-        return cls(path, state, dict(state["model"]), dict(options), manifest)
+        model = {key: value for key, value in state["model"].items() if key != EARLIER_NAMES}
+        return cls(path, state, model, dict(options), manifest)
 
     @property
     def architecture(self) -> str:
@@ -94,7 +96,9 @@ class System:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The adapters, in the order of their rows."""
-        return tuple(read_names(self.model[NAMES])) if NAMES in self.model else tuple(self.options["adapter_names"])
+        if NAMES in self.model:
+            return tuple(read_names(self.model[NAMES]))
+        return tuple(self.options["adapter_names"]) if self.tree is None else self.tree.names
 
     @cached_property
     def guarded(self) -> tuple[str, ...]:
@@ -201,16 +205,18 @@ class System:
                 self.write_checkpoint(temporary)
             return
         names = list(self.domains)
+        manifest = self._new_manifest(names)
+        if self.manifest.classifier != manifest.classifier:
+            print(f"{output}: the classifier knows the old domains alone and is left out", file=sys.stderr)
         with exported.writing(output) as folder:
             for name in self.manifest.files:
-                # A classifier knows the domains that it was trained for, and no others.
-                if name.startswith(f"{exported.CLASSIFIER_FOLDER}/") and names != list(self.manifest.domains):
+                if name.startswith(f"{exported.CLASSIFIER_FOLDER}/") and manifest.classifier is None:
                     continue
                 (folder / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(self.path / name, folder / name)
             (folder / DOMAINS_FILE).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
             self.write_checkpoint(folder / exported.CHECKPOINT_FILE)
-            exported.complete(folder, self._new_manifest(names))
+            exported.complete(folder, manifest)
 
     def write_checkpoint(self, path: Path) -> None:
         """Write weights and options alone."""
@@ -229,14 +235,10 @@ class System:
 
     def _new_manifest(self, names: Sequence[str]) -> exported.Manifest:
         assert self.manifest is not None
-        is_same = names == list(self.manifest.domains)
+        classifier = self.manifest.classifier if names == list(self.manifest.domains) else None
+        # What was measured was another system.
         return replace(
-            self.manifest,
-            domains=tuple(names),
-            architecture=self.architecture,
-            classifier=self.manifest.classifier if is_same else None,
-            # What was measured was another system.
-            scores=self.manifest.scores if is_same else None,
+            self.manifest, domains=tuple(names), architecture=self.architecture, classifier=classifier, scores=None
         )
 
 

@@ -17,7 +17,7 @@ NAMES = "decoder.adapter_names"
 # Of a gated model, those that take part only where their gate's logit is above all others'.
 GUARDED = "decoder.guarded_adapters"
 # What language models of earlier versions called it.
-_EARLIER_NAMES = "decoder.node_names"
+EARLIER_NAMES = "decoder.node_names"
 
 
 def keep_names(decoder: nn.Module, names: Sequence[str]) -> None:
@@ -67,7 +67,7 @@ def match_rows(
     Raises:
         InputError: if checkpoint and model have adapters of other names, or the checkpoint's have none.
     """
-    saved_entry = state_dict.pop(NAMES, state_dict.pop(_EARLIER_NAMES, None))
+    saved_entry = state_dict.pop(NAMES, state_dict.pop(EARLIER_NAMES, None))
     state_dict[NAMES] = names_entry(names)
     if not has_rows(model, state_dict):
         return
