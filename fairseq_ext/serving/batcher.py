@@ -35,7 +35,7 @@ class Batching:
     """
 
     queue: int = 1024
-    tokens: int = 1024
+    tokens: int = 256
     window: float = 0.01
 
 
@@ -50,38 +50,36 @@ class Outcome:
 
 @dataclass(eq=False)
 class _Job:
-    """An order under way: its texts wait from ``taken`` on; ``future`` is fulfilled when none is missing."""
+    """An order under way: the texts numbered in ``waiting`` wait; ``future`` is fulfilled when none is missing."""
 
     order: Order
     lengths: list[int]
     arrived: float = field(default_factory=time.monotonic)
     started: float | None = None
-    taken: int = 0
+    waiting: list[int] = field(init=False)
     answers: dict[int, Answer] = field(default_factory=dict)
     future: Future[Outcome] = field(default_factory=Future)
 
-    @property
-    def waiting(self) -> int:
-        return len(self.lengths) - self.taken
+    def __post_init__(self) -> None:
+        self.waiting = list(range(len(self.lengths)))
 
     @property
     def search(self) -> tuple[int | None, int]:
         """What the texts of one batch have in common."""
         return self.order.beam, self.order.candidates
 
-    def take(self) -> tuple[_Job, int]:
-        """The next text, by its number."""
+    def take(self, number: int) -> None:
+        """A text waits no longer."""
         if self.started is None:
             self.started = time.monotonic()
-        self.taken += 1
-        return self, self.taken - 1
+        self.waiting.remove(number)
 
 
 _Batch = list[tuple[_Job, int]]
 
 
 class Batcher:
-    """Translates orders of many clients in batches, each client in turn.
+    """Translates orders of many clients in batches, of texts of like length, each client in turn.
 
     Orders of any route share a batch; those that search alike, that is. A text that cannot be translated fails its own
     order alone.
@@ -108,7 +106,7 @@ class Batcher:
     def waiting(self) -> int:
         """How many texts are not yet in a batch."""
         with self._changed:
-            return sum(job.waiting for job in self._jobs)
+            return sum(len(job.waiting) for job in self._jobs)
 
     @property
     def is_alive(self) -> bool:
@@ -131,7 +129,7 @@ class Batcher:
             if self._closed:
                 raise RefusedError(503, "the service is stopping; send the request again", {"Retry-After": "5"})
             waiting = self.waiting
-            if waiting + job.waiting > self._batching.queue:
+            if waiting + len(job.waiting) > self._batching.queue:
                 raise self._full(waiting)
             self._jobs.append(job)
             self._changed.notify()
@@ -156,7 +154,7 @@ class Batcher:
             if job in self._jobs:
                 self._jobs.remove(job)
                 if job.future.cancelled():
-                    self._metrics.dropped.inc(job.waiting)
+                    self._metrics.dropped.inc(len(job.waiting))
 
     def _run(self) -> None:
         while batch := self._next_batch():
@@ -185,26 +183,29 @@ class Batcher:
                 return
 
     def _is_full(self) -> bool:
-        return sum(sum(job.lengths[job.taken :]) for job in self._jobs) >= self._batching.tokens
+        return sum(job.lengths[number] for job in self._jobs for number in job.waiting) >= self._batching.tokens
 
     def _take(self) -> _Batch:
-        """A text of each job in turn, until the batch has all its tokens."""
+        """The next text of the client whose turn it is, and those nearest to it in length, as many as fit in.
+
+        A search takes as many steps as its longest text needs.
+        """
+        first = self._jobs[0]
+        self._jobs.rotate(-1)
+        length = first.lengths[first.waiting[0]]
+        alike = [job for job in (first, *self._jobs) if job.search == first.search]
+        texts = [(job, number) for job in dict.fromkeys(alike) for number in job.waiting]
+        texts.sort(key=lambda text: abs(text[0].lengths[text[1]] - length))
         batch: _Batch = []
-        search, room = self._jobs[0].search, self._batching.tokens
-        others: deque[_Job] = deque()
-        while self._jobs:
-            job = self._jobs.popleft()
-            if job.search != search:
-                others.append(job)
-                continue
-            room -= job.lengths[job.taken]
+        room = self._batching.tokens
+        for job, number in texts:
+            room -= job.lengths[number]
             if batch and room < 0:
-                self._jobs.appendleft(job)
                 break
-            batch.append(job.take())
-            if job.waiting:
-                self._jobs.append(job)
-        self._jobs.extendleft(reversed(others))
+            batch.append((job, number))
+        for job, number in batch:
+            job.take(number)
+        self._jobs = deque(job for job in self._jobs if job.waiting)
         return batch
 
     def _translate(self, batch: _Batch) -> None:

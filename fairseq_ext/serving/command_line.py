@@ -118,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     for option, default, text in (
         ("queue", 1024, "texts that may wait; beyond it clients are told to come back (503)"),
-        ("max-tokens", 1024, "source tokens of a batch"),
+        ("max-tokens", 256, "source tokens of a batch; more pay on a GPU"),
         ("window", 10, "milliseconds that the first text of a batch waits for others"),
         ("connections", 512, "clients at once"),
         ("max-bytes", 1 << 20, "of a request"),
