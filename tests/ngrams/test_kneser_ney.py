@@ -17,6 +17,8 @@ from fairseq_ext.reranking.sentence_scores import load_kenlm
 from tests.ngrams.plain_kneser_ney import PlainKneserNey
 from tests.real_corpora import corpus
 
+pytestmark = pytest.mark.slow
+
 WORDS = ["w0", "<unk>", "<UNK>", *(f"w{number}" for number in range(1, 1998))]
 
 
@@ -154,7 +156,6 @@ def test_the_command_tells_perplexities(texts: Path, tmp_path: Path, capsys: pyt
     assert f"test: perplexity {perplexity(model, texts / 'test'):.2f} over {tokens:,} tokens" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_penn_treebank_is_as_published(tmp_path: Path) -> None:
     """Zhang et al. (2016), Table 2: 148.007 and 141.186, which are those of the plain formula."""
     folder = corpus("ptb")
