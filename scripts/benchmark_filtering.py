@@ -39,6 +39,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from fairseq_ext.engine.own_python import use_own_python
+
+use_own_python()
+
 import yaml
 from sacremoses import MosesPunctNormalizer
 

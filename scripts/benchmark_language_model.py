@@ -20,6 +20,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from fairseq_ext.engine.own_python import use_own_python
+
+use_own_python()
+
 import torch
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary

@@ -31,7 +31,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from fairseq_ext.inputs.errors import run_command  # noqa: E402
+from fairseq_ext.engine.own_python import use_own_python
+
+use_own_python()
+
+from fairseq_ext.inputs.errors import run_command
 
 # A client to be killed: it sends a request of several texts and waits.
 _VICTIM = """

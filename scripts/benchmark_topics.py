@@ -21,6 +21,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from fairseq_ext.engine.own_python import use_own_python
+
+use_own_python()
+
 import torch
 import torch.nn.functional as F
 

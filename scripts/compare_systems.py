@@ -10,7 +10,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fairseq_ext.inputs.errors import run_command  # noqa: E402
+from fairseq_ext.engine.own_python import use_own_python
+
+use_own_python()
+
+from fairseq_ext.inputs.errors import run_command
 
 BLOCK = 50
 

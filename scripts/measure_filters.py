@@ -19,6 +19,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from fairseq_ext.engine.own_python import use_own_python
+
+use_own_python()
+
 from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
 from fairseq_ext.corpora.text_files import Pair, read_parallel
 from fairseq_ext.experiments.translation.config import load_config

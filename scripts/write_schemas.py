@@ -14,8 +14,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from fairseq_ext.experiments.schema import schemas  # noqa: E402
-from fairseq_ext.inputs.errors import run_command  # noqa: E402
+from fairseq_ext.engine.own_python import use_own_python
+
+use_own_python()
+
+from fairseq_ext.experiments.schema import schemas
+from fairseq_ext.inputs.errors import run_command
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,18 @@ def test_a_search_path_for_folders_does_not_mislead_the_scripts(script: str, pro
     printed = {line for line in result.stdout.splitlines() if line}
     assert printed == (set() if script == "comet.sh" else {f"{project}/.venv/bin/python"})
     assert sorted(project.rglob("*")) == before
+
+
+@pytest.mark.parametrize("script", ["scripts/adapters.py", "data-prep/label.py"])
+def test_a_python_without_the_libraries_hands_over_to_the_projects_own(script: str, project: Path) -> None:
+    shutil.copytree(ROOT / "data-prep", project / "data-prep")
+    for name in ("__init__.py", "engine/__init__.py", "engine/own_python.py"):
+        (project / "fairseq_ext" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "fairseq_ext" / name, project / "fairseq_ext" / name)
+    command = [sys.executable, "-S", "-I", script]  # without site-packages
+    result = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert result.stdout == f"{project}/.venv/bin/python\n", result.stderr
+    (project / ".venv/bin/python").unlink()
+    result = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "has no fairseq; bash scripts/prepare.sh --help creates" in result.stderr
