@@ -12,6 +12,7 @@ from typing import IO
 
 from tqdm import tqdm
 
+from fairseq_ext.corpora.compressed import check_file
 from fairseq_ext.corpora.normal_forms import normal_form
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
@@ -137,7 +138,7 @@ def _checked(lines: Iterable[RoutedLine], job: FileJob) -> Iterator[RoutedLine]:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Check the numbers, and what goes together."""
+    """Check the numbers, what goes together, and that there are files to read."""
     for name, least in (("candidates", 1), ("block_lines", 1), ("processes", 0), ("beam", 1)):
         value = getattr(options, name)
         if value is not None and value < least:
@@ -148,6 +149,9 @@ def _check(options: argparse.Namespace) -> None:
         raise InputError(f"--route {options.route}: --domains says it for each line; leave one of them out")
     if options.route == ORACLE and options.domains is None:
         raise InputError(f"--route {ORACLE}: needs --domains FILE, with a domain for each line")
+    for path in (None if options.input == _STREAM else Path(options.input), options.domains):
+        if path is not None:
+            check_file(path)
 
 
 def _refuse_file(output: Path) -> None:

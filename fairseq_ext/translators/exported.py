@@ -252,12 +252,17 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _refuse_others(directory: Path) -> None:
-    """Refuse to replace what is no exported system, or holds more than one."""
+    """Refuse to replace what is no exported system, is damaged, or holds more than one."""
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return
     others: list[str] = ["it"]
     if (directory / MANIFEST_FILE).is_file():
-        manifest = read_manifest(directory)
+        try:
+            manifest = read_manifest(directory)
+        except InputError:
+            raise InputError(
+                f"{directory}: is not as it was exported; move it away or choose another directory"
+            ) from None
         others = [name for name in relative_files(directory) if name not in {*manifest.files, MANIFEST_FILE}]
     if others:
         raise InputError(f"{directory}: {others[0]} is of no exported system; move it away or choose another directory")

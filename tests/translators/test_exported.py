@@ -116,6 +116,9 @@ def test_what_is_no_export_stays(exported: Path, data: Path, copy: Path, tmp_pat
     for directory, name in ((copy, "notes.txt"), (tmp_path / "thesis", "it"), (copy / "notes.txt", "it")):
         with pytest.raises(InputError, match=f"{name} is of no exported system"), writing(directory):
             pytest.fail("began")
+    (copy / "model.pt").unlink()
+    with pytest.raises(InputError, match="gad: is not as it was exported; move it away"), writing(copy):
+        pytest.fail("began")
     assert (copy / "notes.txt").read_text() == (tmp_path / "thesis/chapter.tex").read_text() == "mine"
 
 
