@@ -119,6 +119,9 @@ async def client(port: int, work: Any, tally: Tally, expected: dict[tuple[str, s
         tally.statuses["refused"] += 1
         return
     for text, route in work:
+        await asyncio.sleep(0)
+        if reader.at_eof():  # the service stops, and has answered all that it took
+            break
         start = time.perf_counter()
         try:
             status, content = await ask(reader, writer, {"texts": [text], "route": route})
