@@ -6,51 +6,52 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from fairseq_ext.engine import cluster
 from fairseq_ext.engine.tasks import Engine, run_tasks
 from fairseq_ext.inputs.errors import InputError
-from tests.cluster import dask_cluster
+from tests.cluster import dask_cluster, in_fresh_process
 from tests.engine.test_tasks import Square, Wait, wait_for
 
 pytest.importorskip("distributed", reason="needs requirements-cluster.txt")
 
 
-@pytest.fixture
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For an answer that never comes."""
-    for name in ("_SCHEDULER_SECONDS", "_ANSWER_SECONDS"):
-        monkeypatch.setattr(cluster, name, 0.5)
+# For an answer that never comes.
+SHORT = {"_SCHEDULER_SECONDS": 0.5, "_ANSWER_SECONDS": 0.5}
 
 
-def refusal(folder: Path, scheduler: str, task: Wait | None = None) -> str:
+def refusal(folder: Path, scheduler: str, waits: Mapping[str, float], task: Wait | None = None) -> str:
     """What is said, after a check that it is one line."""
-    with pytest.raises(InputError) as refused:
+    message: str = in_fresh_process(said, folder, scheduler, waits, task)
+    assert "\n" not in message
+    return message
+
+
+def said(folder: Path, scheduler: str, waits: Mapping[str, float], task: Wait | None = None) -> str:
+    with patch.multiple(cluster, **waits), pytest.raises(InputError) as refused:
         run_tasks(task or Square(), folder / "job", 2, Engine(scheduler=scheduler), "tasks")
-    assert "\n" not in str(refused.value)
     return str(refused.value)
 
 
-@pytest.mark.usefixtures("short_waits")
 @pytest.mark.parametrize(
     "address", ["garbage", "", "http://127.0.0.1:80", "tcp://", "tcp://127.0.0.1", "tcp://[::1", "a b:1", "absent.json"]
 )
 def test_what_is_no_address_is_not_tried(address: str, tmp_path: Path) -> None:
     expected = f"--scheduler {address}: neither an address like tcp://HOST:PORT nor a scheduler file that is there"
-    assert refusal(tmp_path, address) == expected
+    assert said(tmp_path, address, SHORT) == expected
 
 
-@pytest.mark.usefixtures("short_waits")
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"address": 1}', '{"address": "nowhere"}', "\xff"])
 def test_what_is_no_scheduler_file_is_named(text: str, tmp_path: Path) -> None:
     file = tmp_path / "cluster.json"
     file.write_text(text, encoding="latin-1")
-    assert refusal(tmp_path, str(file)).startswith(f"--scheduler {file}: no scheduler file; give the one that")
+    assert said(tmp_path, str(file), SHORT).startswith(f"--scheduler {file}: no scheduler file; give the one that")
 
 
 @contextmanager
@@ -72,45 +73,38 @@ def stranger(answer: bytes | None) -> Iterator[str]:
         yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
 
 
-@pytest.mark.usefixtures("short_waits")
 def test_an_address_where_nothing_listens_is_named(tmp_path: Path) -> None:
-    assert "no Dask scheduler answers there" in refusal(tmp_path, "tcp://127.0.0.1:1")
+    assert "no Dask scheduler answers there" in refusal(tmp_path, "tcp://127.0.0.1:1", SHORT)
 
 
-@pytest.mark.usefixtures("short_waits")
 @pytest.mark.parametrize("answer", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["silent", "http"])
 def test_a_stranger_at_the_address_is_not_waited_for(answer: bytes | None, tmp_path: Path) -> None:
     with stranger(answer) as address:
-        assert f"--scheduler {address}: no Dask scheduler answers there" in refusal(tmp_path, address)
+        assert f"--scheduler {address}: no Dask scheduler answers there" in refusal(tmp_path, address, SHORT)
 
 
 @pytest.mark.slow
-def test_a_scheduler_without_workers_is_not_waited_for_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster, "_WORKERS_SECONDS", 0.5)
+def test_a_scheduler_without_workers_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     with dask_cluster(tmp_path, workers=0) as scheduler:
-        assert f"--scheduler {scheduler}: has no workers" in refusal(tmp_path, str(scheduler))
+        message = refusal(tmp_path, str(scheduler), {"_WORKERS_SECONDS": 0.5})
+    assert f"--scheduler {scheduler}: has no workers" in message
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("victims", "said"), [(slice(1), "the scheduler has gone"), (slice(1, None), "has no workers")]
+    ("victims", "reason"), [(slice(1), "the scheduler has gone"), (slice(1, None), "has no workers")]
 )
-def test_a_cluster_that_dies_is_one_line(
-    victims: slice, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_that_dies_is_one_line(victims: slice, reason: str, tmp_path: Path) -> None:
     processes: list[int] = []
 
     def kill() -> None:
         for index in range(2):
             wait_for(tmp_path / f"pid{index}")
-        monkeypatch.setattr(cluster, "_WORKERS_SECONDS", 1.0)
         for process in processes[victims]:
             os.kill(process, signal.SIGKILL)
 
     with dask_cluster(tmp_path, processes=processes) as scheduler:
         threading.Thread(target=kill).start()
-        message = refusal(tmp_path, str(scheduler), Wait())
-    assert said in message
+        message = refusal(tmp_path, str(scheduler), {"_WORKERS_SECONDS": 20.0}, Wait())
+    assert reason in message
     assert "run the same command again" in message

@@ -15,7 +15,7 @@ import pytest
 from fairseq_ext.engine import tasks
 from fairseq_ext.engine.tasks import Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.inputs.errors import InputError
-from tests.cluster import dask_cluster
+from tests.cluster import dask_cluster, in_fresh_process
 from tests.engine.test_children import wait_until_gone
 from tests.waiting import wait_until
 
@@ -152,16 +152,20 @@ def wait_for(path: Path) -> int:
 def test_two_hosts_share_the_work(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="needs requirements-cluster.txt")
     with dask_cluster(tmp_path) as scheduler:
-        engine = Engine(scheduler=str(scheduler))
-        (tmp_path / "meeting").mkdir()
-        processes = run_tasks(Square(tmp_path / "meeting"), tmp_path / "job", 12, engine, "squares")
-        assert _squares(tmp_path / "job", 12) == [str(index * index) for index in range(12)]
-        assert len(set(processes)) == 2
-        assert os.getpid() not in processes
-        with pytest.raises(InputError, match="line 3: bad"):
-            run_tasks(Refuse(InputError("file.txt, line 3: bad")), tmp_path / "refused", 3, engine, "refusing")
-        # The refusal has not ended the workers.
-        assert len(run_tasks(Square(), tmp_path / "more", 3, engine, "squares")) == 3
+        in_fresh_process(share_the_work, tmp_path, str(scheduler))
+
+
+def share_the_work(folder: Path, scheduler: str) -> None:
+    engine = Engine(scheduler=scheduler)
+    (folder / "meeting").mkdir()
+    processes = run_tasks(Square(folder / "meeting"), folder / "job", 12, engine, "squares")
+    assert _squares(folder / "job", 12) == [str(index * index) for index in range(12)]
+    assert len(set(processes)) == 2
+    assert os.getpid() not in processes
+    with pytest.raises(InputError, match="line 3: bad"):
+        run_tasks(Refuse(InputError("file.txt, line 3: bad")), folder / "refused", 3, engine, "refusing")
+    # The refusal has not ended the workers.
+    assert len(run_tasks(Square(), folder / "more", 3, engine, "squares")) == 3
 
 
 def test_tasks_vanish_together_with_what_killed_ones_left(tmp_path: Path) -> None:

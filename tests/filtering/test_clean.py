@@ -19,7 +19,7 @@ from fairseq_ext.filtering.clean import REJECTED_COLUMNS, REPEATED, Cleaning, cl
 from fairseq_ext.filtering.filters import Empty, Length, LengthRatio
 from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.inputs.errors import InputError
-from tests.cluster import dask_cluster
+from tests.cluster import dask_cluster, in_fresh_process
 
 LANGS = ("en", "pl")
 FILTERS = {"empty": Empty(), "length": Length(max_words=5), "length_ratio": LengthRatio()}
@@ -129,7 +129,7 @@ def test_number_of_workers_does_not_matter(large: Path, cleaned: Path, tmp_path:
 def test_two_hosts_write_the_same_bytes_as_one(large: Path, cleaned: Path, tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="needs requirements-cluster.txt")
     with dask_cluster(tmp_path) as scheduler:
-        _clean(large, tmp_path / "clean", Engine(scheduler=str(scheduler)))
+        in_fresh_process(_clean, large, tmp_path / "clean", Engine(scheduler=str(scheduler)))
     assert hash_path(tmp_path / "clean") == hash_path(cleaned)
 
 
