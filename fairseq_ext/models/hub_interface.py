@@ -80,7 +80,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         """
         if domain is not None:
             self.task.typed_domains.check(domain, "domain")
-        return self.task.encode_line(sentence, self._subwords, domain)
+        return self.task.encode_line(sentence, self.subwords, domain)
 
     def sample(  # type: ignore[override]
         self,
@@ -144,7 +144,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         sources = self._encode_all(sentences, domain)
         languages = self.task.language_tokens
         targets = [
-            languages.add_to_target(self.tgt_dict.encode_line(self._subwords(text), add_if_not_exist=False).long())
+            languages.add_to_target(self.tgt_dict.encode_line(self.subwords(text), add_if_not_exist=False).long())
             for text in translations
         ]
         pairs = LanguagePairDataset(
@@ -169,7 +169,8 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
             raise InputError(f"{len(given)} domains for {len(sentences)} sentences; give one for each, or one for all")
         return [self.encode(text, own) for text, own in zip(sentences, given, strict=True)]
 
-    def _subwords(self, text: str) -> str:
+    def subwords(self, text: str) -> str:
+        """A text in subwords, separated by blanks."""
         cut: str = self.apply_bpe(self.tokenize(text))
         return cut
 

@@ -7,6 +7,7 @@ with it ("terminate called without an active exception"), after a training that 
 from __future__ import annotations
 
 import atexit
+import functools
 import queue
 import threading
 import time
@@ -26,12 +27,12 @@ def stop_batches_at_exit() -> None:
 
 
 def _minding_exit(create: Callable[[Any], None]) -> Callable[[Any], None]:
+    @functools.wraps(create)
     def create_and_mind_exit(iterator: Any) -> None:
         atexit.unregister(_stop_all)
         atexit.register(_stop_all)
         create(iterator)
 
-    create_and_mind_exit.__wrapped__ = create  # type: ignore[attr-defined]
     return create_and_mind_exit
 
 

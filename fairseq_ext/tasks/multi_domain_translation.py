@@ -276,9 +276,16 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
             InputError: if a domain is unknown, or the text holds a tag, in whatever characters.
         """
         typed, text = self.typed_domains.split_line(line)
+        return self.typed_domains.tag(self.encode_text(text, encode_fn), typed or domain or self.cfg.domain or None)
+
+    def encode_text(self, text: str, encode_fn: Callable[[str], str]) -> Tensor:
+        """The tokens of a text that names no domain, with those of the languages that the model is told.
+
+        Raises:
+            InputError: if the text holds a tag, in whatever characters.
+        """
         tokens = self.src_dict.encode_line(encode_fn(text), add_if_not_exist=False).long()
-        tokens = self.language_tokens.add_to_source(self.typed_domains.as_text(tokens, text))
-        return self.typed_domains.tag(tokens, typed or domain or self.cfg.domain or None)
+        return self.language_tokens.add_to_source(self.typed_domains.as_text(tokens, text))
 
     def get_interactive_tokens_and_lengths(self, lines: Iterable[str], encode_fn: Any) -> tuple[list, list]:
         """Encode typed lines; a tag ``<domain:NAME>`` in front of a line chooses its domain."""

@@ -212,9 +212,8 @@ class SystemTranslator:
 
     def _encode(self, text: str, domain: str | None, label: str) -> Tensor:
         task = self.hub.task
-        tokens = task.src_dict.encode_line(self.hub.apply_bpe(self.hub.tokenize(text)), add_if_not_exist=False).long()
         try:
-            tokens = task.language_tokens.add_to_source(task.typed_domains.as_text(tokens, text))
+            tokens = task.encode_text(text, self.hub.subwords)
         except InputError as error:
             raise InputError(f"{label}: {error}") from None
         return task.typed_domains.tag(tokens, domain) if self._has_tags else tokens
