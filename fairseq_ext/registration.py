@@ -7,6 +7,7 @@ from fairseq_ext.patches.batch_threads import stop_batches_at_exit
 from fairseq_ext.patches.checkpoint_copies import copy_checkpoints_whole
 from fairseq_ext.patches.checkpoints import load_checkpoints_safely
 from fairseq_ext.patches.commands import end_commands_with_one_line
+from fairseq_ext.patches.compilers import leave_compilers_out
 from fairseq_ext.patches.encoder_calls import call_encoders_with_their_hooks
 from fairseq_ext.patches.literals import read_values_as_literals
 from fairseq_ext.patches.programs import refuse_programs
@@ -22,3 +23,4 @@ refuse_programs()
 let_blocks_be_sentences()
 require_starting_checkpoints()
 stop_batches_at_exit()
+leave_compilers_out()

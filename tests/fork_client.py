@@ -9,7 +9,7 @@ import socket
 import sys
 from typing import Any
 
-FORKED = {"-m": ("fairseq_cli.", "fairseq_ext."), "-c": ("import fairseq;",)}
+FORKED = {"-m": ("fairseq_cli.", "fairseq_ext."), "-c": ("import fairseq",)}
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 

@@ -2,7 +2,7 @@
 
 ``python -m fairseq_cli.train`` takes seconds to import what it needs, and the tests start hundreds of such commands.
 Within ``preloaded_commands``, ``sys.executable`` is a program that hands modules of fairseq's and of this project, and
-lines that begin with ``import fairseq;``, to a server, with its streams, folder and environment, and waits for them; it
+lines that begin with ``import fairseq``, to a server, with its streams, folder and environment, and waits for them; it
 leaves all else to Python itself. To whoever started it, it is the command: signals reach the command, its status is the
 command's, and no command outlives it.
 
@@ -185,7 +185,8 @@ def become(request: dict[str, Any], program: str) -> None:
     sys.executable = program
     os.cpu_count = lambda: 1  # as in the tests themselves: no processes unless the command says how many
     importlib.import_module("numpy").random.seed()
-    if "fairseq_cli.train" in request["program"]:  # which says where messages go before it imports fairseq
+    # Which says where messages go before it imports fairseq.
+    if "fairseq_cli.train" in request["program"] or request["arguments"][:1] == ["train"]:
         logging.root.handlers.clear()
         logging.root.setLevel(logging.WARNING)
     sys.modules["__main__"] = types.ModuleType("__main__")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fairseq_ext.engine.children import how_it_ended, run_child
-from fairseq_ext.engine.fairseq_cli import USER_DIR
+from fairseq_ext.engine.fairseq_cli import own_environment
 from fairseq_ext.inputs.errors import InputError
 
-# fairseq first: this package then registers what it adds to it.
-_READER = "import fairseq; from fairseq_ext.engine.option_reader import main; main()"
+_READER = "import fairseq_ext.registration; from fairseq_ext.engine.option_reader import main; main()"
 # A program, and what it is told in two parts: by files, and by the command line.
 Spelled = tuple[str, tuple[tuple[str, ...], ...]]
 
@@ -66,11 +64,9 @@ def first_mistake_in(commands: Sequence[Spelled]) -> Sequence | None:
     Raises:
         InputError: if that process fails.
     """
-    path = os.pathsep.join([str(USER_DIR.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, "-P", "-c", _READER]
+    command, typed = [sys.executable, "-P", "-c", _READER], json.dumps(commands)
     result = run_child(
-        command, input=json.dumps(commands), capture_output=True, encoding="utf-8", errors="replace", env=environment
+        command, input=typed, capture_output=True, encoding="utf-8", errors="replace", env=own_environment()
     )
     if result.returncode != 0:
         sys.stderr.write(result.stderr)

@@ -1,7 +1,7 @@
 """What is wrong with options of fairseq's, found by fairseq's own parsers.
 
 A program of its own, started by :mod:`fairseq_ext.engine.fairseq_options`, because fairseq takes seconds to import;
-fairseq comes before this package, as on its command lines, so that all architectures, tasks and criterions are there.
+the registration comes before, so that all architectures, tasks and criterions are there.
 """
 
 from __future__ import annotations

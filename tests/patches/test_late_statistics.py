@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.patches.late_statistics import Late, load_statistics_late
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = """
+import sys
+import fairseq_ext, fairseq
+from fairseq.criterions import sentence_prediction
+from fairseq.tasks import audio_classification
+print(sorted({"sklearn", "scipy"} & set(sys.modules)))
+import numpy as np
+gold, found = np.array([0, 1, 1, 0, 1]), np.array([0, 1, 0, 1, 1])
+print(sentence_prediction.acc_and_f1(found, gold)["f1"], sentence_prediction.pearson_and_spearman(found, gold)["corr"])
+print([list(each) for each in audio_classification.sklearn_metrics.roc_curve(gold, found)])
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import f1_score, roc_curve
+print(f1_score(gold, found), (pearsonr(found, gold)[0] + spearmanr(found, gold)[0]) / 2)
+print([list(each) for each in roc_curve(gold, found)])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("true_processes")
+def test_fairseq_loads_without_them_and_counts_with_them() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded, correlations, curve, *expected = done.stdout.splitlines()
+    assert loaded == "[]"
+    assert [correlations, curve] == expected
+
+
+def test_a_function_is_found_when_it_is_called() -> None:
+    assert Late("os.path").join("a", "b") == "a/b"
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        Late("no_such_module").join("a", "b")
+
+
+def test_python_finds_an_ordinary_object() -> None:
+    assert not hasattr(Late("os.path").join, "__wrapped__")
+
+
+def test_it_is_done_once() -> None:
+    before = list(sys.meta_path)
+    load_statistics_late()
+    now = list(sys.meta_path)
+    load_statistics_late()
+    assert sys.meta_path == now
+    sys.meta_path[:] = before

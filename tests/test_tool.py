@@ -1,0 +1,77 @@
+"""fairseq's commands as this project starts them: what they load, and what processes of theirs find."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.engine.fairseq_cli import USER_DIR, own_environment
+from tests import toy_systems
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("true_processes")]
+NEEDLESS = {"sklearn", "scipy", "pandas", "transformers", "sympy", "torch._dynamo", "torchaudio"}
+SPAWNING = """
+import argparse, logging, multiprocessing, sys
+logging.basicConfig(format="our format: %(message)s", stream=sys.stdout, level="INFO")
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.utils import import_user_module
+def child(args):
+    import_user_module(args)
+    logging.info("%s %s", "transformer_gated_adapter" in ARCH_MODEL_REGISTRY, sys.argv)
+def cli_main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--user-dir")
+    process = multiprocessing.get_context("spawn").Process(target=child, args=[parser.parse_args()])
+    process.start()
+    process.join()
+    sys.exit(process.exitcode)
+"""
+
+
+def loaded_by(tool: str, *arguments: str) -> set[str]:
+    """The modules that ``fairseq-TOOL`` loads until it ends well."""
+    command = [sys.executable, "-X", "importtime", "-P", "-m", "fairseq_ext.tool", tool, *arguments]
+    done = subprocess.run(
+        [*command, "--user-dir", str(USER_DIR)], env=own_environment(), capture_output=True, text=True, input="w1 w2\n"
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return set(re.findall(r"^import time:.*\| +(\S+)$", done.stderr, re.MULTILINE))
+
+
+def test_a_training_loads_what_it_needs(data: Path, tmp_path: Path) -> None:
+    loaded = loaded_by(
+        "train", str(data), "--task", "multi_domain_translation", "--arch", "transformer_gated_adapter_tiny", "--cpu",
+        "--optimizer", "adam", "--lr", "0.001", "--batch-size", "6", "--max-update", "2", "--save-dir", str(tmp_path),
+    )  # fmt: skip
+    assert {"torch", "fairseq.models.wav2vec", "fairseq_ext.registration"} <= loaded
+    assert loaded & NEEDLESS == set()
+    assert (tmp_path / "checkpoint_last.pt").exists()
+
+
+def test_translating_loads_what_it_needs(data: Path, tmp_path: Path) -> None:
+    toy_systems.write_systems(data, tmp_path)
+    loaded = loaded_by(
+        "interactive", str(data), "--task", "multi_domain_translation", "--cpu", "--path",
+        str(tmp_path / "gad" / "model.pt"),
+    )  # fmt: skip
+    assert "fairseq_ext.registration" in loaded
+    assert loaded & NEEDLESS == set()
+
+
+def test_a_process_that_is_spawned_begins_as_fairseqs_do(tmp_path: Path) -> None:
+    """As fairseq-train does for each GPU; here by a tool that stands in the way of fairseq's own."""
+    (tmp_path / "fairseq_cli").mkdir()
+    (tmp_path / "fairseq_cli" / "__init__.py").touch()
+    (tmp_path / "fairseq_cli" / "spawning.py").write_text(SPAWNING, encoding="utf-8")
+    environment = own_environment()
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), environment["PYTHONPATH"]])
+    command = [sys.executable, "-P", "-m", "fairseq_ext.tool", "spawning", "--user-dir", str(USER_DIR)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    arguments = [str(tmp_path / "fairseq_cli" / "spawning.py"), "--user-dir", str(USER_DIR)]
+    assert done.stdout.splitlines()[-1] == f"our format: True {arguments}"
