@@ -76,13 +76,13 @@ def make_teacher(root: Path, domains: list[str] = DOMAINS, sizes: tuple[int, ...
 
     teacher = root / "teacher"
     rng = np.random.default_rng(3)
-    write_teacher_record(teacher, domains, "toy", {})
     for d, (name, size) in enumerate(zip(domains, sizes, strict=True)):
         for split, count in (("train", size), ("valid", 5), ("test", 4)):
             logits = rng.normal(size=(count, len(domains)))
             logits[:, d] += 3
             probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
             write_probs(label_path(teacher, name, split), probs)
+    write_teacher_record(teacher, domains, "toy", {})
     return teacher
 
 

@@ -54,6 +54,8 @@ class DomainBlocks(MultiDomainDataset[BlockCorpus]):
 
     def ordered_indices(self) -> np.ndarray:
         indices = super().ordered_indices()
+        if not self.unscored_tokens:
+            return indices
         return indices[self.num_tokens_vec(indices) > self.unscored_tokens]
 
     def add_to_batch(self, batch: dict[str, Any], rows: list[dict[str, Any]]) -> None:

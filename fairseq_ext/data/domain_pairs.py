@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from fairseq_ext.data.multi_domain_dataset import DomainCorpus, MultiDomainDataset
+from fairseq_ext.data.teacher_labels import TeacherLabels
 
 
 @dataclass
@@ -18,11 +19,11 @@ class PairCorpus(DomainCorpus):
 
     Attributes:
         routed_ids: N domain numbers to translate them by, or one for all, or None for no domain.
-        teacher_probs: N×D, the classifier's, or None.
+        labels: the classifier's, N×D, or None.
     """
 
     routed_ids: np.ndarray | int | None = None
-    teacher_probs: np.ndarray | None = None
+    labels: TeacherLabels | None = None
 
     def route(self, row: int) -> int | None:
         """The domain by which sentence ``row`` is translated."""
@@ -51,11 +52,10 @@ class DomainPairs(MultiDomainDataset[PairCorpus]):
         forces_domains: bool = False,
         single_domain_batches: bool = False,
     ):
-        super().__init__(corpora, repetitions, seed, single_domain_batches)
+        super().__init__(corpora, repetitions, seed, single_domain_batches, opening_tokens=int(tags is not None))
         self.tags = tags
         self.domains_to_model = domains_to_model
         self.forces_domains = forces_domains
-        self._sizes[:, 0] += int(tags is not None)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         item = super().__getitem__(index)
@@ -64,8 +64,8 @@ class DomainPairs(MultiDomainDataset[PairCorpus]):
         if self.tags is not None and routed is not None:
             source = item["source"]
             item["source"] = torch.cat([source.new_tensor([self.tags[routed]]), source])
-        if corpus.teacher_probs is not None:
-            item["teacher_probs"] = torch.from_numpy(np.array(corpus.teacher_probs[row], dtype=np.float32))
+        if corpus.labels is not None:
+            item["label_place"] = corpus.labels, row
         return item
 
     def add_to_batch(self, batch: dict[str, Any], rows: list[dict[str, Any]]) -> None:
@@ -73,5 +73,5 @@ class DomainPairs(MultiDomainDataset[PairCorpus]):
             batch["net_input"]["domain_ids"] = torch.tensor([row["routed_id"] for row in rows])
             if self.forces_domains:
                 batch["net_input"]["is_forced"] = torch.ones(len(rows), dtype=torch.bool)
-        if all("teacher_probs" in row for row in rows):
-            batch["teacher_probs"] = torch.stack([row["teacher_probs"] for row in rows])
+        if all("label_place" in row for row in rows):
+            batch["teacher_probs"] = torch.from_numpy(TeacherLabels.read_each([row["label_place"] for row in rows]))

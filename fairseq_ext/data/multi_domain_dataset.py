@@ -11,6 +11,10 @@ import numpy as np
 import torch
 from fairseq.data import FairseqDataset
 
+from fairseq_ext.data.length_keys import length_keys, side_sizes
+
+_MOST_INT32 = np.iinfo(np.int32).max
+
 
 @dataclass
 class DomainCorpus:
@@ -44,6 +48,7 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
             a random half); None for once each, in order.
         seed: of the draw.
         single_domain_batches: keep every batch within one domain, so that losses can be told apart.
+        opening_tokens: so many are put before every source, beside what ``sizes`` of the corpora count.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         repetitions: Sequence[float] | None = None,
         seed: int = 1,
         single_domain_batches: bool = False,
+        opening_tokens: int = 0,
     ):
         super().__init__()
         self.corpora = list(corpora)
@@ -59,14 +65,17 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         self.seed = seed
         self.single_domain_batches = single_domain_batches
         self._offsets = np.cumsum([0] + [len(corpus.examples) for corpus in self.corpora])
-        sizes = np.concatenate([corpus.examples.sizes for corpus in self.corpora]).astype(np.int64)
-        self._sizes = sizes.reshape(len(sizes), -1)  # N×S, S sides: source and target, or the one of a language model
+        self._sizes = side_sizes([corpus.examples.sizes for corpus in self.corpora], opening_tokens)  # S×N
+        self._keys = length_keys(self._sizes)
+        self.epoch = 0
         self.set_epoch(1)
 
     def set_epoch(self, epoch: int) -> None:
         """Draw the epoch's table: a function of seed and epoch alone, so that training can be resumed."""
+        if epoch == self.epoch:  # fairseq sets each twice
+            return
         self.epoch = epoch
-        self.rows = np.arange(self._offsets[-1]) if self.repetitions is None else self._draw(epoch)
+        self.rows = self._all_of(0, self._offsets[-1]) if self.repetitions is None else self._draw(epoch)
 
     def _draw(self, epoch: int) -> np.ndarray:
         assert self.repetitions is not None
@@ -74,8 +83,11 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         drawn = []
         for start, stop, times in zip(self._offsets[:-1], self._offsets[1:], self.repetitions, strict=True):
             whole, part = int(times), round((times - int(times)) * (stop - start))
-            drawn += [np.arange(start, stop)] * whole + [rng.permutation(np.arange(start, stop))[:part]]
+            drawn += [self._all_of(start, stop)] * whole + [rng.permutation(self._all_of(start, stop))[:part]]
         return np.concatenate(drawn)
+
+    def _all_of(self, start: int, stop: int) -> np.ndarray:
+        return np.arange(start, stop, dtype=np.int32 if self._offsets[-1] <= _MOST_INT32 else np.int64)
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
@@ -84,7 +96,7 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
     @property
     def sizes(self) -> np.ndarray:
         """N×S, the lengths of each side in tokens, in the epoch's order."""
-        return self._sizes[self.rows]
+        return self.sizes_of(slice(None))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -140,7 +152,7 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         return int(self.sizes_of(index).max())
 
     def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
-        return self.sizes_of(indices).max(axis=1)
+        return self._sizes[:, self.rows[indices]].max(axis=0).astype(np.int64)
 
     def size(self, index: int) -> Any:
         sides = self.sizes_of(index).tolist()
@@ -148,18 +160,17 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
 
     def sizes_of(self, indices: Any) -> np.ndarray:
         """…×S, the lengths of each side of some indices."""
-        return self._sizes[self.rows[indices]]
+        return self._sizes.T[self.rows[indices]].astype(np.int64)
 
     def ordered_indices(self) -> np.ndarray:
         """All indices by source length, then target length."""
-        sizes = self.sizes
         # The order of equals is drawn anew each epoch, as fairseq does where it shuffles.
         if self.repetitions is None:
             indices = np.arange(len(self))
         else:
             indices = np.random.default_rng([self.seed, self.epoch, 1]).permutation(len(self))
-        for side in reversed(range(sizes.shape[1])):
-            indices = indices[np.argsort(sizes[indices, side], kind="stable")]
+        for key in self._keys:
+            indices = indices[np.argsort(key[self.rows][indices], kind="stable")]
         return indices
 
     def batch_by_size(self, indices: np.ndarray, **kwargs: Any) -> list[np.ndarray]:
@@ -182,9 +193,14 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         """Drop examples of which a side is longer than ``max_sizes``: one number, or one a side."""
         if max_sizes is None:
             return indices, []
-        limits = np.broadcast_to(np.asarray(max_sizes, dtype=float), self._sizes.shape[1:])
-        fits = (self.sizes_of(indices) <= limits).all(axis=1)
-        return indices[fits], indices[~fits].tolist()
+        limits = np.broadcast_to(np.asarray(max_sizes, dtype=float), len(self._sizes))
+        fits = np.ones(self._sizes.shape[1], dtype=bool)
+        for side, limit in zip(self._sizes, limits, strict=True):
+            fits &= side <= limit
+        if fits.all():
+            return indices, []
+        is_kept = fits[self.rows[indices]]
+        return indices[is_kept], indices[~is_kept].tolist()
 
 
 def upsampling_repetitions(sizes: Sequence[int], mode: str, temperature: float = 1.0) -> list[float]:

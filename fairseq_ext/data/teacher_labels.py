@@ -1,27 +1,106 @@
 """Teacher labels on disk: for every sentence a probability distribution over the domains.
 
-``teacher.json`` names the domains in column order, ``DOMAIN/SPLIT.npy`` holds one float32 row a
-sentence, in the order of ``splits/DOMAIN/SPLIT.LANG``. Rows are counted from 1 in messages, as lines are.
+``teacher.json`` names the domains in column order, ``DOMAIN/SPLIT.npy`` holds one float16 row a sentence, in the order
+of ``splits/DOMAIN/SPLIT.LANG``; earlier versions wrote float32, which is read as it is. Rows are counted from 1 in
+messages, as lines are.
+
+``teacher.json`` also records each file's size and SHA-256. A recorded file is not read at the start: its size and shape
+are compared, and rows are checked as they are used.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.array_file import map_array
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import is_texts, read_json
 
 TEACHER_FILE = "teacher.json"
-# A float32 softmax over any sensible number of domains sums to one far more closely than this.
+DTYPE = np.dtype(np.float16)
+# Rounding to float16 moves the sum of a row by at most 0.0005, whatever the number of domains.
 _SUM_TOLERANCE = 1e-3
+# What is smaller would become zero, which has no logarithm.
+_LEAST = np.finfo(DTYPE).smallest_subnormal
+_BLOCK_ROWS = 1 << 16
 _REMEDY = "make it with data-prep/train_teacher.py"
+
+
+@dataclass(frozen=True)
+class TeacherLabels:
+    """The labels of a set, mapped into memory; rows are checked as they are read.
+
+    Attributes:
+        path: of their file, for messages.
+        raw: N×D, float16, or float32 of an earlier version.
+    """
+
+    path: Path
+    raw: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        """Some rows as float32.
+
+        Args:
+            rows: K row numbers, a slice, or one number.
+
+        Shape:
+            result: K×D, or D; rows sum to 1
+
+        Raises:
+            InputError: naming the file and the first row that is no distribution.
+        """
+        probs = np.asarray(self.raw[rows], dtype=np.float32)
+        with np.errstate(invalid="ignore"):
+            totals = probs.sum(axis=-1, keepdims=True)
+        # Written so that NaN fails: every comparison with it is false.
+        is_distribution = (probs >= 0).all(axis=-1) & (np.abs(totals[..., 0] - 1) <= _SUM_TOLERANCE)
+        if not is_distribution.all():
+            row = int(np.arange(len(self))[rows].reshape(-1)[np.argmin(is_distribution)])
+            values = np.array2string(np.asarray(self.raw[row]), precision=4, separator=", ", threshold=12)
+            raise InputError(
+                f"{self.path}, row {row + 1}: {values} is no distribution (not negative, sum 1); label the set again"
+            )
+        return probs / totals if self.raw.dtype == DTYPE else probs
+
+    @classmethod
+    def read_each(cls, places: Sequence[tuple[TeacherLabels, int]]) -> np.ndarray:
+        """Rows of several files, B×D, float32, in the order that is asked for.
+
+        Args:
+            places: B labels, and which row of them.
+
+        Raises:
+            InputError: as reading rows.
+        """
+        numbers = np.array([row for _, row in places])
+        files = [labels for labels, _ in places]
+        probs = np.empty((len(places), files[0].raw.shape[1]), dtype=np.float32)
+        for labels in {id(each): each for each in files}.values():
+            is_here = np.array([each is labels for each in files])
+            probs[is_here] = labels[numbers[is_here]]
+        return probs
+
+    def best(self) -> np.ndarray:
+        """The likeliest domain of every sentence, N; each row is checked.
+
+        Raises:
+            InputError: as reading rows.
+        """
+        starts = range(0, len(self), _BLOCK_ROWS)
+        blocks = [self[start : start + _BLOCK_ROWS].argmax(axis=1) for start in starts]
+        return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64)
 
 
 def label_path(teacher_dir: Path, domain: str, split: str) -> Path:
@@ -29,9 +108,16 @@ def label_path(teacher_dir: Path, domain: str, split: str) -> Path:
     return teacher_dir / domain / f"{split}.npy"
 
 
-def write_teacher_record(teacher_dir: Path, domains: Sequence[str], backend: str, metrics: Mapping[str, Any]) -> None:
-    """Write ``teacher.json``: the domains in column order, the kind of classifier and its quality."""
-    record = {"domains": list(domains), "backend": backend, "metrics": metrics}
+def write_teacher_record(
+    teacher_dir: Path, domains: Sequence[str], backend: str, metrics: Mapping[str, Any], **facts: Any
+) -> None:
+    """Write ``teacher.json``: the domains in column order, the classifier's kind, its quality, and the label files."""
+    files = sorted(path for domain in domains for path in (teacher_dir / domain).glob("*.npy"))
+    labels = {
+        path.relative_to(teacher_dir).as_posix(): {"bytes": path.stat().st_size, "sha256": hash_file(path)}
+        for path in files
+    }
+    record = {"domains": list(domains), "backend": backend, **facts, "metrics": metrics, "labels": labels}
     with atomic_write(teacher_dir / TEACHER_FILE) as temporary:
         temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
@@ -46,17 +132,27 @@ def read_teacher_record(teacher_dir: Path) -> dict[str, Any]:
     record = read_json(path, _REMEDY)
     if not is_texts(record.get("domains")) or not isinstance(record.get("backend"), str):
         raise InputError(f"{path}: lacks 'domains' or 'backend'; {_REMEDY}")
+    labels = record.setdefault("labels", {})  # earlier versions recorded none
+    if not isinstance(labels, dict) or not all(_is_file_record(each) for each in labels.values()):
+        raise InputError(f"{path}: 'labels' is no record of files; {_REMEDY}")
     return record
 
 
+def as_labels(probs: np.ndarray) -> np.ndarray:
+    """Probabilities as float16, N×D, in which none that is above zero becomes zero."""
+    return np.where(probs > 0, np.maximum(probs.astype(DTYPE), _LEAST), probs).astype(DTYPE)
+
+
 def write_probs(path: Path, probs: np.ndarray) -> None:
-    """Write probabilities as float32, N×D; the name appears only when the file is complete."""
+    """Write probabilities, N×D; the name appears only when the file is complete."""
     with atomic_write(path) as temporary:
-        np.save(temporary, probs.astype(np.float32), allow_pickle=False)
+        np.save(temporary, as_labels(probs), allow_pickle=False)
 
 
-def read_teacher_probs(teacher_dir: Path, domain: str, split: str, domains: Sequence[str], num_rows: int) -> np.ndarray:
-    """Return the labels of a set, memory-mapped and checked.
+def read_teacher_probs(
+    teacher_dir: Path, domain: str, split: str, domains: Sequence[str], num_rows: int
+) -> TeacherLabels:
+    """Open the labels of a set.
 
     Args:
         teacher_dir: folder with ``teacher.json``.
@@ -65,51 +161,78 @@ def read_teacher_probs(teacher_dir: Path, domain: str, split: str, domains: Sequ
         domains: D domains in the order that the caller wants the columns in.
         num_rows: N, sentences in the set.
 
-    Shape:
-        result: N×D, float32, rows sum to 1
-
     Raises:
-        InputError: naming the file and the first bad row: missing file, other domains or another order,
-            too few or too many rows, or a row that is no distribution.
+        InputError: naming the file: it is missing, of other domains or another order, has too few or too many rows, or
+            is not as recorded. Of a file without a record, naming the first row that is no distribution.
     """
-    recorded = read_teacher_record(teacher_dir)["domains"]
-    if recorded != list(domains):
+    record = read_teacher_record(teacher_dir)
+    if record["domains"] != list(domains):
         raise InputError(
-            f"{teacher_dir / TEACHER_FILE}: its domains are {recorded}, those of the data {list(domains)}; "
+            f"{teacher_dir / TEACHER_FILE}: its domains are {record['domains']}, those of the data {list(domains)}; "
             "train the teacher on the same corpora"
         )
     path = label_path(teacher_dir, domain, split)
-    probs = load_probs(path, len(domains))
-    if len(probs) != num_rows:
-        excess = "missing" if len(probs) < num_rows else "too many"
-        row = min(len(probs), num_rows) + 1
+    labels = open_labels(path, len(domains))
+    if len(labels) != num_rows:
+        excess = "missing" if len(labels) < num_rows else "too many"
+        row = min(len(labels), num_rows) + 1
         raise InputError(
-            f"{path}: has {len(probs)} rows for {num_rows} sentences, row {row} is the first {excess}; "
+            f"{path}: has {len(labels)} rows for {num_rows} sentences, row {row} is the first {excess}; "
             "label the set again"
         )
-    return probs
+    recorded = record["labels"].get(path.relative_to(teacher_dir).as_posix())
+    if recorded is None:
+        labels.best()
+    elif path.stat().st_size != recorded["bytes"]:
+        raise _is_changed(path)
+    return labels
+
+
+def open_labels(path: Path, num_domains: int) -> TeacherLabels:
+    """Map a label file into memory.
+
+    Raises:
+        InputError: naming the file, if it is missing or no array of that many columns.
+    """
+    probs = map_array(path, _REMEDY)
+    if probs.dtype not in (DTYPE, np.float32) or probs.ndim != 2:
+        raise InputError(f"{path}: must be a two-dimensional float16 or float32 array")
+    if probs.shape[1] != num_domains:
+        raise InputError(f"{path}: {probs.shape[1]} columns for {num_domains} domains; label the set again")
+    return TeacherLabels(path, probs)
 
 
 def load_probs(path: Path, num_domains: int) -> np.ndarray:
-    """Map a label file into memory and check that every row is a distribution over the domains.
+    """All rows of a label file, N×D, float32.
 
     Raises:
-        InputError: naming the file, and the first bad row if the file as such can be used.
+        InputError: as :func:`open_labels`, or naming the first bad row.
     """
-    probs = map_array(path, _REMEDY)
-    if probs.dtype != np.float32 or probs.ndim != 2:
-        raise InputError(f"{path}: must be a two-dimensional float32 array")
-    if probs.shape[1] != num_domains:
-        raise InputError(f"{path}: {probs.shape[1]} columns for {num_domains} domains; label the set again")
-    _check_rows(probs, path)
-    return probs
+    return open_labels(path, num_domains)[:]
 
 
-def _check_rows(probs: np.ndarray, path: Path) -> None:
-    # Written so that NaN fails: every comparison with it is false.
-    is_distribution = (probs >= 0).all(axis=1) & (np.abs(probs.sum(axis=1) - 1) <= _SUM_TOLERANCE)
-    if is_distribution.all():
-        return
-    row = int(np.argmin(is_distribution))
-    values = np.array2string(np.asarray(probs[row]), precision=4, separator=", ", threshold=12)
-    raise InputError(f"{path}, row {row + 1}: {values} is no distribution (not negative, sum 1); label the set again")
+def check_labels(teacher_dir: Path) -> int:
+    """Read all label files that are recorded, and compare their SHA-256.
+
+    Returns:
+        How many there are.
+
+    Raises:
+        InputError: naming the first that is missing or not as it was written.
+    """
+    labels = read_teacher_record(teacher_dir)["labels"]
+    for name, recorded in labels.items():
+        path = teacher_dir / name
+        if not path.is_file():
+            raise InputError(f"{path}: not found; {_REMEDY}")
+        if hash_file(path) != recorded["sha256"]:
+            raise _is_changed(path)
+    return len(labels)
+
+
+def _is_changed(path: Path) -> InputError:
+    return InputError(f"{path}: is not as {TEACHER_FILE} recorded it; put the right file back, or label the set again")
+
+
+def _is_file_record(value: Any) -> bool:
+    return isinstance(value, dict) and type(value.get("bytes")) is int and isinstance(value.get("sha256"), str)

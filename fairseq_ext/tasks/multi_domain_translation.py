@@ -17,7 +17,7 @@ from torch import Tensor
 from fairseq_ext.data.data_directory import infer_languages, split_directories
 from fairseq_ext.data.domain_pairs import DomainPairs, PairCorpus
 from fairseq_ext.data.language_tokens import STYLES, LanguageDictionary, language_tokens
-from fairseq_ext.data.teacher_labels import read_teacher_probs
+from fairseq_ext.data.teacher_labels import TeacherLabels, read_teacher_probs
 from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import ignore_domains
@@ -182,10 +182,10 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
     def load_corpus(self, split: Split, domain: str) -> PairCorpus:
         pairs = self.language_tokens.add_to_pairs(self._load_pairs(split, domain))
         domain_id = self.domains.index(domain)
-        probs = None
+        labels = None
         if self.cfg.teacher_dir:
-            probs = read_teacher_probs(Path(self.cfg.teacher_dir), domain, split.name, self.domains, len(pairs))
-        return PairCorpus(pairs, domain_id, self._routed_ids(domain_id, probs, split.is_train), probs)
+            labels = read_teacher_probs(Path(self.cfg.teacher_dir), domain, split.name, self.domains, len(pairs))
+        return PairCorpus(pairs, domain_id, self._routed_ids(domain_id, labels, split.is_train), labels)
 
     def join_corpora(
         self, corpora: Sequence[PairCorpus], repetitions: Sequence[float] | None, is_train: bool
@@ -235,7 +235,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
                 f"{directory}: the two sides of split {split.name} differ in length; binarise it anew"
             ) from None
 
-    def _routed_ids(self, domain_id: int, probs: np.ndarray | None, is_train: bool) -> np.ndarray | int | None:
+    def _routed_ids(self, domain_id: int, labels: TeacherLabels | None, is_train: bool) -> np.ndarray | int | None:
         """By which domain(s) a corpus is translated: see --domain and --domain-source."""
         if is_train:
             return domain_id
@@ -243,9 +243,9 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
             return self.domains.index(self.cfg.domain)
         source = str(self.cfg.domain_source)
         if source == "classifier":
-            if probs is None:
+            if labels is None:
                 raise InputError("--domain-source classifier needs the classifier's labels: give --teacher-dir")
-            return probs.argmax(axis=1)
+            return labels.best()
         if source == "none" and self.model_needs_domains:
             raise InputError("plain adapters need a domain: use --domain-source oracle or classifier, or --domain NAME")
         return domain_id if source == "oracle" else None

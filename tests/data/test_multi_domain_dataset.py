@@ -62,7 +62,7 @@ def test_rows_keep_their_domains_when_the_batch_is_sorted(data: Path, teacher: P
         source = batch["net_input"]["src_tokens"][row]
         assert source[source != 1].tolist() == corpus.examples[position]["source"].tolist()
         assert batch["domain_ids"][row] == corpus.domain_id == batch["net_input"]["domain_ids"][row]
-        np.testing.assert_array_equal(batch["teacher_probs"][row].numpy(), corpus.teacher_probs[position])
+        np.testing.assert_array_equal(batch["teacher_probs"][row].numpy(), corpus.labels[position])
 
 
 def test_test_split_is_the_concatenation_in_domain_order(data: Path) -> None:
@@ -98,7 +98,7 @@ def test_classifier_routing_follows_the_labels(data: Path, teacher: Path) -> Non
     dataset = load(data, "test", "--teacher-dir", str(teacher), "--domain-source", "classifier")
     for index in range(12):
         corpus, row = dataset.locate(index)
-        assert dataset[index]["routed_id"] == corpus.teacher_probs[row].argmax()
+        assert dataset[index]["routed_id"] == corpus.labels[row].argmax()
 
 
 def test_training_is_routed_by_the_true_domain(data: Path, teacher: Path) -> None:

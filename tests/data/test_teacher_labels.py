@@ -1,5 +1,6 @@
 """Label files: what is not a distribution over the right domains does not get into training."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -7,14 +8,19 @@ import pytest
 
 from fairseq_ext.data.teacher_labels import (
     TEACHER_FILE,
+    TeacherLabels,
+    as_labels,
+    check_labels,
     label_path,
     read_teacher_probs,
+    read_teacher_record,
     write_probs,
     write_teacher_record,
 )
 from fairseq_ext.inputs.errors import InputError
 
 DOMAINS = ["bank", "garden", "law"]
+FILE = "bank/train.npy"
 
 
 @pytest.fixture
@@ -24,16 +30,84 @@ def probs() -> np.ndarray:
 
 @pytest.fixture
 def teacher(tmp_path: Path, probs: np.ndarray) -> Path:
+    write_probs(tmp_path / FILE, probs)
     write_teacher_record(tmp_path, DOMAINS, "tfidf", {})
-    write_probs(label_path(tmp_path, "bank", "train"), probs)
     return tmp_path
 
 
 def test_what_is_written_is_read(teacher: Path, probs: np.ndarray) -> None:
-    read = read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
-    assert isinstance(read, np.memmap)
+    labels = read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
+    assert isinstance(labels.raw, np.memmap)
+    assert labels.raw.dtype == np.float16
+    read = labels[:]
     assert read.dtype == np.float32
-    np.testing.assert_array_equal(read, probs)
+    np.testing.assert_allclose(read, probs, rtol=1e-3)
+    np.testing.assert_allclose(read.sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(labels[3], read[3])
+    np.testing.assert_array_equal(labels[np.array([5, 0, 5])], read[[5, 0, 5]])
+    np.testing.assert_array_equal(labels.best(), probs.argmax(axis=1))
+
+
+def test_labels_of_earlier_versions_are_read_as_they_are(teacher: Path, probs: np.ndarray) -> None:
+    np.save(teacher / FILE, probs)
+    (teacher / TEACHER_FILE).write_text(json.dumps({"domains": DOMAINS, "backend": "tfidf", "metrics": {}}))
+    labels = read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
+    np.testing.assert_array_equal(labels[:], probs)
+    assert check_labels(teacher) == 0
+
+
+@pytest.mark.parametrize("num_domains", [2, 64, 1000])
+def test_many_domains_still_sum_to_one(tmp_path: Path, num_domains: int) -> None:
+    rng = np.random.default_rng(num_domains)
+    logits = rng.normal(size=(200, num_domains)) * rng.uniform(0, 20, (200, 1))
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    labels = TeacherLabels(tmp_path, as_labels(probs))
+    np.testing.assert_allclose(labels[:].sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(labels[:], probs, rtol=2e-3, atol=6e-8)
+
+
+def test_only_zero_becomes_zero() -> None:
+    row = np.array([[1 - 1e-9, 1e-9, 1e-30, 0.0]], dtype=np.float32)
+    stored = as_labels(row)
+    assert np.isfinite(np.log(stored[0, :3].astype(np.float32))).all()  # --gate-target log-probs
+    assert stored[0, 3] == 0
+    assert stored[0, 0] == 1
+
+
+def test_a_recorded_file_is_not_read_at_the_start(teacher: Path, probs: np.ndarray) -> None:
+    bad = as_labels(probs)
+    bad[6, 0] = np.nan
+    np.save(teacher / FILE, bad)
+    labels = read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
+    other = TeacherLabels(Path("other.npy"), as_labels(probs[::-1]))
+    read = TeacherLabels.read_each([(labels, 5), (other, 7), (labels, 0), (other, 0)])
+    np.testing.assert_allclose(read, probs[[5, 0, 0, 7]], rtol=1e-3)
+    with pytest.raises(InputError, match=r"bank/train\.npy, row 7: \[ *nan.*\] is no distribution"):
+        TeacherLabels.read_each([(other, 6), (labels, 5), (labels, 6)])
+    with pytest.raises(InputError, match=r"bank/train\.npy: is not as teacher\.json recorded it"):
+        check_labels(teacher)
+
+
+def test_files_of_another_size_and_other_bytes_are_noticed(teacher: Path) -> None:
+    assert check_labels(teacher) == 1
+    whole = (teacher / FILE).read_bytes()
+    (teacher / FILE).write_bytes(whole + b"\0")
+    with pytest.raises(InputError, match=r"train\.npy: is not as teacher\.json recorded it; put the right file back"):
+        read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
+    (teacher / FILE).write_bytes(whole[:-1])
+    with pytest.raises(InputError, match=r"train\.npy: cannot be read as an array"):
+        read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
+    (teacher / FILE).unlink()
+    with pytest.raises(InputError, match=r"train\.npy: not found"):
+        check_labels(teacher)
+
+
+@pytest.mark.parametrize("labels", [[], {"a": 1}, {"a": {"bytes": "1", "sha256": ""}}, {"a": {"bytes": 1}}, None])
+def test_damaged_records_are_named(teacher: Path, labels: object) -> None:
+    record = json.loads((teacher / TEACHER_FILE).read_text())
+    (teacher / TEACHER_FILE).write_text(json.dumps({**record, "labels": labels}))
+    with pytest.raises(InputError, match=r"teacher\.json: 'labels' is no record of files"):
+        read_teacher_record(teacher)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +126,7 @@ def test_number_of_rows_must_fit(teacher: Path, num_rows: int, message: str) -> 
 def test_first_bad_row_is_named(teacher: Path, probs: np.ndarray, row: list[float]) -> None:
     probs[[4, 6]] = row
     write_probs(label_path(teacher, "bank", "train"), probs)
+    (teacher / TEACHER_FILE).write_text(json.dumps({"domains": DOMAINS, "backend": "tfidf"}))
     with pytest.raises(InputError, match=r"train\.npy, row 5: \[.*\] is no distribution"):
         read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
 
@@ -68,7 +143,7 @@ def test_missing_and_foreign_files_are_named(teacher: Path, probs: np.ndarray) -
     with pytest.raises(InputError, match=r"teacher\.json: not found"):
         read_teacher_probs(teacher / "nowhere", "bank", "train", DOMAINS, 8)
     np.save(label_path(teacher, "bank", "train"), probs.astype(np.float64))
-    with pytest.raises(InputError, match="two-dimensional float32"):
+    with pytest.raises(InputError, match="two-dimensional float16 or float32"):
         read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
     np.save(label_path(teacher, "bank", "train"), probs[:, :2])
     with pytest.raises(InputError, match="2 columns for 3 domains"):

@@ -84,6 +84,6 @@ def _mistakes(teacher: Path, lengths: dict[str, int]) -> dict[str, np.ndarray]:
     """For every domain, which of its test sentences the classifier takes for another's."""
     domains = list(lengths)
     return {
-        name: read_teacher_probs(teacher, name, "test", domains, length).argmax(axis=1) != number
+        name: read_teacher_probs(teacher, name, "test", domains, length).best() != number
         for number, (name, length) in enumerate(lengths.items())
     }
