@@ -19,6 +19,7 @@ from fairseq.file_io import PathManager
 
 from fairseq_ext.data.vocabulary_memory import VocabularyMemory
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.training.cpu_steps import StepMemory
 
 # fairseq's default, which stands for the training's own, if there is one yet.
 _OWN = "checkpoint_last.pt"
@@ -39,8 +40,10 @@ def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
         for option in ("finetune_from_model", "continue_once"):
             if (path := getattr(cfg, option, None)) is not None:
                 _require_file(f"--{option.replace('_', '-')}", path)
-        with _vocabulary_checked(trainer.task):
+        with _vocabulary_checked(trainer.task) as remembered:
             found = load_checkpoint(cfg, trainer, **kwargs)
+        if trainer.get_num_updates() and isinstance(trainer.task, StepMemory):
+            trainer.task.resume_step(remembered)
         _end_if_complete(trainer)
         return found
 
@@ -56,19 +59,25 @@ def _end_if_complete(trainer: Any) -> None:
 
 
 @contextmanager
-def _vocabulary_checked(task: Any) -> Iterator[None]:
-    """Let the task see what a checkpoint kept of the task it was trained with, as fairseq does only in inference."""
+def _vocabulary_checked(task: Any) -> Iterator[dict[str, Any]]:
+    """Let the task see what a checkpoint kept of the task it was trained with, as fairseq does only in inference.
+
+    Yields:
+        What it kept, once it is loaded.
+    """
+    remembered: dict[str, Any] = {}
     load = checkpoint_utils.load_checkpoint_to_cpu
 
     def load_and_check(*args: Any, **kwargs: Any) -> dict[str, Any]:
         state = load(*args, **kwargs)
+        remembered.update(state.get("task_state") or {})
         if isinstance(task, VocabularyMemory):
-            task.check_vocabulary(state.get("task_state") or {})
+            task.check_vocabulary(remembered)
         return state
 
     checkpoint_utils.load_checkpoint_to_cpu = load_and_check
     try:
-        yield
+        yield remembered
     finally:
         checkpoint_utils.load_checkpoint_to_cpu = load
 

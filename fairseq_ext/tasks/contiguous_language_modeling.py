@@ -13,11 +13,11 @@ from fairseq_ext.data.contiguous_segments import ContiguousSegments
 from fairseq_ext.data.vocabulary_fingerprint import check_vocabulary_files
 from fairseq_ext.data.vocabulary_memory import VocabularyMemory
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.tasks.matmul_precision import MatmulPrecision, MatmulPrecisionConfig
+from fairseq_ext.tasks.precision import Precision, PrecisionConfig
 
 
 @dataclass
-class ContiguousLanguageModelingConfig(MatmulPrecisionConfig, LanguageModelingConfig):
+class ContiguousLanguageModelingConfig(PrecisionConfig, LanguageModelingConfig):
     tokens_per_sample: int = field(
         default=40,
         metadata={"help": "T, tokens of a row that are read, and learned from, at a time (default: 40)"},
@@ -25,7 +25,7 @@ class ContiguousLanguageModelingConfig(MatmulPrecisionConfig, LanguageModelingCo
 
 
 @register_task("contiguous_language_modeling", dataclass=ContiguousLanguageModelingConfig)
-class ContiguousLanguageModelingTask(VocabularyMemory, MatmulPrecision, LanguageModelingTask):
+class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModelingTask):
     """fairseq's language modelling task, with text that goes on from batch to batch (truncated backpropagation).
 
     The data are those of ``fairseq-preprocess --only-source``. A text is cut into ``--batch-size`` rows side by side;

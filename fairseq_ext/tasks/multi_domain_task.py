@@ -17,12 +17,12 @@ from fairseq_ext.data.vocabulary_memory import VocabularyMemory
 from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.domain_metrics import log_by_domain, mark_domain, unmarked
-from fairseq_ext.tasks.matmul_precision import MatmulPrecision, MatmulPrecisionConfig
+from fairseq_ext.tasks.precision import Precision, PrecisionConfig
 from fairseq_ext.training.idle_rows import only_active_rows_change, only_these_gates_change
 
 
 @dataclass
-class MultiDomainConfig(MatmulPrecisionConfig):
+class MultiDomainConfig(PrecisionConfig):
     """Options of every multi-domain task."""
 
     upsampling: ChoiceEnum(["none", "max", "temperature"]) = field(  # type: ignore[valid-type]
@@ -70,7 +70,7 @@ class Split:
     is_combined: bool = False
 
 
-class MultiDomainTask(VocabularyMemory, MatmulPrecision):
+class MultiDomainTask(VocabularyMemory, Precision):
     """A fairseq task over a data directory with one sub-directory per domain; mixed into a task of fairseq's.
 
     ::
