@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.corpora.text_files import read_lines, write_lines
+from fairseq_ext.experiments.word_lm import kneser_ney
+from fairseq_ext.experiments.word_lm.kneser_ney import count_ngrams, likelihood, train_kneser_ney, with_tabs
+from fairseq_ext.experiments.word_lm.varikn_worker import full_model
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.ngrams import kneser_ney
-from fairseq_ext.ngrams.kneser_ney import _copy_with_ends, count_ngrams, likelihood, train_kneser_ney, with_tabs
-from fairseq_ext.ngrams.varikn_worker import full_model
 from fairseq_ext.reranking.sentence_scores import load_kenlm
-from tests.ngrams.plain_kneser_ney import PlainKneserNey
+from tests.experiments.word_lm.plain_kneser_ney import PlainKneserNey
 from tests.real_corpora import corpus
 
 pytestmark = pytest.mark.slow
@@ -75,7 +75,7 @@ def test_it_has_all_ngrams_of_the_text(texts: Path, arpa: Path) -> None:
 
 def test_with_the_same_discounts_it_is_the_plain_formula(texts: Path) -> None:
     """varikn gives a little to <s> and to its own unknown word."""
-    model = full_model(_copy_with_ends(texts / "train", texts / "ends"), 3, "")
+    model = full_model(kneser_ney._copy_with_ends(texts / "train", texts / "ends"), 3, "")
     model.set_all_discounts(0.7)
     model.write_file(str(texts / "blanks.arpa"), True)
     write_lines(texts / "tabs.arpa", with_tabs(read_lines(texts / "blanks.arpa")))

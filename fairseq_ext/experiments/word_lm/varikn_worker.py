@@ -1,6 +1,6 @@
 """varikn in a process of its own: what goes wrong there ends the process, and it says much on stderr.
 
-``python -m fairseq_ext.ngrams.varikn_worker TEXT ARPA ORDER HELD_OUT``; HELD_OUT may be empty.
+``python -m fairseq_ext.experiments.word_lm.varikn_worker TEXT ARPA ORDER HELD_OUT``; HELD_OUT may be empty.
 """
 
 from __future__ import annotations
