@@ -1,0 +1,1 @@
+"""What the verbs of ``scripts/benchmark.py`` share."""

@@ -1,0 +1,85 @@
+"""Translation models of random weights, and sentences for them."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from benchmarks.shared.cases import MissingError
+
+ARCHS = {"MIX": "transformer", "AD": "transformer_domain_adapter", "GAD": "transformer_gated_adapter"}
+SIZES = ("paper", "small", "tiny")
+EOS = 2
+
+
+def make_dictionary(size: int) -> Any:
+    """A dictionary of so many symbols."""
+    from fairseq.data import Dictionary
+
+    dictionary = Dictionary()
+    for i in range(size - len(dictionary)):
+        dictionary.add_symbol(f"w{i}")
+    return dictionary
+
+
+def domain_names(number: int) -> list[str]:
+    """So many domains, in their order."""
+    return [f"domain{i:02}" for i in range(number)]
+
+
+def make_model(
+    system: str, size: str, vocabulary: int, num_domains: int, options: Mapping[str, Any] | None = None
+) -> Any:
+    """A random model of a preset, with tied embeddings.
+
+    Args:
+        system: one of ARCHS.
+        size: one of SIZES; the paper's is 6+6 layers of 512.
+        vocabulary: symbols.
+        num_domains: D.
+        options: of the adapters, such as ``{"gate_top_k": 2}``.
+
+    Raises:
+        MissingError: if the code has not such an option.
+    """
+    import torch
+    from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+
+    import fairseq_ext.registration  # noqa: F401
+
+    torch.manual_seed(1)
+    arch = ARCHS[system] + ("" if size == "paper" else f"_{size}")
+    model_class = ARCH_MODEL_REGISTRY[arch]
+    known = {item.name for item in fields(model_class.config_class)} if system != "MIX" else set()
+    if absent := sorted(set(options or {}) - known):
+        raise MissingError(f"{arch} has no option {absent[0]}")
+    dictionary = make_dictionary(vocabulary)
+    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary, domains=domain_names(num_domains))
+    args = Namespace(arch=arch, share_all_embeddings=True, dropout=0.1, **(options or {}))
+    ARCH_CONFIG_REGISTRY[arch](args)
+    return model_class.build_model(args, task)
+
+
+def make_input(
+    sentences: int, tokens: int, vocabulary: int, domain_ids: Any = None, device: str = "cpu"
+) -> dict[str, Any]:
+    """Random sentences of one length, as a model's forward pass takes them.
+
+    Args:
+        sentences: B.
+        tokens: T, of each.
+        vocabulary: symbols.
+        domain_ids: B numbers for plain adapters; None for other systems.
+        device: where they are.
+    """
+    import torch
+
+    torch.manual_seed(2)
+    source = torch.randint(4, vocabulary, (sentences, tokens))
+    source[:, -1] = EOS
+    net_input = {"src_tokens": source.to(device), "src_lengths": torch.full((sentences,), tokens, device=device)}
+    if domain_ids is not None:
+        net_input["domain_ids"] = torch.tensor(domain_ids, device=device)
+    return net_input

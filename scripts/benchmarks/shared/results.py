@@ -1,0 +1,74 @@
+"""What was measured, as JSON for the next to compare with."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.shared.cases import Case
+from benchmarks.shared.machine import commit_of, machine_facts
+from benchmarks.shared.runner import checkouts, measure_cases
+from benchmarks.shared.verbs import verb_module
+from fairseq_ext.inputs.errors import InputError
+
+
+def chosen_cases(options: Namespace) -> list[Case]:
+    """The cases of a verb that ``--only`` leaves, and those that they are told by.
+
+    Raises:
+        InputError: if none is left.
+    """
+    cases = verb_module(options.verb).cases(options)
+    wanted = {case.name for case in cases if not options.only or any(text in case.name for text in options.only)}
+    if not wanted:
+        raise InputError(f"--only: no case has {' or '.join(options.only)} in its name; --list names them")
+    wanted |= {case.baseline for case in cases if case.name in wanted and case.baseline}
+    return [case for case in cases if case.name in wanted]
+
+
+def measure(options: Namespace, words: Sequence[str]) -> dict[str, Any]:
+    """Measure what a command line asks for.
+
+    Returns:
+        ``verb``, ``words``, ``machine``, ``options``; ``codes`` (the commit of each), ``unit``, ``baselines`` and
+        ``series`` (see :func:`~benchmarks.shared.runner.measure_cases`) of a verb with cases, ``found`` of another.
+    """
+    module = verb_module(options.verb)
+    plain = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
+    result = {"verb": options.verb, "words": list(words), "machine": machine_facts(), "options": plain}
+    if not hasattr(module, "cases"):
+        return result | {"found": module.measure(options)}
+    cases = chosen_cases(options)
+    return result | {
+        "codes": {name: commit_of(folder) for name, folder in checkouts(options).items()},
+        "unit": module.UNIT,
+        "baselines": {case.name: case.baseline for case in cases if case.baseline},
+        "series": measure_cases(cases, options, words),
+    }
+
+
+def write_result(path: Path, result: Mapping[str, Any]) -> None:
+    """Write it, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.partial")
+    temporary.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """What :func:`write_result` wrote.
+
+    Raises:
+        InputError: naming the file, if it is something else.
+    """
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {error}; make it by scripts/benchmark.py VERB --json {path}") from error
+    if not isinstance(result, dict) or not {"verb", "machine", "options"} <= result.keys():
+        raise InputError(f"{path}: no result of scripts/benchmark.py; make it by its option --json")
+    return result

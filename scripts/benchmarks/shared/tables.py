@@ -1,0 +1,109 @@
+"""What was measured as a table in Markdown: medians, with the range in brackets, and ratios of each round."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from benchmarks.shared.runner import BEFORE, HERE
+
+Entry = Mapping[str, Any]
+_ABSENT = "–"  # the code has it not
+
+
+def ratios(ours: Entry, theirs: Entry, figure: str) -> list[float]:
+    """How many times as fast one is as the other, round by round.
+
+    Args:
+        ours: an entry of :func:`~benchmarks.shared.runner.measure_cases`.
+        theirs: what it is compared with.
+        figure: ``rate``, of which more is faster, or seconds: ``wall`` or ``cpu``.
+    """
+    pairs = zip(ours["rounds"], theirs["rounds"], strict=True)
+    if figure == "rate":
+        return [a["rate"] / b["rate"] for a, b in pairs]
+    return [b[figure] / a[figure] for a, b in pairs]
+
+
+def spread(values: Sequence[float], digits: int = 2) -> str:
+    """The median, and lowest and highest in brackets."""
+    if len(values) == 1:
+        return f"{values[0]:,.{digits}f}"
+    return f"{statistics.median(values):,.{digits}f} ({min(values):,.{digits}f}–{max(values):,.{digits}f})"
+
+
+def machine_line(result: Mapping[str, Any]) -> str:
+    """On what, in a sentence."""
+    machine, options = result["machine"], result["options"]
+    units = f" ({', '.join(machine['units'])})" if machine["units"] else ""
+    words = [f"{machine['usable_cores']} cores of {machine['processor']}{units}", f"torch {machine['torch']}"]
+    if "threads" in options:
+        words.append(f"{options['threads']} thread(s), medians of {options['rounds']} rounds in turn")
+    words.append(f"load before {machine['load'][0]}")
+    codes = " against ".join(f"`{commit}`" for commit in result.get("codes", {}).values())
+    return "; ".join([*words, *([f"code {codes}"] if codes else [])])
+
+
+def table(result: Mapping[str, Any]) -> str:
+    """All cases of a verb, a row each; what no case has is no column."""
+    found = {(entry["case"], entry["code"]): entry for entry in result["series"]}
+    names = dict.fromkeys(case for case, _ in found)
+    columns = {heading: [cell(name) for name in names] for heading, cell in _columns(result, found).items()}
+    columns = {heading: cells for heading, cells in columns.items() if set(cells) - {"", _ABSENT}}
+    lines = [["", *columns], ["---", *["---:"] * len(columns)], *zip(names, *columns.values(), strict=True)]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _columns(result: Mapping[str, Any], found: Mapping[tuple[str, str], Entry]) -> dict[str, Callable[[str], str]]:
+    """By heading, what makes the cell of a case."""
+    has_rates = any("rate" in figures for entry in found.values() for figures in entry["rounds"])
+    speed = "rate" if has_rates else "wall"
+    facts = dict.fromkeys(fact for entry in found.values() for fact in entry.get("facts", {}))
+    columns: dict[str, Callable[[str], str]] = {}
+
+    def add(heading: str, code: str, cell: Callable[[Entry], str]) -> None:
+        columns[heading + ("" if code == HERE else f", {code}")] = lambda name: _cell(found.get((name, code)), cell)
+
+    def compared(code: str) -> Callable[[Entry], str]:
+        def cell(entry: Entry) -> str:
+            baseline = result["baselines"].get(entry["case"])
+            return baseline and f"{_ratio(entry, found[baseline, code], speed)} of {baseline}"
+
+        return cell
+
+    for code in dict.fromkeys(code for _, code in found):
+        add(result["unit"] if has_rates else "seconds", code, lambda entry: _figures(entry, speed))
+        add("CPU seconds", code, lambda entry: _figures(entry, "cpu"))
+        add("peak, MiB", code, lambda entry: f"{entry['peak']:,.0f}" if "peak" in entry else "")
+        for fact in facts:
+            add(fact, code, partial(_fact, fact))
+        add("compared", code, compared(code))
+    for figure, heading in ((speed, "times before"), ("cpu", "times before, by CPU")):
+        add(heading, HERE, partial(_times_before, found, figure))
+    return columns
+
+
+def _cell(entry: Entry | None, cell: Callable[[Entry], str]) -> str:
+    return "" if entry is None else _ABSENT if "missing" in entry else cell(entry) or ""
+
+
+def _figures(entry: Entry, figure: str) -> str:
+    values = [each[figure] for each in entry["rounds"] if figure in each]
+    return spread(values, digits=0 if min(values) >= 100 else 1 if min(values) >= 10 else 2) if values else ""
+
+
+def _times_before(found: Mapping[tuple[str, str], Entry], figure: str, entry: Entry) -> str:
+    return _ratio(entry, found.get((entry["case"], BEFORE)), figure)
+
+
+def _fact(name: str, entry: Entry) -> str:
+    value = entry.get("facts", {}).get(name)
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+def _ratio(ours: Entry, theirs: Entry | None, figure: str) -> str:
+    if not theirs or any(figure not in each for each in (*ours["rounds"], *theirs["rounds"])) or not theirs["rounds"]:
+        return ""
+    return spread(ratios(ours, theirs, figure))

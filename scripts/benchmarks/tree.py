@@ -1,0 +1,103 @@
+"""Hierarchical adapters against the bare language model: scoring on random weights and text.
+
+A path of T nodes should cost little more time than its arithmetic, however large the tree is around it. Defaults are
+the paper's many-domain set-up (§4.3): GPT-2's smallest size, T = 8, b = 64, blocks of 800 tokens, one and two paths.
+"""
+
+from __future__ import annotations
+
+import argparse
+from argparse import Namespace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.shared.cases import Case, Ready
+from benchmarks.shared.models import make_dictionary
+
+UNIT = "tokens/s"
+_BARE = "bare model"
+_PATHS = {"1 path": ["a"], "2 paths": ["a", "b"]}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--size", default="gpt2", choices=["gpt2", "small", "tiny"], help="architecture preset")
+    parser.add_argument("--vocabulary", type=int, default=50257, help="symbols")
+    parser.add_argument("--depth", type=int, default=8, help="nodes of a path")
+    parser.add_argument("--bottleneck-dim", type=int, default=64, help="inner width of a node's adapter")
+    parser.add_argument("--nodes", type=int, nargs="+", default=[15, 49, 200], help="sizes of the trees")
+    parser.add_argument("--tokens", type=int, default=800, help="tokens of a block")
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    found = [Case(_BARE, partial(_prepare, options, options.nodes[0], []), options.tokens)]
+    for size in options.nodes:
+        for name, paths in _PATHS.items():
+            prepare = partial(_prepare, options, size, paths)
+            found.append(Case(f"{name}, {size} nodes", prepare, options.tokens, _BARE))
+    return found
+
+
+def _prepare(options: Namespace, size: int, paths: list[str], folder: Path) -> Ready:
+    """Scoring of one block; the bare model is the same one over no path."""
+    import torch
+
+    torch.manual_seed(2)
+    tokens = torch.randint(4, options.vocabulary, (1, options.tokens))
+    tree = _tree_with_paths(options.depth, size)
+    model = _make_model(tree, options)
+    weights = torch.from_numpy(tree.path_weights(paths))[None]
+
+    def run() -> None:
+        with torch.no_grad():
+            model(tokens, node_weights=weights)
+
+    share = _flops_per_token(model, int(weights.count_nonzero()), options) / _flops_per_token(model, 0, options)
+    return Ready(run, {"times the FLOPs": share})
+
+
+def _tree_with_paths(depth: int, nodes: int) -> Any:
+    """Two paths of ``depth`` nodes that part below the root, and leaves at the root to make up the number."""
+    from fairseq_ext.domains.domain_tree import DomainTree
+
+    names = ["root"]
+    parents: list[int | None] = [None]
+    for branch in ("a", "b"):
+        for level in range(1, depth):
+            names.append(f"{branch}{level}")
+            parents.append(0 if level == 1 else len(names) - 2)
+    leaves = {"a": depth - 1, "b": 2 * depth - 2}
+    while len(names) < nodes:
+        leaves[f"leaf{len(names)}"] = len(names)
+        names.append(f"leaf{len(names)}")
+        parents.append(0)
+    return DomainTree(tuple(names), tuple(parents), leaves)
+
+
+def _make_model(tree: Any, options: Namespace) -> Any:
+    import torch
+    from fairseq import options as fairseq_options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    import fairseq_ext.registration  # noqa: F401
+    from fairseq_ext.models.transformer_lm_hier_adapter import TransformerLMHierAdapterModel
+
+    torch.manual_seed(1)
+    dictionary = make_dictionary(options.vocabulary)
+    words = ["data", "--task", "language_modeling", "--optimizer", "adam", "--tokens-per-sample", "1024"]
+    words += ["--arch", f"transformer_lm_hier_adapter_{options.size}", "--bottleneck-dim", str(options.bottleneck_dim)]
+    args = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), words)
+    config = convert_namespace_to_omegaconf(args).model
+    config.tree_json = tree.to_json()
+    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary, domains=[])
+    return TransformerLMHierAdapterModel.build_model(config, task).eval()
+
+
+def _flops_per_token(model: Any, nodes: int, options: Namespace) -> float:
+    """Multiplications and additions of a forward pass (Kaplan et al. 2020; hierarchical adapters §2.4)."""
+    decoder = model.decoder
+    dense = sum(p.numel() for n, p in decoder.layers.named_parameters() if p.dim() == 2 and ".adapter." not in n)
+    attention = len(decoder.layers) * options.tokens * decoder.embed_dim  # each token sees half of its block
+    output = options.vocabulary * decoder.embed_dim
+    adapters = 2 * len(decoder.layers) * decoder.embed_dim * model.banks[0].bottleneck_dim * nodes
+    return 2 * (dense + attention + output + adapters)
