@@ -10,6 +10,6 @@ import sys
 if "fairseq" in sys.modules:
     from fairseq_ext import registration  # noqa: F401
 else:
-    from fairseq_ext.patches.late_statistics import load_statistics_late
+    from fairseq_ext.patches.loading import load_fairseq_fast
 
-    load_statistics_late()
+    load_fairseq_fast()

@@ -3,6 +3,7 @@
 This package comes first here, so that fairseq loads in half the time.
 """
 
+import gc
 import importlib
 import sys
 
@@ -13,6 +14,7 @@ def main() -> None:
     tool = importlib.import_module(f"fairseq_cli.{sys.argv.pop(1)}")
     import fairseq_ext.registration  # noqa: F401
 
+    gc.freeze()  # what is loaded stays
     sys.argv[0] = str(tool.__file__)
     # Processes that it spawns begin with it, and find this package by --user-dir.
     sys.modules["__main__"].__spec__ = tool.__spec__

@@ -1,0 +1,85 @@
+"""fairseq loads in half the time: without scikit-learn and SciPy, and without looking for garbage meanwhile.
+
+The libraries take as long to load as torch. Four functions in two of fairseq's files need them: F1 and correlations of
+a criterion, ROC curves of a task for speech. And of the million objects that are made, which Python looks through again
+and again, none is garbage. This file loads nothing of fairseq's, since it must come first.
+"""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import importlib.abc
+import pkgutil
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+_LARGE = {"torch", "fairseq"}
+_LATE = {"sklearn", "scipy"}
+_USERS_OF_LATE = {"fairseq.criterions.sentence_prediction", "fairseq.tasks.audio_classification"}
+
+
+def load_fairseq_fast() -> None:
+    """Let fairseq and torch, where they are not loaded yet, load fast; the libraries come with the first call."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+class Late:
+    """Stands for a module or a function by its full name, and finds it when it is called."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Late:
+        if name.startswith("__"):  # what Python asks of any object
+            raise AttributeError(name)
+        return Late(f"{self._name}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return pkgutil.resolve_name(self._name)(*args, **kwargs)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds what Python would, to be executed in one of the two ways."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in _LARGE | _USERS_OF_LATE:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            way = _without_collections if fullname in _LARGE else _importing_late
+            spec.loader.exec_module = way(spec.loader.exec_module)  # type: ignore[method-assign, assignment]
+        return spec
+
+
+def _without_collections(execute: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+    def execute_without_collections(module: ModuleType) -> None:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            execute(module)
+        finally:
+            if was_enabled:
+                gc.enable()
+
+    return execute_without_collections
+
+
+def _importing_late(execute: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+    """Give a module an ``import`` of its own; modules that it imports in turn keep Python's."""
+
+    def execute_importing_late(module: ModuleType) -> None:
+        module.__dict__["__builtins__"] = vars(builtins) | {"__import__": _import}
+        execute(module)
+
+    return execute_importing_late
+
+
+def _import(name: str, *scope_and_names: Any) -> Any:
+    return Late(name) if name.partition(".")[0] in _LATE else __import__(name, *scope_and_names)
