@@ -66,7 +66,9 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         self.single_domain_batches = single_domain_batches
         self._offsets = np.cumsum([0] + [len(corpus.examples) for corpus in self.corpora])
         self._sizes = side_sizes([corpus.examples.sizes for corpus in self.corpora], opening_tokens)  # S×N
+        self._longest = self._sizes.max(axis=0)
         self._keys = length_keys(self._sizes)
+        self._number = np.int32 if self._offsets[-1] <= _MOST_INT32 else np.int64
         self.epoch = 0
         self.set_epoch(1)
 
@@ -80,14 +82,17 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
     def _draw(self, epoch: int) -> np.ndarray:
         assert self.repetitions is not None
         rng = np.random.default_rng([self.seed, epoch])
+        spans = list(zip(self._offsets[:-1], self._offsets[1:], self.repetitions, strict=True))
+        parts = [round((times - int(times)) * (stop - start)) for start, stop, times in spans]
         drawn = []
-        for start, stop, times in zip(self._offsets[:-1], self._offsets[1:], self.repetitions, strict=True):
-            whole, part = int(times), round((times - int(times)) * (stop - start))
-            drawn += [self._all_of(start, stop)] * whole + [rng.permutation(self._all_of(start, stop))[:part]]
+        for number, (start, stop, times) in enumerate(spans):
+            drawn += [self._all_of(start, stop)] * int(times)
+            if any(parts[number:]):  # a later domain's draw goes on from this one's
+                drawn.append(rng.permutation(np.arange(start, stop))[: parts[number]].astype(self._number))
         return np.concatenate(drawn)
 
     def _all_of(self, start: int, stop: int) -> np.ndarray:
-        return np.arange(start, stop, dtype=np.int32 if self._offsets[-1] <= _MOST_INT32 else np.int64)
+        return np.arange(start, stop, dtype=self._number)
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
@@ -152,7 +157,7 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         return int(self.sizes_of(index).max())
 
     def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
-        return self._sizes[:, self.rows[indices]].max(axis=0).astype(np.int64)
+        return self._longest[self.rows[indices]]
 
     def size(self, index: int) -> Any:
         sides = self.sizes_of(index).tolist()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
-from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.engine.tasks import add_engine_options, engine_from
 from fairseq_ext.experiments.kinds import TRANSLATION, load_experiment
 from fairseq_ext.inputs.errors import InputError
 
@@ -30,17 +30,11 @@ def main(
     parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
     add_step_options(parser)
     parser.add_argument("--to", metavar="STEP", help="stop after this step, for instance splits (default: the last)")
-    parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes; 0 takes one a core")
-    parser.add_argument(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="run on a Dask cluster instead: its scheduler's address or scheduler file (see docs/cluster.md)",
-    )
+    add_engine_options(parser)
     options = parser.parse_args(arguments)
-    if options.workers < 0:
-        raise InputError(f"--workers: {options.workers} is no number of processes; give 0 or more")
+    engine = engine_from(options)
     kind, experiment = load_experiment(options.config, otherwise)
-    steps = kind.prepare(experiment, Engine(options.workers, options.scheduler))
+    steps = kind.prepare(experiment, engine)
     run_steps(_up_to(steps, options.to), dry_run=options.dry_run, verify=options.verify)
 
 

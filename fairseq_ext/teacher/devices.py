@@ -7,6 +7,7 @@ import torch
 from fairseq_ext.inputs.errors import InputError
 
 _DEVICES = ("auto", "cpu", "cuda")
+_PRECISIONS = ("auto", "float32", "bfloat16")
 
 
 def choose_device(name: str) -> str:
@@ -21,3 +22,22 @@ def choose_device(name: str) -> str:
     if name == "cuda" and not has_gpu:
         raise InputError("teacher.device: this machine has no CUDA device; choose cpu or auto")
     return ("cuda" if has_gpu else "cpu") if name == "auto" else name
+
+
+def choose_precision(name: str, device: str) -> torch.dtype:
+    """In what numbers a classifier computes its labels; ``auto`` takes bfloat16 where the device has units for it.
+
+    Raises:
+        InputError: if the precision is unknown.
+    """
+    if name not in _PRECISIONS:
+        raise InputError(f"teacher.precision: {name!r} is unknown; choose one of {', '.join(_PRECISIONS)}")
+    if name == "auto":
+        name = "bfloat16" if _has_bfloat16(device) else "float32"
+    return torch.bfloat16 if name == "bfloat16" else torch.float32
+
+
+def _has_bfloat16(device: str) -> bool:
+    if device == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()

@@ -3,24 +3,76 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_ext.corpora.text_files import collapse, read_lines
-from fairseq_ext.data.teacher_labels import read_teacher_record, write_probs
-from fairseq_ext.teacher.classifier import MODEL_FOLDER, load_classifier
+import numpy as np
+
+from fairseq_ext.corpora.text_files import stream_lines
+from fairseq_ext.data.teacher_labels import DTYPE, check_labels, read_teacher_record
+from fairseq_ext.engine.hashing import hash_path
+from fairseq_ext.engine.steps import atomic_write
+from fairseq_ext.engine.tasks import Engine, add_engine_options, engine_from, run_tasks, task_output
+from fairseq_ext.engine.workspaces import Workspace, locked
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.teacher.classifier import MODEL_FOLDER
+from fairseq_ext.teacher.labelling import BLOCK_SENTENCES, TextFiles, cut, engine_for, read_block, write_block
+
+_THIS_MACHINE = Engine()
 
 
-def label_file(teacher_dir: Path, input_path: Path, output_path: Path) -> None:
-    """Write P(domain | sentence) of every line as float32 N×D, columns as in ``teacher.json``.
+@dataclass(frozen=True)
+class _LabelBlock:
+    """The task that labels one block of a text; paths are absolute."""
+
+    model: Path
+    backend: str
+    text: TextFiles
+    block_sentences: int
+
+    def __call__(self, number: int, output: Path) -> None:
+        block = cut(self.text.counts[0], self.block_sentences)[number]
+        write_block(output, self.model, self.backend, self.text.read(np.arange(*block)))
+
+
+def label_file(
+    teacher_dir: Path,
+    input_path: Path,
+    output_path: Path,
+    engine: Engine = _THIS_MACHINE,
+    block_sentences: int = BLOCK_SENTENCES,
+) -> None:
+    """Write P(domain | sentence) of every line as float16 N×D, columns as in ``teacher.json``.
+
+    Blocks that an interrupted run of the same job finished are taken over.
 
     Raises:
         InputError: if the teacher or the text cannot be read.
     """
-    record = read_teacher_record(teacher_dir)
-    lines = [collapse(line) for line in read_lines(input_path)]
-    classifier = load_classifier(teacher_dir / MODEL_FOLDER, record["backend"])
-    write_probs(output_path, classifier.predict(lines))
+    record, model = read_teacher_record(teacher_dir), (teacher_dir / MODEL_FOLDER).resolve()
+    text = TextFiles((input_path.resolve(),), (sum(1 for _ in stream_lines(input_path)),))
+    if not model.is_dir():
+        raise InputError(f"{model}: not found; train the teacher again")
+    hashes = [hash_path(model), hash_path(input_path), str(block_sentences)]
+    fingerprint, workspace = hashlib.sha256(json.dumps(hashes).encode()).hexdigest(), Workspace(output_path)
+    blocks = cut(text.counts[0], block_sentences)
+    task = _LabelBlock(model, record["backend"], text, block_sentences)
+    output_path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(output_path):
+        folder = workspace.unfinished if workspace.is_begun(fingerprint) else workspace.start(fingerprint)
+        sizes = [stop - start for start, stop in blocks]
+        run_tasks(task, folder, len(blocks), engine_for(record["backend"], engine), "label", sizes, unit="sentence")
+        shape = text.counts[0], len(record["domains"])
+        with atomic_write(output_path) as temporary:
+            rows = np.lib.format.open_memmap(temporary, "w+", DTYPE, shape)
+            for number, block in enumerate(blocks):
+                rows[slice(*block)] = read_block(task_output(folder, number), shape[1])
+            rows.flush()
+        workspace.clear()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -30,9 +82,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--teacher", type=Path, required=True, metavar="DIR", help="folder with teacher.json")
-    parser.add_argument("--input", type=Path, required=True, metavar="FILE", help="text, one sentence a line")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE.npy", help="labels to write")
+    parser.add_argument("--input", type=Path, metavar="FILE", help="text, one sentence a line")
+    parser.add_argument("--output", type=Path, metavar="FILE.npy", help="labels to write")
+    parser.add_argument(
+        "--check", action="store_true", help="label nothing; read all labels in --teacher and compare their checksums"
+    )
+    add_engine_options(parser)
     options = parser.parse_args(arguments)
+    if options.check:
+        count = check_labels(options.teacher)
+        print(f"{options.teacher}: {count} label files are as they were written", file=sys.stderr)
+        return
+    if options.input is None or options.output is None:
+        parser.error("give --input and --output, or --check")
     if options.output.suffix != ".npy":
         parser.error(f"--output must end in .npy, got {options.output}")
-    label_file(options.teacher, options.input, options.output)
+    label_file(options.teacher, options.input, options.output, engine_from(options))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+# Of more training sentences than this a classifier is trained on a sample, the same share of every domain.
+MAX_SENTENCES = 500_000
+
 
 @dataclass(frozen=True)
 class TfidfTeacher:
@@ -12,6 +15,7 @@ class TfidfTeacher:
 
     backend: str = "tfidf"
     folds: int = 5
+    max_sentences: int = MAX_SENTENCES
     word_ngrams: int = 2
     char_ngrams: int = 5
     min_count: int = 2
@@ -25,11 +29,13 @@ class TransformersTeacher:
     model: str
     backend: str = "transformers"
     folds: int = 5
+    max_sentences: int = MAX_SENTENCES
     epochs: float = 3.0
     batch_size: int = 32
     learning_rate: float = 2e-5
     max_length: int = 128
     device: str = "auto"
+    precision: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,7 @@ class HoulsbyTeacher:
     subwords: str | None = None
     backend: str = "houlsby"
     folds: int = 5
+    max_sentences: int = MAX_SENTENCES
     epochs: int = 3
     batch_size: int = 32
     learning_rate: float = 1e-3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import tempfile
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from fairseq_ext.hugging_face.pretrained import load_pretrained
 from fairseq_ext.hugging_face.torchaudio_guard import hide_broken_torchaudio
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.sections import check_numbers, read_section
-from fairseq_ext.teacher.devices import choose_device
+from fairseq_ext.teacher.devices import choose_device, choose_precision
 from fairseq_ext.teacher.options import TransformersTeacher
 
 hide_broken_torchaudio()
@@ -42,7 +43,9 @@ class TransformersClassifier:
         self.options = options
         self.seed = seed
         self.device = choose_device(options.device)
+        self.precision = choose_precision(options.precision, self.device)
         self.model: Any = None
+        self._labels_by: Any = None
         self.tokenizer: Any = None
 
     def fit(self, texts: Sequence[str], labels: np.ndarray, num_domains: int) -> None:
@@ -67,11 +70,12 @@ class TransformersClassifier:
                 data_collator=transformers.DataCollatorWithPadding(self.tokenizer),
             )
             trainer.train()
+        self._labels_by = None
 
     @torch.inference_mode()
     def predict(self, texts: Sequence[str]) -> np.ndarray:
         """Return P(domain | text), N×D, float32."""
-        self.model.to(self.device).eval()
+        model = self._labeller()
         # Sentences of one length together: little padding. The rows go back to their places.
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
         probs = np.empty((len(texts), self.model.config.num_labels), dtype=np.float32)
@@ -85,7 +89,7 @@ class TransformersClassifier:
                 padding=True,
                 return_tensors="pt",
             )
-            logits = self.model(**batch.to(self.device)).logits
+            logits = model(**batch.to(self.device)).logits
             probs[rows] = torch.softmax(logits.float(), dim=-1).cpu().numpy()
         return probs
 
@@ -93,7 +97,10 @@ class TransformersClassifier:
         """Write model (safetensors), tokenizer and the settings that prediction needs."""
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
-        settings = {"batch_size": self.options.batch_size, "max_length": self.options.max_length}
+        options = self.options
+        # What was chosen for this machine is kept: every other labels as it did.
+        precision = str(self.precision).removeprefix("torch.")
+        settings = {"batch_size": options.batch_size, "max_length": options.max_length, "precision": precision}
         (folder / _SETTINGS).write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
@@ -105,11 +112,19 @@ class TransformersClassifier:
         """
         where = str(folder / _SETTINGS)
         settings = read_json(folder / _SETTINGS, "train the teacher again")
+        settings.setdefault("precision", "float32")  # earlier versions knew no other
         options: TransformersTeacher = read_section(TransformersTeacher, settings, where, given={"model": str(folder)})
         check_numbers(asdict(options), where)
         classifier = cls(options, seed=0)
         classifier._load_pretrained(options.model)
         return classifier
+
+    def _labeller(self) -> Any:
+        """The model as it labels: in its precision, while the one that is saved keeps its own."""
+        if self._labels_by is None:
+            copied = self.model if self.precision == torch.float32 else copy.deepcopy(self.model)
+            self._labels_by = copied.to(self.device, self.precision).eval()
+        return self._labels_by
 
     def _load_pretrained(self, name: str, **head: int) -> None:
         self.tokenizer, self.model = load_pretrained(

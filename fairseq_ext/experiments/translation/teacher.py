@@ -8,59 +8,52 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import shutil
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from fairseq_ext.corpora.text_files import read_lines
-from fairseq_ext.data.teacher_labels import label_path, load_probs, write_probs, write_teacher_record
+from fairseq_ext.data.teacher_labels import label_path, open_labels, write_teacher_record
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
+from fairseq_ext.engine.tasks import Engine, add_engine_options, engine_from
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.pictures import draw_confusion
 from fairseq_ext.experiments.translation.prepare import corpus_steps
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.writing import write_picture
-from fairseq_ext.teacher.classifier import MODEL_FOLDER, Classifier, input_files, make_classifier
-from fairseq_ext.teacher.metrics import confusion_matrix, format_report, summarise
+from fairseq_ext.teacher.classifier import input_files
+from fairseq_ext.teacher.labelling import clear_tasks, train_and_label
+from fairseq_ext.teacher.metrics import format_report, summarise
 from fairseq_ext.teacher.options import Teacher
-from fairseq_ext.text.split import HELD_OUT, SPLITS, normalise_source, stable_hash
+from fairseq_ext.text.split import SPLITS
 
-# A domain can have any name that starts with a letter or digit.
-_FOLDS_FOLDER = ".folds"
-
-
-@dataclass(frozen=True)
-class LabelledText:
-    """The sentences of one set, all domains in order, and each one's true domain number (N)."""
-
-    texts: list[str]
-    labels: np.ndarray
+_THIS_MACHINE = Engine()
+# What earlier versions had not counts where it is given: teachers that they trained stay.
+_LATER_OPTIONS = ("max_sentences", "precision")
 
 
-def teacher_steps(config: TranslationExperiment) -> list[Step]:
+def teacher_steps(config: TranslationExperiment, engine: Engine = _THIS_MACHINE) -> list[Step]:
     """The steps that end with ``teacher``; the sets are made first if they are missing."""
     splits = config.work_dir / "splits"
     teacher = Step(
         config.work_dir / "teacher",
         inputs=[splits, *input_files(config.teacher)],
-        options={"lang": config.source_lang, "seed": config.seed, **dataclasses.asdict(config.teacher)},
+        options={"lang": config.source_lang, "seed": config.seed, **_options_that_count(config.teacher)},
         build=lambda folder: train_teacher(
-            folder, splits, config.source_lang, options=config.teacher, seed=config.seed
+            folder, splits, config.source_lang, options=config.teacher, seed=config.seed, engine=engine
         ),
         resumable=True,
     )
-    return [*corpus_steps(config), teacher]
+    return [*corpus_steps(config, engine), teacher]
 
 
-def train_teacher(folder: Path, splits: Path, lang: str, *, options: Teacher, seed: int) -> None:
-    """Train, label and measure; folds that an interrupted run finished are taken over.
+def train_teacher(
+    folder: Path, splits: Path, lang: str, *, options: Teacher, seed: int, engine: Engine = _THIS_MACHINE
+) -> None:
+    """Train, label and measure; models and blocks of labels that an interrupted run finished are taken over.
 
     Args:
         folder: where to write ``DOMAIN/SPLIT.npy``, ``teacher.json``, ``confusion*.svg`` and ``model/``.
@@ -68,50 +61,17 @@ def train_teacher(folder: Path, splits: Path, lang: str, *, options: Teacher, se
         lang: language to classify, the source language.
         options: kind of classifier, its options and the number of folds.
         seed: draws the folds.
+        engine: where models are trained and sentences labelled.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
-    sets = {split: read_labelled(splits, domains, split, lang) for split in SPLITS}
-    probs = {"train": label_out_of_fold(sets["train"], domains, options, seed, cache=folder / _FOLDS_FOLDER)}
-    _log(f"training on all {len(sets['train'].texts)} sentences")
-    classifier = _fit(sets["train"], len(domains), options, seed)
-    classifier.save(folder / MODEL_FOLDER)
-    probs.update({split: classifier.predict(sets[split].texts) for split in HELD_OUT})
-    for split in SPLITS:
-        for number, domain in enumerate(domains):
-            write_probs(label_path(folder, domain, split), probs[split][sets[split].labels == number])
-    _write_metrics(folder, domains, sets, probs, options.backend)
-    shutil.rmtree(folder / _FOLDS_FOLDER)
-
-
-def read_labelled(splits: Path, domains: Sequence[str], split: str, lang: str) -> LabelledText:
-    """Read one set of all domains."""
-    texts = [read_lines(splits / domain / f"{split}.{lang}") for domain in domains]
-    labels = np.repeat(np.arange(len(domains)), [len(lines) for lines in texts])
-    return LabelledText([line for lines in texts for line in lines], labels)
-
-
-def label_out_of_fold(
-    text: LabelledText, domains: Sequence[str], options: Teacher, seed: int, cache: Path
-) -> np.ndarray:
-    """Label every sentence with a model trained on the other folds.
-
-    Returns:
-        Probabilities, N×D, rows in the order of ``text``.
-    """
-    folds = assign_folds(text.texts, options.folds, seed)
-    _check_folds(folds, text.labels, domains, options.folds)
-    probs = np.empty((len(text.texts), len(domains)), dtype=np.float32)
-    for fold in range(options.folds):
-        _log(f"fold {fold + 1} of {options.folds}")
-        label = partial(_label_fold, text, folds, fold, len(domains), options, seed)
-        probs[folds == fold] = _cached(cache / f"{fold}.npy", label, len(domains))
-    return probs
-
-
-def assign_folds(texts: Sequence[str], num_folds: int, seed: int) -> np.ndarray:
-    """Number each sentence's fold (N), by its normalised form, so that copies share a fold."""
-    keys = (normalise_source(text) for text in texts)
-    return np.array([stable_hash(seed, "fold", key) % num_folds for key in keys])
+    sentences = train_and_label(folder, splits, lang, options, seed, engine)
+    matrices = {split: _confusion(folder, domains, split) for split in SPLITS}
+    metrics = {split: summarise(matrix, domains) for split, matrix in matrices.items()}
+    write_teacher_record(folder, domains, options.backend, metrics, sentences=sentences)
+    for split in ("train", "test"):
+        write_picture(folder, draw_confusion({"domains": domains, "metrics": metrics}, split))
+    print(format_report(metrics), file=sys.stderr)
+    clear_tasks(folder)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -123,54 +83,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
     add_step_options(parser)
+    add_engine_options(parser)
     options = parser.parse_args(arguments)
-    run_steps(teacher_steps(load_config(options.config)), dry_run=options.dry_run, verify=options.verify)
+    steps = teacher_steps(load_config(options.config), engine_from(options))
+    run_steps(steps, dry_run=options.dry_run, verify=options.verify)
 
 
-def _label_fold(
-    text: LabelledText, folds: np.ndarray, fold: int, num_domains: int, options: Teacher, seed: int
-) -> np.ndarray:
-    seen = np.flatnonzero(folds != fold)
-    others = LabelledText([text.texts[row] for row in seen], text.labels[seen])
-    classifier = _fit(others, num_domains, options, seed)
-    return classifier.predict([text.texts[row] for row in np.flatnonzero(folds == fold)])
+def _options_that_count(options: Teacher) -> Mapping[str, Any]:
+    defaults = {field.name: field.default for field in dataclasses.fields(options)}
+    given = dataclasses.asdict(options)
+    return {key: given[key] for key in given if key not in _LATER_OPTIONS or given[key] != defaults[key]}
 
 
-def _fit(text: LabelledText, num_domains: int, options: Teacher, seed: int) -> Classifier:
-    classifier = make_classifier(options, seed)
-    classifier.fit(text.texts, text.labels, num_domains)
-    return classifier
-
-
-def _check_folds(folds: np.ndarray, labels: np.ndarray, domains: Sequence[str], num_folds: int) -> None:
-    for fold in range(num_folds):
-        counts = np.bincount(labels[folds != fold], minlength=len(domains))
-        if not np.any(folds == fold) or not counts.all():
-            missing = domains[int(np.argmin(counts))]
-            raise InputError(f"{missing}: too few sentences for {num_folds} folds; lower teacher.folds or add text")
-
-
-def _cached(path: Path, compute: Callable[[], np.ndarray], num_domains: int) -> np.ndarray:
-    if not path.is_file():
-        write_probs(path, compute())
-    return load_probs(path, num_domains)
-
-
-def _write_metrics(
-    folder: Path,
-    domains: Sequence[str],
-    sets: dict[str, LabelledText],
-    probs: dict[str, np.ndarray],
-    backend: str,
-) -> None:
-    predictions = {split: probs[split].argmax(axis=1) for split in SPLITS}
-    matrices = {split: confusion_matrix(sets[split].labels, predictions[split], len(domains)) for split in SPLITS}
-    metrics = {split: summarise(matrix, domains) for split, matrix in matrices.items()}
-    write_teacher_record(folder, domains, backend, metrics)
-    for split in ("train", "test"):
-        write_picture(folder, draw_confusion({"domains": domains, "metrics": metrics}, split))
-    print(format_report(metrics), file=sys.stderr)
-
-
-def _log(message: str) -> None:
-    print(f"teacher: {message}", file=sys.stderr, flush=True)
+def _confusion(folder: Path, domains: Sequence[str], split: str) -> np.ndarray:
+    """Sentences by true domain (rows) and predicted domain (columns), D×D."""
+    best = (open_labels(label_path(folder, domain, split), len(domains)).best() for domain in domains)
+    return np.array([np.bincount(each, minlength=len(domains)) for each in best])

@@ -1,0 +1,285 @@
+"""Classifiers and their labels as tasks: training one is a task, labelling a block of sentences with it another.
+
+::
+
+    .tasks/folds.npy                 which model must not see a sentence of the training text
+    .tasks/models/000000/model/      trained without fold 0; the last on all text
+    .tasks/labels/000000/labels.npy  a block, K×D
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import compress
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_ext.corpora.text_files import collapse, stream_lines
+from fairseq_ext.data.teacher_labels import DTYPE, label_path, open_labels, write_probs
+from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.engine.steps import atomic_write
+from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
+from fairseq_ext.inputs.array_file import map_array
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.teacher.classifier import MODEL_FOLDER, Classifier, load_classifier, make_classifier
+from fairseq_ext.teacher.options import Teacher
+from fairseq_ext.text.split import HELD_OUT, SPLITS, normalise_source, stable_hash
+
+_FOLDS, _MODELS, _LABELS, _BLOCK_FILE = "folds.npy", "models", "labels", "labels.npy"
+BLOCK_SENTENCES = 200_000  # that a task labels; it reads the text up to its last
+_CHUNK_SENTENCES = 20_000  # that a classifier sees at once
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """The sentences of one set, a file after the other; their rows are counted through all of them.
+
+    Attributes:
+        files: of each domain, in the domains' order.
+        counts: their lines.
+    """
+
+    files: tuple[Path, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """The first row of each file, and the number of all rows."""
+        return np.cumsum([0, *self.counts])
+
+    def domain_of(self, rows: np.ndarray) -> np.ndarray:
+        """The number of the file that each row is in."""
+        return np.searchsorted(self.bounds, rows, side="right") - 1
+
+    def read(self, rows: np.ndarray) -> list[str]:
+        """The sentences of some rows, which ascend."""
+        texts: list[str] = []
+        for file, start, stop in zip(self.files, self.bounds[:-1], self.bounds[1:], strict=True):
+            here = rows[slice(*np.searchsorted(rows, (start, stop)))] - start
+            if len(here):
+                is_wanted = np.zeros(here[-1] + 1, dtype=bool)
+                is_wanted[here] = True
+                texts += map(collapse, compress(stream_lines(file), is_wanted))
+        return texts
+
+
+@dataclass(frozen=True)
+class Block:
+    """Sentences that one model labels.
+
+    Attributes:
+        model: directory of the trained classifier.
+        split: the set they are of.
+        rows: the first and the one after the last, among those of the set that the model labels.
+        fold: these are the rows of this fold; None for all.
+    """
+
+    model: Path
+    split: str
+    rows: tuple[int, int]
+    fold: int | None = None
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """Texts, and how classifiers are trained on them; what tasks are made of.
+
+    Attributes:
+        folder: where models and labels go, absolute.
+        sets: train, valid and test.
+        options: of the classifier, and how many folds.
+        seed: of the classifier, and of the sample that it is trained on.
+        block_sentences: that a task labels.
+    """
+
+    folder: Path
+    sets: dict[str, TextFiles] = field(hash=False)
+    options: Teacher
+    seed: int
+    block_sentences: int = BLOCK_SENTENCES
+
+    @property
+    def num_domains(self) -> int:
+        return len(self.sets["train"].files)
+
+    @property
+    def num_models(self) -> int:
+        """One for each fold, which did not see it, and one that saw all."""
+        return self.options.folds + 1
+
+    def model(self, number: int) -> Path:
+        """Where a trained model is."""
+        return task_output(self.folder / _MODELS, number) / MODEL_FOLDER
+
+    def folds(self) -> np.ndarray:
+        """Each training sentence's fold, N."""
+        return map_array(self.folder / _FOLDS, "run the same command again")
+
+    def training_rows(self, number: int) -> np.ndarray:
+        """The sentences that a model is trained on: all of other folds, or a sample of each domain."""
+        rows = np.flatnonzero(self.folds() != number)
+        if len(rows) <= self.options.max_sentences:
+            return rows
+        rng, share = np.random.default_rng([self.seed, number]), self.options.max_sentences / len(rows)
+        by_domain = np.split(rows, np.searchsorted(rows, self.sets["train"].bounds[1:-1]))
+        return np.concatenate([_draw(each, max(1, int(len(each) * share)), rng) for each in by_domain])
+
+    def fit(self, number: int, output: Path) -> None:
+        """The task that trains a model."""
+        rows, text = self.training_rows(number), self.sets["train"]
+        classifier = make_classifier(self.options, self.seed)
+        classifier.fit(text.read(rows), text.domain_of(rows), self.num_domains)
+        classifier.save(output / MODEL_FOLDER)
+
+    def blocks(self) -> list[Block]:
+        """All that is to be labelled, model by model."""
+        sizes = np.bincount(self.folds(), minlength=self.options.folds)
+        parts = [("train", fold, fold, int(size)) for fold, size in enumerate(sizes)]
+        parts += [(split, None, self.options.folds, int(self.sets[split].bounds[-1])) for split in HELD_OUT]
+        return [
+            Block(self.model(model), split, block, fold)
+            for split, fold, model, size in parts
+            for block in cut(size, self.block_sentences)
+        ]
+
+    def rows_of(self, block: Block) -> np.ndarray:
+        """Which rows of its set a block has."""
+        if block.fold is None:
+            return np.arange(*block.rows)
+        return np.flatnonzero(self.folds() == block.fold)[slice(*block.rows)]
+
+    def label(self, number: int, output: Path) -> None:
+        """The task that labels a block."""
+        block = self.blocks()[number]
+        texts = self.sets[block.split].read(self.rows_of(block))
+        write_block(output, block.model, self.options.backend, texts)
+
+    def write_labels(self, teacher: Path) -> None:
+        """Put the blocks' rows where they belong, a file for each domain and set."""
+        blocks = self.blocks()
+        for split in SPLITS:
+            text = self.sets[split]
+            found = [(self.rows_of(block), number) for number, block in enumerate(blocks) if block.split == split]
+            for file, start, stop in zip(text.files, text.bounds[:-1], text.bounds[1:], strict=True):
+                with atomic_write(label_path(teacher, file.parent.name, split)) as temporary:
+                    shape = (int(stop - start), self.num_domains)
+                    rows = np.lib.format.open_memmap(temporary, "w+", DTYPE, shape)
+                    for numbers, block in found:
+                        here = slice(*np.searchsorted(numbers, (start, stop)))
+                        part = read_block(task_output(self.folder / _LABELS, block), self.num_domains)
+                        rows[numbers[here] - start] = part[here]
+                    rows.flush()
+
+
+def train_and_label(
+    teacher: Path, splits: Path, lang: str, options: Teacher, seed: int, engine: Engine
+) -> dict[str, int]:
+    """Train the classifiers, label all sets, and write ``DOMAIN/SPLIT.npy`` and ``model/``.
+
+    What an interrupted run finished is taken over; who runs a task changes nothing in what it writes.
+
+    Args:
+        teacher: where to write.
+        splits: folder made by :func:`~fairseq_ext.text.split.write_splits`.
+        lang: language to classify.
+        options: kind of classifier, its options and the number of folds.
+        seed: draws the folds.
+        engine: where the tasks run.
+
+    Returns:
+        How many sentences there are to train on, ``all``, and how many the last model saw, ``trained_on``.
+
+    Raises:
+        InputError: if there is too little text for the folds, or as the classifier does.
+    """
+    domains = read_domain_names(splits / DOMAINS_FILE)
+    sets = {split: _find_text(splits.resolve(), domains, split, lang) for split in SPLITS}
+    work = Labelling((teacher / TASKS_DIR).resolve(), sets, options, seed, BLOCK_SENTENCES)
+    _write_folds(work, domains)
+    every, seen = sum(sets["train"].counts), len(work.training_rows(options.folds))
+    if seen < every:
+        _log(f"trains on {seen:,} of {every:,} sentences, the same share of every domain (teacher.max_sentences)")
+    engine = engine_for(options.backend, engine)
+    run_tasks(work.fit, work.folder / _MODELS, work.num_models, engine, "teacher: train", unit="model")
+    blocks = work.blocks()
+    sizes = [block.rows[1] - block.rows[0] for block in blocks]
+    run_tasks(work.label, work.folder / _LABELS, len(blocks), engine, "teacher: label", sizes, unit="sentence")
+    work.write_labels(teacher)
+    final = work.model(options.folds)
+    if final.exists():  # else moved by a run that was killed since
+        final.rename(teacher / MODEL_FOLDER)
+    return {"all": every, "trained_on": seen}
+
+
+def clear_tasks(teacher: Path) -> None:
+    """Delete what :func:`train_and_label` worked with; from then on it would begin anew."""
+    remove_tasks(teacher / TASKS_DIR)
+
+
+def cut(count: int, size: int) -> list[tuple[int, int]]:
+    """The blocks of so many sentences: the first of each, and the one after its last."""
+    return [(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def write_block(output: Path, model: Path, backend: str, texts: Sequence[str]) -> None:
+    """Label texts with a saved classifier, and write them as a task's result."""
+    classifier = _loaded(model, backend)
+    probs = [classifier.predict(texts[slice(*chunk)]) for chunk in cut(len(texts), _CHUNK_SENTENCES)]
+    write_probs(output / _BLOCK_FILE, np.concatenate(probs))
+
+
+def read_block(output: Path, num_domains: int) -> np.ndarray:
+    """What :func:`write_block` wrote, K×D."""
+    return open_labels(output / _BLOCK_FILE, num_domains).raw
+
+
+def assign_folds(texts: Iterable[str], num_folds: int, seed: int) -> np.ndarray:
+    """Number each sentence's fold (N), by its normalised form, so that copies share a fold."""
+    keys = (normalise_source(text) for text in texts)
+    folds = (stable_hash(seed, "fold", key) % num_folds for key in keys)
+    return np.fromiter(folds, dtype=np.min_scalar_type(num_folds))
+
+
+def _find_text(splits: Path, domains: Sequence[str], split: str, lang: str) -> TextFiles:
+    files = tuple(splits / domain / f"{split}.{lang}" for domain in domains)
+    return TextFiles(files, tuple(sum(1 for _ in stream_lines(file)) for file in files))
+
+
+def _write_folds(work: Labelling, domains: Sequence[str]) -> None:
+    path = work.folder / _FOLDS
+    if not path.exists():
+        text = (line for file in work.sets["train"].files for line in stream_lines(file))
+        with atomic_write(path) as temporary:
+            np.save(temporary, assign_folds(text, work.options.folds, work.seed), allow_pickle=False)
+    folds, num_folds = work.folds(), work.options.folds
+    bounds = work.sets["train"].bounds
+    by_domain = zip(bounds[:-1], bounds[1:], strict=True)
+    counts = np.array([np.bincount(folds[start:stop], minlength=num_folds) for start, stop in by_domain])  # D×F
+    for fold in range(num_folds):
+        seen = counts.sum(axis=1) - counts[:, fold]
+        if not counts[:, fold].any() or not seen.all():
+            missing = domains[int(np.argmin(seen))]
+            raise InputError(f"{missing}: too few sentences for {num_folds} folds; lower teacher.folds or add text")
+
+
+def _draw(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """So many of some rows, in their order."""
+    return np.sort(rng.choice(rows, min(count, len(rows)), replace=False, shuffle=False))
+
+
+def engine_for(backend: str, engine: Engine) -> Engine:
+    """Of n-grams one model a core; a network takes all cores, or the device, for itself unless more are asked for."""
+    return engine if backend == "tfidf" else Engine(engine.workers or 1, engine.scheduler)
+
+
+@lru_cache(maxsize=1)
+def _loaded(model: Path, backend: str) -> Classifier:
+    return load_classifier(model, backend)
+
+
+def _log(message: str) -> None:
+    print(f"teacher: {message}", file=sys.stderr, flush=True)
