@@ -15,8 +15,8 @@ from fairseq_ext.patches.programs import refuse_programs
 from fairseq_ext.patches.quick_steps import let_steps_be_quick
 from fairseq_ext.patches.starting_checkpoint import require_starting_checkpoints
 
-end_commands_with_one_line()
 train_on_cpus_as_asked()
+end_commands_with_one_line()
 read_values_as_literals()
 call_encoders_with_their_hooks()
 load_checkpoints_safely()

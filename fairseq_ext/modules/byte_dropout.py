@@ -25,15 +25,15 @@ class ByteDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
         """Set numbers to zero whose byte is below ``threshold``, 1 to 255, and scale the others."""
-        is_dropped = random_bytes(x.numel()).lt(threshold).view(x.shape)
-        ctx.save_for_backward(is_dropped)
+        is_kept = random_bytes(x.numel()).ge(threshold).view(x.shape)
+        ctx.save_for_backward(is_kept)
         ctx.scale = _LEVELS / (_LEVELS - threshold)
-        return (x * ctx.scale).masked_fill_(is_dropped, 0)
+        return (x * is_kept).mul_(ctx.scale)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        (is_dropped,) = ctx.saved_tensors
-        return (grad * ctx.scale).masked_fill_(is_dropped, 0), None
+        (is_kept,) = ctx.saved_tensors
+        return (grad * is_kept).mul_(ctx.scale), None
 
 
 def byte_dropout(x: Tensor, p: float) -> Tensor:

@@ -6,7 +6,6 @@ fairseq starts one process a GPU, and none on a CPU; it takes ``--bf16`` for an 
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import sys
@@ -35,7 +34,6 @@ def train_on_cpus_as_asked() -> None:
 
 
 def _minding_cpus(call_main: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(call_main)
     def call(cfg: DictConfig, main: Callable[..., Any], **kwargs: Any) -> Any:
         if Path(main.__code__.co_filename).name != "train.py":
             return call_main(cfg, main, **kwargs)
@@ -70,7 +68,7 @@ def settle_precision(cfg: DictConfig) -> None:
 
 def count_processes(cfg: DictConfig, environment: Mapping[str, str] = os.environ) -> int:
     """How many processes are to be started: those of ``--cpu-processes``, but for a GPU or another's processes."""
-    count = cfg.task.get("cpu_processes") or 1
+    count = cfg.task.get("cpu_processes", 1)
     if count < 1:
         raise InputError(f"--cpu-processes {count}: give 1 or more")
     if count == 1:
@@ -91,6 +89,7 @@ def _is_on_cpu(cfg: DictConfig) -> bool:
 def _train_together(cfg: DictConfig, main: Callable[..., Any], count: int) -> None:
     """Train in processes of this machine, which end with this one; if one fails, all do, and its error is raised."""
     threads = max(1, torch.get_num_threads() // count)
+    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # of one that fails, its error says all
     # A fork has all that is imported; elsewhere than on Linux libraries do not outlive one.
     method = "fork" if sys.platform.startswith("linux") else "spawn"
     with tempfile.TemporaryDirectory() as folder:

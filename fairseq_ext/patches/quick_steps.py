@@ -12,26 +12,17 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from fairseq.criterions.cross_entropy import CrossEntropyCriterion
-from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
-from fairseq.models import FairseqDecoder
 from fairseq.modules.fairseq_dropout import FairseqDropout
 from fairseq.optim.adam import Adam
 from torch import Tensor
 
 from fairseq_ext.modules.byte_dropout import byte_dropout
-from fairseq_ext.modules.smoothed_loss import smoothed_loss
 from fairseq_ext.training.cpu_steps import IS_QUICK
 
 
 def let_steps_be_quick() -> None:
-    """Let dropout, the loss over a vocabulary and Adam be computed quickly while ``IS_QUICK`` says so."""
-    for kind, name, quick in (
-        (FairseqDropout, "forward", _drop),
-        (LabelSmoothedCrossEntropyCriterion, "compute_loss", _smoothed_loss),
-        (CrossEntropyCriterion, "compute_loss", _plain_loss),
-        (Adam, "step", _step),
-    ):
+    """Let dropout and Adam be computed quickly while ``IS_QUICK`` says so."""
+    for kind, name, quick in ((FairseqDropout, "forward", _drop), (Adam, "step", _step)):
         function = getattr(kind, name)
         if not hasattr(function, "__wrapped__"):
             setattr(kind, name, _quick_or(quick, function))
@@ -51,36 +42,6 @@ def _quick_or(quick: Callable[..., Any], function: Callable[..., Any]) -> Callab
 
 def _drop(dropout: FairseqDropout, x: Tensor, inplace: bool = False) -> Tensor | None:
     return byte_dropout(x, dropout.p) if dropout.training and 0 < dropout.p < 1 else None
-
-
-def _smoothed_loss(
-    criterion: LabelSmoothedCrossEntropyCriterion, model: Any, net_output: Any, sample: dict, reduce: bool = True
-) -> tuple[Tensor, Tensor] | None:
-    if not reduce or criterion.ignore_prefix_size > 0 or not _are_logits(model):
-        return None
-    logits, target = net_output[0], model.get_targets(sample, net_output)
-    return smoothed_loss(logits.flatten(0, -2), target.flatten(), criterion.eps, criterion.padding_idx)
-
-
-def _plain_loss(
-    criterion: CrossEntropyCriterion, model: Any, net_output: Any, sample: dict, reduce: bool = True
-) -> tuple[Tensor, Tensor] | None:
-    if not reduce or not _are_logits(model):
-        return None
-    logits, target = net_output[0], model.get_targets(sample, net_output)
-    loss, _ = smoothed_loss(logits.flatten(0, -2), target.flatten(), 0.0, criterion.padding_idx)
-    return loss, loss
-
-
-def _are_logits(model: Any) -> bool:
-    """Whether probabilities are the softmax of what a model returns, and nothing else."""
-    decoder = getattr(model, "decoder", None)
-    own = type(decoder).__dict__
-    return (
-        isinstance(decoder, FairseqDecoder)
-        and getattr(decoder, "adaptive_softmax", None) is None
-        and not {"get_normalized_probs", "get_normalized_probs_scriptable"} & own.keys()
-    )
 
 
 def _step(adam: Adam, closure: Callable[[], Any] | None = None) -> bool | None:

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.optim.adam import Adam
+from fairseq.tasks import FairseqTask
+
+from fairseq_ext.tasks import precision
+from fairseq_ext.training.cpu_steps import FLOAT32, STEPS
+from tests import toy
+
+GAD = "transformer_gated_adapter_tiny"
+
+
+class Optimizer:
+    """The part of fairseq's that a step uses."""
+
+    def __init__(self, model: Any) -> None:
+        self.optimizer = Adam([p for p in model.parameters() if p.requires_grad], lr=0.01, betas=(0.9, 0.98))
+
+    def backward(self, loss: torch.Tensor) -> None:
+        loss.backward()
+
+    def step(self) -> None:
+        self.optimizer.step()
+
+
+def trained(data: Path, *options: str, updates: int = 3, start: dict[str, Any] | None = None) -> tuple[Any, Any, list]:
+    """The task, the model and the losses of some updates."""
+    task, args = toy.make_task(data, "--dropout", "0.2", *options, arch=GAD)
+    model = toy.make_model(task, args, train=True)
+    for parameter in model.parameters():
+        parameter.requires_grad_()
+    if start is not None:
+        task.resume_step(start)
+    criterion = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
+    optimizer = Optimizer(model)
+    task.load_dataset("train", combine=True)
+    dataset = task.datasets["train"]
+    batch = dataset.collater([dataset[i] for i in range(12)])
+    task.begin_epoch(1, model)
+    losses = []
+    for update in range(updates):
+        torch.manual_seed(update)
+        model.zero_grad()
+        losses.append(float(task.train_step(batch, model, criterion, optimizer, update)[0].detach()))
+        task.optimizer_step(optimizer, model, update)
+    return task, model, losses
+
+
+def fastest_is(monkeypatch: pytest.MonkeyPatch, chosen: str) -> list[int]:
+    """Let this way be the fastest; returns a list with an item for each time one is measured."""
+    measured: list[int] = []
+
+    def time_steps(run: Any) -> dict[str, float]:
+        measured.append(1)
+        for step in STEPS.values():
+            run(step)
+        return {name: 0.5 if name == chosen else 1.0 for name in STEPS}
+
+    monkeypatch.setattr(precision, "time_steps", time_steps)
+    return measured
+
+
+def test_float32_is_what_fairseq_computes_bit_for_bit(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, ours, losses = trained(data)
+    monkeypatch.setattr(precision.Precision, "train_step", FairseqTask.train_step)
+    monkeypatch.setattr(precision.Precision, "optimizer_step", FairseqTask.optimizer_step)
+    _, theirs, their_losses = trained(data)
+    assert losses == their_losses
+    assert all(torch.equal(value, theirs.state_dict()[name]) for name, value in ours.state_dict().items())
+
+
+def test_bfloat16_has_nearly_the_losses_of_float32(data: Path) -> None:
+    _, _, exact = trained(data, "--dropout", "0")
+    task, model, rounded = trained(data, "--dropout", "0", "--cpu-precision", "bfloat16")
+    assert rounded != exact
+    assert rounded == pytest.approx(exact, rel=5e-3)
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert "cpu_step" not in task.state_dict()
+
+
+@pytest.mark.parametrize("chosen", list(STEPS))
+def test_auto_trains_as_the_way_it_chose(data: Path, monkeypatch: pytest.MonkeyPatch, chosen: str) -> None:
+    """Measuring leaves no trace: neither in weights and gradients nor in random numbers."""
+    measured = fastest_is(monkeypatch, chosen)
+    task, model, losses = trained(data, "--cpu-precision", "auto")
+    assert len(measured) == 1
+    assert task.state_dict()["cpu_step"] == chosen
+    resumed, same, again = trained(data, "--cpu-precision", "auto", start=copy.deepcopy(task.state_dict()))
+    assert len(measured) == 1
+    assert resumed.chosen_step == chosen
+    assert losses == again
+    assert all(torch.equal(value, same.state_dict()[name]) for name, value in model.state_dict().items())
+    if chosen in (FLOAT32, "bfloat16"):
+        assert losses == trained(data, "--cpu-precision", chosen)[2]
+
+
+def test_what_is_not_remembered_is_measured(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = fastest_is(monkeypatch, "bfloat16")
+    trained(data, "--cpu-precision", "auto", updates=1, start={"cpu_step": "of a later version"})
+    assert len(measured) == 1
+
+
+def test_inference_takes_no_heed_of_how_a_model_was_trained(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fastest_is(monkeypatch, "bfloat16")
+    state = trained(data, "--cpu-precision", "auto", updates=1)[0].state_dict()
+    task, _ = toy.make_task(data)
+    task.load_state_dict(state)
+    assert "cpu_step" not in task.state_dict()
