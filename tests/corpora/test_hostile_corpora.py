@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import random
 import signal
 import tarfile
@@ -82,6 +83,7 @@ def packed(suffix: str, data: bytes, folder: Path) -> bytes:
 
 # By form, the text within and how it is packed.
 Pack = Callable[[bytes, Path], bytes]
+EXAMPLES = int(os.environ.get("ODD_FILES", "200"))
 FORMS: dict[str, tuple[bytes, Pack]] = {
     "x.tsv": (TSV.encode(), lambda data, _: data),
     "x.tmx": (TMX.encode(), lambda data, _: data),
@@ -200,7 +202,7 @@ def test_spoilt_corpora_give_pairs_or_one_line(folder: Path, name: str, seed: in
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
-@settings(max_examples=500, **SETTINGS)
+@settings(max_examples=EXAMPLES, **SETTINGS)
 @given(seed=st.integers(0, 1 << 32))
 def test_many_spoilt_corpora_give_pairs_or_one_line(folder: Path, name: str, seed: int) -> None:
     fuzz(folder, name, seed)

@@ -200,7 +200,6 @@ def test_short_values_are_shown_as_they_are(value: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("true_processes")
 def test_a_command_of_fairseq_ends_with_one_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fairseq_cli.train", str(tmp_path), "--user-dir", str(ROOT / "fairseq_ext")]
     command += [

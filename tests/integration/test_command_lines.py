@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from tests import toy
+from tests.fork_server import PYTHON
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +96,6 @@ def test_an_ensemble_translates_in_any_order(data: Path, trained: Path, tmp_path
     assert made == translations(systems[::-1])
 
 
-@pytest.mark.usefixtures("true_processes")
 def test_gate_losses_are_logged_by_layer(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
     printed = run_well(
         "validate", str(data), "--task", "multi_domain_translation", "--teacher-dir", str(teacher),
@@ -225,12 +225,11 @@ checkpoint: {{save_dir: hydra, no_epoch_checkpoints: true}}
 """
 
 
-@pytest.mark.usefixtures("true_processes")
 def test_hydra_trains_from_yaml(data: Path, teacher: Path, tmp_path: Path) -> None:
     text = HYDRA.format(user_dir=toy.USER_DIR, data=data, teacher=teacher)
     (tmp_path / "gad.yaml").write_text(text, encoding="utf-8")
     save_dir = f"checkpoint.save_dir={tmp_path}/hydra"
-    command = [sys.executable, "-m", "fairseq_cli.hydra_train", "--config-dir", str(tmp_path), "--config-name", "gad"]
+    command = [PYTHON, "-m", "fairseq_cli.hydra_train", "--config-dir", str(tmp_path), "--config-name", "gad"]
     subprocess.run([*command, save_dir], cwd=tmp_path, check=True, capture_output=True, timeout=300)
     from fairseq import checkpoint_utils
 

@@ -9,15 +9,17 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
+from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.engine.hashing import RECORD, hash_path
 from tests.real_corpora import corpus
 
 ROOT = Path(__file__).parents[2]
-KILLS = int(os.environ.get("KILLS", "2"))
+KILLS = int(os.environ.get("KILLS", "1"))
 LAST = os.environ.get("KILLS_UP_TO", "encoded")
 CONFIG = """
 work_dir: {work_dir}
@@ -28,17 +30,23 @@ clean:
   normalise: {{}}
   filters:
     {{length: , length_ratio: , long_words: , characters: , identical: , agreement: , language: ,
-    dictionary: {{sentences: 10000}}}}
+    dictionary: {{sentences: 5000}}}}
   deduplicate: pair
   write_rejected: true
-split: {{valid: 100, test: 100}}
-subwords: {{vocab_size: 2000, max_sentences: 10000}}
+split: {{valid: 50, test: 50}}
+subwords: {{vocab_size: 500, max_sentences: 5000}}
 """
+LINES = 600  # of each domain
+
+
+def _write_text(folder: Path) -> None:
+    for path in corpus("parallel/en-pl").iterdir():
+        write_lines(folder / path.name, islice(stream_lines(path), LINES))
 
 
 def _command(folder: Path) -> list[str]:
     config = folder / "config.yaml"
-    config.write_text(CONFIG.format(work_dir=folder / "run", folder=corpus("parallel/en-pl")))
+    config.write_text(CONFIG.format(work_dir=folder / "run", folder=folder.parent / "text"))
     return [sys.executable, str(ROOT / "data-prep" / "prepare.py"), str(config), "--workers", "2", "--to", LAST]
 
 
@@ -53,7 +61,9 @@ def _run(command: list[str]) -> None:
 
 @pytest.mark.slow
 def test_a_killed_run_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
-    (tmp_path / "whole").mkdir()
+    for name in ("text", "whole"):
+        (tmp_path / name).mkdir()
+    _write_text(tmp_path / "text")
     start = time.monotonic()
     _run(_command(tmp_path / "whole"))
     duration = time.monotonic() - start

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,11 +17,13 @@ import pytest
 import torch
 
 from fairseq_ext.experiments import prepare as prepare_data
+from fairseq_ext.experiments.translation import scores as scoring
 from fairseq_ext.experiments.translation import train as training
 from fairseq_ext.experiments.translation import translate as translation
 from tests.engine.test_children import is_running
+from tests.experiments.translation.small_translation_experiment import TRANSLATE
 from tests.fork_server import PYTHON
-from tests.integration.test_experiment import TRANSLATE, weights
+from tests.integration.test_command_lines import weights
 from tests.small_corpus import write_config, write_corpora
 from tests.waiting import SECONDS, wait_until
 
@@ -37,39 +40,46 @@ MIX = {"arch": "transformer_tiny", "criterion": "label_smoothed_cross_entropy", 
 OUTPUTS = {"common": TRANSLATE["common"], "outputs": {"mix": {"system": "mix"}}}
 
 
+# What is killed are processes of their own; the commands of fairseq's that they start are forked.
+BEGIN = (
+    "import sys; sys.executable = sys.argv.pop(1); from fairseq_ext.inputs.errors import run_command; "
+    "from fairseq_ext.experiments.translation.{} import main; run_command(main)"
+)
+
+
 def write_experiment(folder: Path) -> Path:
-    folder.mkdir()
     corpora = write_corpora(folder / "corpora")
-    path = write_config(
+    return write_config(
         folder / "tiny.yaml", corpora, train={"common": OPTIONS, "systems": {"mix": MIX}}, translate=OUTPUTS
     )
-    prepare_data.main([str(path), "--workers", "1"])
-    return path
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The work directory of an undisturbed run."""
     path = write_experiment(tmp_path_factory.mktemp("whole") / "experiment")
+    prepare_data.main([str(path), "--workers", "1"])
     training.main([str(path), "mix"])
     translation.main([str(path)])
-    subprocess.run(command("experiments.translation.scores", path), cwd=ROOT, check=True, capture_output=True)
+    scoring.main([str(path)])
     return path.parent / "work"
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The experiment that is killed."""
-    return write_experiment(tmp_path_factory.mktemp("killed") / "experiment")
+def killed(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The experiment that is killed; its data is prepared."""
+    path = write_experiment(tmp_path_factory.mktemp("killed") / "experiment")
+    shutil.copytree(whole, path.parent / "work", ignore=lambda *_: {"systems", "translations", "scores"})
+    return path
 
 
 def command(module: str, path: Path, *arguments: str) -> list[str]:
-    return [PYTHON, "-m", f"fairseq_ext.{module}", str(path), *arguments]
+    return [PYTHON, "-c", BEGIN.format(module), sys.executable, str(path), *arguments]
 
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill: which process gets which signal, so many seconds after the step was begun, now or by an earlier run."""
+    """One kill: which process gets which signal, so many seconds after its step was begun, now or by an earlier run."""
 
     of_child: bool
     number: int
@@ -82,11 +92,12 @@ def kills(longest: float, *kinds: tuple[bool, int]) -> list[Kill]:
     return [Kill(*kind, generator.uniform(0, longest)) for kind in KILLS * kinds]
 
 
-def kill_again_and_again(run: list[str], output: Path, planned: list[Kill]) -> None:
-    """Start a command, kill it, look what is left, and so on; at last let it end."""
+def kill_again_and_again(run: list[str], output: Path, planned: list[Kill], file: str = "") -> None:
+    """Start a command, kill it after its step has made a file, look what is left, and so on; at last let it end."""
+    begun = output.with_name(f".{output.name}.step") / "unfinished" / file
     for count, kill in enumerate(planned):
         process = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        while process.poll() is None and not output.with_name(f".{output.name}.step").exists():
+        while process.poll() is None and not begun.exists():
             time.sleep(0.005)
         try:
             process.wait(kill.seconds)
@@ -138,6 +149,9 @@ def check_nothing_is_left(output: Path) -> None:
         with lock.open("r+") as file:
             wait_until(lambda: is_free(file.fileno()), "the lock is held")
     wait_until(lambda: not processes_in(output.parents[2]), "a process is left")
+    if sys.executable != PYTHON:
+        # Forked ones, and what they start, look like the server, which stays.
+        wait_until(lambda: len(processes_in(Path(sys.executable).parent)) == 1, "a forked process is left")
 
 
 def is_free(descriptor: int) -> bool:
@@ -163,7 +177,8 @@ def processes_in(folder: Path) -> list[int]:
 
 def test_a_training_ends_with_the_same_weights(killed: Path, whole: Path) -> None:
     output = killed.parent / "work/systems/mix"
-    kill_again_and_again(command("experiments.translation.train", killed, "mix"), output, kills(4, CHILD_9, COMMAND_15))
+    planned = kills(0.5, CHILD_9, COMMAND_15)
+    kill_again_and_again(command("train", killed, "mix"), output, planned, "checkpoint_last.pt")
     ours, expected = (weights(folder / "checkpoint_last.pt") for folder in (output, whole / "systems/mix"))
     assert ours.keys() == expected.keys()
     assert all(torch.equal(ours[name], value) for name, value in expected.items())
@@ -171,12 +186,12 @@ def test_a_training_ends_with_the_same_weights(killed: Path, whole: Path) -> Non
 
 def test_translations_are_the_same(killed: Path, whole: Path) -> None:
     output = killed.parent / "work/translations/mix"
-    kill_again_and_again(command("experiments.translation.translate", killed), output, kills(3, COMMAND_9, CHILD_15))
+    kill_again_and_again(command("translate", killed), output, kills(0.8, COMMAND_9, CHILD_15))
     for name in ("bank.de", "garden.de"):
         assert (output / name).read_bytes() == (whole / "translations/mix" / name).read_bytes()
 
 
 def test_scores_are_the_same(killed: Path, whole: Path) -> None:
     output = killed.parent / "work/scores"
-    kill_again_and_again(command("experiments.translation.scores", killed), output, kills(1, COMMAND_9, COMMAND_15))
+    kill_again_and_again(command("scores", killed), output, kills(1, COMMAND_9, COMMAND_15))
     assert (output / "table.md").read_bytes() == (whole / "scores/table.md").read_bytes()

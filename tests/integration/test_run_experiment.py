@@ -9,63 +9,24 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairseq_ext.engine.hashing import hash_path
+from fairseq_ext.experiments import prepare
+from fairseq_ext.experiments.translation import analyses, examples, scores, teacher, train, translate
+from tests.experiments.translation.small_translation_experiment import OUTPUTS, TRAIN, write_translation_experiment
 from tests.fork_server import PYTHON
-from tests.small_corpus import write_config, write_corpora
+from tests.recorded import recorded_results, results_of, shapes_of
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-PLAIN = {"criterion": "label_smoothed_cross_entropy", "max-epoch": 1}
-TRAIN: dict[str, Any] = {
-    "common": {"optimizer": "adam", "lr": 0.01, "max-tokens": 400, "cpu": True, "num-workers": 0,
-               "share-all-embeddings": True},
-    "systems": {
-        "mix": {**PLAIN, "arch": "transformer_tiny", "max-epoch": 6},
-        "ft": {**PLAIN, "from": "mix", "per_domain": True, "arch": "transformer_tiny"},
-        "tag": {**PLAIN, "from": "mix", "domain-tags": True, "arch": "transformer_tiny"},
-        "ad": {**PLAIN, "from": "mix", "seeds": [1, 2], "arch": "transformer_domain_adapter_tiny"},
-        "gad": {
-            "from": "ad", "seeds": [2], "uses_teacher": True, "arch": "transformer_gated_adapter_tiny",
-            "criterion": "label_smoothed_cross_entropy_with_kd_gate", "max-epoch": 1,
-        },
-    },
-}  # fmt: skip
-TRANSLATE = {
-    "common": {"beam": 2, "max-tokens": 400, "cpu": True, "max-len-b": 12},
-    "outputs": {
-        "mix": {"system": "mix"},
-        "ft": {"system": "ft"},
-        "tag-oracle": {"system": "tag"},
-        "tag-classifier": {"system": "tag", "domain-source": "classifier"},
-        "ad-classifier": {"system": "ad", "domain-source": "classifier"},
-        "gad": {"system": "gad", "domain-source": "none", "gates": True},
-    },
-}
 MADE = {"mix", "ft@bank", "ft@garden", "tag-oracle", "tag-classifier", "ad-classifier@1", "ad-classifier@2", "gad"}
 TWO_PROCESSES = {"distributed-backend": "gloo", "ddp-backend": "legacy_ddp"}
-
-
-def write_experiment(root: Path, train: dict[str, Any] = TRAIN) -> Path:
-    news = root / "news"
-    news.mkdir(parents=True)
-    # Written as the corpora are not: punctuation to normalise, words of both domains.
-    (news / "NEWS.en").write_text("show the red tree\nopen the  old account\n\nfind “the” seed\n", encoding="utf-8")
-    (news / "NEWS.de").write_text("zeige: Baum\nöffne: Konto\nleer\nfinde „den“ Samen\n", encoding="utf-8")
-    outputs = {name: entry for name, entry in TRANSLATE["outputs"].items() if entry["system"] in train["systems"]}
-    return write_config(
-        root / "c.yaml",
-        write_corpora(root / "corpora"),
-        clean={"normalise": {}},
-        train=train,
-        translate={**TRANSLATE, "outputs": outputs},
-        evaluate={"ood": {"NEWS": str(news / "NEWS.{lang}")}},
-    )
 
 
 def command(path: Path, *options: str) -> list[str]:
@@ -84,9 +45,9 @@ def run(path: Path, *options: str) -> str:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of an experiment that was not disturbed; its work is beside it."""
-    path = write_experiment(tmp_path_factory.mktemp("whole"))
-    run(path)
+    """The file of an experiment that was not disturbed, up to its report; its work is beside it."""
+    path = write_translation_experiment(tmp_path_factory.mktemp("whole"))
+    run(path, "--to", "report")
     return path
 
 
@@ -133,40 +94,98 @@ def test_text_of_no_domain_is_imported_and_translated(whole: Path) -> None:
 
 def test_a_second_run_does_nothing(whole: Path) -> None:
     lines = [line for line in run(whole).splitlines() if line.endswith("up to date")]
-    assert len(lines) == 6 + 1 + 7 + len(MADE) + 6
+    assert len(lines) == 6 + 1 + 7 + len(MADE) + 6 + 1
     assert "started" not in run(whole, "--only", "translate")
 
 
+def test_commands_of_single_steps_find_everything_done(whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = times(whole)
+    for main in (prepare.main, teacher.main, translate.main, scores.main, examples.main, analyses.main):
+        main([str(whole)])
+    train.main([str(whole), "gad"])
+    assert times(whole) == before
+    messages = [line for line in capfd.readouterr().err.splitlines() if ": " in line and "version" not in line]
+    assert messages
+    assert all(line.endswith("up to date") for line in messages), messages
+
+
+def times(path: Path) -> dict[Path, int]:
+    """When the files of an experiment's work were written."""
+    files = [file for file in (path.parent / "work").rglob("*") if file.is_file() and file.suffix != ".lock"]
+    return {file: file.stat().st_mtime_ns for file in files}
+
+
+def test_scores_and_examples_are_there(whole: Path) -> None:
+    work = whole.parent / "work"
+    outputs = read(work / "scores/scores.json")["outputs"]
+    assert outputs.keys() == OUTPUTS.keys()
+    assert {"bank", "garden", "AVG", "wAVG", "ood:NEWS"} <= outputs["gad"]["chrF"].keys()
+    assert "<title>gad, AVG: " in (work / "scores/gains.svg").read_text(encoding="utf-8")
+    assert "show the red tree" in (work / "examples/examples.txt").read_text(encoding="utf-8")
+
+
+def test_everything_is_analysed(whole: Path) -> None:
+    folder = whole.parent / "work" / "analysis"
+    distances, gates, parameters, speed = (read(folder / name / f"{name}.json") for name in analyses.NAMES)
+    assert distances["domains"] == ["bank", "garden"]
+    # The sentences share all words but one.
+    assert distances["matrix"][0][1] > 1.5
+    assert set(gates["gad"]["weights"]) == {"bank", "garden"}
+    assert all(sum(row) == pytest.approx(1, abs=1e-3) for row in gates["gad"]["weights"]["bank"])
+    assert parameters["mix"]["trained"] == parameters["mix"]["total"]
+    assert parameters["ad@1"]["total"] == parameters["mix"]["total"] + parameters["ad@1"]["trained"]
+    timed = speed["ad-classifier"]
+    assert timed["domains"]["bank"]["sentences"] == 10
+    assert timed["domains"]["bank"]["classifier_seconds"] > 0
+    assert timed["tokens_per_second"] > 0
+
+
+def test_the_report_is_tested_on_results_of_this_shape(whole: Path) -> None:
+    assert shapes_of(results_of(whole)) == shapes_of(recorded_results("translation"))
+
+
+def read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
+
+
 def test_a_killed_experiment_ends_with_the_same_translations(whole: Path, tmp_path: Path) -> None:
-    """Killed in the last training and in the last translations; what is before them is there."""
-    path, work = write_experiment(tmp_path), tmp_path / "work"
-    last = ("systems/gad", "translations/gad", "ood/ad-classifier@2", "ood/gad")
+    """Killed in the last translations and then in the last training; what is before them is there."""
+    path, work = write_translation_experiment(tmp_path), tmp_path / "work"
     shutil.copytree(whole.parent / "work", work)
-    for name in last:
+    kill_in("ood/ad-classifier@2", path)
+    for name in ("translations/gad", "ood/gad"):
         shutil.rmtree(work / name)
-    whole_process = [PYTHON, *command(path)[1:]]
-    for name in ("systems/gad", "ood/ad-classifier@2"):
-        folder, begun = work / name, work / f"{name}.step/unfinished".replace("/", "/.", 1)
-        process = subprocess.Popen(whole_process, env=ENVIRONMENT, stderr=subprocess.DEVNULL, start_new_session=True)
-        while process.poll() is None and not folder.exists() and not list(begun.glob("*")):
-            time.sleep(0.005)
-        assert process.poll() is None, f"ended before {name}"
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    kill_in("systems/gad", path)
     done = run(path)
     assert translations(path) == translations(whole)
     assert not list(work.glob("**/.*.step"))
     started = [line.split(": ")[0] for line in done.splitlines() if line.endswith(": started")]
-    assert len(started) <= len(last)
+    assert len(started) <= 4
+
+
+def kill_in(name: str, path: Path) -> None:
+    """Let a command and all that it starts, true processes each, make a step again; kill them as soon as it begins."""
+    folder = path.parent / "work" / name
+    begun = folder.with_name(f".{folder.name}.step") / "unfinished"
+    whole_process = [PYTHON, *command(path)[1:]]
+    while folder.exists():  # also where the kill came too late
+        shutil.rmtree(folder)
+        process = subprocess.Popen(whole_process, env=ENVIRONMENT, stderr=subprocess.DEVNULL, start_new_session=True)
+        while process.poll() is None and not list(begun.glob("*")):
+            time.sleep(0.005)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        assert process.wait() in (0, -signal.SIGKILL)
 
 
 def test_two_processes_share_trainings_and_nothing_else(whole: Path, tmp_path: Path) -> None:
     """torchrun starts the command twice; both train every run together, and the first does the rest."""
     systems = {name: {**TRAIN["systems"][name], "max-epoch": 1} for name in ("mix", "gad")}
     systems["gad"] = {**systems["gad"], "from": "mix"}
-    train = {"common": {**TRAIN["common"], **TWO_PROCESSES}, "systems": systems}
-    path = write_experiment(tmp_path, train)
-    made = {"systems", "translations", "ood", "ood-sets"}
+    common = {**TRAIN["common"], **TWO_PROCESSES}
+    path = write_translation_experiment(tmp_path, {"common": common, "systems": systems})
+    made = {"systems", "translations", "ood", "ood-sets", "examples", "scores", "analysis", "report"}
     shutil.copytree(whole.parent / "work", tmp_path / "work", ignore=lambda *_: made)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
     done = subprocess.run(

@@ -13,19 +13,21 @@ from typing import Any
 from fairseq_ext.experiments.kinds import load_experiment
 
 HERE = Path(__file__).parent
+TIMINGS = "speed.json"
 
 
 def results_of(path: Path) -> dict[str, str]:
     """What the report of an experiment is made of: text by name in its work directory.
 
-    Names are relative to the experiment file's folder, and of logs there are only the ends of epochs.
+    Names are relative to the experiment file's folder. Of logs there are only the ends of epochs; timings, which are
+    others in every run, are left out.
 
     Args:
         path: the experiment file.
     """
     kind, experiment = load_experiment(path)
     [step] = kind.stages(experiment)[-1].steps()
-    files = [file for file in step.inputs if file.is_relative_to(experiment.work_dir)]
+    files = [file for file in step.inputs if file.is_relative_to(experiment.work_dir) and file.name != TIMINGS]
     texts = {file.relative_to(experiment.work_dir).as_posix(): file.read_text(encoding="utf-8") for file in files}
     return {
         name: _ends_of_epochs(text) if name.endswith(".log") else text.replace(f"{path.parent}/", "")

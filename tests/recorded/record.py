@@ -8,16 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fairseq_ext.experiments import run
-from tests.experiments.classification.small_classification_experiment import write_classification_experiment
+from tests.experiments.classification.small_classification_experiment import (
+    write_short_classification_experiment,
+)
 from tests.experiments.small_lm_experiment import write_lm_experiment
 from tests.experiments.topics.small_topic_experiment import write_topic_experiment
+from tests.experiments.translation.small_translation_experiment import write_translation_experiment
 from tests.experiments.word_lm.small_word_lm_experiment import write_word_lm_experiment
 from tests.recorded import HERE, results_of
 
 WRITERS: dict[str, Callable[[Path], Path]] = {
-    "classification": write_classification_experiment,
+    "classification": write_short_classification_experiment,
     "hierarchy": write_lm_experiment,
     "topics": write_topic_experiment,
+    "translation": write_translation_experiment,
     "word_lm": write_word_lm_experiment,
 }
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,11 @@ from fairseq_ext.experiments.translation.translate import main
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.translators.translator import Request, SystemTranslator
 from tests import toy
+from tests.fork_server import PYTHON
+from tests.waiting import wait_until
 
 LINES = ["w4 w5 w6", "", "w7 w8", "w9\r", "w10\u2028w11 w12"]
-COMMAND = [sys.executable, "-m", "fairseq_ext.experiments.translation.translate"]
+COMMAND = [PYTHON, "-m", "fairseq_ext.experiments.translation.translate"]
 
 
 @pytest.fixture
@@ -90,26 +91,24 @@ def test_what_cannot_be_translated_is_said_before_the_rest_is(exported: Path, te
 
 
 @pytest.mark.slow
-def test_a_killed_translation_goes_on(exported: Path, text: Path, true_processes: None) -> None:
+def test_a_killed_translation_goes_on(exported: Path, text: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """With processes of its own, which end with it; the same bytes as one that nobody disturbed."""
     text.write_text("".join(f"w{n % 20} w{n % 7}\n" for n in range(400)))
-    output = text.with_name("out.pl")
-    options = ["--input", str(text), "--output", str(output), "--block-lines", "5", "--processes", "2"]
-    command = [*COMMAND, str(exported / "gad"), *options]
+    output, undisturbed = text.with_name("out.pl"), text.with_name("other.pl")
+    arguments = [str(exported / "gad"), "--input", str(text), "--block-lines", "5", "--output"]
     done = text.parent / ".out.pl.step/unfinished/translated"
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
-    deadline = time.monotonic() + 300
-    while not list(done.glob("0*")) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    process = subprocess.Popen(
+        [*COMMAND, *arguments, str(output), "--processes", "2"], stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    wait_until(lambda: bool(list(done.glob("0*"))), "nothing was translated")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert not output.exists()
     before = {path: path.stat().st_mtime_ns for path in done.glob("0*/text")}
     assert before
-    again = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "goes on; " in again.stderr
-    undisturbed = text.with_name("other.pl")
-    main([str(exported / "gad"), *options[:2], "--output", str(undisturbed), "--block-lines", "5", "--processes", "1"])
+    main([*arguments, str(output), "--processes", "1"])
+    assert "goes on; " in capfd.readouterr().err
+    main([*arguments, str(undisturbed), "--processes", "1"])
     assert output.read_bytes() == undisturbed.read_bytes()
 
 

@@ -79,3 +79,11 @@ def write_classification_experiment(folder: Path, **changes: Any) -> Path:
     path = folder / "classification.yaml"
     path.write_text(yaml.safe_dump({**settings, **changes}, sort_keys=False), encoding="utf-8")
     return path
+
+
+def write_short_classification_experiment(folder: Path) -> Path:
+    """The same, but a system is trained on one or two of the tasks: all sorts of tuning, and of tasks."""
+    train = yaml.safe_load(write_classification_experiment(folder).read_text(encoding="utf-8"))["train"]
+    for name, tasks in {"full": ["place", "size"], "top": ["verb"], "adapters": ["place", "same"]}.items():
+        train["systems"][name]["tasks"] = tasks
+    return write_classification_experiment(folder, train=train)

@@ -1,27 +1,53 @@
-"""The report of made-up figures says them, in the paper's tables and pictures, and what is missing."""
+"""The report of a tiny real run says its figures; that of made-up ones marks, compares and averages them."""
 
 from __future__ import annotations
 
-import re
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairseq_ext.engine.steps import run_steps
+from fairseq_ext.experiments.classification.config import ClassificationExperiment
 from fairseq_ext.experiments.classification.report import make_report, report_step
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.content import Cell, Missing, Picture, Table
 from fairseq_ext.report.writing import MARKDOWN_FILE, PAGE_FILE
 from tests.experiments.classification import made_up as made_up
+from tests.experiments.classification.small_classification_experiment import write_short_classification_experiment
+from tests.recorded import restore
 
 Blocks = dict[str, Table | Missing | Picture]
+RESULTS = "Tables 1 and 2. Results on the test sets"
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> ClassificationExperiment:
+    return restore("classification", write_short_classification_experiment(tmp_path))
+
+
+@pytest.fixture
+def real(experiment: ClassificationExperiment) -> Blocks:
+    return blocks_of(experiment)
 
 
 @pytest.fixture
 def blocks(tmp_path: Path) -> Blocks:
+    return blocks_of(made_up.make_experiment(tmp_path))
+
+
+def blocks_of(config: ClassificationExperiment) -> Blocks:
     """Everything with a title."""
-    report = make_report(made_up.make_experiment(tmp_path))
+    report = make_report(config)
     return {block.title: block for section in report.sections for block in section.blocks if hasattr(block, "title")}  # type: ignore[misc,union-attr]
+
+
+def record_of(experiment: ClassificationExperiment, run: str) -> dict[str, Any]:
+    """What was measured of a run."""
+    path = experiment.work_dir / "predictions" / run / "metrics.json"
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return record
 
 
 def rows_of(block: object) -> dict[str, list[Cell]]:
@@ -29,27 +55,36 @@ def rows_of(block: object) -> dict[str, list[Cell]]:
     return {row.name: list(row.cells) for _, rows in block.groups for row in rows}
 
 
-def test_all_tables_and_pictures_are_there(blocks: Blocks) -> None:
-    assert list(blocks) == [
+def test_all_tables_and_pictures_are_there(real: Blocks) -> None:
+    assert list(real) == [
         "The paper’s findings",
-        "Tables 1 and 2. Results on the test sets",
+        RESULTS,
         "F1 on the test sets",
         "Main metrics on the validation sets",
         "Figures 1 and 3. Distance to full fine-tuning by trained parameters",
         "Figure 4. Results by trained parameters",
         "Figure 6, left. Adapters of spans of layers removed",
         "Figure 6, right. Sweep of adapter-init-scale",
-        "Tasks one after another: adapters-64@1",
-        "Tasks one after another: adapters-64@2",
+        "Tasks one after another: adapters",
         "Table 3. The tasks",
     ]
-    assert not [title for title, block in blocks.items() if isinstance(block, Missing)]
+    assert not [title for title, block in real.items() if isinstance(block, Missing)]
 
 
-def test_results_are_those_of_the_records(blocks: Blocks) -> None:
-    table = blocks["Tables 1 and 2. Results on the test sets"]
-    rows = rows_of(table)
-    assert table.columns == ["Trained", "of base", "In all", "films", "questions", "irony", "average"]  # type: ignore[union-attr]
+def test_results_are_those_that_were_measured(experiment: ClassificationExperiment, real: Blocks) -> None:
+    rows = rows_of(real[RESULTS])
+    place, same = (record_of(experiment, f"adapters@{task}") for task in ("place", "same"))
+    trained, base = (place["parameters"][name] for name in ("trained", "base"))
+    assert [cell.text for cell in rows["adapters"]] == [
+        f"{trained:,}", f"{trained / base:.0%}", "–", f"{100 * place['metrics']['test']['accuracy']:.1f}", "–",
+        f"{100 * same['metrics']['test']['accuracy']:.1f}", "–", "–",
+    ]  # fmt: skip
+    matthews = record_of(experiment, "top@verb")["metrics"]["test"]["matthews"]
+    assert [cell.text for cell in rows["top"]][3:] == ["–", f"{100 * matthews:.1f}", "–", "–", "–"]
+
+
+def test_parameters_are_compared_and_the_best_and_worse_are_marked(blocks: Blocks) -> None:
+    rows = rows_of(blocks[RESULTS])
     assert [cell.text for cell in rows["top-2"]] == ["940,000", "31%", "1.64×", "79.0", "84.0", "61.0", "74.7"]
     # All of the base three times, and three heads.
     assert rows["full"][2].text == "3.04×"
@@ -60,22 +95,14 @@ def test_results_are_those_of_the_records(blocks: Blocks) -> None:
     assert rows["adapters-8"][3].mark == ""
 
 
-def test_a_method_of_some_tasks_has_no_average(tmp_path: Path) -> None:
-    config = made_up.make_experiment(tmp_path)
-    (config.work_dir / "predictions/top-2@irony/metrics.json").unlink()
-    (results,) = [s for s in make_report(config).sections if s.anchor == "results"]
-    cells = [cell.text for cell in rows_of(results.blocks[0])["top-2"]]
-    assert cells == ["940,000", "31%", "–", "79.0", "84.0", "–", "–"]
-
-
 def test_seeds_are_averaged(blocks: Blocks) -> None:
-    films, average = (rows_of(blocks["Tables 1 and 2. Results on the test sets"])["adapters-64"][n] for n in (3, 6))
+    films, average = (rows_of(blocks[RESULTS])["adapters-64"][n] for n in (3, 6))
     assert (films.text, films.note) == ("79.8", "±0.7")
     assert (average.text, average.note) == ("75.5", "±0.7")
 
 
 def test_systems_are_grouped_by_what_becomes_of_the_base(blocks: Blocks) -> None:
-    table = blocks["Tables 1 and 2. Results on the test sets"]
+    table = blocks[RESULTS]
     groups = [[row.name for row in rows] for _, rows in table.groups]  # type: ignore[union-attr]
     assert groups == [["full", "top-1", "top-2"], ["norms", "adapters-8", "adapters-64"]]
 
@@ -91,20 +118,17 @@ def test_other_metrics_say_what_they_are(blocks: Blocks) -> None:
     assert "films: F1 of 'pos'; questions: F1, averaged over the 6 labels" in notes
 
 
-def test_tasks_are_described(blocks: Blocks) -> None:
-    assert [cell.text for cell in rows_of(blocks["Table 3. The tasks"])["questions"]] == [
-        "6,000",
-        "800",
-        "1,000",
-        "6",
-        "52.0",
-    ]
+def test_tasks_are_described(experiment: ClassificationExperiment, real: Blocks) -> None:
+    rows = rows_of(real["Table 3. The tasks"])
+    majority = record_of(experiment, "top@verb")["majority"]["test"]
+    assert [cell.text for cell in rows["verb"]] == ["120", "40", "40", "2", f"{100 * majority:.1f}"]
+    assert [cell.text for cell in rows["size"]][3:] == ["–", "–"]
 
 
-def test_a_sequence_tells_every_task(blocks: Blocks) -> None:
-    rows = rows_of(blocks["Tasks one after another: adapters-64@1"])
-    assert [cell.text for cell in rows["1. films"]] == ["equal, bit for bit", "0", "1,800"]
-    assert rows["3. irony"][0].text == "the last"
+def test_a_sequence_tells_every_task(real: Blocks) -> None:
+    rows = rows_of(real["Tasks one after another: adapters"])
+    assert [cell.text for cell in rows["1. place"]] == ["equal, bit for bit", "0", "80"]
+    assert rows["2. same"][0].text == "the last"
 
 
 def test_lead_names_the_best_adapters(tmp_path: Path) -> None:
@@ -124,25 +148,29 @@ def test_nothing_measured_is_said(tmp_path: Path) -> None:
     assert all(isinstance(block, Missing) for section in report.sections for block in section.blocks)
 
 
-def test_page_and_markdown_have_the_same_figures(tmp_path: Path) -> None:
-    (tmp_path / "words.md").write_text("Adapters are *small*.\n", encoding="utf-8")
-    config = made_up.make_experiment(tmp_path, reading="words.md")
-    step = report_step(config)
+def test_page_and_markdown_have_the_same_figures(experiment: ClassificationExperiment) -> None:
+    step = report_step(experiment)
     run_steps([step])
     files = {path.name: path.read_text(encoding="utf-8") for path in step.output.iterdir() if path.suffix != ".json"}
     assert {"trade-off.svg", "trade-off-tasks.svg", "layers.svg", "sweep.svg"} <= files.keys()
-    assert "Adapters are *small*." in files[MARKDOWN_FILE]
+    trained = record_of(experiment, "adapters@place")["parameters"]["trained"]
     for text in (files[PAGE_FILE], files[MARKDOWN_FILE]):
-        assert re.search(r"\b1\.64×", text)
+        assert f"{trained:,}" in text
         assert "bit for bit" in text
-    assert report_step(config).options == step.options
+    assert report_step(experiment).options == step.options
 
 
-def test_a_new_record_makes_the_report_anew(tmp_path: Path) -> None:
-    config = made_up.make_experiment(tmp_path)
-    before = report_step(config)
-    (config.work_dir / "analysis/layers/layers.json").unlink()
-    assert report_step(config).options != before.options
+def test_a_new_record_makes_the_report_anew(experiment: ClassificationExperiment) -> None:
+    before = report_step(experiment)
+    (experiment.work_dir / "analysis/layers/layers.json").unlink()
+    assert report_step(experiment).options != before.options
+
+
+def test_a_reading_is_part_of_the_report(tmp_path: Path) -> None:
+    (tmp_path / "words.md").write_text("Adapters are *small*.\n", encoding="utf-8")
+    step = report_step(made_up.make_file(tmp_path, reading="words.md"))
+    run_steps([step])
+    assert "Adapters are *small*." in (step.output / MARKDOWN_FILE).read_text(encoding="utf-8")
 
 
 def test_a_missing_reading_is_named(tmp_path: Path) -> None:

@@ -1,21 +1,16 @@
-"""Which analyses an experiment file asks for, and a whole one analysed."""
+"""Which analyses an experiment file asks for."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from fairseq_ext.experiments import prepare as prepare_data
 from fairseq_ext.experiments.translation import teacher as teacher
-from fairseq_ext.experiments.translation import train as training
-from fairseq_ext.experiments.translation import translate as translation
-from fairseq_ext.experiments.translation.analyses import NAMES, analysis_steps, chosen_steps, main
+from fairseq_ext.experiments.translation.analyses import NAMES, analysis_steps, chosen_steps
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.inputs.errors import InputError
-from tests.small_corpus import write_config, write_corpora
 
 CONFIG = """
 work_dir: {root}
@@ -85,57 +80,3 @@ def test_distances_know_their_options(tmp_path: Path) -> None:
 def test_mistakes_are_named(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         chosen_steps(config_of(tmp_path, CONFIG.partition("evaluate:")[0]), [name])
-
-
-TRAIN = {
-    "common": {
-        "optimizer": "adam", "lr": 0.01, "max-tokens": 400, "max-epoch": 1, "cpu": True, "num-workers": 0,
-        "share-all-embeddings": True,
-    },
-    "systems": {
-        "mix": {"arch": "transformer_tiny", "criterion": "label_smoothed_cross_entropy"},
-        "ad": {
-            "from": "mix", "arch": "transformer_domain_adapter_tiny", "criterion": "label_smoothed_cross_entropy",
-        },
-        "gad": {
-            "from": "ad", "uses_teacher": True, "arch": "transformer_gated_adapter_tiny",
-            "criterion": "label_smoothed_cross_entropy_with_kd_gate",
-        },
-    },
-}  # fmt: skip
-TRANSLATE = {
-    "common": {"beam": 2, "max-tokens": 400, "cpu": True, "max-len-b": 12},
-    "outputs": {
-        "ad": {"system": "ad", "domain-source": "classifier"},
-        "gad": {"system": "gad", "domain-source": "none", "gates": True},
-    },
-}
-
-
-@pytest.mark.slow
-def test_a_whole_experiment_is_analysed_once(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
-    settings = {"train": TRAIN, "translate": TRANSLATE, "evaluate": {"speed": ["ad", "gad"]}}
-    path = write_config(tmp_path / "tiny.yaml", write_corpora(tmp_path / "corpora"), **settings)
-    prepare_data.main([str(path)])
-    teacher.main([str(path)])
-    training.main([str(path), "gad"])
-    translation.main([str(path), "gad"])
-    main([str(path)])
-    folder = tmp_path / "work/analysis"
-    distances, gates, parameters, speed = (json.loads((folder / name / f"{name}.json").read_text()) for name in NAMES)
-    assert distances["domains"] == ["bank", "garden"]
-    # The sentences share all words but one.
-    assert distances["matrix"][0][1] > 1.5
-    assert set(gates["gad"]["weights"]) == {"bank", "garden"}
-    assert all(sum(row) == pytest.approx(1, abs=1e-3) for row in gates["gad"]["weights"]["bank"])
-    assert parameters["mix"]["trained"] == parameters["mix"]["total"]
-    assert parameters["ad"]["total"] == parameters["mix"]["total"] + parameters["ad"]["trained"]
-    assert speed["ad"]["domains"]["bank"]["sentences"] == 10
-    assert speed["ad"]["domains"]["bank"]["classifier_seconds"] > 0
-    assert speed["gad"]["tokens_per_second"] > 0
-
-    before = {file: file.stat().st_mtime_ns for file in folder.rglob("*.json")}
-    capfd.readouterr()
-    main([str(path)])
-    assert capfd.readouterr().err.splitlines() == [f"{name}: up to date" for name in NAMES]
-    assert {file: file.stat().st_mtime_ns for file in folder.rglob("*.json")} == before

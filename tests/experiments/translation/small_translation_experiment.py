@@ -1,0 +1,59 @@
+"""A small translation experiment: every kind of system on two domains, and text of neither."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.small_corpus import write_config, write_corpora
+
+PLAIN = {"criterion": "label_smoothed_cross_entropy", "max-epoch": 1}
+TRAIN: dict[str, Any] = {
+    "common": {"optimizer": "adam", "lr": 0.01, "max-tokens": 400, "cpu": True, "num-workers": 0,
+               "share-all-embeddings": True},
+    "systems": {
+        "mix": {**PLAIN, "arch": "transformer_tiny", "max-epoch": 6},
+        "ft": {**PLAIN, "from": "mix", "per_domain": True, "arch": "transformer_tiny"},
+        "tag": {**PLAIN, "from": "mix", "domain-tags": True, "arch": "transformer_tiny"},
+        "ad": {**PLAIN, "from": "mix", "seeds": [1, 2], "arch": "transformer_domain_adapter_tiny"},
+        "gad": {
+            "from": "ad", "seeds": [2], "uses_teacher": True, "arch": "transformer_gated_adapter_tiny",
+            "criterion": "label_smoothed_cross_entropy_with_kd_gate", "max-epoch": 1,
+        },
+    },
+}  # fmt: skip
+OUTPUTS = {
+    "mix": {"system": "mix"},
+    "ft": {"system": "ft"},
+    "tag-oracle": {"system": "tag"},
+    "tag-classifier": {"system": "tag", "domain-source": "classifier"},
+    "ad-classifier": {"system": "ad", "domain-source": "classifier"},
+    "gad": {"system": "gad", "domain-source": "none", "gates": True},
+}
+TRANSLATE: dict[str, Any] = {
+    "common": {"beam": 2, "max-tokens": 400, "cpu": True, "max-len-b": 12},
+    "outputs": OUTPUTS,
+    "examples": {"gad": ["show the red tree", "open the old account"]},
+}
+
+
+def write_translation_experiment(folder: Path, train: dict[str, Any] = TRAIN) -> Path:
+    """Write corpora and the experiment file, and return the latter; it works in ``work`` beside it."""
+    news = folder / "news"
+    news.mkdir(parents=True)
+    # Written as the corpora are not: punctuation to normalise, words of both domains.
+    (news / "NEWS.en").write_text("show the red tree\nopen the  old account\n\nfind “the” seed\n", encoding="utf-8")
+    (news / "NEWS.de").write_text("zeige: Baum\nöffne: Konto\nleer\nfinde „den“ Samen\n", encoding="utf-8")
+    outputs = {name: entry for name, entry in OUTPUTS.items() if entry["system"] in train["systems"]}
+    return write_config(
+        folder / "translation.yaml",
+        write_corpora(folder / "corpora"),
+        clean={"normalise": {}},
+        train=train,
+        translate={**TRANSLATE, "outputs": outputs},
+        evaluate={
+            "ood": {"NEWS": str(news / "NEWS.{lang}")},
+            "resamples": 100,
+            **({"speed": ["ad-classifier"]} if "ad-classifier" in outputs else {}),
+        },
+    )
