@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -83,3 +83,60 @@ def make_input(
     if domain_ids is not None:
         net_input["domain_ids"] = torch.tensor(domain_ids, device=device)
     return net_input
+
+
+def generation(model: Any, net_input: Mapping[str, Any], beam: int, tokens: int) -> Callable[[], None]:
+    """Search for translations of exactly so many tokens."""
+    import torch
+    from fairseq.sequence_generator import SequenceGenerator
+
+    model.eval().make_generation_fast_()
+    # One end of sentence is counted beside them.
+    search = SequenceGenerator(
+        [model], model.decoder.dictionary, beam_size=beam, min_len=tokens - 1, max_len_b=tokens - 1
+    )
+    device = net_input["src_tokens"].device
+
+    def run() -> None:
+        with torch.no_grad():
+            search.generate([], {"net_input": dict(net_input)})
+        wait_for(device)
+
+    return run
+
+
+def wait_for(device: Any) -> None:
+    """Wait for what a GPU was asked to do."""
+    import torch
+
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize()
+
+
+def operator_facts(model: Any, net_input: Mapping[str, Any]) -> dict[str, int]:
+    """Kernels, and operators that synchronise, of a forward pass and of a step of decoding."""
+    import torch
+    from fairseq.sequence_generator import EnsembleModel
+
+    from benchmarks.shared.operators import count_operators
+
+    tokens = net_input["src_tokens"][:, :4]
+    search = EnsembleModel([model])
+
+    def forward() -> None:
+        model(**net_input, prev_output_tokens=tokens)
+
+    with torch.no_grad():
+        forward()
+        whole = count_operators(forward)
+        states: list[dict] = [{}]
+        encoded = search.forward_encoder(dict(net_input))
+        for length in (1, 2):
+            search.forward_decoder(tokens[:, :length], encoded, states)
+        step = count_operators(lambda: search.forward_decoder(tokens[:, :3], encoded, states))
+    return {
+        "kernels, forward": whole.kernels.total(),
+        "waits, forward": whole.waits.total(),
+        "kernels, step": step.kernels.total(),
+        "waits, step": step.waits.total(),
+    }

@@ -68,15 +68,15 @@ def _columns(result: Mapping[str, Any], found: Mapping[tuple[str, str], Entry]) 
 
     def compared(code: str) -> Callable[[Entry], str]:
         def cell(entry: Entry) -> str:
-            baseline = result["baselines"].get(entry["case"])
-            return baseline and f"{_ratio(entry, found[baseline, code], speed)} of {baseline}"
+            told = {name: _ratio(entry, found.get((name, code)), speed) for name in result["baselines"][entry["case"]]}
+            return "; ".join(f"{ratio} of {name}" for name, ratio in told.items() if ratio)
 
         return cell
 
     for code in dict.fromkeys(code for _, code in found):
         add(result["unit"] if has_rates else "seconds", code, lambda entry: _figures(entry, speed))
         add("CPU seconds", code, lambda entry: _figures(entry, "cpu"))
-        add("peak, MiB", code, lambda entry: f"{entry['peak']:,.0f}" if "peak" in entry else "")
+        add("peak, MiB", code, _peak)
         for fact in facts:
             add(fact, code, partial(_fact, fact))
         add("compared", code, compared(code))
@@ -92,6 +92,11 @@ def _cell(entry: Entry | None, cell: Callable[[Entry], str]) -> str:
 def _figures(entry: Entry, figure: str) -> str:
     values = [each[figure] for each in entry["rounds"] if figure in each]
     return spread(values, digits=0 if min(values) >= 100 else 1 if min(values) >= 10 else 2) if values else ""
+
+
+def _peak(entry: Entry) -> str:
+    peaks = [each["peak"] for each in (entry, *entry["rounds"]) if "peak" in each]
+    return f"{max(peaks):,.0f}" if peaks else ""
 
 
 def _times_before(found: Mapping[tuple[str, str], Entry], figure: str, entry: Entry) -> str:
