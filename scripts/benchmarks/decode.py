@@ -17,7 +17,8 @@ from benchmarks.shared.precision import PRECISIONS, at_precision
 
 UNIT = "sentences/s"
 _SYSTEMS = ("MIX", "AD", "AD mixed", "GAD")
-_TOLD_BY = {"AD": "MIX", "AD mixed": "AD", "GAD": "AD"}
+_TOLD_BY = {"AD": "MIX", "AD mixed": "MIX", "GAD": "AD"}
+_TOP = "GAD top "
 _BEAM = 5
 
 
@@ -28,6 +29,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--sentences", type=int, default=32, help="of a batch; by beam search a quarter of them")
     parser.add_argument("--tokens", type=int, default=32, help="tokens of each, source and target")
     parser.add_argument("--precisions", nargs="+", default=list(PRECISIONS), help="those to measure")
+    parser.add_argument("--top", type=int, nargs="*", default=[], help="adapters that a gate chooses, besides all")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
 
 
@@ -36,7 +38,7 @@ def cases(options: Namespace) -> list[Case]:
         _case(system, precision, beam, options)
         for beam in (1, _BEAM)
         for precision in options.precisions
-        for system in _SYSTEMS
+        for system in (*_SYSTEMS, *(f"{_TOP}{top}" for top in options.top))
     ]
 
 
@@ -45,7 +47,8 @@ def _case(system: str, precision: str, beam: int, options: Namespace) -> Case:
         return f"{system}, {f'beam {beam}' if beam > 1 else 'greedy'}, {precision}"
 
     first = options.precisions[0]
-    baselines = [name(_TOLD_BY[system], precision)] if system in _TOLD_BY else []
+    told_by = _TOLD_BY.get(system, "GAD")
+    baselines = [name(told_by, precision)] if system != "MIX" else []
     baselines += [name(system, first)] if precision != first else []
     sentences = options.sentences if beam == 1 else max(1, options.sentences // 4)
     prepare = partial(_prepare, system, precision, beam, sentences, options)
@@ -53,8 +56,9 @@ def _case(system: str, precision: str, beam: int, options: Namespace) -> Case:
 
 
 def _prepare(system: str, precision: str, beam: int, sentences: int, options: Namespace, folder: Path) -> Ready:
-    plain = system.removesuffix(" mixed")
-    model = make_model(plain, options.size, options.vocabulary, options.domains)
+    plain = system.split()[0]
+    chosen = {"gate_top_k": int(system.removeprefix(_TOP))} if system.startswith(_TOP) else None
+    model = make_model(plain, options.size, options.vocabulary, options.domains, chosen)
     model = at_precision(model.to(options.device).eval(), precision)
     # For plain adapters: the domain of every sentence.
     step = 1 if system.endswith("mixed") else 0

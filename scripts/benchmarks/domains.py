@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.shared.cases import Case, Ready
-from benchmarks.shared.models import SIZES, generation, make_input, make_model, wait_for
+from benchmarks.shared.models import SIZES, finish, generation, make_input, make_model
 
 UNIT = "sentences/s"
 _DENSE = "dense"
@@ -85,10 +85,10 @@ def _prepare_training(system: str, number: int, top: int, options: Namespace, fo
     else:
         criterion = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
 
-    def run() -> None:
+    def run() -> dict[str, float]:
         model.zero_grad()
         criterion(model, sample)[0].backward()
-        wait_for(options.device)
+        return finish(options.device)
 
     return Ready(run)
 

@@ -1,8 +1,8 @@
 """Training by fairseq's trainer on a generated data directory, words a second between updates.
 
 fairseq-train runs as it does for a user, from command line to log; between rounds its processes stand still. One
-process of all threads is compared with a process a thread; these share the tokens of a batch. Sizes: small (3+2 layers
-of 192, 4,000 symbols, 3,000 tokens a batch), wide (4+2 of 320, 8,000, 6,000), paper (6+6 of 512, 32,000, 3,000).
+process of all threads is compared with a process a thread, each with batches of its own. Sizes: small (3+2 layers of
+192, 4,000 symbols, 3,000 tokens a batch), wide (4+2 of 320, 8,000, 6,000), paper (6+6 of 512, 32,000, 3,000).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Size:
         preset: what the names of fairseq's architectures end with.
         options: of the model, besides.
         vocabulary: symbols.
-        max_tokens: of a batch, on all processes together.
+        max_tokens: of a batch of one process.
         updates: of a round.
     """
 
@@ -97,11 +97,12 @@ def _prepare(system: str, size: str, count: int, precision: str, top: int, optio
     data = _make_data(folder, chosen.vocabulary, options)
     arguments = [str(data), *_arguments(system, chosen, top, options), "--save-dir", str(folder / "saved")]
     tokens = options.max_tokens or chosen.max_tokens
+    arguments += ["--max-tokens", str(tokens)]
     if options.device == "cpu":
-        arguments += ["--cpu", "--max-tokens", str(tokens // count), *_cpu_precision(precision)]
+        arguments += ["--cpu", *_cpu_precision(precision)]
         training = Training(arguments, folder, processes=count, threads=max(1, options.threads // count))
     else:
-        arguments += ["--max-tokens", str(tokens), "--distributed-world-size", str(count)]
+        arguments += ["--distributed-world-size", str(count)]
         arguments += {"float32": [], "bfloat16": ["--bf16"], "float16": ["--fp16"]}[precision]
         training = Training(arguments, folder, processes=1, threads=options.threads)
     updates = options.updates or chosen.updates

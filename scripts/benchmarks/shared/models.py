@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -85,7 +86,7 @@ def make_input(
     return net_input
 
 
-def generation(model: Any, net_input: Mapping[str, Any], beam: int, tokens: int) -> Callable[[], None]:
+def generation(model: Any, net_input: Mapping[str, Any], beam: int, tokens: int) -> Callable[[], dict[str, float]]:
     """Search for translations of exactly so many tokens."""
     import torch
     from fairseq.sequence_generator import SequenceGenerator
@@ -97,24 +98,31 @@ def generation(model: Any, net_input: Mapping[str, Any], beam: int, tokens: int)
     )
     device = net_input["src_tokens"].device
 
-    def run() -> None:
+    def run() -> dict[str, float]:
         with torch.no_grad():
             search.generate([], {"net_input": dict(net_input)})
-        wait_for(device)
+        return finish(device)
 
     return run
 
 
-def wait_for(device: Any) -> None:
-    """Wait for what a GPU was asked to do."""
+def finish(device: Any) -> dict[str, float]:
+    """Wait for what a GPU was asked to do, and tell the most memory that was taken there since it was asked last."""
     import torch
 
-    if torch.device(device).type == "cuda":
-        torch.cuda.synchronize()
+    if torch.device(device).type != "cuda":
+        return {}
+    torch.cuda.synchronize()
+    peak = torch.cuda.max_memory_allocated() / 2**20
+    torch.cuda.reset_peak_memory_stats()
+    return {"peak": peak}
 
 
 def operator_facts(model: Any, net_input: Mapping[str, Any]) -> dict[str, int]:
-    """Kernels, and operators that synchronise, of a forward pass and of a step of decoding."""
+    """Kernels, and operators that synchronise, of a forward pass and of a step of decoding.
+
+    On a GPU also how often torch itself says that the host waited in that step.
+    """
     import torch
     from fairseq.sequence_generator import EnsembleModel
 
@@ -134,9 +142,27 @@ def operator_facts(model: Any, net_input: Mapping[str, Any]) -> dict[str, int]:
         for length in (1, 2):
             search.forward_decoder(tokens[:, :length], encoded, states)
         step = count_operators(lambda: search.forward_decoder(tokens[:, :3], encoded, states))
+        host_waits = _host_waits(lambda: search.forward_decoder(tokens, encoded, states), tokens.device.type)
     return {
         "kernels, forward": whole.kernels.total(),
         "waits, forward": whole.waits.total(),
         "kernels, step": step.kernels.total(),
         "waits, step": step.waits.total(),
+        **host_waits,
     }
+
+
+def _host_waits(run: Callable[[], Any], device: str) -> dict[str, int]:
+    """How often torch says that the host waits for a GPU; nothing on another device."""
+    import torch
+
+    if device != "cuda":
+        return {}
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            run()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    return {"host waits, step": sum("synchroniz" in str(each.message) for each in said)}

@@ -81,7 +81,7 @@ def _columns(result: Mapping[str, Any], found: Mapping[tuple[str, str], Entry]) 
             add(fact, code, partial(_fact, fact))
         add("compared", code, compared(code))
     for figure, heading in ((speed, "times before"), ("cpu", "times before, by CPU")):
-        add(heading, HERE, partial(_times_before, found, figure))
+        add(heading, HERE, partial(_times_before, found, result["baselines"], figure))
     return columns
 
 
@@ -99,8 +99,17 @@ def _peak(entry: Entry) -> str:
     return f"{max(peaks):,.0f}" if peaks else ""
 
 
-def _times_before(found: Mapping[tuple[str, str], Entry], figure: str, entry: Entry) -> str:
-    return _ratio(entry, found.get((entry["case"], BEFORE)), figure)
+def _times_before(
+    found: Mapping[tuple[str, str], Entry], baselines: Mapping[str, Sequence[str]], figure: str, entry: Entry
+) -> str:
+    """By the same case; by what it is told by, if the code before has it not."""
+    name = entry["case"]
+    before = found.get((name, BEFORE))
+    if before and "missing" in before and baselines[name]:
+        told = baselines[name][-1]
+        ratio = _ratio(entry, found.get((told, BEFORE)), figure)
+        return ratio and f"{ratio} of {told}"
+    return _ratio(entry, before, figure)
 
 
 def _fact(name: str, entry: Entry) -> str:
