@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def cases(options: argparse.Namespace) -> list[Case]:
     amount = options.rows * options.length
     return [
-        Case(name, partial(_prepare, name, options), amount, baseline=None if name == _TORCH else _TORCH)
+        Case(name, partial(_prepare, name, options), amount, () if name == _TORCH else (_TORCH,))
         for name in (_TORCH, *_COMBINATIONS)
     ]
 

@@ -29,9 +29,9 @@ def cases(options: argparse.Namespace) -> list[Case]:
     found = [Case(_PLAIN, partial(_plain_layer, options), options.tokens)]
     for number in options.topics:
         run = partial(_mixture, options, number, False)
-        found.append(Case(f"{number} topics", run, options.tokens, _PLAIN, own_process=True))
+        found.append(Case(f"{number} topics", run, options.tokens, (_PLAIN,), own_process=True))
     cheap = partial(_mixture, options, options.topics[-1], True)
-    return [*found, Case(f"{options.topics[-1]} topics, logits", cheap, options.tokens, _PLAIN)]
+    return [*found, Case(f"{options.topics[-1]} topics, logits", cheap, options.tokens, (_PLAIN,))]
 
 
 def _plain_layer(options: argparse.Namespace, folder: Path) -> Ready:

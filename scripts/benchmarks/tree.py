@@ -34,7 +34,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
     for size in options.nodes:
         for name, paths in _PATHS.items():
             prepare = partial(_prepare, options, size, paths)
-            found.append(Case(f"{name}, {size} nodes", prepare, options.tokens, _BARE))
+            found.append(Case(f"{name}, {size} nodes", prepare, options.tokens, (_BARE,)))
     return found
 
 

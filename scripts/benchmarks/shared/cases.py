@@ -19,7 +19,8 @@ class Ready:
 
     Attributes:
         run: does the work of one round. What it returns joins the round's figures, in place of those of the same name
-            that were taken around it: ``wall`` and ``cpu`` seconds, ``rate`` (work a second).
+            that were taken around it: ``wall`` and ``cpu`` seconds, ``rate`` (work a second), ``peak``
+            (MiB).
         facts: figures that are the same in every round.
         close: called when no round is left.
     """
@@ -35,10 +36,10 @@ class Case:
 
     Attributes:
         name: unique within the verb.
-        prepare: makes it ready, in an empty folder of its own; imports what is heavy; raises :class:`MissingError`. It may
-            use only what the oldest checkout to compare with has.
+        prepare: makes it ready, in an empty folder of its own; imports what is heavy. It may use only what the oldest
+            checkout to compare with has, and raises :class:`MissingError` for the rest.
         amount: work of a round, for the rate; None where seconds are what is told.
-        baseline: name of the case whose rate this one's is told by, in the same code.
+        baselines: names of the cases whose rates this one's is told by, in the same code; of the same group.
         group: cases of one group take turns; those of another begin when all of its rounds are done.
         own_process: also run one round in a process of its own, for its peak memory.
     """
@@ -46,6 +47,6 @@ class Case:
     name: str
     prepare: Callable[[Path], Ready]
     amount: float | None = None
-    baseline: str | None = None
+    baselines: tuple[str, ...] = ()
     group: str = ""
     own_process: bool = False

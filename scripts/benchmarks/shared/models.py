@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -83,3 +84,85 @@ def make_input(
     if domain_ids is not None:
         net_input["domain_ids"] = torch.tensor(domain_ids, device=device)
     return net_input
+
+
+def generation(model: Any, net_input: Mapping[str, Any], beam: int, tokens: int) -> Callable[[], dict[str, float]]:
+    """Search for translations of exactly so many tokens."""
+    import torch
+    from fairseq.sequence_generator import SequenceGenerator
+
+    model.eval().make_generation_fast_()
+    # One end of sentence is counted beside them.
+    search = SequenceGenerator(
+        [model], model.decoder.dictionary, beam_size=beam, min_len=tokens - 1, max_len_b=tokens - 1
+    )
+    device = net_input["src_tokens"].device
+
+    def run() -> dict[str, float]:
+        with torch.no_grad():
+            search.generate([], {"net_input": dict(net_input)})
+        return finish(device)
+
+    return run
+
+
+def finish(device: Any) -> dict[str, float]:
+    """Wait for what a GPU was asked to do, and tell the most memory that was taken there since it was asked last."""
+    import torch
+
+    if torch.device(device).type != "cuda":
+        return {}
+    torch.cuda.synchronize()
+    peak = torch.cuda.max_memory_allocated() / 2**20
+    torch.cuda.reset_peak_memory_stats()
+    return {"peak": peak}
+
+
+def operator_facts(model: Any, net_input: Mapping[str, Any]) -> dict[str, int]:
+    """Kernels, and operators that synchronise, of a forward pass and of a step of decoding.
+
+    On a GPU also how often torch itself says that the host waited in that step.
+    """
+    import torch
+    from fairseq.sequence_generator import EnsembleModel
+
+    from benchmarks.shared.operators import count_operators
+
+    tokens = net_input["src_tokens"][:, :4]
+    search = EnsembleModel([model])
+
+    def forward() -> None:
+        model(**net_input, prev_output_tokens=tokens)
+
+    with torch.no_grad():
+        forward()
+        whole = count_operators(forward)
+        states: list[dict] = [{}]
+        encoded = search.forward_encoder(dict(net_input))
+        for length in (1, 2):
+            search.forward_decoder(tokens[:, :length], encoded, states)
+        step = count_operators(lambda: search.forward_decoder(tokens[:, :3], encoded, states))
+        host_waits = _host_waits(lambda: search.forward_decoder(tokens, encoded, states), tokens.device.type)
+    return {
+        "kernels, forward": whole.kernels.total(),
+        "waits, forward": whole.waits.total(),
+        "kernels, step": step.kernels.total(),
+        "waits, step": step.waits.total(),
+        **host_waits,
+    }
+
+
+def _host_waits(run: Callable[[], Any], device: str) -> dict[str, int]:
+    """How often torch says that the host waits for a GPU; nothing on another device."""
+    import torch
+
+    if device != "cuda":
+        return {}
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            run()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    return {"host waits, step": sum("synchroniz" in str(each.message) for each in said)}

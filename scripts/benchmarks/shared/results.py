@@ -26,7 +26,8 @@ def chosen_cases(options: Namespace) -> list[Case]:
     wanted = {case.name for case in cases if not options.only or any(text in case.name for text in options.only)}
     if not wanted:
         raise InputError(f"--only: no case has {' or '.join(options.only)} in its name; --list names them")
-    wanted |= {case.baseline for case in cases if case.name in wanted and case.baseline}
+    while more := {name for case in cases if case.name in wanted for name in case.baselines} - wanted:
+        wanted |= more
     return [case for case in cases if case.name in wanted]
 
 
@@ -46,8 +47,8 @@ def measure(options: Namespace, words: Sequence[str]) -> dict[str, Any]:
     return result | {
         "codes": {name: commit_of(folder) for name, folder in checkouts(options).items()},
         "unit": module.UNIT,
-        "baselines": {case.name: case.baseline for case in cases if case.baseline},
-        "series": measure_cases(cases, options, words),
+        "baselines": {case.name: case.baselines for case in cases},
+        "series": measure_cases(cases, options, words, getattr(module, "ENVIRONMENT", {})),
     }
 
 

@@ -80,28 +80,32 @@ def checkouts(options: Namespace) -> dict[str, Path]:
     return {HERE: ROOT, BEFORE: options.against.resolve()}
 
 
-def measure_cases(cases: Sequence[Case], options: Namespace, words: Sequence[str]) -> list[dict[str, Any]]:
+def measure_cases(
+    cases: Sequence[Case], options: Namespace, words: Sequence[str], environment: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """All rounds of all cases.
 
     Args:
         cases: of the verb, in order.
         options: those of the verb, and the common ones.
         words: the command line that these are from.
+        environment: variables of the processes that measure.
 
     Returns:
         for each case and code, in order: ``case``, ``code``, ``rounds`` (their figures, without the one that warms
         up), ``facts``, ``peak`` (MiB, of a process of its own, if asked for); or ``missing``.
     """
-    threads = {name: str(options.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    threads = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    environment = {**dict.fromkeys(threads, str(options.threads)), **environment}
     found: dict[tuple[str, str], dict[str, Any]] = {}
     codes = checkouts(options)
     with ExitStack() as stack:
-        workers = {name: stack.enter_context(_worker(code, words, threads)) for name, code in codes.items()}
+        workers = {name: stack.enter_context(_worker(code, words, environment)) for name, code in codes.items()}
         for _, group in itertools.groupby(cases, lambda case: case.group):
             _measure_group(list(group), workers, options.rounds, found)
     for case, (name, code) in itertools.product(cases, codes.items()):
         if case.own_process and "missing" not in found[case.name, name]:
-            with _worker(code, words, threads | _GIVE_BACK_MEMORY) as worker:
+            with _worker(code, words, {**environment, **_GIVE_BACK_MEMORY}) as worker:
                 found[case.name, name]["peak"] = worker.ask(case.name)["peak"]
     return list(found.values())
 

@@ -68,20 +68,20 @@ def _columns(result: Mapping[str, Any], found: Mapping[tuple[str, str], Entry]) 
 
     def compared(code: str) -> Callable[[Entry], str]:
         def cell(entry: Entry) -> str:
-            baseline = result["baselines"].get(entry["case"])
-            return baseline and f"{_ratio(entry, found[baseline, code], speed)} of {baseline}"
+            told = {name: _ratio(entry, found.get((name, code)), speed) for name in result["baselines"][entry["case"]]}
+            return "; ".join(f"{ratio} of {name}" for name, ratio in told.items() if ratio)
 
         return cell
 
     for code in dict.fromkeys(code for _, code in found):
         add(result["unit"] if has_rates else "seconds", code, lambda entry: _figures(entry, speed))
         add("CPU seconds", code, lambda entry: _figures(entry, "cpu"))
-        add("peak, MiB", code, lambda entry: f"{entry['peak']:,.0f}" if "peak" in entry else "")
+        add("peak, MiB", code, _peak)
         for fact in facts:
             add(fact, code, partial(_fact, fact))
         add("compared", code, compared(code))
     for figure, heading in ((speed, "times before"), ("cpu", "times before, by CPU")):
-        add(heading, HERE, partial(_times_before, found, figure))
+        add(heading, HERE, partial(_times_before, found, result["baselines"], figure))
     return columns
 
 
@@ -94,8 +94,22 @@ def _figures(entry: Entry, figure: str) -> str:
     return spread(values, digits=0 if min(values) >= 100 else 1 if min(values) >= 10 else 2) if values else ""
 
 
-def _times_before(found: Mapping[tuple[str, str], Entry], figure: str, entry: Entry) -> str:
-    return _ratio(entry, found.get((entry["case"], BEFORE)), figure)
+def _peak(entry: Entry) -> str:
+    peaks = [each["peak"] for each in (entry, *entry["rounds"]) if "peak" in each]
+    return f"{max(peaks):,.0f}" if peaks else ""
+
+
+def _times_before(
+    found: Mapping[tuple[str, str], Entry], baselines: Mapping[str, Sequence[str]], figure: str, entry: Entry
+) -> str:
+    """By the same case; by what it is told by, if the code before has it not."""
+    name = entry["case"]
+    before = found.get((name, BEFORE))
+    if before and "missing" in before and baselines[name]:
+        told = baselines[name][-1]
+        ratio = _ratio(entry, found.get((told, BEFORE)), figure)
+        return ratio and f"{ratio} of {told}"
+    return _ratio(entry, before, figure)
 
 
 def _fact(name: str, entry: Entry) -> str:

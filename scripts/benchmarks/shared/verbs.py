@@ -22,7 +22,7 @@ def verb_module(name: str) -> ModuleType:
 
     It has ``add_options(parser)``, ``UNIT`` (of the rates, as ``words/s``) and ``cases(options)``; or, where nothing
     takes turns, ``measure(options)`` in place of both, which returns what goes into the JSON. A default of ``rounds``
-    or ``threads`` that differs is set by ``parser.set_defaults``.
+    or ``threads`` that differs is set by ``parser.set_defaults``, variables of the processes by ``ENVIRONMENT``.
     """
     return importlib.import_module(f"benchmarks.{name}")
 

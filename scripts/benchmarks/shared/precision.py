@@ -1,0 +1,22 @@
+"""Models in the number types that decoding can use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.shared.cases import MissingError
+
+PRECISIONS = ("float32", "bfloat16", "int8")
+
+
+def at_precision(model: Any, precision: str) -> Any:
+    """The model with its weights in a type.
+
+    Raises:
+        MissingError: if the code has not such a type.
+    """
+    if precision == "float32":
+        return model
+    if precision in ("bfloat16", "float16"):
+        return model.bfloat16() if precision == "bfloat16" else model.half()
+    raise MissingError(f"no {precision}")

@@ -1,0 +1,60 @@
+"""Seconds that the tools take to start: their --help, which fairseq's and ours print when all is imported.
+
+Each is a process of its own, begun with nothing; seconds of cores say more than the clock's where others use them too.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from argparse import ArgumentParser, Namespace
+from functools import partial
+from pathlib import Path
+
+from benchmarks.shared.cases import Case, Ready
+
+UNIT = "starts/s"
+_FAIRSEQ = ("train", "generate", "interactive", "validate", "score", "preprocess")
+_SCRIPTS = ("check_checkpoint", "classify", "evaluate_topics", "export_domain", "import_checkpoint", "induce_tree")
+_IMPORTS = ("pass", "import torch", "import fairseq, fairseq_ext.registration")
+_PYTHON = (sys.executable, "-P")
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--fairseq", nargs="*", default=list(_FAIRSEQ), help="fairseq's tools, with our user directory")
+    parser.add_argument("--scripts", nargs="*", default=list(_SCRIPTS), help="ours, by name")
+
+
+def cases(options: Namespace) -> list[Case]:
+    found = [Case(f"python -c {code!r}", partial(_code, code)) for code in _IMPORTS]
+    for tool in options.fairseq:
+        found.append(Case(f"fairseq-{tool}", partial(_fairseq, tool)))
+    for name in options.scripts:
+        found.append(Case(f"scripts/{name}.py", partial(_script, name)))
+    return found
+
+
+def _code(code: str, folder: Path) -> Ready:
+    return _prepare([*_PYTHON, "-c", code], folder)
+
+
+def _fairseq(tool: str, folder: Path) -> Ready:
+    user_dir = ["--user-dir", str(_checkout() / "fairseq_ext")] if tool != "score" else []
+    return _prepare([*_PYTHON, "-m", f"fairseq_cli.{tool}", *user_dir, "--help"], folder)
+
+
+def _script(name: str, folder: Path) -> Ready:
+    return _prepare([*_PYTHON, str(_checkout() / "scripts" / f"{name}.py"), "--help"], folder)
+
+
+def _checkout() -> Path:
+    import fairseq_ext
+
+    return Path(fairseq_ext.__file__).resolve().parents[1]
+
+
+def _prepare(command: list[str], folder: Path) -> Ready:
+    def run() -> None:
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+
+    return Ready(run)

@@ -1,0 +1,156 @@
+"""A folder of wheels with which ``scripts/check_gpu.sh`` works where there is torch, and no network.
+
+Run by ``scripts/check_gpu.sh --bundle``, here; what it makes travels with the project. fairseq is built without the
+extensions that are compiled against torch, of which nothing here uses any, so that it fits any torch; and for another
+Python if that is installed here. If it is not, fairseq's source goes into the folder, and is built where it is used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from fairseq_ext.inputs.errors import InputError, run_command
+
+WHEELS = ROOT / "runs" / "wheels"
+MOST_MIB = 60
+# What training, translating and the tests marked gpu import, and what that imports itself, in the versions that are
+# installed here.
+NEEDED = (
+    *("hydra-core", "omegaconf", "antlr4-python3-runtime", "regex", "sacrebleu", "portalocker", "tabulate", "colorama"),
+    *("lxml", "bitarray", "cffi", "pycparser", "tqdm", "packaging", "PyYAML", "numpy", "sentencepiece", "safetensors"),
+    *("pytest", "pluggy", "iniconfig", "pygments", "hypothesis", "sortedcontainers", "cython", "setuptools", "wheel"),
+)
+_PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
+# In place of torch.utils.cpp_extension while fairseq's setup.py runs: extensions that need torch are not built.
+_NO_TORCH = """
+from setuptools import Extension
+from setuptools.command.build_ext import build_ext
+
+class CppExtension(Extension):
+    pass
+
+class BuildExtension(build_ext):
+    def finalize_options(self):
+        super().finalize_options()
+        self.extensions = [each for each in self.extensions if not isinstance(each, CppExtension)]
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="scripts/check_gpu.sh --bundle", description=__doc__)
+    parser.add_argument("--python", default=f"{sys.version_info[0]}.{sys.version_info[1]}", help="of the GPU's machine")
+    parser.add_argument("--wheels", type=Path, default=WHEELS, help="the folder, which is made anew")
+    options = parser.parse_args()
+    if not re.fullmatch(r"3\.\d+", options.python):
+        raise InputError(f"--python: {options.python!r} is no version such as 3.12")
+    shutil.rmtree(options.wheels, ignore_errors=True)
+    options.wheels.mkdir(parents=True)
+    download(options.wheels, options.python)
+    source = fairseq_source(options.wheels)
+    if python := find_python(options.python):
+        build_fairseq(source, python, options.wheels)
+        source.unlink()
+    else:
+        print(f"no Python {options.python} here: fairseq will be built where it is used", file=sys.stderr)
+    size = sum(path.stat().st_size for path in options.wheels.iterdir()) / 2**20
+    if size > MOST_MIB:
+        raise InputError(f"{options.wheels}: {size:.0f} MiB are more than {MOST_MIB}; leave something out of NEEDED")
+    print(f"{options.wheels}: {len(list(options.wheels.iterdir()))} files, {size:.0f} MiB, for Python {options.python}")
+
+
+def download(folder: Path, version: str) -> None:
+    """Wheels of NEEDED; what has none for this Python, and is pure Python, is built."""
+    import importlib.metadata
+
+    pinned = [f"{name}=={importlib.metadata.version(name)}" for name in NEEDED]
+    platforms = [word for name in _PLATFORMS for word in ("--platform", name)]
+    target = ["--python-version", version, "--implementation", "cp", *platforms]
+    pure = [name for name in pinned if name.startswith("antlr4")]
+    pip("download", "--only-binary", ":all:", *target, "-d", folder, *(name for name in pinned if name not in pure))
+    pip("wheel", "-w", folder, *pure)
+
+
+def fairseq_source(folder: Path) -> Path:
+    """fairseq's source, without its examples, which would be most of it."""
+    wanted = next(line for line in (ROOT / "requirements.txt").read_text().splitlines() if line.startswith("fairseq"))
+    with tempfile.TemporaryDirectory() as name:
+        pip("download", "--no-build-isolation", "--no-binary", ":all:", "-d", name, wanted)
+        [archive] = Path(name).glob("*.tar.gz")
+        with tarfile.open(archive) as file:
+            file.extractall(name, filter="data")
+        [unpacked] = [path for path in Path(name).iterdir() if path.is_dir()]
+        for left_out in ("examples", "fairseq/examples", "tests"):
+            shutil.rmtree(unpacked / left_out, ignore_errors=True)
+        (unpacked / "examples").mkdir()  # which setup.py links to
+        made = folder / archive.name
+        with tarfile.open(made, "w:gz") as file:
+            file.add(unpacked, unpacked.name)
+    return made
+
+
+def build_fairseq(source: Path, python: str, folder: Path) -> None:
+    """A wheel of it for a Python, which needs its headers and a C++ compiler, in an environment of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        subprocess.run([python, "-m", "venv", f"{name}/venv"], check=True)
+        built_by = f"{name}/venv/bin/python"
+        install = [
+            built_by,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-index",
+            "--no-deps",
+        ]
+        tools = ["cython", "numpy", "setuptools", "wheel"]
+        _run([*install, "--find-links", str(folder), *tools])
+        stub = Path(name) / "stub" / "torch" / "utils"
+        stub.mkdir(parents=True)
+        for module in (stub.parent / "__init__.py", stub / "__init__.py"):
+            module.write_text("")
+        (stub / "cpp_extension.py").write_text(_NO_TORCH)
+        wheel = [built_by, "-m", "pip", "wheel", *quiet, "--no-build-isolation", "-w", str(folder), str(source)]
+        _run(wheel, PYTHONPATH=str(stub.parents[1]))
+
+
+def find_python(version: str) -> str | None:
+    """A Python of this version on this machine."""
+    if version == f"{sys.version_info[0]}.{sys.version_info[1]}":
+        return sys.executable
+    installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
+    for found in (shutil.which(f"python{version}"), *map(str, installed)):
+        # What pyenv puts on the path answers only for versions that are switched on.
+        if found and not subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode:
+            return found
+    return None
+
+
+def pip(command: str, *words: object) -> None:
+    """Run pip on single packages.
+
+    Raises:
+        InputError: if it fails, with its message before.
+    """
+    quiet = ["--quiet", "--disable-pip-version-check", "--no-deps"]
+    _run([sys.executable, "-m", "pip", command, *quiet, *map(str, words)])
+
+
+def _run(command: list[str], **environment: str) -> None:
+    if subprocess.run(command, env=os.environ | environment, check=False).returncode:
+        raise InputError(f"{' '.join(command[:5])} … failed; its message is above")
+
+
+if __name__ == "__main__":
+    run_command(main)
