@@ -24,6 +24,7 @@ from fairseq_ext.training.freezing import FrozenBase, freeze_base
 
 # In place of a domain's number: the sentence passes the base model alone.
 NO_ADAPTER = -1
+DOMAINS_OF_A_ROW = 1
 
 
 @dataclass
@@ -69,18 +70,20 @@ class AdapterEncoder(TransformerEncoderBase):
         Shape:
             src_tokens: B×S; domain_ids: B; is_forced: B; ``gate_logits`` of the result: L tensors of B×D
         """
-        batch = RoutingBatch(src_tokens.eq(self.padding_idx), domain_weights(self.layers, domain_ids), is_forced)
+        given = given_weights(self.layers, domain_ids, is_forced)
+        batch = RoutingBatch(src_tokens.eq(self.padding_idx), given, DOMAINS_OF_A_ROW, is_forced)
         with routing(batch):
             out = super().forward(src_tokens, src_lengths, **kwargs)
-        out["domain_ids"] = [] if domain_ids is None else [domain_ids]
+        out["given_weights"] = [] if given is None else [given]
         out["is_forced"] = [] if is_forced is None else [is_forced]
         out["gate_logits"] = [logits.squeeze(0) for logits in batch.gate_logits]
         return out
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         out = super().reorder_encoder_out(encoder_out, new_order)
-        for name in ("domain_ids", "is_forced", "gate_logits"):
+        for name in ("given_weights", "is_forced"):
             out[name] = [value.index_select(0, new_order) for value in encoder_out[name]]
+        out["gate_logits"] = []  # a search, whose rows these would be, reads none
         return out
 
 
@@ -98,22 +101,15 @@ class AdapterDecoder(TransformerDecoderBase):
         Shape:
             prev_output_tokens: B×T; ``gate_logits`` of the extras: encoder L × (B×D), decoder L × (B×T×D)
         """
-        # Cached decoding computes the last position only.
-        tokens = prev_output_tokens if incremental_state is None else prev_output_tokens[:, -1:]
-        domain_ids, is_forced, encoder_gates = [], [], []
-        if encoder_out is not None:
-            domain_ids, is_forced = encoder_out["domain_ids"], encoder_out["is_forced"]
-            encoder_gates = encoder_out["gate_logits"]
-        batch = RoutingBatch(
-            padding_mask=tokens.eq(self.padding_idx),
-            given_weights=domain_weights(self.layers, domain_ids[0] if domain_ids else None),
-            is_forced=is_forced[0] if is_forced else None,
-            incremental_state=incremental_state,
-        )
+        routes = encoder_out or {"given_weights": [], "is_forced": [], "gate_logits": []}
+        given, is_forced = ((routes[name] or [None])[0] for name in ("given_weights", "is_forced"))
+        # Cached decoding computes the last position only, and writes no padding.
+        padding_mask = prev_output_tokens.eq(self.padding_idx) if incremental_state is None else None
+        batch = RoutingBatch(padding_mask, given, DOMAINS_OF_A_ROW, is_forced, incremental_state)
         with routing(batch):
             x, extra = super().extract_features(prev_output_tokens, encoder_out, incremental_state, **kwargs)
         decoder_gates = [logits.transpose(0, 1) for logits in batch.gate_logits]
-        extra["gate_logits"] = {"encoder": encoder_gates, "decoder": decoder_gates}
+        extra["gate_logits"] = {"encoder": routes["gate_logits"], "decoder": decoder_gates}
         return x, extra
 
     def output_layer(self, features: Tensor) -> Tensor:
@@ -128,12 +124,17 @@ def multiply_without_time(output_layer: Callable[[Tensor], Tensor], features: Te
     return output_layer(features.flatten(0, 1)).unflatten(0, features.shape[:2])
 
 
-def domain_weights(layers: nn.ModuleList, domain_ids: Tensor | None) -> Tensor | None:
-    """B → B×D, one for the adapter of the sentence's domain and zero for the others; ``NO_ADAPTER`` has none."""
-    if domain_ids is None:
+def given_weights(layers: nn.ModuleList, domain_ids: Tensor | None, is_forced: Tensor | None = None) -> Tensor | None:
+    """One for the adapter of a sentence's domain and zero for the others, which ``NO_ADAPTER`` has; None for no route.
+
+    Shape:
+        domain_ids, is_forced: B; result: B×D
+    """
+    adapter: Any = next(layers.children()).adapter
+    if domain_ids is None or not (adapter.router.needs_given or is_forced is not None):
         return None
-    num_adapters: int = next(layers.children()).adapter.bank.num_adapters  # type: ignore[assignment,union-attr]
-    return F.one_hot(domain_ids.clamp(min=0), num_adapters) * domain_ids.ne(NO_ADAPTER).unsqueeze(1)
+    one_hot = F.one_hot(domain_ids.clamp(min=0), adapter.bank.num_adapters)
+    return (one_hot * domain_ids.ne(NO_ADAPTER).unsqueeze(1)).float()
 
 
 class AdapterTransformerModel(FrozenBase, TransformerModel):

@@ -13,7 +13,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import (
     AdapterConfig,
     AdapterTransformerModel,
-    domain_weights,
+    given_weights,
     small_architecture,
 )
 from fairseq_ext.models.base_layout import same_as_base, sized_by_base
@@ -34,6 +34,20 @@ class GatedAdapterConfig(AdapterConfig):
     share_gates: bool = field(
         default=False,
         metadata={"help": "one gate for all encoder layers and one for all decoder layers (default: one a layer)"},
+    )
+    gate_top_k: int = field(
+        default=0,
+        metadata={
+            "help": "compute the adapters of the so many largest weights of a gate alone, in training and inference; "
+            "the weights kept sum to one again (default: 0, all)"
+        },
+    )
+    gate_threshold: float = field(
+        default=0.0,
+        metadata={
+            "help": "leave out adapters whose weight is below this share, but for the largest, as --gate-top-k does "
+            "(default: 0, none)"
+        },
     )
     train_gates: str = field(
         default="",
@@ -104,7 +118,14 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         self, config: AdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
     ) -> list[nn.Module]:
         assert isinstance(config, GatedAdapterConfig)
-        gates = [GateRouter(embed_dim, num_adapters, config.gate_temperature, causal) for _ in range(num_layers)]
+        sparsity = (config.gate_top_k, config.gate_threshold)
+        if config.gate_top_k < 0:
+            raise InputError(f"--gate-top-k {config.gate_top_k}: give 1 or more, or 0 for all adapters")
+        if not 0 <= config.gate_threshold < 1:
+            raise InputError(f"--gate-threshold {config.gate_threshold}: give 0 or more, and less than 1")
+        gates = [
+            GateRouter(embed_dim, num_adapters, config.gate_temperature, causal, *sparsity) for _ in range(num_layers)
+        ]
         if config.share_gates:
             # One weight, but a router a layer: each keeps the running mean of its own layer.
             for gate in gates[1:]:
@@ -126,8 +147,9 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         decoder = gate.weights(torch.stack(gates["decoder"], dim=1))  # B×L×T×D
         is_token = prev_output_tokens.ne(self.decoder.padding_idx)[:, None, :, None].to(decoder)
         sides = {"encoder": encoder, "decoder": (decoder * is_token).sum(2) / is_token.sum(2)}
-        given = domain_weights(self.encoder.layers, net_input.get("domain_ids"))
-        batch = RoutingBatch(given_weights=given, is_forced=net_input.get("is_forced"))
+        is_forced = net_input.get("is_forced")
+        given = given_weights(self.encoder.layers, net_input.get("domain_ids"), is_forced)
+        batch = RoutingBatch(given_weights=given, is_forced=is_forced)
         return {side: batch.force(weights.transpose(0, 1)).transpose(0, 1) for side, weights in sides.items()}
 
 

@@ -9,6 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_ext.modules.autocast import autocast_dtype, autocasts, without_autocast
+from fairseq_ext.modules.chosen_adapters import AdapterRows, MixChosen
+
 
 class AdapterBank(nn.Module):
     """D bottleneck adapters computed as one: ``x + Σ_d w_d · up_d(relu(down_d(norm_d(x))))``.
@@ -87,22 +90,39 @@ class AdapterBank(nn.Module):
         """
         chosen = None if active is None else _index(active, x.device)
         down_weight, down_bias = self._down(chosen)
-        up_weight, up_bias = _rows(self.up_weight, chosen), _rows(self.up_bias, chosen)
+        up_weight, up_bias = _rows(self.up_weight, chosen).flatten(0, 1), _rows(self.up_bias, chosen)
         normed = F.layer_norm(x, (self.embed_dim,))
-        hidden = F.relu(F.linear(normed, down_weight.flatten(0, 1), down_bias.flatten()))  # T×B×A·b
+        hidden = _linear_relu(normed, down_weight.flatten(0, 1), down_bias.flatten())  # T×B×A·b
         if weights is None:
-            mixed_bias = up_bias[0]
-        else:
-            weights = weights.to(x.dtype)
-            mixed_bias = weights @ up_bias
-            weights = weights.expand(*x.shape[:-1], -1).flatten(0, -2)  # T·B×A
-        residual = (x + mixed_bias.to(x.dtype)).flatten(0, -2)  # T·B×H
-        hidden, up_weight = hidden.flatten(0, -2), up_weight.flatten(0, 1)
-        if weights is None:
-            return _add_product(residual, hidden, up_weight).view_as(x)
+            residual = x + up_bias[0].to(x.dtype)
+            return _add_product(residual.flatten(0, -2), hidden.flatten(0, -2), up_weight).view_as(x)
+        weights = weights.to(x.dtype)
+        residual = _add_biases(x, weights, up_bias)
         # Under autocast only the residual keeps its type.
         low_weights, low_up = weights.to(hidden.dtype), up_weight.to(hidden.dtype)
-        return _AddWeightedUp.apply(residual, hidden, low_weights, low_up).view_as(x)
+        return _AddWeightedUp.apply(residual, hidden, low_weights, low_up)
+
+    def mix_chosen(self, x: Tensor, rows: AdapterRows, weights: Tensor) -> Tensor:
+        """Mix the adapters that each position chose, and compute no others.
+
+        Args:
+            x: T×B×H.
+            rows: of the choice of its T·B positions.
+            weights: T·B×k, of that choice.
+        """
+        normed = F.layer_norm(x, (self.embed_dim,)).flatten(0, -2).to(autocast_dtype(x))
+        gains: Tensor | None = None
+        offsets: Tensor | None = None
+        down_weight, down_bias = self.folded_weight, self.folded_bias
+        if down_weight is None or down_bias is None:
+            # To fold the norms would take as long as there are adapters.
+            down_weight, down_bias = self.down_weight, self.down_bias
+            gains, offsets = (p.expand(self.num_adapters, -1) for p in (self.norm_weight, self.norm_bias))
+        with without_autocast(x):
+            mixed = MixChosen.apply(
+                rows, normed, weights, gains, offsets, down_weight, down_bias, self.up_weight, self.up_bias
+            )
+        return x + mixed.view_as(x)
 
     def _down(self, chosen: slice | Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The chosen A down projections with their layer norms folded in: A×b×H and A×b."""
@@ -143,13 +163,15 @@ class _AddWeightedUp(torch.autograd.Function):
     D·b numbers a token, not twice as many.
 
     Shape:
-        residual: N×H, of any type; hidden: N×A·b; weights: N×A; up: A·b×H, all three of one type; result: N×H
+        residual: …×H, of any type; hidden: …×A·b; weights: broadcastable to …×A; up: A·b×H, all three of one type;
+        result: …×H
     """
 
     @staticmethod
     def forward(ctx: Any, residual: Tensor, hidden: Tensor, weights: Tensor, up: Tensor) -> Tensor:
         ctx.save_for_backward(hidden, weights, up)
-        return _add_product(residual, _scale_blocks(hidden, weights), up)
+        scaled = _scale_blocks(hidden, weights)
+        return _add_product(residual.flatten(0, -2), scaled.flatten(0, -2), up).view_as(residual)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
@@ -157,17 +179,32 @@ class _AddWeightedUp(torch.autograd.Function):
         _, needs_hidden, needs_weights, needs_up = ctx.needs_input_grad
         grad_hidden = grad_weights = grad_up = None
         # In the types of the forward pass, whatever is switched on where the backward pass begins.
-        with torch.autocast(grad.device.type, enabled=False):
+        with without_autocast(grad):
             grad_product = grad.to(up.dtype)
             if needs_hidden or needs_weights:
                 grad_scaled = grad_product @ up.t()
             if needs_hidden:
                 grad_hidden = _scale_blocks(grad_scaled, weights)
             if needs_weights:
-                grad_weights = (grad_scaled * hidden).unflatten(-1, (weights.size(-1), -1)).sum(-1)
+                by_adapter = (grad_scaled * hidden).unflatten(-1, (weights.size(-1), -1)).sum(-1)
+                grad_weights = by_adapter.sum_to_size(weights.shape)
             if needs_up:
-                grad_up = _scale_blocks(hidden, weights).t() @ grad_product
+                grad_up = _scale_blocks(hidden, weights).flatten(0, -2).t() @ grad_product.flatten(0, -2)
         return grad, grad_hidden, grad_weights, grad_up
+
+
+def _linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """``relu(x @ weight.T + bias)``; as one operator where there is nothing to train."""
+    if torch.is_grad_enabled() or autocasts(x) or x.dtype != weight.dtype:
+        return F.relu(F.linear(x, weight, bias))
+    return torch._addmm_activation(bias, x.flatten(0, -2), weight.t()).unflatten(0, x.shape[:-1])
+
+
+def _add_biases(x: Tensor, weights: Tensor, up_bias: Tensor) -> Tensor:
+    """``x + Σ_d w_d · b_d``, in the type of x: T×B×H, broadcastable to T×B×A, and A×H → T×B×H."""
+    if weights.shape[:-1] != x.shape[:-1] or up_bias.dtype != x.dtype or autocasts(x):
+        return x + (weights @ up_bias).to(x.dtype)
+    return torch.addmm(x.flatten(0, -2), weights.flatten(0, -2), up_bias).view_as(x)
 
 
 def _add_product(residual: Tensor, left: Tensor, right: Tensor) -> Tensor:
@@ -193,5 +230,5 @@ def _rows(stacked: Tensor, chosen: slice | Tensor | None) -> Tensor:
 
 
 def _scale_blocks(x: Tensor, weights: Tensor) -> Tensor:
-    """N×A·b and N×A → N×A·b."""
+    """…×A·b and …×A → …×A·b."""
     return (x.unflatten(-1, (weights.size(-1), -1)) * weights.unsqueeze(-1)).flatten(-2)

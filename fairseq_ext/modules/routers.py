@@ -14,7 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_ext.modules.adapter_bank import AdapterBank
-from fairseq_ext.modules.running_mean import RunningMean, sequence_mean
+from fairseq_ext.modules.autocast import without_autocast
+from fairseq_ext.modules.chosen_adapters import AdapterRows, Choice, adapter_rows
+from fairseq_ext.modules.running_mean import Positions, RunningMean, sequence_mean
+
+# With so many adapters, an accelerator computes all for a single position sooner than it would sort them.
+FEW = 16
 
 
 @dataclass(frozen=True)
@@ -37,19 +42,43 @@ class RoutingBatch:
     """What routers may know of the batch that passes through a stack of layers, and what they leave.
 
     Attributes:
-        padding_mask: B×T, True = pad; None for no padding.
+        padding_mask: B×T, True = pad; None for no padding, as in cached decoding.
         given_weights: B×D, or 1×D for all rows alike: routing weights that are known before the model runs. A row sums
             to one, or is zero throughout: no adapter.
+        most_given: how many of a row may be above zero; None if that is not known.
         is_forced: B, rows in which the given weights take the place of a gate's; None for no row.
         incremental_state: fairseq's, in cached decoding.
-        gate_logits: filled by gate routers, one tensor a layer, before any temperature.
+        gate_logits: filled by gate routers, one tensor a layer, before any temperature; not in cached decoding.
     """
 
     padding_mask: Tensor | None = None
     given_weights: Tensor | None = None
+    most_given: int | None = None
     is_forced: Tensor | None = None
     incremental_state: dict | None = None
     gate_logits: list[Tensor] = field(default_factory=list)
+    _given_rows: AdapterRows | None = None
+
+    @cached_property
+    def positions(self) -> Positions:
+        """Which positions are no padding, for all layers."""
+        return Positions(self.padding_mask)
+
+    @cached_property
+    def given(self) -> Choice:
+        """The given weights without those that are zero in every row."""
+        assert self.given_weights is not None
+        most = most_chosen(self.given_weights) if self.most_given is None else self.most_given
+        weights, adapters = self.given_weights.topk(most, dim=-1)
+        return Choice(adapters, weights)
+
+    def choose_given(self, x: Tensor) -> tuple[AdapterRows, Tensor]:
+        """The given adapters of all positions of a T×B×H, and their weights, T·B×k; found once for all layers."""
+        choice = self.given.of_positions(x)
+        if self._given_rows is None:
+            assert self.given_weights is not None
+            self._given_rows = adapter_rows(choice, self.given_weights.size(-1))
+        return self._given_rows, choice.weights
 
     @cached_property
     def groups(self) -> list[RowGroup]:
@@ -79,12 +108,32 @@ class RoutingBatch:
         assert self.given_weights is not None
         return torch.where(self.is_forced.unsqueeze(1), self.given_weights.to(weights), weights)
 
+    def force_choice(self, choice: Choice) -> Choice:
+        """The same of a choice, T×B×k."""
+        if self.is_forced is None:
+            return choice
+        missing = choice.weights.size(-1) - self.given.weights.size(-1)
+        given = Choice(*(F.pad(value, (0, missing)) for value in (self.given.adapters, self.given.weights)))
+        is_forced = self.is_forced.unsqueeze(1)
+        return Choice(
+            given.adapters.where(is_forced, choice.adapters),
+            given.weights.to(choice.weights).where(is_forced, choice.weights),
+        )
+
+
+def most_chosen(given_weights: Tensor) -> int:
+    """How many weights of a row are above zero at most; this has the host wait for the device."""
+    return max(int(given_weights.ne(0).sum(-1).max()), 1)
+
 
 class GivenRouter(nn.Module):
     """Weights given with the batch: one adapter of the sentence's domain, or those on a path of a domain tree.
 
-    Only adapters with some weight are computed, and each only for its rows.
+    Only adapters with some weight are computed, and each only for its rows; of :data:`FEW` an accelerator computes all
+    in a decoding step.
     """
+
+    needs_given = True
 
     def forward(self, x: Tensor, bank: AdapterBank, batch: RoutingBatch) -> Tensor:
         """
@@ -98,6 +147,10 @@ class GivenRouter(nn.Module):
             raise ValueError("these adapters need to be told the domain or path of every sentence")
         if len(batch.given_weights) not in (1, x.size(1)):
             raise ValueError(f"there are routing weights for {len(batch.given_weights)} rows, but {x.size(1)} rows")
+        if computes_all(x, bank):
+            return bank(x, batch.given_weights.unsqueeze(0))
+        if x.device.type != "cpu":
+            return bank.mix_chosen(x, *batch.choose_given(x))
         groups = batch.groups
         if groups[0].rows is None:
             return _through(bank, x, groups[0])
@@ -111,6 +164,11 @@ def _through(bank: AdapterBank, x: Tensor, group: RowGroup) -> Tensor:
     return bank(x, group.weights, active=group.adapters) if group.adapters else x
 
 
+def computes_all(x: Tensor, bank: AdapterBank) -> bool:
+    """Whether all adapters are computed where few have a weight: T×B×H of a decoding step on an accelerator."""
+    return x.device.type != "cpu" and len(x) == 1 and bank.num_adapters <= FEW
+
+
 class GateRouter(nn.Module):
     """Gated adapters: a learned gate mixes all adapters (Klimaszewski et al. 2023, §2.2.1, Eq. 2-3).
 
@@ -119,28 +177,44 @@ class GateRouter(nn.Module):
     floats a sentence. Encoders average over the sentence, decoders over positions 1…t. Rows that the batch
     forces take its weights instead.
 
+    A sparse gate computes the adapters of its largest weights alone, and lets these sum to one (Shazeer et al. 2017,
+    §2.1, without their noise). Criterions still see all logits.
+
     Args:
         embed_dim: H.
         num_adapters: D.
         temperature: β, above 0.
         causal: average over the prefix (decoder) instead of the whole sequence (encoder).
+        top_k: how many weights are kept; 0 for all.
+        threshold: weights below it are not kept, but for the largest one; 0 for none.
 
     Attributes:
         guarded: rows of adapters that came when the others were settled. One takes part only where its logit is above
             all others'; elsewhere every number is the one of the settled adapters alone, bit for bit.
 
     Raises:
-        ValueError: if ``temperature`` is not positive.
+        ValueError: if ``temperature`` is not positive, ``top_k`` is negative or ``threshold`` is not in [0, 1).
     """
 
     row_names = ("weight",)  # the parameters with one row an adapter
+    needs_given = False
     guarded: tuple[int, ...] = ()
 
-    def __init__(self, embed_dim: int, num_adapters: int, temperature: float, causal: bool):
+    def __init__(
+        self,
+        embed_dim: int,
+        num_adapters: int,
+        temperature: float,
+        causal: bool,
+        top_k: int = 0,
+        threshold: float = 0.0,
+    ):
         super().__init__()
         if temperature <= 0:
             raise ValueError(f"the gate temperature must be positive, not {temperature}")
-        self.temperature = temperature
+        if top_k < 0 or not 0 <= threshold < 1:
+            raise ValueError(f"top_k must be at least 0 and the threshold in [0, 1), not {top_k} and {threshold}")
+        self.temperature, self.top_k, self.threshold = temperature, top_k, threshold
         self.weight = nn.Parameter(torch.zeros(num_adapters, embed_dim))  # even weights at the start
         self.running_mean = RunningMean() if causal else None
 
@@ -149,14 +223,17 @@ class GateRouter(nn.Module):
         Shape:
             x: T×B×H; result: T×B×D for a causal router, else 1×B×D, float32
         """
+        if self.running_mean is not None:
+            return self.running_mean(self._in_order(self._scores(x)), batch.positions)
+        return self._in_order([sequence_mean(part, batch.positions) for part in self._scores(x)])
+
+    def _scores(self, x: Tensor) -> list[Tensor]:
+        """The projection of every position, T×B×D, or its parts for the settled and the guarded adapters."""
         # The residual stream is not normalised here: autocast would round it, and make large values infinite.
         weight = self.weight.to(x.dtype)
-        with torch.autocast(x.device.type, enabled=False):
+        with without_autocast(x):
             # In products of their own: of which width one is may decide on the last bit.
-            scores = [F.linear(x, weight)] if not self.guarded else [F.linear(x, weight[rows]) for rows in self._parts]
-        if self.running_mean is None:
-            return self._in_order([sequence_mean(part, batch.padding_mask) for part in scores])
-        return self.running_mean(self._in_order(scores), batch.padding_mask, batch.incremental_state)
+            return [F.linear(x, weight[rows]) for rows in self._parts] if self.guarded else [F.linear(x, weight)]
 
     def weights(self, logits: Tensor) -> Tensor:
         """The routing weights of logits.
@@ -164,23 +241,72 @@ class GateRouter(nn.Module):
         Shape:
             logits, result: …×D; rows sum to one
         """
-        if self.guarded:
-            logits = logits.masked_fill(self._loses(logits), float("-inf"))
-        return (logits / self.temperature).softmax(-1)
+        return self._dense(self._softmax(logits / self.temperature))
+
+    def _dense(self, weights: Tensor) -> Tensor:
+        """Weights of all adapters, …×D, with zero for those that are not kept."""
+        num_adapters = weights.size(-1)
+        return weights if self.most_kept(num_adapters) == num_adapters else self._keep(weights).dense(num_adapters)
+
+    def _keep(self, weights: Tensor) -> Choice:
+        """The adapters that are kept, with weights that sum to one again: of …×D, …×k."""
+        weights, adapters = weights.topk(self.most_kept(weights.size(-1)), dim=-1)
+        if self.threshold:
+            is_kept = weights.ge(self.threshold)
+            is_kept[..., 0] = True
+            weights = weights * is_kept
+        weights = weights / weights.sum(-1, keepdim=True)
+        return Choice(adapters, weights, may_skip=bool(self.threshold or self.guarded))
+
+    def most_kept(self, num_adapters: int) -> int:
+        """How many of so many weights are kept at most."""
+        # No more than 1 / threshold can be as large as that.
+        limits = [self.top_k or num_adapters, int(1 / self.threshold) if self.threshold else num_adapters]
+        return max(min(num_adapters, *limits), 1)
+
+    def _softmax(self, scaled: Tensor) -> Tensor:
+        """The weights of logits over β, before any is left out: …×D."""
+        return (scaled.masked_fill(self._loses(scaled), float("-inf")) if self.guarded else scaled).softmax(-1)
 
     def forward(self, x: Tensor, bank: AdapterBank, batch: RoutingBatch) -> Tensor:
-        logits = self.gate_logits(x, batch)
-        batch.gate_logits.append(logits)
+        scaled = self._scaled_logits(x, batch)
         if not self.guarded:
-            return bank(x, batch.force(self.weights(logits)))
+            return self._mix(x, bank, batch, scaled)
         settled, guarded = self._parts
-        out = bank(x, (logits[..., settled] / self.temperature).softmax(-1), active=settled)
-        is_other = ~self._loses(logits)[..., guarded].all(-1, keepdim=True)
+        out = self._mix_settled(x, bank, scaled[..., settled].softmax(-1))
+        is_other = ~self._loses(scaled)[..., guarded].all(-1, keepdim=True)
         if batch.is_forced is not None:
             is_other = is_other | batch.is_forced.unsqueeze(-1)
-        if not bool(is_other.any()):
+        if x.device.type == "cpu" and not bool(is_other.any()):
             return out
-        return torch.where(is_other, bank(x, batch.force(self.weights(logits))), out)
+        return torch.where(is_other, self._mix(x, bank, batch, scaled), out)
+
+    def _scaled_logits(self, x: Tensor, batch: RoutingBatch) -> Tensor:
+        """The logits over β, which are left in the batch where a criterion may want them."""
+        if batch.incremental_state is not None and self.running_mean is not None:
+            return self.running_mean.step(self._in_order(self._scores(x)), batch.incremental_state, self.temperature)
+        logits = self.gate_logits(x, batch)
+        batch.gate_logits.append(logits)
+        return logits / self.temperature
+
+    def _mix(self, x: Tensor, bank: AdapterBank, batch: RoutingBatch, scaled: Tensor) -> Tensor:
+        """The adapters mixed as logits over β, 1×B×D or T×B×D, and the batch say."""
+        weights = self._softmax(scaled)
+        if self._is_dense(x, bank, bank.num_adapters):
+            return bank(x, batch.force(self._dense(weights)))
+        return _mix_chosen(x, bank, batch.force_choice(self._keep(weights)))
+
+    def _mix_settled(self, x: Tensor, bank: AdapterBank, weights: Tensor) -> Tensor:
+        """The settled adapters alone mixed by their weights."""
+        settled, _ = self._parts
+        if self._is_dense(x, bank, len(settled)):
+            return bank(x, self._dense(weights), active=settled)
+        choice = self._keep(weights)
+        numbers = torch.tensor(settled, device=x.device)
+        return _mix_chosen(x, bank, Choice(numbers[choice.adapters], choice.weights, choice.may_skip))
+
+    def _is_dense(self, x: Tensor, bank: AdapterBank, num_adapters: int) -> bool:
+        return self.most_kept(num_adapters) == num_adapters or computes_all(x, bank)
 
     def _loses(self, logits: Tensor) -> Tensor:
         """…×D: whether a guarded adapter takes no part."""
@@ -201,3 +327,9 @@ class GateRouter(nn.Module):
         settled, guarded = self._parts
         order = sorted(range(len(self.weight)), key=(settled + guarded).__getitem__)
         return torch.cat(parts, -1)[..., order]
+
+
+def _mix_chosen(x: Tensor, bank: AdapterBank, choice: Choice) -> Tensor:
+    """T×B×H, of a choice of T×B×k or 1×B×k."""
+    choice = choice.of_positions(x)
+    return bank.mix_chosen(x, adapter_rows(choice, bank.num_adapters), choice.weights)

@@ -1,6 +1,6 @@
 import torch
 
-from fairseq_ext.modules.running_mean import RunningMean, sequence_mean
+from fairseq_ext.modules.running_mean import Positions, RunningMean, sequence_mean
 
 
 def test_mean_of_every_prefix() -> None:
@@ -13,7 +13,7 @@ def test_mean_of_every_prefix() -> None:
 def test_padding_does_not_count_on_either_side() -> None:
     x = torch.randn(4, 2, 3)
     mask = torch.tensor([[True, False, False, False], [False, False, True, True]])
-    means = RunningMean()(x, mask)
+    means = RunningMean()(x, Positions(mask))
     torch.testing.assert_close(means[3, 0], x[1:, 0].mean(0))
     torch.testing.assert_close(means[3, 1], x[:2, 1].mean(0))
     assert torch.equal(means[0, 0], torch.zeros(3))  # nothing seen yet
@@ -22,19 +22,19 @@ def test_padding_does_not_count_on_either_side() -> None:
 def test_step_by_step_equals_at_once_and_follows_the_beam() -> None:
     mean, x = RunningMean(), torch.randn(6, 3, 2)
     state: dict = {}
-    first = [mean(x[t : t + 1], None, state) for t in range(3)]
+    first = [mean.step(x[t : t + 1], state) for t in range(3)]
     order = torch.tensor([2, 0, 0])
     mean.reorder_incremental_state(state, order)
     rest = x[:, order]
-    last = [mean(rest[t : t + 1], None, state) for t in range(3, 6)]
+    last = [mean.step(rest[t : t + 1], state) for t in range(3, 6)]
     torch.testing.assert_close(torch.cat(first), mean(x)[:3])
     torch.testing.assert_close(torch.cat(last), mean(rest)[3:])
 
 
 def test_two_modules_do_not_share_their_state() -> None:
     one, other, state = RunningMean(), RunningMean(), {}
-    one(torch.ones(1, 1, 1), None, state)
-    assert other(torch.zeros(1, 1, 1), None, state).item() == 0
+    one.step(torch.ones(1, 1, 1), state)
+    assert other.step(torch.zeros(1, 1, 1), state).item() == 0
 
 
 def test_half_precision_sums_in_full() -> None:
@@ -45,7 +45,7 @@ def test_half_precision_sums_in_full() -> None:
 def test_sequence_mean_leaves_padding_out() -> None:
     x = torch.randn(3, 2, 4)
     mask = torch.tensor([[False, False, True], [False, False, False]])
-    mean = sequence_mean(x, mask)
+    mean = sequence_mean(x, Positions(mask))
     torch.testing.assert_close(mean[0, 0], x[:2, 0].mean(0))
     torch.testing.assert_close(mean[0, 1], x[:, 1].mean(0))
     torch.testing.assert_close(sequence_mean(x)[0], x.mean(0))

@@ -1,0 +1,283 @@
+"""Some adapters for each position of a batch: its rows are brought into the order of the adapters that they pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+# Rows of one adapter in a block of DeviceRows: blocks half as long as an adapter's even share, within these limits.
+SHORTEST, LONGEST = 16, 512
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which adapters a position passes, and with what weights.
+
+    Attributes:
+        adapters: …×k, their numbers.
+        weights: …×k; of a position they sum to one, or are all zero: no adapter.
+        may_skip: whether weights may be zero; such adapters are not computed.
+    """
+
+    adapters: Tensor
+    weights: Tensor
+    may_skip: bool = True
+
+    def dense(self, num_adapters: int) -> Tensor:
+        """…×D, the weights of all adapters."""
+        none = self.weights.new_zeros(*self.weights.shape[:-1], num_adapters)
+        return none.scatter_add(-1, self.adapters, self.weights)
+
+    def of_positions(self, x: Tensor) -> Choice:
+        """N×k, for all positions of a T×B×H, of what is broadcastable to T×B×k."""
+        shape = (*x.shape[:2], self.weights.size(-1))
+        return Choice(*(v.expand(shape).flatten(0, 1) for v in (self.adapters, self.weights)), self.may_skip)
+
+
+class AdapterRows(Protocol):
+    """N positions as R rows in the order of the D adapters, each position once for each of its k adapters."""
+
+    entries: Tensor  # N×k, the row of each
+    kept: Tensor | None  # N×k, whether it is computed; None for all
+    bags: Tensor  # N, where the entries of each position begin
+
+    def lay_out(self, x: Tensor) -> Tensor:
+        """N×P → R×P."""
+
+    def multiply(self, rows: Tensor, factors: Tensor, offsets: Tensor | None = None) -> Tensor:
+        """Each row times its adapter's matrix: R×K, D×K×P and D×P → R×P."""
+
+    def shift(self, rows: Tensor, gains: Tensor, offsets: Tensor | None = None) -> Tensor:
+        """Each row times its adapter's gains, plus its offsets: R×P, D×P and D×P → R×P."""
+
+    def product_by_adapter(self, left: Tensor, right: Tensor) -> Tensor:
+        """Each adapter's rows against each other: R×K and R×P → D×K×P."""
+
+    def sum_by_adapter(self, rows: Tensor) -> Tensor:
+        """R×P → D×P."""
+
+    def weights_of_rows(self, weights: Tensor) -> Tensor:
+        """N×k → R×1; zero where a row is none of any position."""
+
+
+def adapter_rows(choice: Choice, num_adapters: int) -> AdapterRows:
+    """The rows of a choice.
+
+    Args:
+        choice: of N positions, N×k.
+        num_adapters: D.
+    """
+    kept = choice.weights.ne(0) if choice.may_skip else None
+    kind = HostRows if choice.adapters.device.type == "cpu" else DeviceRows
+    return kind(choice.adapters, kept, num_adapters)
+
+
+class HostRows:
+    """Rows side by side, one product an adapter: where reading how many there are costs nothing."""
+
+    def __init__(self, adapters: Tensor, kept: Tensor | None, num_adapters: int):
+        keys = adapters.flatten() if kept is None else adapters.where(kept, num_adapters).flatten()
+        counts = keys.bincount(minlength=num_adapters + 1)[:num_adapters].tolist()
+        order = keys.argsort(stable=True)
+        self.kept = None if kept is None or sum(counts) == len(keys) else kept
+        self.order = order[: sum(counts)]
+        places = torch.empty_like(order)
+        places[order] = torch.arange(len(order)).clamp(max=max(sum(counts) - 1, 0))
+        self.entries = places.view_as(adapters)
+        self.num_adapters, self.num_choices = num_adapters, adapters.size(-1)
+        self.bags = torch.arange(0, len(keys), self.num_choices)
+        self.parts: list[tuple[int, slice]] = []  # adapters with rows, and which these are
+        start = 0
+        for adapter, count in enumerate(counts):
+            if count:
+                self.parts.append((adapter, slice(start, start + count)))
+            start += count
+
+    def lay_out(self, x: Tensor) -> Tensor:
+        return x.index_select(0, self.order // self.num_choices)
+
+    def multiply(self, rows: Tensor, factors: Tensor, offsets: Tensor | None = None) -> Tensor:
+        out = rows.new_empty(len(rows), factors.size(-1))
+        for adapter, part in self.parts:
+            factor = factors[adapter].to(rows.dtype)
+            if offsets is None:
+                torch.mm(rows[part], factor, out=out[part])
+            else:
+                torch.addmm(offsets[adapter].to(rows.dtype), rows[part], factor, out=out[part])
+        return out
+
+    def shift(self, rows: Tensor, gains: Tensor, offsets: Tensor | None = None) -> Tensor:
+        out = torch.empty_like(rows)
+        for adapter, part in self.parts:
+            torch.mul(rows[part], gains[adapter].to(rows.dtype), out=out[part])
+            if offsets is not None:
+                out[part].add_(offsets[adapter].to(rows.dtype))
+        return out
+
+    def product_by_adapter(self, left: Tensor, right: Tensor) -> Tensor:
+        out = left.new_zeros(self.num_adapters, left.size(-1), right.size(-1))
+        for adapter, part in self.parts:
+            torch.mm(left[part].t(), right[part], out=out[adapter])
+        return out
+
+    def sum_by_adapter(self, rows: Tensor) -> Tensor:
+        out = rows.new_zeros(self.num_adapters, rows.size(-1))
+        for adapter, part in self.parts:
+            torch.sum(rows[part], 0, out=out[adapter])
+        return out
+
+    def weights_of_rows(self, weights: Tensor) -> Tensor:
+        return weights.flatten().index_select(0, self.order).unsqueeze(1)
+
+
+class DeviceRows:
+    """Rows in blocks of one adapter each, as many blocks as there may be at most: nothing is read from the device."""
+
+    def __init__(self, adapters: Tensor, kept: Tensor | None, num_adapters: int):
+        count = adapters.numel()
+        self.kept = kept
+        self.num_adapters, self.num_choices = num_adapters, adapters.size(-1)
+        share = -(-count // (2 * num_adapters))
+        self.length = min(max(-(-share // 8) * 8, SHORTEST), LONGEST)
+        self.num_blocks = count // self.length + min(num_adapters, count)
+        self.num_rows = self.num_blocks * self.length
+        numbers = torch.arange(max(count, num_adapters + 1), device=adapters.device)
+        self.bags = numbers[: count : self.num_choices]
+        keys = adapters.flatten() if kept is None else adapters.where(kept, num_adapters).flatten()
+        keys, self.order = keys.sort(stable=True)
+        starts = torch.searchsorted(keys, numbers[: num_adapters + 1])
+        lengths = starts.diff().add_(self.length - 1).div_(self.length, rounding_mode="floor").mul_(self.length)
+        ends = lengths.cumsum(0)
+        # An adapter's first row, less the place of its first entry among the sorted.
+        moves = ends - lengths - starts[:-1]
+        places = moves.index_select(0, keys.clamp(max=num_adapters - 1)) + numbers[:count]
+        if kept is not None:  # what is not computed has a row behind all others
+            places = places.where(keys < num_adapters, self.num_rows)
+        self.places = places
+        self.entries = torch.empty_like(places).scatter_(0, self.order, places.clamp(max=self.num_rows - 1))
+        self.entries = self.entries.view_as(adapters)
+        is_single = self.num_choices == 1
+        self.sources = self._rows_of(
+            self.order if is_single else self.order.div(self.num_choices, rounding_mode="floor")
+        )
+        first_rows = torch.arange(0, self.num_rows, self.length, device=adapters.device)
+        self.adapters = torch.searchsorted(ends, first_rows, right=True).clamp_(max=num_adapters - 1)
+
+    def _rows_of(self, values: Tensor) -> Tensor:
+        """R, of values in the sorted order."""
+        return values.new_zeros(self.num_rows + 1).scatter_(0, self.places, values)[:-1]
+
+    def _blocks(self, rows: Tensor) -> Tensor:
+        return rows.view(self.num_blocks, self.length, -1)
+
+    def _of_blocks(self, stacked: Tensor, like: Tensor) -> Tensor:
+        return stacked.index_select(0, self.adapters).to(like.dtype)
+
+    def lay_out(self, x: Tensor) -> Tensor:
+        return x.index_select(0, self.sources)
+
+    def multiply(self, rows: Tensor, factors: Tensor, offsets: Tensor | None = None) -> Tensor:
+        # The rows of a transposed tensor are taken as they lie.
+        is_transposed = factors.stride(-1) != 1
+        own = self._of_blocks(factors.mT if is_transposed else factors, rows)
+        own = own.mT if is_transposed else own
+        if offsets is None:
+            return self._blocks(rows).bmm(own).flatten(0, 1)
+        return torch.baddbmm(self._of_blocks(offsets, rows).unsqueeze(1), self._blocks(rows), own).flatten(0, 1)
+
+    def shift(self, rows: Tensor, gains: Tensor, offsets: Tensor | None = None) -> Tensor:
+        own = self._of_blocks(gains, rows).unsqueeze(1)
+        if offsets is None:
+            return (self._blocks(rows) * own).flatten(0, 1)
+        return torch.addcmul(self._of_blocks(offsets, rows).unsqueeze(1), self._blocks(rows), own).flatten(0, 1)
+
+    def product_by_adapter(self, left: Tensor, right: Tensor) -> Tensor:
+        products = self._blocks(left).mT.bmm(self._blocks(right))
+        return products.new_zeros(self.num_adapters, *products.shape[1:]).index_add_(0, self.adapters, products)
+
+    def sum_by_adapter(self, rows: Tensor) -> Tensor:
+        sums = self._blocks(rows).sum(1)
+        return sums.new_zeros(self.num_adapters, sums.size(-1)).index_add_(0, self.adapters, sums)
+
+    def weights_of_rows(self, weights: Tensor) -> Tensor:
+        return self._rows_of(weights.flatten().index_select(0, self.order)).unsqueeze(1)
+
+
+class MixChosen(torch.autograd.Function):
+    """``Σ w · up(relu(down(x̂ · gain + offset)))`` over the adapters that each position chose.
+
+    Nothing grows with D but the gradients, which are as large as what they are of.
+
+    Shape:
+        normed: N×H; weights: N×k; gains, offsets: D×H, or None for none; down: D×b×H; down_bias: D×b; up: D×b×H;
+        up_bias: D×H; result: N×H
+    """
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any,
+        rows: AdapterRows,
+        normed: Tensor,
+        weights: Tensor,
+        gains: Tensor | None,
+        offsets: Tensor | None,
+        down: Tensor,
+        down_bias: Tensor,
+        up: Tensor,
+        up_bias: Tensor,
+    ) -> Tensor:
+        inner = rows.lay_out(normed)
+        if gains is not None:
+            inner = rows.shift(inner, gains, offsets)
+        hidden = rows.multiply(inner, down.mT, down_bias).relu_()
+        ctx.rows = rows
+        ctx.save_for_backward(normed, weights, gains, offsets, down, down_bias, up, up_bias, hidden)
+        return _combine(rows, rows.multiply(hidden, up, up_bias), weights)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        rows: AdapterRows = ctx.rows
+        normed, weights, gains, offsets, down, down_bias, up, up_bias, hidden = ctx.saved_tensors
+        _, needs_x, needs_weights, *needs = ctx.needs_input_grad
+        grad_normed = grad_weights = None
+        grads: list[Tensor | None] = [None] * 6
+        grad_out = rows.lay_out(grad)
+        grad_hidden = rows.multiply(grad_out, up.mT)
+        if needs_weights:
+            own = (grad_hidden * hidden).sum(-1, keepdim=True) + rows.multiply(grad_out, up_bias.unsqueeze(-1))
+            # One more, for batches of which no position chose any.
+            grad_weights = F.pad(own.flatten(), (0, 1))[rows.entries]
+            if rows.kept is not None:
+                grad_weights = grad_weights * rows.kept
+        row_weights = rows.weights_of_rows(weights)
+        grad_out = grad_out * row_weights
+        grad_hidden = (grad_hidden * row_weights).masked_fill_(hidden.eq(0), 0)
+        if any(needs):
+            grads[4:] = [rows.product_by_adapter(hidden, grad_out).to(up.dtype), rows.sum_by_adapter(grad_out)]
+            inner = rows.lay_out(normed)
+            shifted = inner if gains is None else rows.shift(inner, gains, offsets)
+            grads[2:4] = [rows.product_by_adapter(grad_hidden, shifted), rows.sum_by_adapter(grad_hidden)]
+        if needs_x or any(needs[:2]):
+            grad_inner = rows.multiply(grad_hidden, down)
+            if any(needs[:2]):
+                grads[:2] = [rows.sum_by_adapter(grad_inner * inner), rows.sum_by_adapter(grad_inner)]
+            if gains is not None:
+                grad_inner = rows.shift(grad_inner, gains)
+            grad_normed = _combine(rows, grad_inner, None)
+        found = (gains, offsets, down, down_bias, up, up_bias)
+        grads = [g if g is None else g.to(p.dtype) for g, p in zip(grads, found, strict=True)]
+        return None, grad_normed, grad_weights, *grads
+
+
+def _combine(rows: AdapterRows, values: Tensor, weights: Tensor | None) -> Tensor:
+    """The sum over the k rows of each position, weighted or not: R×P → N×P."""
+    if weights is None and rows.kept is not None:  # of other weights, those left out are zero
+        weights = rows.kept
+    if not len(values):
+        return values.new_zeros(len(rows.entries), values.size(-1))
+    weights = None if weights is None else weights.to(values.dtype).flatten()
+    return F.embedding_bag(rows.entries.flatten(), values, rows.bags, mode="sum", per_sample_weights=weights)
