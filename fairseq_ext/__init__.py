@@ -6,10 +6,11 @@ torch, and start in a fraction of the time for it; where fairseq is loaded later
 """
 
 import sys
+from importlib.util import find_spec
 
 if "fairseq" in sys.modules:
     from fairseq_ext import registration  # noqa: F401
-else:
+elif find_spec("fairseq") is not None:  # a Python without it only hands over to the project's own
     from fairseq_ext.patches.loading import load_fairseq_fast
 
     load_fairseq_fast()

@@ -3,7 +3,6 @@
 This package comes first here, so that fairseq loads in half the time.
 """
 
-import gc
 import importlib
 import sys
 
@@ -14,7 +13,6 @@ def main() -> None:
     tool = importlib.import_module(f"fairseq_cli.{sys.argv.pop(1)}")
     import fairseq_ext.registration  # noqa: F401
 
-    gc.freeze()  # what is loaded stays
     sys.argv[0] = str(tool.__file__)
     # Processes that it spawns begin with it, and find this package by --user-dir.
     sys.modules["__main__"].__spec__ = tool.__spec__

@@ -66,6 +66,7 @@ def _without_collections(execute: Callable[[ModuleType], None]) -> Callable[[Mod
             execute(module)
         finally:
             if was_enabled:
+                gc.freeze()  # nor is it looked through later, or at the end
                 gc.enable()
 
     return execute_without_collections
