@@ -161,7 +161,8 @@ def test_a_killed_experiment_ends_with_the_same_translations(whole: Path, tmp_pa
     assert translations(path) == translations(whole)
     assert not list(work.glob("**/.*.step"))
     started = [line.split(": ")[0] for line in done.splitlines() if line.endswith(": started")]
-    assert len(started) <= 4
+    # What was killed, and what follows from a training made again.
+    assert set(started) <= {"gad", "ad-classifier@2", "examples"}
 
 
 def kill_in(name: str, path: Path) -> None:

@@ -37,10 +37,11 @@ TRANSLATE: dict[str, Any] = {
 }
 
 
-def write_translation_experiment(folder: Path, train: dict[str, Any] = TRAIN) -> Path:
+def write_translation_experiment(folder: Path, train: dict[str, Any] = TRAIN, **evaluate: Any) -> Path:
     """Write corpora and the experiment file, and return the latter; it works in ``work`` beside it."""
     news = folder / "news"
     news.mkdir(parents=True)
+    evaluate = {"ood": {"NEWS": str(news / "NEWS.{lang}")}, "resamples": 100, **evaluate}
     # Written as the corpora are not: punctuation to normalise, words of both domains.
     (news / "NEWS.en").write_text("show the red tree\nopen the  old account\n\nfind “the” seed\n", encoding="utf-8")
     (news / "NEWS.de").write_text("zeige: Baum\nöffne: Konto\nleer\nfinde „den“ Samen\n", encoding="utf-8")
@@ -51,9 +52,5 @@ def write_translation_experiment(folder: Path, train: dict[str, Any] = TRAIN) ->
         clean={"normalise": {}},
         train=train,
         translate={**TRANSLATE, "outputs": outputs},
-        evaluate={
-            "ood": {"NEWS": str(news / "NEWS.{lang}")},
-            "resamples": 100,
-            **({"speed": ["ad-classifier"]} if "ad-classifier" in outputs else {}),
-        },
+        evaluate=evaluate | ({"speed": ["ad-classifier"]} if "ad-classifier" in outputs else {}),
     )

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -18,8 +19,11 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.content import Missing
 from fairseq_ext.report.writing import write_report
 from tests.experiments.translation import made_up
+from tests.experiments.translation.small_translation_experiment import write_translation_experiment
 from tests.filtering.test_report import Page
+from tests.recorded import restore
 
+NOT_TOLD = ("mix", "ad-classifier", "gad")
 HOSTILE = "</td></table></section><script>alert(1)</script> \" onload='x' | pipe \\ {{ 7 * 7 }} ` \u202e &lt; ]]>"
 
 
@@ -31,9 +35,23 @@ def write(folder: Path, config: TranslationExperiment) -> dict[str, str]:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> dict[str, str]:
+def experiment(tmp_path: Path) -> TranslationExperiment:
+    """What a tiny real run has measured."""
     (tmp_path / "words.md").write_text("It *works*.\n\n- as <b>hoped</b>\n", encoding="utf-8")
-    return write(tmp_path / "report", made_up.make_experiment(tmp_path, reading="words.md"))
+    report = {"reading": "words.md", "ablation": ["gad", "tag-*"]}
+    return restore("translation", write_translation_experiment(tmp_path, report=report))
+
+
+@pytest.fixture
+def files(experiment: TranslationExperiment) -> dict[str, str]:
+    return write(experiment.work_dir / "report", experiment)
+
+
+@pytest.fixture
+def scores(experiment: TranslationExperiment) -> dict[str, Any]:
+    """chrF of every output, by column."""
+    record = json.loads((experiment.work_dir / "scores/scores.json").read_text(encoding="utf-8"))
+    return {name: {key: f["mean"] for key, f in output["chrF"].items()} for name, output in record["outputs"].items()}
 
 
 def test_all_files_are_written(files: dict[str, str]) -> None:
@@ -41,46 +59,49 @@ def test_all_files_are_written(files: dict[str, str]) -> None:
         "confusion.svg",
         "distances.svg",
         "gains.svg",
-        "gate-layers-gad@1.svg",
-        "gates-gad@1.svg",
+        "gate-layers-gad.svg",
+        "gates-gad.svg",
         "records.jsonl",
         "report.html",
         "report.md",
     ]
 
 
-def test_every_part_is_in_the_page_and_in_the_markdown(files: dict[str, str]) -> None:
+def test_every_part_is_in_the_page_and_in_the_markdown(files: dict[str, str], scores: dict[str, Any]) -> None:
     page = " ".join(" ".join(Page(files["report.html"]).texts).split())
     titles = [f"Table {number}." for number in (1, 2, 3, 4, 10, 11, 5, 6, 7, 8, 9)] + ["Figure 3.", "Figure 4."]
-    for title in [*titles, "Reading", "Checklist", "Agreement of gates and classifier", "Gate weights by layer: gad@1"]:
+    for title in [*titles, "Reading", "Checklist", "Agreement of gates and classifier", "Gate weights by layer: gad"]:
         assert title in page
         assert title in files["report.md"]
     assert "Table 4. Translation quality: COMET – not run: no model." in page
     assert "**Table 4. Translation quality: COMET** – not run: no model." in files["report.md"]
     assert "It *works*.\n\n- as <b>hoped</b>" in files["report.md"]
     assert "<li>as &lt;b&gt;hoped&lt;/b&gt;</li>" in files["report.html"]
-    assert "Of the outputs that are not told the domain, gad has the highest chrF: 46.50" in page
+    best = max(("mix", "tag-classifier", "ad-classifier", "gad"), key=lambda name: scores[name]["AVG"])
+    assert (
+        f"Of the outputs that are not told the domain, {best} has the highest chrF: {scores[best]['AVG']:.2f}" in page
+    )
 
 
-def test_the_page_has_the_rows_of_the_tables(files: dict[str, str]) -> None:
+def test_the_page_has_the_rows_of_the_tables(files: dict[str, str], scores: dict[str, Any]) -> None:
     page = Page(files["report.html"])
-    assert page.row("gad", "42.50 ▲ ±0.25") == ["gad", *(f"{x}.50 ▲ ±0.25" for x in (42, 45, 48, 46)), "47.00 ▲ ±0.25"]
-    assert page.row("SUM") == ["SUM", "6,000", "1,200"]
+    figures = [f"{scores['mix'][column]:.2f}" for column in ("bank", "garden", "AVG", "wAVG")]
+    assert page.row("mix", figures[0]) == ["mix", *figures]
+    assert page.row("SUM") == ["SUM", "160", "20"]
     assert page.row("told the true domain of every sentence")
-    assert "<b>46.50</b>" in files["report.html"]
 
 
-def test_markdown_tables_are_well_formed(files: dict[str, str]) -> None:
+def test_markdown_tables_are_well_formed(files: dict[str, str], scores: dict[str, Any]) -> None:
     tables = re.findall(r"(?:^\|.*\n)+", files["report.md"], re.MULTILINE)
-    assert len(tables) == 14  # with three examples and the checklist
+    assert len(tables) > 8
     for table in tables:
         lines = table.splitlines()
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
         assert len(widths) == 1
         assert re.fullmatch(r"\|(--\|)((--|-:)\|)*", lines[1])
     # The baseline is in it, in bold is the best of those that are not told the domain.
-    assert "| gad | **42.50** ±0.25 ▲ |" in files["report.md"]
-    assert "| mix | 40.00 |" in files["report.md"]
+    assert f"**{max(scores[name]['AVG'] for name in NOT_TOLD):.2f}**" in files["report.md"]
+    assert f"| mix | {scores['mix']['bank']:.2f} |" in files["report.md"].replace("*", "")
 
 
 def test_pictures_of_the_markdown_exist_and_are_xml(files: dict[str, str]) -> None:
@@ -93,13 +114,16 @@ def test_pictures_of_the_markdown_exist_and_are_xml(files: dict[str, str]) -> No
         assert "var(" not in files[name]
 
 
-def test_sources_are_named_and_exist(files: dict[str, str], tmp_path: Path) -> None:
+def test_sources_are_named_and_exist(files: dict[str, str], experiment: TranslationExperiment) -> None:
     named = set(re.findall(r"(?:From| and) `([^`]+)`", files["report.md"]))
     assert "scores/scores.json" in named
-    assert len(named) == 7
-    assert all((tmp_path / "runs" / name).is_file() for name in named)
-    assert f"<code>{made_up.SIGNATURES['chrF']}</code>" in files["report.html"]
-    assert f"`{made_up.SIGNATURES['chrF']}`" in files["report.md"]
+    assert len(named) == 6
+    assert all((experiment.work_dir / name).is_file() for name in named)
+    signature = json.loads((experiment.work_dir / "scores/scores.json").read_text(encoding="utf-8"))["signatures"][
+        "chrF"
+    ]
+    assert f"<code>{signature}</code>" in files["report.html"]
+    assert f"`{signature}`" in files["report.md"]
 
 
 def test_the_page_fetches_nothing_and_runs_nothing(files: dict[str, str]) -> None:
@@ -151,15 +175,13 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
             ElementTree.fromstring(files[name])
 
 
-def test_equal_records_make_equal_files(tmp_path: Path) -> None:
-    config = made_up.make_experiment(tmp_path)
-    once = write(tmp_path / "once", config)
-    path = config.work_dir / "scores" / "scores.json"
+def test_equal_records_make_equal_files(files: dict[str, str], experiment: TranslationExperiment) -> None:
+    path = experiment.work_dir / "scores" / "scores.json"
     record = json.loads(path.read_text(encoding="utf-8"))
     # The order of the outputs is that of the experiment file.
     record["outputs"] = {name: record["outputs"][name] for name in reversed(record["outputs"])}
     made_up.write_json(path, record)
-    assert write(tmp_path / "again", config) == once
+    assert write(experiment.work_dir / "again", experiment) == files
 
 
 @pytest.mark.parametrize("gone", [["analysis"], ["teacher"], ["scores"], ["scores", "teacher", "analysis"]])
@@ -189,23 +211,20 @@ def test_any_number_of_domains_has_a_report(tmp_path: Path, num_domains: int) ->
             ElementTree.fromstring(files[name])
 
 
-def test_the_step_runs_again_only_for_a_change(tmp_path: Path) -> None:
-    (tmp_path / "words.md").write_text("one\n", encoding="utf-8")
-    config = made_up.make_experiment(tmp_path, reading="words.md")
-
+def test_the_step_runs_again_only_for_a_change(experiment: TranslationExperiment) -> None:
     def is_up_to_date() -> bool:
-        step = report_step(config)
+        step = report_step(experiment)
         return is_finished(step.output, step_fingerprint(step.output, step.inputs, step.options))
 
-    run_steps([report_step(config)])
+    run_steps([report_step(experiment)])
     assert is_up_to_date()
-    (tmp_path / "words.md").write_text("two\n", encoding="utf-8")
+    experiment.path.with_name("words.md").write_text("two\n", encoding="utf-8")
     assert not is_up_to_date()
-    run_steps([report_step(config)])
-    (config.work_dir / "translations" / "gad@1" / "LAW.pl").write_text("x\ny\n", encoding="utf-8")
+    run_steps([report_step(experiment)])
+    (experiment.work_dir / "translations" / "gad" / "bank.de").write_text("x\n" * 10, encoding="utf-8")
     assert not is_up_to_date()
-    run_steps([report_step(config)])
-    shutil.rmtree(config.work_dir / "analysis" / "speed")
+    run_steps([report_step(experiment)])
+    shutil.rmtree(experiment.work_dir / "analysis" / "distances")
     assert not is_up_to_date()
 
 
