@@ -138,7 +138,9 @@ class Labelling:
     def blocks(self) -> list[Block]:
         """All that is to be labelled, model by model."""
         sizes = np.bincount(self.folds(), minlength=self.options.folds)
-        parts = [("train", fold, fold, int(size)) for fold, size in enumerate(sizes)]
+        parts: list[tuple[str, int | None, int, int]] = [
+            ("train", fold, fold, int(size)) for fold, size in enumerate(sizes)
+        ]
         parts += [(split, None, self.options.folds, int(self.sets[split].bounds[-1])) for split in HELD_OUT]
         return [
             Block(self.model(model), split, block, fold)

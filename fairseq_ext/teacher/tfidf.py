@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
 from fairseq_ext.inputs.array_file import read_arrays
 from fairseq_ext.inputs.errors import InputError, shown
@@ -53,7 +54,9 @@ class TfidfClassifier:
             raise InputError(f"teacher.min_count: no n-gram is left ({error}); lower it") from None
         features = scipy.sparse.hstack(blocks, format="csr")
         regression = LogisticRegression(C=self.options.inverse_regularisation, max_iter=_MAX_ITERATIONS)
-        regression.fit(features, labels)
+        # Sums of another number of threads are others in the last digit; and models are trained side by side.
+        with threadpool_limits(1):
+            regression.fit(features, labels)
         if list(regression.classes_) != list(range(num_domains)):
             raise ValueError(f"each of the {num_domains} domains needs text, got only {regression.classes_}")
         self.coefficients, self.intercepts = _one_row_a_domain(regression.coef_, regression.intercept_)

@@ -45,9 +45,9 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def fine_tune(encoder: Path) -> Classifier:
+def fine_tune(encoder: Path, precision: str = "float32") -> Classifier:
     options = TransformersTeacher(
-        model=str(encoder), epochs=12, batch_size=8, learning_rate=5e-3, max_length=8, device="cpu"
+        model=str(encoder), epochs=12, batch_size=8, learning_rate=5e-3, max_length=8, device="cpu", precision=precision
     )
     classifier = make_classifier(options, seed=1)
     classifier.fit(TEXTS, LABELS, 2)
@@ -70,6 +70,22 @@ def test_it_learns_repeats_and_survives_saving(encoder: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+def test_labels_in_bfloat16_are_the_same_but_for_rounding(encoder: Path, tmp_path: Path) -> None:
+    classifier = fine_tune(encoder, "bfloat16")
+    probs, exact = classifier.predict(TEXTS), fine_tune(encoder).predict(TEXTS)
+    np.testing.assert_allclose(probs, exact, atol=0.02)
+    assert not np.array_equal(probs, exact)
+    classifier.save(tmp_path)
+    assert json.loads((tmp_path / "classifier.json").read_text())["precision"] == "bfloat16"
+    np.testing.assert_array_equal(load_classifier(tmp_path, "transformers").predict(TEXTS), probs)
+    # What is saved is as exact as it was trained.
+    settings = json.loads((tmp_path / "classifier.json").read_text())
+    for kept in ({**settings, "precision": "float32"}, {k: v for k, v in settings.items() if k != "precision"}):
+        (tmp_path / "classifier.json").write_text(json.dumps(kept))
+        np.testing.assert_array_equal(load_classifier(tmp_path, "transformers").predict(TEXTS), exact)
+
+
+@pytest.mark.slow
 def test_unusable_models_and_devices_are_named(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     options = TransformersTeacher(model=str(tmp_path), device="cpu")
@@ -77,6 +93,8 @@ def test_unusable_models_and_devices_are_named(tmp_path: Path) -> None:
         make_classifier(options, 1).fit(TEXTS, LABELS, 2)
     with pytest.raises(InputError, match="unknown; choose one of auto, cpu, cuda"):
         make_classifier(TransformersTeacher(model="x", device="tpu"), 1)
+    with pytest.raises(InputError, match="teacher.precision: 'float8' is unknown; choose one of auto, float32, bf"):
+        make_classifier(TransformersTeacher(model="x", device="cpu", precision="float8"), 1)
     with pytest.raises(InputError, match="classifier.json: not found; train the teacher again"):
         load_classifier(tmp_path, "transformers")
 

@@ -87,6 +87,10 @@ def classifier(results: Results) -> Shown:
     ]
     total = Row("micro-averaged F1", [*figure_rows(micro, [""])[0].cells, NOTHING, NOTHING])
     notes = ["In percent. Training text is labelled by classifiers that did not see it."]
+    sentences = results.teacher.get("sentences", {})
+    if sentences.get("trained_on", 0) < sentences.get("all", 0):
+        share = f"{sentences['trained_on']:,} of {sentences['all']:,} sentences"
+        notes.append(f"It was trained on {share}, the same share of every domain (teacher: max_sentences).")
     return Table(title, "Domain", list(headings), [("", rows)], total, below=Below(notes, [FILES["teacher"]]))
 
 
