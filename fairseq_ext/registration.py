@@ -9,6 +9,7 @@ from fairseq_ext.patches.checkpoints import load_checkpoints_safely
 from fairseq_ext.patches.commands import end_commands_with_one_line
 from fairseq_ext.patches.compilers import leave_compilers_out
 from fairseq_ext.patches.cpu_training import train_on_cpus_as_asked
+from fairseq_ext.patches.decoding_precision import decode_as_precisely_as_asked
 from fairseq_ext.patches.encoder_calls import call_encoders_with_their_hooks
 from fairseq_ext.patches.literals import read_values_as_literals
 from fairseq_ext.patches.programs import refuse_programs
@@ -28,3 +29,4 @@ require_starting_checkpoints()
 stop_batches_at_exit()
 leave_compilers_out()
 let_steps_be_quick()
+decode_as_precisely_as_asked()

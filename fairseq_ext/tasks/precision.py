@@ -31,6 +31,13 @@ class PrecisionConfig(FairseqDataclass):
             "so, and keeps to it when resumed (default: float32)"
         },
     )
+    decoding_precision: ChoiceEnum(["float32", "bfloat16", "int8"]) = field(  # type: ignore[valid-type]
+        default="float32",
+        metadata={
+            "help": "of weights in decoding and scoring: bfloat16 for all, int8 on a CPU for those of feed-forward "
+            "layers (default: float32)"
+        },
+    )
     cpu_processes: int = field(
         default=1,
         metadata={

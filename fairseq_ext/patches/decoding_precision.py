@@ -1,0 +1,62 @@
+"""Decoding and scoring compute as ``--decoding-precision`` says; fairseq knows float16, and that for GPUs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from fairseq.models import BaseFairseqModel
+from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
+from torch import nn
+
+from fairseq_ext.inputs.errors import InputError
+
+_FULL = "float32"
+
+
+def decode_as_precisely_as_asked() -> None:
+    """Let models that are made ready for inference take the precision that their command asks for."""
+    prepare = BaseFairseqModel.prepare_for_inference_
+    if not hasattr(prepare, "__wrapped__"):
+        BaseFairseqModel.prepare_for_inference_ = _lowering(prepare)
+
+
+def _lowering(prepare: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(prepare)
+    def prepare_and_lower(model: BaseFairseqModel, cfg: Any) -> None:
+        prepare(model, cfg)
+        task = getattr(cfg, "task", None)
+        lower_precision(model, _FULL if task is None else str(getattr(task, "decoding_precision", _FULL)))
+
+    return prepare_and_lower
+
+
+def lower_precision(model: nn.Module, precision: str) -> None:
+    """Turn a model's weights into smaller numbers.
+
+    Args:
+        model: in evaluation.
+        precision: ``float32`` leaves it as it is; ``bfloat16`` is for all weights; ``int8`` for those of feed-forward
+            layers, each with a scale, while what they are multiplied by gets one a call (torch's dynamic quantisation).
+
+    Raises:
+        InputError: if the model is where torch has no products of this kind.
+    """
+    if precision == "bfloat16":
+        model.bfloat16()
+    elif precision == "int8":
+        if next(model.parameters()).device.type != "cpu":
+            raise InputError("--decoding-precision int8: is for CPUs; give bfloat16, or --fp16")
+        for layer in model.modules():
+            if isinstance(layer, (TransformerEncoderLayerBase, TransformerDecoderLayerBase)):
+                for name in ("fc1", "fc2"):
+                    setattr(layer, name, _in_int8(getattr(layer, name)))
+
+
+def _in_int8(linear: nn.Module) -> nn.Module:
+    from torch.ao.quantization import quantize_dynamic
+
+    quantised: nn.Module = quantize_dynamic(nn.Sequential(linear.float()), {nn.Linear}, dtype=torch.qint8)[0]
+    return quantised
