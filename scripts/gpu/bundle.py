@@ -104,18 +104,9 @@ def build_fairseq(source: Path, python: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         subprocess.run([python, "-m", "venv", f"{name}/venv"], check=True)
         built_by = f"{name}/venv/bin/python"
-        install = [
-            built_by,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-index",
-            "--no-deps",
-        ]
-        tools = ["cython", "numpy", "setuptools", "wheel"]
-        _run([*install, "--find-links", str(folder), *tools])
+        quiet = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-index"]
+        tools = ["cython", "numpy", "packaging", "setuptools", "wheel"]
+        _run([built_by, "-m", "pip", "install", *quiet, "--upgrade", "--find-links", str(folder), *tools])
         stub = Path(name) / "stub" / "torch" / "utils"
         stub.mkdir(parents=True)
         for module in (stub.parent / "__init__.py", stub / "__init__.py"):
