@@ -24,6 +24,7 @@ from fairseq_ext.inputs.errors import InputError, run_command
 
 WHEELS = ROOT / "runs" / "wheels"
 MOST_MIB = 60
+_LEFT_OUT = re.compile("[^/]+/(examples|fairseq/examples|tests)/")
 # What training, translating and the tests marked gpu import, and what that imports itself, in the versions that are
 # installed here.
 NEEDED = (
@@ -82,20 +83,16 @@ def download(folder: Path, version: str) -> None:
 
 
 def fairseq_source(folder: Path) -> Path:
-    """fairseq's source, without its examples, which would be most of it."""
+    """fairseq's source without its examples, which would be most of it."""
     wanted = next(line for line in (ROOT / "requirements.txt").read_text().splitlines() if line.startswith("fairseq"))
     with tempfile.TemporaryDirectory() as name:
         pip("download", "--no-build-isolation", "--no-binary", ":all:", "-d", name, wanted)
         [archive] = Path(name).glob("*.tar.gz")
-        with tarfile.open(archive) as file:
-            file.extractall(name, filter="data")
-        [unpacked] = [path for path in Path(name).iterdir() if path.is_dir()]
-        for left_out in ("examples", "fairseq/examples", "tests"):
-            shutil.rmtree(unpacked / left_out, ignore_errors=True)
-        (unpacked / "examples").mkdir()  # which setup.py links to
         made = folder / archive.name
-        with tarfile.open(made, "w:gz") as file:
-            file.add(unpacked, unpacked.name)
+        with tarfile.open(archive) as given, tarfile.open(made, "w:gz") as kept:
+            for member in given:
+                if not _LEFT_OUT.match(member.name):
+                    kept.addfile(member, given.extractfile(member) if member.isfile() else None)
     return made
 
 
