@@ -24,8 +24,7 @@ from fairseq_ext.inputs.errors import InputError, run_command
 
 WHEELS = ROOT / "runs" / "wheels"
 MOST_MIB = 60
-# Examples, tests, and the only module that needs scikit-learn.
-_LEFT_OUT = re.compile("[^/]+/((examples|fairseq/examples|tests)/|fairseq/tasks/audio_classification.py)")
+_LEFT_OUT = re.compile("[^/]+/(examples|fairseq/examples|tests)/")
 # What training, translating and the tests marked gpu import, and what that imports itself, in the versions that are
 # installed here.
 NEEDED = (
