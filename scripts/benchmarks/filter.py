@@ -8,9 +8,9 @@ model as langid.) A benchmark corpus of any size is made of them, the same every
 
 * the pairs of all domains, shuffled, and once that is not enough, variants of them: a pair joined with another,
   or with its digits shifted and a number in front, on both sides alike;
-* of these, a share spoilt in the ways of NOISE below, from sides in the wrong order to repetitions.
+* of these, a share spoilt in the ways of shared/cleaning.py, from sides in the wrong order to repetitions.
 
-Both tools then do the same with it, as equivalents() below says, with the same number of processes: normalise
+Both tools then do the same with it, as equivalents() there says, with the same number of processes: normalise
 punctuation by Moses's rules, filter, drop repeated pairs. Of each whole command, from files to files, the table has
 the time; the time cores worked for it, which says more where others use them too; and the largest sum of the
 proportional set sizes (PSS) of its processes, sampled (Linux only). The same on a tenth of the pairs shows what grows
@@ -20,276 +20,14 @@ with the corpus.
 from __future__ import annotations
 
 import os
-import random
-import re
-import signal
-import subprocess
-import sys
-import tempfile
-import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import fairseq_ext
-from benchmarks.shared.cases import Case, Figures, Ready
-from benchmarks.shared.worker import cpu_seconds
-from fairseq_ext.corpora.text_files import Pair, read_parallel, write_parallel
-from fairseq_ext.inputs.errors import InputError
+from benchmarks.shared.cases import Case
 
 UNIT = "pairs/s"
-_DOMAIN = "BENCH"
-_SAMPLE_SECONDS = 0.2
-_MAX_JOINED = 200
-_KEEP_EVERY = 100
-# Without this, every process of OpusFilter starts a BLAS thread a core for the tiny products of language
-# identification, and where the cores are busy they wait for each other: it took up to 50 times as long.
-_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-
 _FILTERS = ("length", "length_ratio", "long_words", "characters", "identical", "agreement", "language")
-
-# By what happens to a pair, given it and some earlier one: the share of pairs to which it does.
-NOISE: Mapping[str, tuple[float, Callable[[Pair, Pair], Pair]]] = {
-    "sides swapped": (0.02, lambda pair, other: Pair(pair.target, pair.source)),
-    "target in the source language": (0.03, lambda pair, other: Pair(pair.source, other.source)),
-    "target of another pair": (0.02, lambda pair, other: Pair(pair.source, other.target)),
-    "target empty": (0.02, lambda pair, other: Pair(pair.source, "")),
-    "target cut to a quarter": (0.03, lambda pair, other: Pair(pair.source, pair.target[: len(pair.target) // 4])),
-    "target copied from source": (0.01, lambda pair, other: Pair(pair.source, pair.source)),
-    "markup on one side": (0.01, lambda pair, other: Pair(f'<p class="a">{pair.source}</p>', pair.target)),
-    "spaces lost": (0.01, lambda pair, other: Pair(pair.source, pair.target.replace(" ", ""))),
-    "repeated": (0.05, lambda pair, other: other),
-}
-
-
-@dataclass(frozen=True)
-class Task:
-    """What both tools shall do.
-
-    Attributes:
-        folder: holds the benchmark corpus.
-        langs: source and target language.
-        without: names in :func:`equivalents`, and "normalise", that are left out.
-        workers: processes.
-    """
-
-    folder: Path
-    langs: tuple[str, str]
-    without: Sequence[str]
-    workers: int
-
-
-# From the task and an empty folder: a command, and the two files it will write there.
-MakeCommand = Callable[[Task, Path], tuple[list[str], list[Path]]]
-
-
-def equivalents(langs: tuple[str, str]) -> dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """By filter, our options and the filters of OpusFilter that do the same.
-
-    Options are chosen so that decisions are as alike as they can be (OpusFilter's limits are often exclusive; both
-    language models are langid's). What is left: we pass long addresses, ignore digits and punctuation in
-    ``identical``, and in ``agreement`` OpusFilter compares the sequence of non-zero digits and drops any tag.
-    """
-    from fairseq_ext.filtering.language_id import DISTRACTORS
-    from fairseq_ext.filtering.writing_systems import scripts_of
-
-    scripts = [scripts_of(lang, "")[0] for lang in langs]
-    candidates = sorted({*langs, *DISTRACTORS})
-    return {
-        "length": (
-            {"min_words": 1, "max_words": 100, "max_characters": 1000},
-            [
-                {"LengthFilter": {"min_length": 1, "max_length": 100, "unit": "word"}},
-                {"LengthFilter": {"min_length": 1, "max_length": 1000, "unit": "char"}},
-            ],
-        ),
-        "length_ratio": (
-            {"max_ratio": 3.0, "unit": "words", "exempt": 0},
-            [{"LengthRatioFilter": {"threshold": 3.001, "unit": "word"}}],
-        ),
-        "long_words": ({"max_characters": 40}, [{"LongWordFilter": {"threshold": 41}}]),
-        "characters": (
-            {"min_share": 0.6, "min_letters": 0.3},
-            [
-                {"CharacterScoreFilter": {"scripts": scripts, "thresholds": [0.6, 0.6]}},
-                {"AlphabetRatioFilter": {"threshold": 0.3, "exclude_whitespace": True}},
-            ],
-        ),
-        "identical": ({"exempt_words": 0}, [{"SimilarityFilter": {"threshold": 1.0, "lowercase": True}}]),
-        "agreement": ({"min_share": 0.5}, [{"NonZeroNumeralsFilter": {"threshold": 0.5}}, {"HtmlTagFilter": {}}]),
-        "language": (
-            {"backend": "langid", "distractors": candidates, "min_probability": 1.0, "min_characters": 1},
-            [{"LangidFilter": {"languages": list(langs), "langid_languages": candidates}}],
-        ),
-    }
-
-
-def _prepare_script() -> Path:
-    """That of the checkout whose code is measured."""
-    return Path(fairseq_ext.__file__).resolve().parents[1] / "data-prep" / "prepare.py"
-
-
-def our_command(task: Task, work_dir: Path) -> tuple[list[str], list[Path]]:
-    """The command that cleans with this repository, and the files it writes."""
-    import yaml
-
-    filters = {name: ours for name, (ours, _) in equivalents(task.langs).items() if name not in task.without}
-    clean: dict[str, Any] = {"filters": filters, "deduplicate": "pair"}
-    if "normalise" not in task.without:
-        clean["normalise"] = {"unicode": "NFC", "punctuation": "moses"}
-    experiment = {
-        "work_dir": str(work_dir / "run"),
-        "source_lang": task.langs[0],
-        "target_lang": task.langs[1],
-        "corpora": {"folder": str(task.folder)},
-        "clean": clean,
-    }
-    config = work_dir / "experiment.yaml"
-    config.write_text(yaml.safe_dump(experiment, sort_keys=False), encoding="utf-8")
-    command = [sys.executable, str(_prepare_script()), str(config), "--to", "clean", "--workers", str(task.workers)]
-    return command, [work_dir / "run" / "clean" / f"{_DOMAIN}.{lang}" for lang in task.langs]
-
-
-def opusfilter_command(executable: Path, task: Task, work_dir: Path) -> tuple[list[str], list[Path]]:
-    """The same for OpusFilter."""
-    import yaml
-    from sacremoses import MosesPunctNormalizer
-
-    rules = [
-        [
-            [pattern.pattern if isinstance(pattern, re.Pattern) else pattern, new, 0, []]
-            for pattern, new in substitutions
-        ]
-        for substitutions in (MosesPunctNormalizer(lang).substitutions for lang in task.langs)
-    ]
-    normalise: list[dict[str, Any]] = [{"WhitespaceNormalizer": {}}]
-    if "normalise" not in task.without:
-        normalise += [{"RegExpSub": {"lang_patterns": rules}}, {"WhitespaceNormalizer": {}}]
-    filters = [
-        entry for name, (_, theirs) in equivalents(task.langs).items() if name not in task.without for entry in theirs
-    ]
-    names = {step: [f"{step}.{lang}" for lang in task.langs] for step in ("normalised", "filtered", "clean")}
-    raw = [str((task.folder / f"{_DOMAIN}.{lang}").resolve()) for lang in task.langs]
-    steps: list[tuple[str, list[str], str, dict[str, Any]]] = [
-        ("preprocess", raw, "normalised", {"preprocessors": normalise}),
-        ("filter", names["normalised"], "filtered", {"filters": filters}),
-        ("remove_duplicates", names["filtered"], "clean", {"lowercase": True}),
-    ]
-    config = work_dir / "opusfilter.yaml"
-    document = {
-        "common": {"output_directory": str(work_dir), "default_n_jobs": task.workers},
-        "steps": [
-            {"type": kind, "parameters": {"inputs": inputs, "outputs": names[output], **parameters}}
-            for kind, inputs, output, parameters in steps
-        ],
-    }
-    config.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), encoding="utf-8")
-    return [str(executable), str(config)], [work_dir / name for name in names["clean"]]
-
-
-def make_pairs(base: Sequence[Pair], count: int, seed: int) -> Iterator[Pair]:
-    """Yield the benchmark corpus.
-
-    Turn 0 of a pair is the pair itself, every other turn another variant. All turns are mixed from the start,
-    so any part of the corpus looks like the whole.
-
-    Args:
-        base: the pairs to make it of.
-        count: how many pairs to make.
-        seed: another one makes another corpus.
-    """
-    generator = random.Random(seed)
-    order = list(base)
-    generator.shuffle(order)
-    turns = -(-count // len(order))
-    earlier = order[:1]
-    for number in range(count):
-        index = number % len(order)
-        turn = (number // len(order) + index) % turns
-        pair = _vary(order[index], order[(index + turn) % len(order)], turn)
-        if number % _KEEP_EVERY == 0:
-            earlier.append(pair)
-        yield _spoil(pair, earlier[int(generator.random() * len(earlier))], generator.random())
-
-
-def _vary(pair: Pair, other: Pair, turn: int) -> Pair:
-    if turn == 0:
-        return pair
-    if turn % 2 and sum(map(len, (*pair, *other))) <= _MAX_JOINED:
-        return Pair(f"{pair.source} {other.source}", f"{pair.target} {other.target}")
-    source, target = (re.sub("[0-9]", lambda digit: str((int(digit[0]) + turn) % 10), side) for side in pair)
-    return Pair(f"{turn}. {source}", f"{turn}. {target}")
-
-
-def _spoil(pair: Pair, other: Pair, chance: float) -> Pair:
-    for share, change in NOISE.values():
-        if chance < share:
-            return change(pair, other)
-        chance -= share
-    return pair
-
-
-def run_measured(command: Sequence[str], outputs: Sequence[Path], work_dir: Path) -> dict[str, float]:
-    """Run a command to its end: seconds, those of cores, the largest memory of its processes, the pairs it kept.
-
-    Raises:
-        InputError: if it fails or writes sides of different lengths.
-    """
-    log = work_dir / "log.txt"
-    start, cpu_start, peak = time.perf_counter(), cpu_seconds(), 0
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            command, stdout=file, stderr=subprocess.STDOUT, env=os.environ | _ENVIRONMENT, start_new_session=True
-        )
-        try:
-            while process.poll() is None:
-                peak = max(peak, _session_bytes(process.pid))
-                try:
-                    process.wait(_SAMPLE_SECONDS)
-                except subprocess.TimeoutExpired:
-                    continue
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-    wall, cpu = time.perf_counter() - start, cpu_seconds() - cpu_start
-    if process.returncode:
-        tail = "".join(log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)[-20:])
-        raise InputError(f"{tail}\n{' '.join(command)}: ended with {process.returncode}")
-    kept = [_count_lines(path) for path in outputs]
-    if len(set(kept)) > 1:
-        raise InputError(f"{work_dir}: the sides written have {kept[0]} and {kept[1]} lines")
-    return {"wall": wall, "cpu": cpu, "peak": peak / 2**20, "kept": kept[0]}
-
-
-def _session_bytes(session: int) -> int:
-    """Sum of the PSS of a session's processes: pages that several share count once."""
-    total = 0
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            # After the name, which is in brackets and may hold spaces: state, parent, group, session.
-            if int((entry / "stat").read_text().rpartition(")")[2].split()[3]) != session:
-                continue
-            found = re.search(r"^Pss:\s+(\d+) kB", (entry / "smaps_rollup").read_text(), re.MULTILINE)
-        except (OSError, IndexError):  # it has ended meanwhile
-            continue
-        total += 1024 * int(found[1]) if found else 0
-    return total
-
-
-def _read_base(folder: Path, langs: tuple[str, str]) -> list[Pair]:
-    source, target = langs
-    names = sorted(path.name.removesuffix(f".{source}") for path in folder.glob(f"*.{source}"))
-    if not names:
-        raise InputError(f"{folder}: holds no DOMAIN.{source} file")
-    return [pair for name in names for pair in read_parallel(folder / f"{name}.{source}", folder / f"{name}.{target}")]
-
-
-def _count_lines(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -312,29 +50,15 @@ def add_options(parser: ArgumentParser) -> None:
 
 def cases(options: Namespace) -> list[Case]:
     """Both tools on a tenth of the pairs, and on all."""
+    from benchmarks.shared.cleaning import opusfilter_command, our_command, prepare
+
     found = []
     for count in (max(1, options.pairs // 10), options.pairs):
-        prepare = partial(_prepare, options, count)
+        clean = partial(prepare, options, count)
         theirs = f"OpusFilter, {count:,}"
         if options.opusfilter:
             command = partial(opusfilter_command, options.opusfilter.absolute())
-            found.append(Case(theirs, partial(prepare, command), count, group=f"{count:,}"))
+            found.append(Case(theirs, partial(clean, command), count, group=f"{count:,}"))
         baselines = (theirs,) if options.opusfilter else ()
-        found.append(Case(f"ours, {count:,}", partial(prepare, our_command), count, baselines, group=f"{count:,}"))
+        found.append(Case(f"ours, {count:,}", partial(clean, our_command), count, baselines, group=f"{count:,}"))
     return found
-
-
-def _prepare(options: Namespace, count: int, make_command: MakeCommand, folder: Path) -> Ready:
-    langs: tuple[str, str] = tuple(options.langs)
-    files = [folder / f"{_DOMAIN}.{lang}" for lang in langs]
-    write_parallel(files[0], files[1], make_pairs(_read_base(options.corpora, langs), count, options.seed))
-    task = Task(folder, langs, options.without, options.workers)
-
-    def run() -> Figures:
-        # Nothing may be left of an earlier run: both tools take finished steps for granted.
-        with tempfile.TemporaryDirectory(dir=folder) as name:
-            command, outputs = make_command(task, Path(name))
-            figures = run_measured(command, outputs, Path(name))
-        return figures | {"rate": count / figures["wall"]}
-
-    return Ready(run)

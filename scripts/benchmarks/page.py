@@ -19,7 +19,7 @@ from benchmarks.shared.tables import machine_line, table
 from benchmarks.shared.verbs import parse
 
 PAGE = ROOT / "docs" / "speed.md"
-_MARK = re.compile(r"(<!-- benchmark: (.+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_MARK = re.compile(r"(<!-- benchmark: ([^\n]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def add_options(parser: ArgumentParser) -> None:

@@ -24,11 +24,13 @@ from fairseq_ext.inputs.errors import InputError, run_command
 
 WHEELS = ROOT / "runs" / "wheels"
 MOST_MIB = 60
+_LEFT_OUT = re.compile("[^/]+/(examples|fairseq/examples|tests)/")
 # What training, translating and the tests marked gpu import, and what that imports itself, in the versions that are
 # installed here.
 NEEDED = (
     *("hydra-core", "omegaconf", "antlr4-python3-runtime", "regex", "sacrebleu", "portalocker", "tabulate", "colorama"),
     *("lxml", "bitarray", "cffi", "pycparser", "tqdm", "packaging", "PyYAML", "numpy", "sentencepiece", "safetensors"),
+    "backports.zstd",
     *("pytest", "pluggy", "iniconfig", "pygments", "hypothesis", "sortedcontainers", "cython", "setuptools", "wheel"),
 )
 _PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
@@ -82,20 +84,16 @@ def download(folder: Path, version: str) -> None:
 
 
 def fairseq_source(folder: Path) -> Path:
-    """fairseq's source, without its examples, which would be most of it."""
+    """fairseq's source without its examples, which would be most of it."""
     wanted = next(line for line in (ROOT / "requirements.txt").read_text().splitlines() if line.startswith("fairseq"))
     with tempfile.TemporaryDirectory() as name:
         pip("download", "--no-build-isolation", "--no-binary", ":all:", "-d", name, wanted)
         [archive] = Path(name).glob("*.tar.gz")
-        with tarfile.open(archive) as file:
-            file.extractall(name, filter="data")
-        [unpacked] = [path for path in Path(name).iterdir() if path.is_dir()]
-        for left_out in ("examples", "fairseq/examples", "tests"):
-            shutil.rmtree(unpacked / left_out, ignore_errors=True)
-        (unpacked / "examples").mkdir()  # which setup.py links to
         made = folder / archive.name
-        with tarfile.open(made, "w:gz") as file:
-            file.add(unpacked, unpacked.name)
+        with tarfile.open(archive) as given, tarfile.open(made, "w:gz") as kept:
+            for member in given:
+                if not _LEFT_OUT.match(member.name):
+                    kept.addfile(member, given.extractfile(member) if member.isfile() else None)
     return made
 
 
@@ -104,18 +102,9 @@ def build_fairseq(source: Path, python: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         subprocess.run([python, "-m", "venv", f"{name}/venv"], check=True)
         built_by = f"{name}/venv/bin/python"
-        install = [
-            built_by,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-index",
-            "--no-deps",
-        ]
-        tools = ["cython", "numpy", "setuptools", "wheel"]
-        _run([*install, "--find-links", str(folder), *tools])
+        quiet = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-index"]
+        tools = ["cython", "numpy", "packaging", "setuptools", "wheel"]
+        _run([built_by, "-m", "pip", "install", *quiet, "--upgrade", "--find-links", str(folder), *tools])
         stub = Path(name) / "stub" / "torch" / "utils"
         stub.mkdir(parents=True)
         for module in (stub.parent / "__init__.py", stub / "__init__.py"):

@@ -48,6 +48,8 @@ def main() -> None:
     page = "\n".join(parts)
     (options.results / "table.md").write_text(page, encoding="utf-8")
     print(page)
+    if missing := [verb for verb in ("train", "decode") if not (options.results / f"{verb}.md").exists()]:
+        raise InputError(f"{' and '.join(missing)} could not be measured; why is above")
 
 
 def gpu_names() -> list[str]:

@@ -6,6 +6,7 @@ Read by the Python of the GPU's machine, before anything of this project's can b
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 WHEELS = ROOT / "runs" / "wheels"
 PACKAGES = ROOT / "runs" / f"packages-{sys.version_info[0]}.{sys.version_info[1]}"
+# fairseq imports names of them with all of its modules, and calls none here; they would be larger than all the rest.
+_NAMES_ONLY = {"sklearn": "metrics", "scipy": "stats"}
 # Here the version matters, whatever else is there.
 _EXACT = {"hydra_core", "omegaconf", "antlr4_python3_runtime", "fairseq_fixed"}
 
@@ -32,6 +35,11 @@ def main() -> None:
     install = [sys.executable, "-m", "pip", "install", *quiet, "--no-index", "--no-deps", "--upgrade"]
     if subprocess.run([*install, "--target", str(PACKAGES), *map(str, wheels)], check=False).returncode:
         raise SystemExit(f"{WHEELS}: not for {sys.executable}; make them by scripts/check_gpu.sh --bundle --python 3.N")
+    for name, module in _NAMES_ONLY.items():
+        if importlib.util.find_spec(name) is None:
+            (PACKAGES / name).mkdir(exist_ok=True)
+            (PACKAGES / name / "__init__.py").write_text("")
+            (PACKAGES / name / f"{module}.py").write_text("def __getattr__(name):\n    return None\n")
     print(PACKAGES)
 
 

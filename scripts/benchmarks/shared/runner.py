@@ -31,7 +31,8 @@ class WorkerProcess:
         self.code = code
         wrapper = [sys.executable, "-I", "-S", children.__file__, str(os.getpid())]
         worker = [sys.executable, "-P", "-m", "benchmarks.shared.worker", str(folder), *words]
-        path = os.pathsep.join(map(str, [code, ROOT / "scripts"]))
+        # The code to measure comes before all that this process finds.
+        path = os.pathsep.join([str(code), str(ROOT / "scripts"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
         self._process = subprocess.Popen(
             [*wrapper, *worker],
             stdin=subprocess.PIPE,
