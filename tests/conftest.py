@@ -1,19 +1,29 @@
-"""fairseq is imported first, as on its command lines, so that ``--user-dir`` registers everything."""
+"""What all tests share; fairseq comes first, as on its command lines, so that ``--user-dir`` registers everything."""
 
+import gc
 import os
 import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from tests.fork_server import PYTHON, preloaded_commands
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-warnings.filterwarnings("ignore", module="hydra")
 
-import fairseq  # noqa: E402, F401
-import pytest  # noqa: E402
-import torch  # noqa: E402
 
-from tests.fork_server import PYTHON, preloaded_commands  # noqa: E402
+def pytest_collectstart() -> None:
+    """Whoever collects tests runs them; the process that only hands them out to others imports nothing."""
+    warnings.filterwarnings("ignore", module="hydra")
+    import fairseq  # noqa: F401
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay to the end: no collection of garbage looks at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -25,6 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Commands of fairseq's and of this project start at once, where a process may be forked."""
+    import torch
+
     if not hasattr(os, "pidfd_open") or torch.cuda.is_available():
         yield
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import subprocess
@@ -35,6 +36,12 @@ def load(systems: Path, name: str, data: Path, **options: Any) -> DomainTranslat
     return DomainTranslator.from_pretrained(systems / name, data_name_or_path=data, **options)
 
 
+@functools.cache
+def loaded(systems: Path, name: str, data: Path) -> DomainTranslator:
+    """One for all tests: translating changes nothing in it."""
+    return load(systems, name, data)
+
+
 def by_hand(data: Path, name: str, line: str, domain: str) -> list[int]:
     """Greedy search over a line's tokens without fairseq's tasks, hubs and generators."""
     task, _, model = toy_systems.make_system(data, name)
@@ -57,7 +64,7 @@ def by_hand(data: Path, name: str, line: str, domain: str) -> list[int]:
 
 @pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)
 def test_translates_as_the_model_by_hand(systems: Path, data: Path, name: str) -> None:
-    hub = load(systems, name, data)
+    hub = loaded(systems, name, data)
     expected = [hub.decode(torch.tensor(by_hand(data, name, *pair))) for pair in zip(LINES, EACH, strict=True)]
     assert hub.translate(LINES, beam=1, domain=EACH, max_len_b=5) == expected
     assert len(set(expected)) > 1
@@ -65,7 +72,7 @@ def test_translates_as_the_model_by_hand(systems: Path, data: Path, name: str) -
 
 @pytest.mark.parametrize("name", ["tag", "ad", "gad"])
 def test_a_domain_may_be_given_in_four_places(systems: Path, data: Path, name: str) -> None:
-    hub = load(systems, name, data)
+    hub = loaded(systems, name, data)
     pairs = list(zip(LINES, EACH, strict=True))
     expected = [hub.translate(line, beam=2, domain=domain, max_len_b=5) for line, domain in pairs]
     typed = [f"<domain:{domain}> {line}" for line, domain in pairs]
@@ -80,12 +87,12 @@ def test_a_domain_may_be_given_in_four_places(systems: Path, data: Path, name: s
 
 
 def test_a_domain_changes_nothing_where_there_are_no_adapters(systems: Path, data: Path) -> None:
-    hub = load(systems, "mix", data)
+    hub = loaded(systems, "mix", data)
     assert hub.translate(LINES, max_len_b=5) == hub.translate(LINES, domain=EACH, max_len_b=5)
 
 
 def test_gates_decide_where_no_domain_is_given(systems: Path, data: Path) -> None:
-    hub = load(systems, "gad", data)
+    hub = loaded(systems, "gad", data)
     mixed = hub.translate_with_gates(LINES, domain=["law", None, "sub", None], max_len_b=5)
     gated, forced = hub.translate_with_gates(LINES, max_len_b=5), hub.translate(LINES, domain=EACH, max_len_b=5)
     assert [text for text, _ in mixed] == [
@@ -102,7 +109,7 @@ def test_gates_decide_where_no_domain_is_given(systems: Path, data: Path) -> Non
 
 @pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)
 def test_a_domain_that_is_unknown_or_missing(systems: Path, data: Path, name: str) -> None:
-    hub = load(systems, name, data)
+    hub = loaded(systems, name, data)
     for call in (
         lambda: hub.translate(LINES, domain="news"),
         lambda: hub.translate(["<domain:news> w1"]),
@@ -125,21 +132,21 @@ def test_a_domain_that_is_unknown_or_missing(systems: Path, data: Path, name: st
 def test_the_models_own_loader_is_the_same(systems: Path, data: Path) -> None:
     hub = TransformerDomainAdapterModel.from_pretrained(str(systems / "ad"), "model.pt", str(data), domain="med")
     assert isinstance(hub, DomainTranslator)
-    assert hub.translate("w1 w2", max_len_b=5) == load(systems, "ad", data).translate(
+    assert hub.translate("w1 w2", max_len_b=5) == loaded(systems, "ad", data).translate(
         "w1 w2", domain="med", max_len_b=5
     )
 
 
 def test_fairseqs_own_hub_never_leaves_the_tag_out(systems: Path, data: Path) -> None:
     told = TransformerModel.from_pretrained(str(systems / "tag"), "model.pt", str(data), domain="med")
-    own = load(systems, "tag", data)
+    own = loaded(systems, "tag", data)
     assert told.translate(LINES, max_len_b=5) == own.translate(LINES, domain="med", max_len_b=5)
     with pytest.raises(InputError, match="reads a domain's tag"):
         TransformerModel.from_pretrained(str(systems / "tag"), "model.pt", str(data)).translate("w1")
 
 
 def test_gates_of_a_translation(systems: Path, data: Path) -> None:
-    hub = load(systems, "gad", data)
+    hub = loaded(systems, "gad", data)
     assert hub.domains == toy.DOMAINS
     found = hub.translate_with_gates(LINES, beam=2, max_len_b=5)
     assert [text for text, _ in found] == hub.translate(LINES, beam=2, max_len_b=5)
@@ -152,12 +159,12 @@ def test_gates_of_a_translation(systems: Path, data: Path) -> None:
             torch.testing.assert_close(gates[side], alone[side][0])
             torch.testing.assert_close(gates[side].sum(1), torch.ones(2))
     with pytest.raises(InputError, match="no gates"):
-        load(systems, "mix", data).translate_with_gates(LINES)
+        loaded(systems, "mix", data).translate_with_gates(LINES)
 
 
 @pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)
 def test_scores_are_those_of_the_search_that_found_the_text(systems: Path, data: Path, name: str) -> None:
-    hub = load(systems, name, data)
+    hub = loaded(systems, name, data)
     tokens = [hub.encode(line, domain) for line, domain in zip(LINES, EACH, strict=True)]
     best = [found[0] for found in hub.generate(tokens, beam=3, max_len_b=5)]
     texts = [hub.decode(hypothesis["tokens"]) for hypothesis in best]
@@ -170,7 +177,7 @@ def test_scores_are_those_of_the_search_that_found_the_text(systems: Path, data:
 
 
 def test_nothing_to_translate(systems: Path, data: Path) -> None:
-    assert load(systems, "gad", data).translate([]) == []
+    assert loaded(systems, "gad", data).translate([]) == []
 
 
 def test_too_long_a_sentence_is_one_line(systems: Path, data: Path) -> None:
@@ -197,7 +204,7 @@ def test_no_binarised_data_are_needed_and_pieces_are_found(systems: Path, data: 
     for name in ("dict.en.txt", "dict.pl.txt", "domains.txt"):
         shutil.copy(data / name, tmp_path / name)
     bare = load(systems, "ad", tmp_path)  # languages are in the checkpoint
-    assert bare.translate(LINES, domain=EACH, max_len_b=5) == load(systems, "ad", data).translate(
+    assert bare.translate(LINES, domain=EACH, max_len_b=5) == loaded(systems, "ad", data).translate(
         LINES, domain=EACH, max_len_b=5
     )
     model = pieces(tmp_path)
@@ -233,6 +240,7 @@ def test_missing_files_are_one_line(systems: Path, data: Path, tmp_path: Path) -
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_model_imported_before_fairseq_is_refused() -> None:
     model = "from fairseq_ext.models.transformer_gated_adapter import TransformerGatedAdapterModel"
     code = f"{model}; TransformerGatedAdapterModel.from_pretrained('.')"
@@ -254,7 +262,7 @@ def test_a_model_of_another_task(data: Path, systems: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)
 def test_threads_share_one_object(systems: Path, data: Path, name: str) -> None:
-    hub = load(systems, name, data)
+    hub = loaded(systems, name, data)
     jobs = [(LINES[i % 4], toy.DOMAINS[i % 3]) for i in range(12)]
     expected = [hub.translate(line, domain=domain, beam=2, max_len_b=8) for line, domain in jobs]
     found: dict[int, Any] = {}

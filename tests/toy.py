@@ -124,6 +124,21 @@ def model_options(args: Namespace) -> Any:
     return OmegaConf.structured(found)
 
 
+_COMPOSED: dict[str, Any] = {}
+
+
+def composed(args: Namespace) -> Any:
+    """Parsed arguments as fairseq's commands get them; Hydra, which takes half a second, composes each line once."""
+    line = repr(sorted((name, value) for name, value in vars(args).items() if name != "data"))
+    if line not in _COMPOSED:
+        _COMPOSED[line] = convert_namespace_to_omegaconf(args)
+    config = copy.deepcopy(_COMPOSED[line])
+    for section in (config.task, config.model):
+        if "data" in section:
+            section.data = args.data
+    return config
+
+
 def make_model(task: Any, args: Namespace, seed: int = 1, train: bool = False) -> Any:
     torch.manual_seed(seed)
     return task.build_model(args).train(train)
@@ -140,7 +155,7 @@ def randomise_adapters(model: Any, seed: int = 5) -> None:
 
 def write_checkpoint(path: Path, args: Namespace, model: Any) -> Path:
     """A checkpoint such as fairseq's trainer writes."""
-    config = OmegaConf.to_container(convert_namespace_to_omegaconf(args), resolve=True, enum_to_str=True)
+    config = OmegaConf.to_container(composed(args), resolve=True, enum_to_str=True)
     history = {"num_updates": 3, "best_loss": 1.0, "criterion_name": "", "optimizer_name": ""}
     state = {"args": None, "cfg": config, "model": model.state_dict(), "optimizer_history": [history]}
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from fairseq import options
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models.roberta import RobertaModel
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
+from tests import toy
 
 ADAPTED, PLAIN = "roberta_houlsby_adapter_tiny", "roberta_tiny"
 LABELS = ("bad", "good", "mixed")
@@ -124,8 +124,7 @@ def train(model: RobertaHoulsbyAdapterModel, name: str, steps: int = 3) -> None:
 
 def write_checkpoint(path: Path, model: Any, arch: str = ADAPTED, **given: Any) -> Path:
     """A checkpoint such as fairseq's trainer writes."""
-    config = convert_namespace_to_omegaconf(make_args(arch, **given))
-    config = OmegaConf.to_container(config, resolve=True, enum_to_str=True)
+    config = OmegaConf.to_container(toy.composed(make_args(arch, **given)), resolve=True, enum_to_str=True)
     history = [{"num_updates": 3, "best_loss": 1.0, "criterion_name": "", "optimizer_name": ""}]
     state = {"args": None, "cfg": config, "model": model.state_dict(), "optimizer_history": history, "extra_state": {}}
     torch.save({**state, "last_optimizer_state": {"state": {}}}, path)

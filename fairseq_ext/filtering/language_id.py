@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -213,13 +215,27 @@ class Classifier:
         return states[self._memory + 1 :].T.ravel()[: len(text)]
 
 
+@lru_cache(maxsize=1)
+def _langid() -> Any:
+    """langid's model with all its languages."""
+    from langid import langid
+
+    return langid.LanguageIdentifier.from_modelstring(langid.model)
+
+
+@lru_cache(maxsize=1)
+def _py3langid() -> Any:
+    """py3langid's model with all its languages."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE)
+
+
 class _Langid(Classifier):
     """langid.py 1.1.6: every occurrence of a feature counts. Its model is part of its code."""
 
     def __init__(self, langs: tuple[str, ...]) -> None:
-        from langid import langid
-
-        package = langid.LanguageIdentifier.from_modelstring(langid.model)
+        package = copy(_langid())
         _check_known(langs, package.nb_classes, "langid")
         package.set_languages(langs)
         num_states = len(package.tk_nextmove) // 256
@@ -244,9 +260,7 @@ class _Py3langid(Classifier):
     """py3langid 0.4.0: repetitions count less and less, and long texts are no surer than they should be."""
 
     def __init__(self, langs: tuple[str, ...]) -> None:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-        package = LanguageIdentifier.from_model_file(MODEL_FILE)
+        package = copy(_py3langid())
         _check_known(langs, package.nb_classes, "py3langid")
         package.set_languages(langs)
         next_state = np.frombuffer(package.tk_nextmove, dtype=package.tk_nextmove.typecode)

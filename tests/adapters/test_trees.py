@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq import options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from fairseq_ext.adapters.domains import add_domain, remove_domain, rename_domain
 from fairseq_ext.adapters.files import attach_adapters, export_adapters
 from fairseq_ext.adapters.system import System
 from fairseq_ext.inputs.errors import InputError
+from tests import toy
 from tests.adapters.test_files import assert_same_state
 from tests.models.test_transformer_lm_hier_adapter import NODES, TREE, make_base, make_model, randomise, write_tree
 
@@ -24,7 +24,7 @@ HISTORY = {"num_updates": 1, "best_loss": 1.0, "criterion_name": "", "optimizer_
 def write_checkpoint(path: Path, model: torch.nn.Module, arch: str, *extra: str) -> Path:
     parser = options.get_training_parser()
     line = ["data", "--arch", arch, "--optimizer", "adam", "--task", "language_modeling", *extra]
-    config = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, [*line, "--tokens-per-sample", "64"]))
+    config = toy.composed(options.parse_args_and_arch(parser, [*line, "--tokens-per-sample", "64"]))
     state = {"args": None, "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True)}
     if hasattr(model, "tree"):
         state["cfg"]["model"] |= {"tree_json": model.tree.to_json(), "bottleneck_dim": 16}

@@ -126,6 +126,7 @@ def test_number_of_workers_does_not_matter(large: Path, cleaned: Path, tmp_path:
     assert hash_path(tmp_path / "clean") == hash_path(cleaned)
 
 
+@pytest.mark.slow
 def test_two_hosts_write_the_same_bytes_as_one(large: Path, cleaned: Path, tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="needs requirements-cluster.txt")
     with dask_cluster(tmp_path) as scheduler:

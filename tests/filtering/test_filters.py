@@ -226,11 +226,17 @@ def test_a_pair_is_judged_by_itself(criterion: type) -> None:
     assert [judge(criterion(), pair)[0] for pair in some] == reasons[::50]
 
 
-@pytest.mark.parametrize("criterion", FILTERS)
-def test_defaults_keep_good_text(criterion: type) -> None:
+@pytest.fixture(scope="module")
+def good_text() -> list[list[Pair]]:
+    """A fifth of each domain."""
     folder = corpus("parallel/en-pl")
-    for domain in ("IT", "LAW", "MED", "REL", "SUB", "TALK"):
-        pairs = read_parallel(folder / f"{domain}.en", folder / f"{domain}.pl")[::5]
+    names = ("IT", "LAW", "MED", "REL", "SUB", "TALK")
+    return [read_parallel(folder / f"{name}.en", folder / f"{name}.pl")[::5] for name in names]
+
+
+@pytest.mark.parametrize("criterion", FILTERS)
+def test_defaults_keep_good_text(criterion: type, good_text: list[list[Pair]]) -> None:
+    for pairs in good_text:
         dropped = sum(reason is not None for reason in judge(criterion(), *pairs))
         # TALK is noisy, and seven in a thousand of its pairs do disagree on numbers.
         assert dropped <= len(pairs) * 0.007

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fairseq_ext.corpora.text_files import Pair, read_lines, read_parallel
+from fairseq_ext.filtering import language_id
 from fairseq_ext.filtering.batch import Batch
 from fairseq_ext.filtering.language_id import DISTRACTORS, LanguageId, detected_language, load_classifier
 from fairseq_ext.inputs.errors import InputError
@@ -170,6 +171,8 @@ def test_unknown_distractors_are_named() -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_missing_package_is_named(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = getattr(language_id, f"_{backend}")
+    monkeypatch.setattr(language_id, load.__name__, load.__wrapped__)  # as in a process that has loaded none
     monkeypatch.setitem(sys.modules, f"{backend}.langid", None)
     monkeypatch.delattr(f"{backend}.langid", raising=False)
     with pytest.raises(InputError, match=f"the package {backend} is missing: pip install"):

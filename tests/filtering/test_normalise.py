@@ -17,6 +17,8 @@ LANGUAGES = ("en", "pl", "de", "fr", "es", "cs")
 # Every character that its rules mention, and what they look at beside them.
 RULE_CHARACTERS = "aZ12  (()).!:?;,%`´'\"„“”‘’‚–—…«»<nº\u00a0\r\u3000\u2028Ccmß０"
 
+SOME = 2000
+
 
 def expected(lines: list[str], lang: str) -> list[str]:
     normaliser = MosesPunctNormalizer(lang)
@@ -37,14 +39,14 @@ def test_equals_sacremoses_on_real_text(lang: str) -> None:
 @pytest.mark.parametrize("longest", [5, 20])
 def test_equals_sacremoses_on_its_own_characters(lang: str, longest: int) -> None:
     rng = random.Random(f"{lang}{longest}")
-    lines = [collapse("".join(rng.choices(RULE_CHARACTERS, k=rng.randint(0, longest)))) for _ in range(6000)]
+    lines = [collapse("".join(rng.choices(RULE_CHARACTERS, k=rng.randint(0, longest)))) for _ in range(SOME)]
     # Half of the lines without the characters that are always replaced, so that the rules about spaces decide.
     plain = [
-        collapse("".join(rng.choices(RULE_CHARACTERS[:16] + '"<', k=rng.randint(0, longest)))) for _ in range(6000)
+        collapse("".join(rng.choices(RULE_CHARACTERS[:16] + '"<', k=rng.randint(0, longest)))) for _ in range(SOME)
     ]
     result = normalise_lines(lines + plain, lang, PUNCTUATION)
     assert result == expected(lines + plain, lang)
-    assert sum(new == old for new, old in zip(result[6000:], plain, strict=True)) > 500
+    assert sum(new == old for new, old in zip(result[SOME:], plain, strict=True)) > SOME // 12
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ import torch
 from fairseq import options as fairseq_options
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks.language_modeling import LanguageModelingTask
 from omegaconf import OmegaConf
+
+from tests import toy
 
 WORDS = [f"w{number}" for number in range(40)]
 # Some words of its own each; law and tax share theirs to a large part, as do med and bio.
@@ -53,7 +54,7 @@ def make_checkpoint(path: Path, data: Path, arch: str = "transformer_lm_tiny", *
     args = fairseq_options.parse_args_and_arch(
         fairseq_options.get_training_parser(), [str(data), "--arch", arch, "--optimizer", "adam", *words]
     )
-    config = convert_namespace_to_omegaconf(args)
+    config = toy.composed(args)
     torch.manual_seed(1)
     model = LanguageModelingTask.setup_task(config.task).build_model(config.model)
     if hasattr(model, "banks"):

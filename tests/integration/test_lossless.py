@@ -80,6 +80,7 @@ def test_unequal_files_are_refused_and_not_cut(text: Path, tmp_path: Path) -> No
     assert not (tmp_path / "run" / "work" / "clean").exists()
 
 
+@pytest.mark.slow
 def test_half_written_output_is_not_taken_for_finished(text: Path, undisturbed: str, tmp_path: Path) -> None:
     command = _kill_midway(tmp_path, text, "0*", lambda process, _: process.kill())
     result = _run(command)
@@ -88,6 +89,7 @@ def test_half_written_output_is_not_taken_for_finished(text: Path, undisturbed: 
     assert hash_path(tmp_path / "work" / "clean") == undisturbed
 
 
+@pytest.mark.slow
 def test_dead_worker_ends_the_run_and_its_share_is_done_again(text: Path, undisturbed: str, tmp_path: Path) -> None:
     said: list[str] = []
 
@@ -128,6 +130,7 @@ def test_failing_worker_ends_the_run(text: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "work" / "clean").exists()
 
 
+@pytest.mark.slow
 def test_full_disk_is_one_line_and_the_next_run_goes_on(text: Path, undisturbed: str, tmp_path: Path) -> None:
     command = _command(tmp_path, text, workers=1)
     # No file may grow over 200 KB: what a full disk does, without filling one.

@@ -10,7 +10,6 @@ import pytest
 import torch
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.models.transformer_lm import TransformerLanguageModel
 from fairseq.sequence_generator import SequenceGenerator
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 from fairseq_ext.domains.domain_tree import tree_from_json
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.transformer_lm_hier_adapter import TransformerLMHierAdapterModel, prompts_over
+from tests import toy
 from tests.threads import in_threads
 
 NODES = {"root": None, "reviews": "root", "science": "root", "books": "reviews", "films": "reviews", "bio": "science"}
@@ -54,7 +54,7 @@ def make_config(arch: str = "transformer_lm_hier_adapter_tiny", **options: Any) 
     args = fairseq_options.parse_args_and_arch(
         fairseq_options.get_training_parser(), ["data", "--arch", arch, "--optimizer", "adam", *words]
     )
-    return convert_namespace_to_omegaconf(args).model
+    return toy.model_options(args)
 
 
 def make_model(seed: int = 1, domains: tuple[str, ...] = (), **options: Any) -> Any:

@@ -10,7 +10,6 @@ import torch
 from fairseq import options as fairseq_options
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.models.transformer_lm import TransformerLanguageModel
 from fairseq.search import Sampling
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 from fairseq_ext.criterions.topic_language_modeling import TopicLanguageModelingCriterion
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.transformer_lm_topic import TransformerLMTopicModel
+from tests import toy
 
 KINDS = {"affine": {"matrix", "offset"}, "multiplication": {"gain"}, "addition": {"goal", "omega"}}
 STEERING = "decoder.topics.steering"
@@ -39,7 +39,7 @@ def default_config(arch: str) -> Any:
     """The model's options as fairseq's command line makes them."""
     words = ["data", "--arch", arch, "--optimizer", "adam", "--task", "language_modeling", "--tokens-per-sample", "64"]
     args = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), words)
-    return convert_namespace_to_omegaconf(args).model
+    return toy.model_options(args)
 
 
 def make_config(arch: str = "transformer_lm_topic_tiny", **options: Any) -> Any:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from tests import toy
@@ -54,7 +53,7 @@ class ForgedArray:
 def make_good(data: Path, arch: str = "transformer_gated_adapter_tiny") -> State:
     """A checkpoint as fairseq-train writes it."""
     task, args = toy.make_task(data, arch=arch)
-    config: Any = OmegaConf.to_container(convert_namespace_to_omegaconf(args), resolve=True, enum_to_str=True)
+    config: Any = OmegaConf.to_container(toy.composed(args), resolve=True, enum_to_str=True)
     config["model"] = vars(config["model"]) if isinstance(config["model"], Namespace) else config["model"]
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 3}
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 # Full names, whatever they are imported as. The last part alone counts where it could be of any object.
@@ -42,8 +42,9 @@ def running_calls(root: Path) -> Counter[str]:
 
 
 def _calls(tree: ast.Module) -> Iterator[str]:
-    names = _imported(tree)
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    names = _imported(nodes)
+    for node in nodes:
         # A function that is passed on, not called, counts too: map(eval, …).
         if isinstance(node, ast.Call):
             if _is_running(node, names):
@@ -64,10 +65,10 @@ def _is_running(call: ast.Call, names: dict[str, str]) -> bool:
     return name in _RUNNING or name in _ANYWHERE or name.rpartition(".")[2] in _ANYWHERE
 
 
-def _imported(tree: ast.Module) -> dict[str, str]:
+def _imported(nodes: Iterable[ast.AST]) -> dict[str, str]:
     """What each imported name stands for."""
     names = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 names[alias.asname or alias.name.partition(".")[0]] = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -26,8 +27,7 @@ Load = Callable[[str], SystemTranslator]
 
 @pytest.fixture(scope="module")
 def load(exported: Path) -> Load:
-    loaded: dict[str, SystemTranslator] = {}
-    return lambda name: loaded.setdefault(name, SystemTranslator.load(exported / name))
+    return functools.cache(lambda name: SystemTranslator.load(exported / name))
 
 
 def texts(answers: list[Answer]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,22 @@ from tests.small_corpus import write_config, write_corpora
 SCRIPT = Path(__file__).parents[3] / "data-prep" / "normalise.py"
 
 
-def _normalise(folder: Path, text: bytes, *options: str, **changes: object) -> subprocess.CompletedProcess[bytes]:
-    config = write_config(folder / "c.yaml", write_corpora(folder / "corpora"), **changes)
-    command = [sys.executable, str(SCRIPT), str(config), *options]
-    return subprocess.run(command, input=text, capture_output=True, check=False)
+Normalise = Callable[..., str]
+
+
+@pytest.fixture
+def normalise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Normalise:
+    """What the command makes of what it is given on standard input, with changes to the experiment."""
+
+    def run(text: bytes, *options: str, **changes: object) -> str:
+        config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"), **changes)
+        printed = io.BytesIO()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="utf-8", newline="", write_through=True))
+        main([str(config), *options])
+        return printed.getvalue().decode()
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -30,20 +43,22 @@ def _normalise(folder: Path, text: bytes, *options: str, **changes: object) -> s
         ({"clean": {"normalise": {}}}, ["--lang", "de"], '"a", 5% ...'),
     ],
 )
-def test_text_is_normalised_as_configured(changes: dict, options: list[str], expected: str, tmp_path: Path) -> None:
-    result = _normalise(tmp_path, "„a“,  5 % …\n\nb\n".encode(), *options, **changes)
-    assert result.stdout.decode() == f"{expected}\n\nb\n"
+def test_text_is_normalised_as_configured(
+    changes: dict, options: list[str], expected: str, normalise: Normalise
+) -> None:
+    assert normalise("„a“,  5 % …\n\nb\n".encode(), *options, **changes) == f"{expected}\n\nb\n"
 
 
-def test_text_is_mended_as_by_import(tmp_path: Path) -> None:
+@pytest.mark.parametrize("changes", [{}, {"clean": {"normalise": {}}}], ids=["as-it-is", "normalised"])
+def test_text_is_mended_as_by_import(changes: dict, normalise: Normalise) -> None:
     text = "\ufeffone\0two\x1f\r\n a\u2028b\ufeff\n\n\x01\nlast"
-    for changes in ({}, {"clean": {"normalise": {}}}):
-        result = _normalise(tmp_path, text.encode(), **changes)
-        assert result.stdout.decode() == "one two\na b\n\n\nlast\n"
+    assert normalise(text.encode(), **changes) == "one two\na b\n\n\nlast\n"
 
 
 def test_bad_utf8_names_the_line(tmp_path: Path) -> None:
-    result = _normalise(tmp_path, b"a\n\xff\n")
+    config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
+    command = [sys.executable, str(SCRIPT), str(config)]
+    result = subprocess.run(command, input=b"a\n\xff\n", capture_output=True, check=False)
     assert result.returncode == 1
     assert result.stderr == b"standard input, line 2: is not UTF-8; convert the text to UTF-8\n"
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_ext.experiments.translation.parameters import count_parameters
 from fairseq_ext.inputs.errors import InputError
@@ -32,7 +31,7 @@ def save(path: Path, data: Path, arch: str, *options: str) -> Path:
     task, args = toy.make_task(data, *SIZE, *options, arch=arch)
     model = toy.make_model(task, args)
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    config = convert_namespace_to_omegaconf(args)
+    config = toy.composed(args)
     history = {"optimizer_name": "Adam", "lr_scheduler_state": {}, "num_updates": 0}
     state = {"args": None, "cfg": config, "model": weights, "optimizer_history": [history]}
     torch.save(state | {"extra_state": {"train_iterator": {"epoch": 1}}}, path)
