@@ -38,14 +38,21 @@ def lower_precision(model: nn.Module, precision: str) -> None:
 
     Args:
         model: in evaluation.
-        precision: ``float32`` leaves it as it is; ``bfloat16`` is for all weights; ``int8`` for those of feed-forward
-            layers, each with a scale, while what they are multiplied by gets one a call (torch's dynamic quantisation).
+        precision: ``float32`` leaves it as it is; ``bfloat16`` is for weights and products, while the residual stream
+            keeps its type; ``int8`` for the weights of feed-forward layers, each with a scale, while what they are
+            multiplied by gets one a call (torch's dynamic quantisation).
 
     Raises:
         InputError: if the model is where torch has no products of this kind.
     """
     if precision == "bfloat16":
-        model.bfloat16()
+        for module in model.modules():
+            if isinstance(module, nn.Linear):
+                module.bfloat16()
+        device = next(model.parameters()).device.type
+        for side in ("encoder", "decoder"):
+            if (part := getattr(model, side, None)) is not None:
+                part.forward = _with_autocast(part.forward, device)
     elif precision == "int8":
         if next(model.parameters()).device.type != "cpu":
             raise InputError("--decoding-precision int8: is for CPUs; give bfloat16, or --fp16")
@@ -53,6 +60,15 @@ def lower_precision(model: nn.Module, precision: str) -> None:
             if isinstance(layer, (TransformerEncoderLayerBase, TransformerDecoderLayerBase)):
                 for name in ("fc1", "fc2"):
                     setattr(layer, name, _in_int8(getattr(layer, name)))
+
+
+def _with_autocast(forward: Callable[..., Any], device: str) -> Callable[..., Any]:
+    @functools.wraps(forward)
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(device, torch.bfloat16):
+            return forward(*args, **kwargs)
+
+    return compute
 
 
 def _in_int8(linear: nn.Module) -> nn.Module:

@@ -34,7 +34,7 @@ class PrecisionConfig(FairseqDataclass):
     decoding_precision: ChoiceEnum(["float32", "bfloat16", "int8"]) = field(  # type: ignore[valid-type]
         default="float32",
         metadata={
-            "help": "of weights in decoding and scoring: bfloat16 for all, int8 on a CPU for those of feed-forward "
+            "help": "of weights and products in decoding and scoring: bfloat16, or int8 on a CPU for feed-forward "
             "layers (default: float32)"
         },
     )
