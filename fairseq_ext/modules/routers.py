@@ -113,11 +113,10 @@ class RoutingBatch:
         if self.is_forced is None:
             return choice
         missing = choice.weights.size(-1) - self.given.weights.size(-1)
-        given = Choice(*(F.pad(value, (0, missing)) for value in (self.given.adapters, self.given.weights)))
+        adapters, weights = (F.pad(value, (0, missing)) for value in (self.given.adapters, self.given.weights))
         is_forced = self.is_forced.unsqueeze(1)
         return Choice(
-            given.adapters.where(is_forced, choice.adapters),
-            given.weights.to(choice.weights).where(is_forced, choice.weights),
+            adapters.where(is_forced, choice.adapters), weights.to(choice.weights).where(is_forced, choice.weights)
         )
 
 
