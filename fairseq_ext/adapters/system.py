@@ -36,8 +36,7 @@ PLAIN, GATED = "transformer_domain_adapter", "transformer_gated_adapter"
 # Models with adapters, each with the plain one that it can be put on, and the options that it adds.
 _ADAPTERS = ("bottleneck_dim", "adapter_init_scale", "frozen_mode")
 BASES = {PLAIN: "transformer", GATED: "transformer", HIERARCHICAL_ADAPTERS: "transformer_lm"}
-_GATES = ("gate_temperature", "share_gates", "gate_top_k", "gate_threshold")
-ADDED = {PLAIN: _ADAPTERS, GATED: (*_ADAPTERS, *_GATES), HIERARCHICAL_ADAPTERS: _ADAPTERS}
+ADDED = {PLAIN: _ADAPTERS, GATED: (*_ADAPTERS, "gate_temperature", "share_gates"), HIERARCHICAL_ADAPTERS: _ADAPTERS}
 
 
 @dataclass(frozen=True)
