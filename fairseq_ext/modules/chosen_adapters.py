@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Rows of one adapter in a block of DeviceRows: blocks half as long as an adapter's even share, within these limits.
+# Limits of how long the blocks of DeviceRows are, which is half an adapter's even share.
 SHORTEST, LONGEST = 16, 512
 
 
