@@ -12,7 +12,6 @@ from fairseq.logging.meters import MetersDict
 from fairseq.utils import get_perplexity
 from torch import Tensor
 
-
 _BY_DOMAIN = "by_domain/"
 
 
