@@ -147,9 +147,9 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
             loss = loss + weighted.sum()
             hits = logits.argmax(-1).eq(goal.argmax(-1)) & terms_of_row
             log[f"gate_terms_{side}"] = terms_of_row.sum()
-            for layer in range(len(logits)):
-                log[f"gate_loss_{side}_{layer}"] = divergence[layer].detach().sum()
-                log[f"gate_hits_{side}_{layer}"] = hits[layer].sum()
+            by_layer = {"loss": divergence.detach().flatten(1).sum(1), "hits": hits.flatten(1).sum(1)}
+            for kind, values in by_layer.items():
+                log |= {f"gate_{kind}_{side}_{layer}": value for layer, value in enumerate(values.unbind())}
         return loss, log
 
     @classmethod
@@ -157,17 +157,26 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         """Aggregate over batches and workers; gate losses are per term and in bits, like fairseq's others."""
         super().reduce_metrics(logging_outputs)
 
-        def total(key: str) -> float:
-            return float(sum(log.get(key, 0) for log in logging_outputs))
-
-        sample_size = total("sample_size")
-        if sample_size > 0:
-            metrics.log_scalar("gate_loss", total("gate_loss") / sample_size / math.log(2), sample_size, round=4)
+        total = _totals(logging_outputs)
+        if sample_size := total.get("sample_size", 0):
+            metrics.log_scalar("gate_loss", total["gate_loss"] / sample_size / math.log(2), sample_size, round=4)
         for side in SIDES:
-            terms = total(f"gate_terms_{side}")
-            layers = sum(key.startswith(f"gate_loss_{side}_") for key in logging_outputs[0]) if terms else 0
+            terms = total.get(f"gate_terms_{side}", 0)
+            layers = sum(key.startswith(f"gate_loss_{side}_") for key in total) if terms else 0
             for layer in range(layers):
-                bits = total(f"gate_loss_{side}_{layer}") / terms / math.log(2)
-                hits = 100 * total(f"gate_hits_{side}_{layer}") / terms
+                bits = total[f"gate_loss_{side}_{layer}"] / terms / math.log(2)
+                hits = 100 * total[f"gate_hits_{side}_{layer}"] / terms
                 metrics.log_scalar(f"gate_loss_{side}_{layer}", bits, terms, round=4)
                 metrics.log_scalar(f"gate_accuracy_{side}_{layer}", hits, terms, round=2)
+
+
+def _totals(logs: list[dict]) -> dict[str, float]:
+    """The sums of what gates log, over batches, read from the device at once."""
+    keys = [key for key in (logs[0] if logs else ()) if key == "sample_size" or key.startswith("gate_")]
+    sums = [sum(log.get(key, 0) for log in logs) for key in keys]
+    if not sums:
+        return {}
+    device = next((value.device for value in sums if isinstance(value, Tensor)), None)
+    # float64 has room for every sum of counts.
+    values = torch.stack([torch.as_tensor(value, dtype=torch.float64, device=device) for value in sums])
+    return dict(zip(keys, values.tolist(), strict=True))

@@ -24,7 +24,7 @@ from fairseq_ext.models.presets import own_size
 from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS, LANGUAGE_MODELING_TASK
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
-from fairseq_ext.modules.routers import GivenRouter, RoutingBatch
+from fairseq_ext.modules.routers import GivenRouter, RoutingBatch, most_chosen
 from fairseq_ext.modules.thread_value import ThreadValue
 from fairseq_ext.training.adapter_names import keep_names, match_rows
 from fairseq_ext.training.checkpoints import add_fresh_adapters
@@ -99,16 +99,17 @@ class PathDecoder(TransformerDecoder):
         node_weights: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
+        most = None
         if node_weights is None:
-            node_weights = self._default_weights(prev_output_tokens, incremental_state)
-        with routing(RoutingBatch(given_weights=node_weights)):
+            node_weights, most = self._default_weights(prev_output_tokens, incremental_state)
+        with routing(RoutingBatch(given_weights=node_weights, most_given=most)):
             features: tuple[Tensor, dict[str, Any]] = super().extract_features(
                 prev_output_tokens, None, incremental_state, **kwargs
             )
         return features
 
-    def _default_weights(self, tokens: Tensor, incremental_state: dict | None) -> Tensor:
-        """The weights for input without any, the same for a sentence's whole generation."""
+    def _default_weights(self, tokens: Tensor, incremental_state: dict | None) -> tuple[Tensor, int]:
+        """The weights for input without any, the same for a sentence's whole generation, and how many a row has."""
         state = {} if incremental_state is None else incremental_state
         if self._STATE not in state:
             weights = self.default_node_weights if _prompts.value is None else _prompts.value
@@ -119,14 +120,14 @@ class PathDecoder(TransformerDecoder):
             weights = weights.to(tokens.device)
             if len(weights) > 1:  # a sentence's hypotheses lie side by side
                 weights = weights.repeat_interleave(len(tokens) // len(weights), dim=0)
-            state[self._STATE] = {"weights": weights}
-        return state[self._STATE]["weights"]
+            state[self._STATE] = {"weights": weights, "most": most_chosen(weights)}
+        return state[self._STATE]["weights"], state[self._STATE]["most"]
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
         """Follow the beam."""
         saved = incremental_state.get(self._STATE)
         if saved is not None and len(saved["weights"]) > 1:
-            incremental_state[self._STATE] = {"weights": saved["weights"].index_select(0, new_order)}
+            incremental_state[self._STATE] = saved | {"weights": saved["weights"].index_select(0, new_order)}
 
     def output_layer(self, features: Tensor) -> Tensor:
         """B×T×H → B×T×V."""

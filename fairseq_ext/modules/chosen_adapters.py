@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Rows of one adapter in a block of DeviceRows: blocks half as long as an adapter's even share, within these limits.
+# Limits of how long the blocks of DeviceRows are, which is half an adapter's even share.
 SHORTEST, LONGEST = 16, 512
 
 
@@ -35,7 +35,8 @@ class Choice:
     def of_positions(self, x: Tensor) -> Choice:
         """N×k, for all positions of a T×B×H, of what is broadcastable to T×B×k."""
         shape = (*x.shape[:2], self.weights.size(-1))
-        return Choice(*(v.expand(shape).flatten(0, 1) for v in (self.adapters, self.weights)), self.may_skip)
+        adapters, weights = (value.expand(shape).flatten(0, 1) for value in (self.adapters, self.weights))
+        return Choice(adapters, weights, self.may_skip)
 
 
 class AdapterRows(Protocol):

@@ -113,11 +113,10 @@ class RoutingBatch:
         if self.is_forced is None:
             return choice
         missing = choice.weights.size(-1) - self.given.weights.size(-1)
-        given = Choice(*(F.pad(value, (0, missing)) for value in (self.given.adapters, self.given.weights)))
+        adapters, weights = (F.pad(value, (0, missing)) for value in (self.given.adapters, self.given.weights))
         is_forced = self.is_forced.unsqueeze(1)
         return Choice(
-            given.adapters.where(is_forced, choice.adapters),
-            given.weights.to(choice.weights).where(is_forced, choice.weights),
+            adapters.where(is_forced, choice.adapters), weights.to(choice.weights).where(is_forced, choice.weights)
         )
 
 
@@ -246,7 +245,7 @@ class GateRouter(nn.Module):
     def _dense(self, weights: Tensor) -> Tensor:
         """Weights of all adapters, …×D, with zero for those that are not kept."""
         num_adapters = weights.size(-1)
-        return weights if self.most_kept(num_adapters) == num_adapters else self._keep(weights).dense(num_adapters)
+        return self._keep(weights).dense(num_adapters) if self.is_sparse(num_adapters) else weights
 
     def _keep(self, weights: Tensor) -> Choice:
         """The adapters that are kept, with weights that sum to one again: of …×D, …×k."""
@@ -257,6 +256,10 @@ class GateRouter(nn.Module):
             weights = weights * is_kept
         weights = weights / weights.sum(-1, keepdim=True)
         return Choice(adapters, weights, may_skip=bool(self.threshold or self.guarded))
+
+    def is_sparse(self, num_adapters: int) -> bool:
+        """Whether some of so many weights may be left out."""
+        return self.threshold > 0 or self.most_kept(num_adapters) < num_adapters
 
     def most_kept(self, num_adapters: int) -> int:
         """How many of so many weights are kept at most."""
@@ -306,7 +309,7 @@ class GateRouter(nn.Module):
         return _mix_chosen(x, bank, Choice(numbers[choice.adapters], choice.weights, choice.may_skip))
 
     def _is_dense(self, x: Tensor, bank: AdapterBank, num_adapters: int) -> bool:
-        return self.most_kept(num_adapters) == num_adapters or computes_all(x, bank)
+        return not self.is_sparse(num_adapters) or computes_all(x, bank)
 
     def _loses(self, logits: Tensor) -> Tensor:
         """…×D: whether a guarded adapter takes no part."""

@@ -4,26 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from typing import Any
 
+import torch
 from fairseq.logging import metrics
 from fairseq.logging.meters import MetersDict
 from fairseq.utils import get_perplexity
+from torch import Tensor
+
+_BY_DOMAIN = "by_domain/"
 
 
-def mark_domain(log: dict, domain_id: int, domains: Sequence[str]) -> dict:
-    """The log of a batch that is all of one domain, with every figure once more as ``DOMAIN/KEY``.
+def mark_domain(log: dict, domain_id: int, num_domains: int) -> dict:
+    """The log of a batch that is all of one domain, with every figure once more as ``by_domain/KEY``.
 
-    Every batch has the keys of all domains, or workers could not sum their logs; those of other domains are zero.
+    That is one figure a domain, D×…, with zero for the others: the logs of all batches and workers have the same keys,
+    and can be summed.
     """
-    marked = dict(log)
-    for d, name in enumerate(domains):
-        marked |= {f"{name}/{key}": value if d == domain_id else 0 * value for key, value in log.items()}
-    return marked
+    return log | {_BY_DOMAIN + key: _of_domain(value, domain_id, num_domains) for key, value in log.items()}
+
+
+def _of_domain(value: Any, domain_id: int, num_domains: int) -> Tensor:
+    value = torch.as_tensor(value, dtype=None if isinstance(value, Tensor) else torch.float64)
+    values = value.new_zeros(num_domains, *value.shape)
+    values[domain_id] = value
+    return values
 
 
 def unmarked(logs: Sequence[dict]) -> list[dict]:
     """The logs without what :func:`mark_domain` added."""
-    return [{key: value for key, value in log.items() if "/" not in key} for log in logs]
+    return [{key: value for key, value in log.items() if not key.startswith(_BY_DOMAIN)} for log in logs]
+
+
+def _logs_of_domains(logs: Sequence[dict], num_domains: int) -> list[dict]:
+    """The sum of each domain's logs; of logs without a mark they are empty."""
+    keys = [key for key in (logs[0] if logs else ()) if key.startswith(_BY_DOMAIN)]
+    sums = {key.removeprefix(_BY_DOMAIN): sum(log[key] for log in logs).cpu() for key in keys}
+    return [
+        {key: values[d] if values.dim() > 1 else values[d].item() for key, values in sums.items()}
+        for d in range(num_domains)
+    ]
 
 
 def log_by_domain(
@@ -37,15 +57,11 @@ def log_by_domain(
         reduce: how the task reduces a domain's own logs.
         measures: of ``loss``, ``ppl`` (perplexity per token, of the loss) and ``bleu``.
     """
-    for name in domains:
-        prefix = f"{name}/"
-        own_logs = [
-            {key.removeprefix(prefix): value for key, value in log.items() if key.startswith(prefix)} for log in logs
-        ]
-        if not any(log.get("ntokens", 0) for log in own_logs):
+    for name, own_log in zip(domains, _logs_of_domains(logs, len(domains)), strict=True):
+        if not own_log.get("ntokens", 0):
             continue
         with metrics.aggregate(new_root=True) as own:
-            reduce(own_logs)
+            reduce([own_log])
         for measure in _log_under_name(own, name, measures):
             metrics.log_derived(f"{measure}_avg", partial(average_over, domains, measure))
 

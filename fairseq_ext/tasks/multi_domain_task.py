@@ -245,7 +245,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
         """Validate a batch, all of one domain, and log it under that domain too."""
         self._refuse_shards("fairseq-validate")
         loss, sample_size, log = super().valid_step(sample, model, criterion)  # type: ignore[misc]
-        return loss, sample_size, mark_domain(log, int(sample["domain_ids"][0]), self.domains)
+        return loss, sample_size, mark_domain(log, int(sample["domain_ids"][0]), len(self.domains))
 
     def reduce_metrics(self, logging_outputs: list[dict], criterion: Any) -> None:
         """Overall metrics; in validation also the measures of each domain, and their plain averages."""

@@ -20,8 +20,9 @@ from fairseq_ext.modules.routers import GateRouter
 def only_active_rows_change(optimizer: Any, banks: Sequence[AdapterBank], trained: Collection[int]) -> Iterator[None]:
     """Keep adapters without gradients, and those not to be trained, as they are over a step, bit for bit.
 
-    Momentum and weight decay move a stacked parameter also where it has no gradient. Rows that took no part are put
-    back, in the optimiser's own copy of the weights too, and with them what it remembers of each number.
+    Momentum and weight decay move a stacked parameter also where it has no gradient. Rows that took no part are left
+    out of the step, or put back after it, in the optimiser's own copy of the weights too, and with them what it
+    remembers of each number.
 
     Args:
         optimizer: fairseq's, about to step.
@@ -62,16 +63,62 @@ def only_these_gates_change(optimizer: Any, gates: Sequence[GateRouter], trained
 
 @contextmanager
 def _rows_stay(optimizer: Any, parameters: Sequence[tuple[Tensor, Sequence[int]]]) -> Iterator[None]:
-    """Put these rows of parameters back after a step, with all that the optimiser has of them."""
+    """Leave these rows of parameters out of a step, with all that the optimiser has of them."""
     kept: list[tuple[Tensor, Tensor, Tensor]] = []
+    narrowed: list[_ActiveRows] = []
     places = _places(optimizer) if any(rows for _, rows in parameters) else {}
     for parameter, numbers in parameters:
+        if not numbers:
+            continue
+        place = places.get(id(parameter))
+        if 2 * len(numbers) > len(parameter) and _is_by_number(parameter, place, optimizer.optimizer):
+            narrowed.append(_ActiveRows(parameter, numbers, optimizer.optimizer.state[parameter]))
+            continue
         rows = torch.tensor(numbers, device=parameter.device)
-        values = _tensors_of(parameter, places.get(id(parameter)), optimizer.optimizer) if numbers else ()
-        kept += [(value, rows, value[rows]) for value in values]
-    yield
+        kept += [(value, rows, value[rows]) for value in _tensors_of(parameter, place, optimizer.optimizer)]
+    try:
+        yield
+    finally:
+        for each in narrowed:
+            each.put_back()
     for value, rows, before in kept:
         value[rows] = before
+
+
+def _is_by_number(parameter: Tensor, place: _Place | None, optimizer: torch.optim.Optimizer) -> bool:
+    """Whether the optimiser steps a parameter itself, and what it remembers of it is one number for each of its own."""
+    if place is None or place.whole is not parameter or parameter.grad is None:
+        return False
+    remembered = [v for v in optimizer.state.get(parameter, {}).values() if isinstance(v, Tensor) and v.dim()]
+    return bool(remembered) and all(value.shape == parameter.shape for value in remembered)
+
+
+class _ActiveRows:
+    """A parameter of its active rows alone, until they are put back; of many rows few then cost little.
+
+    Args:
+        parameter: with a gradient.
+        idle: its other rows.
+        state: what the optimiser remembers of it.
+    """
+
+    def __init__(self, parameter: Tensor, idle: Sequence[int], state: dict[str, Any]):
+        active = sorted(set(range(len(parameter))) - set(idle))
+        self.rows = torch.tensor(active, dtype=torch.long, device=parameter.device)
+        self.parameter, self.state = parameter, state
+        self.data, self.grad = parameter.data, parameter.grad
+        self.remembered = {k: v for k, v in state.items() if isinstance(v, Tensor) and v.dim()}
+        assert self.grad is not None
+        parameter.data = self.data[self.rows]
+        parameter.grad = self.grad[self.rows]
+        state |= {name: value[self.rows] for name, value in self.remembered.items()}
+
+    def put_back(self) -> None:
+        self.data[self.rows] = self.parameter.data
+        self.parameter.data, self.parameter.grad = self.data, self.grad
+        for name, value in self.remembered.items():
+            value[self.rows] = self.state[name]
+        self.state |= self.remembered
 
 
 def _idle_rows(banks: Sequence[AdapterBank], trained: Collection[int]) -> list[list[int]]:

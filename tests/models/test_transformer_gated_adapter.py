@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from omegaconf import OmegaConf
@@ -145,3 +146,35 @@ def test_the_guard_of_a_checkpoint_is_taken_over(data: Path) -> None:
     assert second.gates[0].guarded == ()
     with pytest.raises(InputError, match=r"decoder\.guarded_adapters names news, of law, med, sub"):
         first.guard(["news"])
+
+
+def test_gates_are_as_sparse_as_is_asked_whatever_the_checkpoint(data: Path, tmp_path: Path) -> None:
+    """A dense checkpoint loads with any --gate-top-k, also where it is translated with, and back."""
+    task, args = toy.make_task(data)
+    dense = toy.make_model(task, args)
+    toy.randomise_adapters(dense)
+    path = toy.write_checkpoint(tmp_path / "dense.pt", args, dense)
+    changes = {"data": str(data), "gate_top_k": 1}
+    (sparse,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=changes)
+    inputs = toy.first_batch(task)["net_input"]
+    weights = sparse.eval().gate_weights(inputs, inputs["prev_output_tokens"])
+    assert all(gate.top_k == 1 for gate in sparse.gates)
+    assert weights["encoder"].eq(1).sum(-1).eq(1).all()
+    all_weights = dense.gate_weights(inputs, inputs["prev_output_tokens"])["encoder"]
+    assert torch.equal(weights["encoder"].argmax(-1)[:, 0], all_weights.argmax(-1)[:, 0])
+    back = toy.make_model(task, args, seed=2)
+    back.load_state_dict(dict(sparse.state_dict()), strict=True)
+    assert torch.equal(back(**inputs)[0], dense(**inputs)[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--gate-top-k", "-1"], "--gate-top-k -1: give 1 or more, or 0"),
+        (["--gate-threshold", "1"], "--gate-threshold 1.0: give 0 or more, and less than 1"),
+    ],
+)
+def test_gates_that_keep_nothing_are_refused(data: Path, options: list[str], message: str) -> None:
+    task, args = toy.make_task(data, *options)
+    with pytest.raises(InputError, match=message):
+        toy.make_model(task, args)

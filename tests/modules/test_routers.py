@@ -154,3 +154,72 @@ def test_forced_rows_pass_by_the_guard(bank: AdapterBank) -> None:
     torch.testing.assert_close(out[:, [0]], bank(x[:, [0]], None, active=[1]))
     torch.testing.assert_close(out[:, 1], x[:, 1])
     torch.testing.assert_close(out[:, 2], after(x, bank, RoutingBatch())[:, 2])
+
+
+def sparse_gate(causal: bool = True, **sparsity: float) -> GateRouter:
+    torch.manual_seed(2)
+    gate = GateRouter(H, D, 0.5, causal, **sparsity)  # type: ignore[arg-type]
+    nn.init.normal_(gate.weight)
+    return gate
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("sparsity", [{"top_k": 1}, {"top_k": 2}, {"threshold": 0.3}, {"top_k": 2, "threshold": 0.4}])
+def test_a_sparse_gate_is_a_dense_one_with_its_small_weights_at_zero(
+    bank: AdapterBank, causal: bool, sparsity: dict
+) -> None:
+    gate, x, batch = sparse_gate(causal, **sparsity), torch.randn(5, 4, H), RoutingBatch()
+    out = gate(x, bank, batch)
+    logits = batch.gate_logits[0]
+    assert logits.size(-1) == D  # criterions see them all
+    weights = (logits / 0.5).softmax(-1)
+    largest = weights.amax(-1, keepdim=True)
+    kept = weights.ge(weights.topk(sparsity.get("top_k", D), -1).values[..., -1:])
+    kept &= weights.ge(sparsity.get("threshold", 0)) | weights.eq(largest)
+    expected = (weights * kept) / (weights * kept).sum(-1, keepdim=True)
+    torch.testing.assert_close(gate.weights(logits), expected)
+    torch.testing.assert_close(out, bank(x, expected))
+    assert not kept.all()
+
+
+def test_a_gate_that_keeps_all_adapters_is_the_dense_one(bank: AdapterBank) -> None:
+    x = torch.randn(5, 4, H)
+    dense = sparse_gate()(x, bank, RoutingBatch())
+    for sparsity in ({"top_k": D}, {"top_k": D + 1}):
+        assert torch.equal(sparse_gate(**sparsity)(x, bank, RoutingBatch()), dense)
+
+
+@pytest.mark.parametrize("sparsity", [{"top_k": 1}, {"top_k": 2}, {"threshold": 0.3}])
+def test_a_sparse_gate_decodes_as_it_scores(bank: AdapterBank, sparsity: dict) -> None:
+    gate, x, state = sparse_gate(**sparsity), torch.randn(6, 4, H), {}
+    steps = [gate(x[t : t + 1], bank, RoutingBatch(incremental_state=state)) for t in range(6)]
+    torch.testing.assert_close(torch.cat(steps), gate(x, bank, RoutingBatch()))
+
+
+def test_a_sparse_gate_gives_way_in_the_rows_that_are_forced(bank: AdapterBank) -> None:
+    gate, x = sparse_gate(top_k=2), torch.randn(5, 3, H)
+    given = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    out = gate(x, bank, RoutingBatch(given_weights=given, is_forced=torch.tensor([True, False, True])))
+    torch.testing.assert_close(out[:, [0]], bank(x[:, [0]], None, active=[1]))
+    torch.testing.assert_close(out[:, [1]], gate(x[:, [1]], bank, RoutingBatch()))
+    assert torch.equal(out[:, 2], x[:, 2])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_guarded_adapter_of_a_sparse_gate_changes_nothing_where_it_does_not_win(
+    bank: AdapterBank, causal: bool
+) -> None:
+    after, before, fewer = with_a_guarded_row(bank, causal)
+    after.top_k = before.top_k = 1
+    x, batch = torch.randn(7, 5, H), RoutingBatch()
+    out, old = after(x, bank, batch), before(x, fewer, RoutingBatch())
+    wins = batch.gate_logits[0].argmax(-1).eq(1).expand(7, 5)
+    assert 0 < int(wins.sum()) < wins.numel()
+    assert torch.equal(out[~wins], old[~wins])
+    torch.testing.assert_close(out[wins], bank(x, None, active=[1])[wins])
+
+
+@pytest.mark.parametrize("sparsity", [{"top_k": -1}, {"threshold": 1.0}, {"threshold": -0.1}])
+def test_a_gate_cannot_keep_less_than_one(sparsity: dict) -> None:
+    with pytest.raises(ValueError, match="top_k must be at least 0"):
+        sparse_gate(**sparsity)

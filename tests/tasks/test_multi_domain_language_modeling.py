@@ -118,7 +118,7 @@ def test_validation_leaves_out_unscored_tokens(text: Path, tree: Path) -> None:
         total -= float(lprobs.gather(1, item["target"].unsqueeze(1))[5:].sum())
         count += len(item["target"]) - 5
     assert values["loss_sub"] == pytest.approx(total / count / math.log(2), abs=1e-3)
-    assert sum(log["sub/ntokens"] for log in logs) == count
+    assert sum(log["by_domain/ntokens"][toy_text.DOMAINS.index("sub")] for log in logs) == count
 
 
 def test_plain_models_validate_too(text: Path) -> None:

@@ -1,0 +1,154 @@
+"""What routing asks of an accelerator beside the plain Transformer: kernels, and no waiting for their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests import toy
+from tests.operator_counts import Operators, operators
+
+MIX, AD, GAD = (f"transformer{kind}_small" for kind in ("", "_domain_adapter", "_gated_adapter"))
+ROWS, LENGTH = 64, 12
+SPARSE = ("--gate-top-k", "2")
+# Kernels in proportion to MIX's, at most: of a forward pass, a training step, a decoding step.
+LIMITS = {
+    (AD,): (1.8, 1.25, 1.2),
+    (GAD,): (1.5, 1.1, 1.3),
+}
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@pytest.fixture(scope="module")
+def seven_domains(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy.make_data(tmp_path_factory.mktemp("data"), [f"d{n}" for n in range(7)], (1,) * 7)
+
+
+def runs_of(data: Path, arch: str, *options: str, device: str = "meta") -> Runs:
+    task, args = toy.make_task(data, *options, arch=arch)
+    return Runs(toy.make_model(task, args).to(device), device)
+
+
+@pytest.fixture(scope="module")
+def counts(seven_domains: Path) -> Callable[..., list[Operators]]:
+    return cache(lambda *system: runs_of(seven_domains, *system).counts())
+
+
+class Runs:
+    """A model's forward pass, training step and decoding step, for rows of seven domains in turn."""
+
+    def __init__(self, model: Any, device: str):
+        self.model, self.device = model, device
+        tokens = torch.randint(4, 20, (ROWS, LENGTH), generator=torch.Generator().manual_seed(1))
+        tokens[::2, -2:] = 1
+        self.tokens = tokens.to(device)
+        self.inputs: dict[str, Tensor] = {"src_tokens": self.tokens, "src_lengths": self.tokens.ne(1).sum(1)}
+        if hasattr(model, "banks"):
+            self.inputs["domain_ids"] = torch.arange(ROWS, device=device) % 7
+
+    @torch.no_grad()
+    def forward(self) -> None:
+        self.model.eval()(**self.inputs, prev_output_tokens=self.tokens)
+
+    def train(self) -> None:
+        self.model.train()(**self.inputs, prev_output_tokens=self.tokens)[0].sum().backward()
+
+    @torch.no_grad()
+    def start(self) -> None:
+        """Encode, and write two words."""
+        self.model.eval().make_generation_fast_()
+        self.encoded, self.state, self.written = self.model.encoder(**self.inputs), {}, 0
+        self.order = torch.arange(ROWS, device=self.device)
+        for _ in range(2):
+            self.step()
+
+    @torch.no_grad()
+    def step(self) -> None:
+        self.written += 1
+        self.model.decoder(self.tokens[:, : self.written], encoder_out=self.encoded, incremental_state=self.state)
+        self.model.decoder.reorder_incremental_state_scripting(self.state, self.order)
+        self.encoded = self.model.encoder.reorder_encoder_out(self.encoded, self.order)
+
+    def counts(self) -> list[Operators]:
+        """Of a forward pass, a training step and a decoding step, none of them the first."""
+        operators(self.train)
+        found = [operators(self.forward), operators(self.train)]
+        operators(self.start)  # what is prepared for generation trains no more
+        return [*found, operators(self.step)]
+
+
+@pytest.mark.parametrize("system", LIMITS, ids=" ".join)
+def test_kernels_are_nearly_those_of_the_plain_transformer(counts: Callable[..., list], system: tuple) -> None:
+    for own, plain, limit in zip(counts(*system), counts(MIX), LIMITS[system], strict=True):
+        assert own.kernels.total() <= limit * plain.kernels.total()
+
+
+@pytest.mark.parametrize("system", [*LIMITS, (GAD, *SPARSE), (GAD, "--gate-threshold", "0.2")], ids=" ".join)
+def test_routing_never_waits_for_the_device(counts: Callable[..., list], system: tuple) -> None:
+    """What is left is what fairseq asks of every Transformer: whether there is padding."""
+    for own, plain in zip(counts(*system), counts(MIX), strict=True):
+        assert own.waits == plain.waits
+    assert own.waits.total() == 1
+
+
+def test_the_counts_see_who_waits() -> None:
+    x = torch.ones(3, device="meta")
+    assert operators(lambda: x.sum().item()).waits.total() == 1
+    assert operators(lambda: bool(x.any())).waits.total() == 1
+    found = operators(lambda: (x + 1).view(3, 1).relu())
+    assert found.waits.total() == 0
+    assert found.kernels == {"add": 1, "relu": 1}
+
+
+def test_many_gated_domains_remember_no_more_than_few_dense_ones(tmp_path: Path) -> None:
+    """Activations kept for the backward pass, parameters not counted."""
+
+    def kept(domains: int, *options: str) -> int:
+        data = toy.make_data(tmp_path / str(domains), [f"d{n:02}" for n in range(domains)], (1,) * domains)
+        task, args = toy.make_task(data, *options, arch=GAD)
+        run = Runs(toy.make_model(task, args, train=True), "cpu")
+        sizes = {p.untyped_storage().data_ptr(): 0 for p in run.model.parameters()}
+
+        def note(value: Tensor) -> Tensor:
+            storage = value.untyped_storage()
+            sizes.setdefault(storage.data_ptr(), storage.nbytes())
+            return value
+
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda value: value):
+            out = run.model(**run.inputs, prev_output_tokens=run.tokens)
+        del out
+        return sum(sizes.values())
+
+    assert kept(64, *SPARSE) < kept(6)
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("system", [*LIMITS, (GAD, *SPARSE)], ids=" ".join)
+def test_a_device_is_never_waited_for(seven_domains: Path, system: tuple) -> None:
+    """But for fairseq's questions about padding, of which a warning tells each."""
+    own, plain = (runs_of(seven_domains, *which, device="cuda") for which in (system, (MIX,)))
+    for run in (own, plain):
+        run.train()
+        run.forward()
+    assert _warnings(own.forward) == _warnings(plain.forward)
+    assert _warnings(own.train) == _warnings(plain.train)
+    for run in (own, plain):
+        run.start()
+    assert _warnings(own.step) == _warnings(plain.step)
+
+
+def _warnings(run: Callable[[], None]) -> int:
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with pytest.warns() as found:
+            run()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    return sum("synchronizing" in str(warning.message) for warning in found)
