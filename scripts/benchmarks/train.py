@@ -115,8 +115,12 @@ def _prepare(system: str, size: str, count: int, precision: str, top: int, optio
 
 def _arguments(system: str, size: Size, top: int, options: Namespace) -> list[str]:
     """fairseq-train's, but for the data, the device and the batch."""
+    import fairseq_ext.registration  # noqa: F401
     from fairseq_ext.engine.fairseq_cli import USER_DIR
+    from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
 
+    if top and "gate_top_k" not in {item.name for item in fields(GatedAdapterConfig)}:
+        raise MissingError("no option --gate-top-k")
     words = f"--user-dir {USER_DIR} --task multi_domain_translation --arch {ARCHS[system]}{size.preset} {size.options} "
     words += "--share-all-embeddings --optimizer adam --lr 1e-4 --clip-norm 1 --dropout 0.1 --seed 1 "
     words += "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-update 1000000 --num-workers 0 "
