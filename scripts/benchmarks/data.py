@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from benchmarks.shared.cases import Case, Ready
 
 UNIT = "rows/s"
