@@ -16,7 +16,7 @@ from benchmarks.shared.cases import Case, Ready
 UNIT = "starts/s"
 _FAIRSEQ = ("train", "generate", "interactive", "validate", "score", "preprocess")
 _SCRIPTS = ("check_checkpoint", "classify", "evaluate_topics", "export_domain", "import_checkpoint", "induce_tree")
-_IMPORTS = ("pass", "import torch", "import fairseq, fairseq_ext.registration")
+_IMPORTS = ("pass", "import torch", "import fairseq_ext, fairseq, fairseq_ext.registration")
 _PYTHON = (sys.executable, "-P")
 
 
@@ -40,7 +40,9 @@ def _code(code: str, folder: Path) -> Ready:
 
 def _fairseq(tool: str, folder: Path) -> Ready:
     user_dir = ["--user-dir", str(_checkout() / "fairseq_ext")] if tool != "score" else []
-    return _prepare([*_PYTHON, "-m", f"fairseq_cli.{tool}", *user_dir, "--help"], folder)
+    has_own_start = (_checkout() / "fairseq_ext" / "tool.py").exists()
+    program = ["fairseq_ext.tool", tool] if has_own_start else [f"fairseq_cli.{tool}"]
+    return _prepare([*_PYTHON, "-m", *program, *user_dir, "--help"], folder)
 
 
 def _script(name: str, folder: Path) -> Ready:

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.shared.operators import OperatorCount, count_operators
 from tests import toy
-from tests.operator_counts import Operators, operators
 
 MIX, AD, GAD = (f"transformer{kind}_small" for kind in ("", "_domain_adapter", "_gated_adapter"))
 ROWS, LENGTH = 64, 12
@@ -36,7 +36,7 @@ def runs_of(data: Path, arch: str, *options: str, device: str = "meta") -> Runs:
 
 
 @pytest.fixture(scope="module")
-def counts(seven_domains: Path) -> Callable[..., list[Operators]]:
+def counts(seven_domains: Path) -> Callable[..., list[OperatorCount]]:
     return cache(lambda *system: runs_of(seven_domains, *system).counts())
 
 
@@ -75,12 +75,13 @@ class Runs:
         self.model.decoder.reorder_incremental_state_scripting(self.state, self.order)
         self.encoded = self.model.encoder.reorder_encoder_out(self.encoded, self.order)
 
-    def counts(self) -> list[Operators]:
+    def counts(self) -> list[OperatorCount]:
         """Of a forward pass, a training step and a decoding step, none of them the first."""
-        operators(self.train)
-        found = [operators(self.forward), operators(self.train)]
-        operators(self.start)  # what is prepared for generation trains no more
-        return [*found, operators(self.step)]
+        device = torch.device(self.device).type
+        count_operators(self.train, device)
+        found = [count_operators(self.forward, device), count_operators(self.train, device)]
+        count_operators(self.start, device)  # what is prepared for generation trains no more
+        return [*found, count_operators(self.step, device)]
 
 
 @pytest.mark.parametrize("system", LIMITS, ids=" ".join)
@@ -99,9 +100,9 @@ def test_routing_never_waits_for_the_device(counts: Callable[..., list], system:
 
 def test_the_counts_see_who_waits() -> None:
     x = torch.ones(3, device="meta")
-    assert operators(lambda: x.sum().item()).waits.total() == 1
-    assert operators(lambda: bool(x.any())).waits.total() == 1
-    found = operators(lambda: (x + 1).view(3, 1).relu())
+    assert count_operators(lambda: x.sum().item(), "meta").waits.total() == 1
+    assert count_operators(lambda: bool(x.any()), "meta").waits.total() == 1
+    found = count_operators(lambda: (x + 1).view(3, 1).relu(), "meta")
     assert found.waits.total() == 0
     assert found.kernels == {"add": 1, "relu": 1}
 

@@ -1,4 +1,4 @@
-"""Operators that a piece of code asks of torch: those that compute, and those for which a GPU's host would wait."""
+"""What a piece of code asks of a device: the kernels that it starts, and the times that it waits for their results."""
 
 from __future__ import annotations
 
@@ -18,34 +18,45 @@ _WAITING = {
 # They start no kernel, and torch does not call them views either.
 _FREE = {
     *("detach", "alias", "lift_fresh", "empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"),
+    "_unsafe_view",
 }
 
 
 class OperatorCount(TorchDispatchMode):
-    """Counts while it is entered, on any device, as they would be asked of a GPU.
+    """Counts while it is entered.
+
+    Args:
+        device: whose operators count. On ``meta``, which computes nothing, code takes the ways of an accelerator; the
+            answer to what it wants to read there is yes, or 1, and what never left the host is free.
 
     Attributes:
         kernels: operators that are no views, by name.
         waits: those that synchronise, by name; copies to the host among them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu") -> None:
         super().__init__()
+        self.device = device
         self.kernels: Counter[str] = Counter()
         self.waits: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.removeprefix("aten::")
-        if name in _WAITING or _goes_to_host(name, args, kwargs or {}) or _indexes_by_mask(name, args):
+        tensors = [value for value in args if isinstance(value, Tensor)]
+        if self.device != "cpu" and all(value.device.type == "cpu" for value in tensors):
+            pass
+        elif name in _WAITING or _goes_to_host(name, args, kwargs or {}) or _indexes_by_mask(name, args):
             self.waits[name] += 1
         elif name not in _FREE and not func.is_view:
             self.kernels[name] += 1
+        if name == "_local_scalar_dense" and tensors[0].is_meta:
+            return True if tensors[0].dtype == torch.bool else 1
         return func(*args, **(kwargs or {}))
 
 
-def count_operators(run: Callable[[], Any]) -> OperatorCount:
-    """What a call asks of torch."""
-    with OperatorCount() as count:
+def count_operators(run: Callable[[], Any], device: str = "cpu") -> OperatorCount:
+    """What a call asks of a device."""
+    with OperatorCount(device) as count:
         run()
     return count
 

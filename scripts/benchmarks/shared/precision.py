@@ -17,6 +17,11 @@ def at_precision(model: Any, precision: str) -> Any:
     """
     if precision == "float32":
         return model
-    if precision in ("bfloat16", "float16"):
-        return model.bfloat16() if precision == "bfloat16" else model.half()
-    raise MissingError(f"no {precision}")
+    if precision == "float16":
+        return model.half()
+    try:
+        from fairseq_ext.patches.decoding_precision import lower_precision
+    except ImportError as error:
+        raise MissingError(f"no {precision}") from error
+    lower_precision(model, precision)
+    return model
