@@ -11,11 +11,12 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.shared.cases import Case, Ready
+
+if TYPE_CHECKING:
+    import numpy as np
 
 UNIT = "rows/s"
 _LIMITS = (1024, 1024)
@@ -44,6 +45,8 @@ class Training:
     """
 
     def __init__(self, rows: int, domains: int, upsampling: str) -> None:
+        import numpy as np
+
         from fairseq_ext.data.domain_pairs import DomainPairs, PairCorpus
         from fairseq_ext.data.multi_domain_dataset import upsampling_repetitions
 
@@ -120,12 +123,16 @@ def _training(rows: int, domains: int, upsampling: str) -> Training:
 
 def _lengths(count: int, rng: np.random.Generator) -> Lengths:
     """Like those of subwords, source and target, 1 to 512."""
+    import numpy as np
+
     source = np.exp(rng.normal(3.1, 0.6, count))
     both = np.stack([source, source * np.exp(rng.normal(0.05, 0.25, count))], axis=1)
     return Lengths(np.clip(both.astype(np.int32) + 1, 1, 512))
 
 
 def _prepare_labels(name: str, options: Namespace, folder: Path) -> Ready:
+    import numpy as np
+
     from fairseq_ext.data.teacher_labels import label_path, read_teacher_probs, write_probs, write_teacher_record
 
     names = [f"domain{number}" for number in range(options.label_domains)]
@@ -139,6 +146,8 @@ def _prepare_labels(name: str, options: Namespace, folder: Path) -> Ready:
 
 
 def _read_batches(labels: Any) -> None:
+    import numpy as np
+
     for rows in np.random.default_rng(1).integers(0, len(labels), (_BATCHES, _SENTENCES)):
         if hasattr(labels, "read_each"):
             labels.read_each([(labels, row) for row in rows])
