@@ -13,6 +13,11 @@ from tests.fork_server import PYTHON, preloaded_commands
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# The benchmark's modules without the scripts beside them: `adapters` is also the name of a library.
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(str(Path(__file__).parents[1] / "scripts"))
+    import benchmarks  # noqa: F401
+
 
 def pytest_collectstart() -> None:
     """Whoever collects tests runs them; the process that only hands them out to others imports nothing."""

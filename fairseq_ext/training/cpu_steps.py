@@ -88,7 +88,7 @@ class StepMemory:
     def resume_step(self, state_dict: Mapping[str, Any]) -> None:
         """Go on as the training did whose checkpoint kept this."""
         name = state_dict.get(_ENTRY)
-        self.chosen_step = name if name in STEPS else None
+        self.chosen_step = name if isinstance(name, str) and name in STEPS else None
 
 
 def time_steps(run: Callable[[CpuStep], None]) -> dict[str, float]:
