@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,7 +40,7 @@ def measure(options: Namespace) -> dict[str, Any]:
     """Bring the page up to date; the commands that were measured now."""
     measured = []
     for command in marked_commands(options.page.read_text(encoding="utf-8")):
-        words = command.split()
+        words = shlex.split(command)
         if options.only and words[0] not in options.only:
             continue
         kept = options.results / f"{re.sub('[^a-z0-9]+', '-', command)}.json"
