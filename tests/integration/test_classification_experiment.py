@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.experiments.classification.small_classification_experiment import write_short_classification_experiment
+from tests.experiments.commands import run_experiment
 from tests.integration.test_command_lines import weights
 from tests.recorded import recorded_results, results_of, shapes_of
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 RUNS = {"base", "full@place", "full@size", "top@verb", "adapters@place", "adapters@same"}
 SWEPT = {f"adapters.adapter-init-scale.{value}@place" for value in ("0.001", "0.1")}
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fairseq_ext.experiments.run", *arguments]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = write_short_classification_experiment(tmp_path_factory.mktemp("tasks"))
-    result = run(str(path))
+    result = run_experiment(str(path))
     assert result.returncode == 0, result.stderr[-2000:]
     return path
 
 
 def test_everything_is_made_and_made_once(experiment: Path) -> None:
-    result = run(str(experiment), "--dry-run")
+    result = run_experiment(str(experiment), "--dry-run")
     assert {line.split("/")[0].strip() for line in result.stdout.splitlines()} == {"up to date"}
     folder = experiment.parent / "work/systems"
     assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == RUNS | SWEPT

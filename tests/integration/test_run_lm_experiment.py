@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairseq_ext.hugging_face.gpt2_convert import import_gpt2
+from tests.experiments.commands import run_experiment
 from tests.experiments.small_lm_experiment import ADAPTERS, DOMAINS, UNSEEN, write_lm_experiment
 from tests.hugging_face.tiny_gpt2 import make_gpt2
 from tests.recorded import recorded_results, results_of, shapes_of
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fairseq_ext.experiments.run", *arguments]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-
 
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = write_lm_experiment(tmp_path_factory.mktemp("lm"))
-    result = run(str(path))
+    result = run_experiment(str(path))
     assert result.returncode == 0, result.stderr[-2000:]
     return path
 
@@ -41,7 +31,7 @@ def record(experiment: Path, name: str) -> dict[str, Any]:
 
 
 def test_everything_is_made_and_made_once(experiment: Path) -> None:
-    result = run(str(experiment), "--dry-run")
+    result = run_experiment(str(experiment), "--dry-run")
     assert {line.split("/")[0].strip() for line in result.stdout.splitlines()} == {"up to date"}
     report = experiment.parent / "work/report"
     page = (report / "report.html").read_text(encoding="utf-8")
@@ -104,7 +94,7 @@ def test_an_imported_gpt2_is_the_base(tmp_path: Path) -> None:
         train={"common": common, "systems": systems},
         evaluate={"cpu": True},
     )
-    result = run(str(path))
+    result = run_experiment(str(path))
     assert result.returncode == 0, result.stderr[-2000:]
     base, adapted = record(path, "gpt2")["nats"], record(path, "deep")["nats"]
     for name in DOMAINS:

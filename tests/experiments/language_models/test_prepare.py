@@ -1,9 +1,7 @@
 """The preparation of language models through its command line: complete, repeatable, safe to kill."""
 
 import gzip
-import os
 import shutil
-import signal
 import subprocess
 import sys
 from argparse import Namespace
@@ -22,6 +20,7 @@ from fairseq_ext.experiments.hierarchy.config import load_config
 from fairseq_ext.experiments.language_models import prepare as lm_prepare
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
+from tests.experiments.commands import kill_in_every_step
 from tests.hugging_face.tiny_gpt2 import make_imported_bpe
 from tests.real_corpora import corpus
 from tests.small_corpus import read_tree
@@ -122,14 +121,7 @@ def test_a_run_killed_in_every_step_ends_with_the_same_bytes(prepared: Path, tmp
     """Each time it goes on from where it was killed, up to the next step."""
     config = write_config(tmp_path / "c.yaml", write_texts(tmp_path / "text"))
     command = [sys.executable, str(SCRIPT), str(config), "--workers", "1"]
-    for step in STEPS:
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-            assert process.stderr is not None
-            for line in process.stderr:
-                if line == f"{step}: started\n":
-                    os.kill(process.pid, signal.SIGKILL)
-        # A step may come to its end first.
-        assert process.returncode in (-signal.SIGKILL, 0)
+    kill_in_every_step(command, STEPS)
     prepare_data.main([str(config), "--workers", "1"])
     for name in STEPS:
         assert read_tree(tmp_path / "work" / name) == read_tree(prepared / name)

@@ -1,9 +1,7 @@
 """The whole preparation through its command line: complete, repeatable, safe to kill."""
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +15,7 @@ from fairseq_ext.engine.workspaces import Workspace
 from fairseq_ext.experiments import prepare as prepare_data
 from fairseq_ext.experiments.translation import prepare
 from fairseq_ext.experiments.translation.config import load_config
+from tests.experiments.commands import kill_in_every_step
 from tests.small_corpus import NOUNS, read_tree, write_config, write_corpora
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -68,14 +67,7 @@ def test_a_run_killed_in_every_step_ends_with_the_same_bytes(prepared: Path, tmp
     """Each time it goes on from where it was killed, up to the next step."""
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
     command = [sys.executable, str(SCRIPT), str(config), "--workers", "1"]
-    for step in STEPS:
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-            assert process.stderr is not None
-            for line in process.stderr:
-                if line == f"{step}: started\n":
-                    os.kill(process.pid, signal.SIGKILL)
-        # A step may come to its end first.
-        assert process.returncode in (-signal.SIGKILL, 0)
+    kill_in_every_step(command, STEPS)
     prepare_data.main([str(config), "--workers", "1"])
     for name in STEPS:
         assert read_tree(tmp_path / "work" / name) == read_tree(prepared / name)
