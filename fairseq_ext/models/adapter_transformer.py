@@ -18,6 +18,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
 from fairseq_ext.modules.routers import RoutingBatch
+from fairseq_ext.modules.source_gate import SourceGate
 from fairseq_ext.training.adapter_names import NAMES, has_rows, keep_names, match_rows, names_entry
 from fairseq_ext.training.checkpoints import add_fresh_adapters
 from fairseq_ext.training.freezing import FrozenBase, freeze_base
@@ -25,6 +26,8 @@ from fairseq_ext.training.freezing import FrozenBase, freeze_base
 # In place of a domain's number: the sentence passes the base model alone.
 NO_ADAPTER = -1
 DOMAINS_OF_A_ROW = 1
+# What an encoder notes for the decoder's adapters, a list of one or none each.
+_TOLD = ("given_weights", "is_forced", "known_logits")
 
 
 @dataclass
@@ -56,7 +59,18 @@ class AdapterConfig(FairseqDataclass):
 
 
 class AdapterEncoder(TransformerEncoderBase):
-    """A Transformer encoder whose layers have adapters; notes the domains for the decoder."""
+    """A Transformer encoder whose layers have adapters; notes for the decoder what routes it.
+
+    Attributes:
+        source_gate: what the source's words tell all gates; None if they do not ask.
+        tells_decoder: whether decoder gates are told the last encoder gate's logits.
+    """
+
+    tells_decoder = False
+
+    @property
+    def source_gate(self) -> SourceGate | None:
+        return self.adapter["router"] if hasattr(self, "adapter") else None
 
     def forward(  # type: ignore[override]
         self,
@@ -68,21 +82,28 @@ class AdapterEncoder(TransformerEncoderBase):
     ) -> dict[str, Any]:
         """
         Shape:
-            src_tokens: B×S; domain_ids: B; is_forced: B; ``gate_logits`` of the result: L tensors of B×D
+            src_tokens: B×S; domain_ids: B; is_forced: B; of the result: ``gate_logits`` L tensors of B×D,
+            ``known_logits`` 1×B×D, what decoder gates are told
         """
         given = given_weights(self.layers, domain_ids, is_forced)
-        batch = RoutingBatch(src_tokens.eq(self.padding_idx), given, DOMAINS_OF_A_ROW, is_forced)
+        known = None if self.source_gate is None else self.source_gate(src_tokens)
+        batch = RoutingBatch(
+            src_tokens.eq(self.padding_idx), given, DOMAINS_OF_A_ROW, is_forced, known_logits=known
+        )
         with routing(batch):
             out = super().forward(src_tokens, src_lengths, **kwargs)
         out["given_weights"] = [] if given is None else [given]
         out["is_forced"] = [] if is_forced is None else [is_forced]
         out["gate_logits"] = [logits.squeeze(0) for logits in batch.gate_logits]
+        told = batch.gate_logits[-1] if self.tells_decoder else known
+        out["known_logits"] = [] if told is None else [told]
         return out
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         out = super().reorder_encoder_out(encoder_out, new_order)
         for name in ("given_weights", "is_forced"):
             out[name] = [value.index_select(0, new_order) for value in encoder_out[name]]
+        out["known_logits"] = [value.index_select(1, new_order) for value in encoder_out["known_logits"]]
         out["gate_logits"] = []  # a search, whose rows these would be, reads none
         return out
 
@@ -101,11 +122,11 @@ class AdapterDecoder(TransformerDecoderBase):
         Shape:
             prev_output_tokens: B×T; ``gate_logits`` of the extras: encoder L × (B×D), decoder L × (B×T×D)
         """
-        routes = encoder_out or {"given_weights": [], "is_forced": [], "gate_logits": []}
-        given, is_forced = ((routes[name] or [None])[0] for name in ("given_weights", "is_forced"))
+        routes = encoder_out or {name: [] for name in (*_TOLD, "gate_logits")}
+        given, is_forced, known = ((routes[name] or [None])[0] for name in _TOLD)
         # Cached decoding computes the last position only, and writes no padding.
         padding_mask = prev_output_tokens.eq(self.padding_idx) if incremental_state is None else None
-        batch = RoutingBatch(padding_mask, given, DOMAINS_OF_A_ROW, is_forced, incremental_state)
+        batch = RoutingBatch(padding_mask, given, DOMAINS_OF_A_ROW, is_forced, incremental_state, known)
         with routing(batch):
             x, extra = super().extract_features(prev_output_tokens, encoder_out, incremental_state, **kwargs)
         decoder_gates = [logits.transpose(0, 1) for logits in batch.gate_logits]

@@ -18,9 +18,11 @@ from fairseq_ext.models.adapter_transformer import (
 )
 from fairseq_ext.models.base_layout import same_as_base, sized_by_base
 from fairseq_ext.modules.routers import GateRouter, RoutingBatch
+from fairseq_ext.modules.source_gate import SourceGate
 from fairseq_ext.training.adapter_names import GUARDED, names_entry, read_names
 
 ALL_GATES = "all"  # of --train-gates
+STATES, SOURCE, ENCODER = "states", "source", "encoder"  # of --gate-inputs
 
 
 @dataclass
@@ -31,6 +33,23 @@ class GatedAdapterConfig(AdapterConfig):
         default=2.0,
         metadata={"help": "beta: routing weights are softmax(gate logits / beta) (default: 2.0, the paper's)"},
     )
+    gate_inputs: str = field(
+        default="states",
+        metadata={
+            "help": "what gates see, separated by commas: states (the mean of the layer's states, the paper's), source "
+            "(a bag of the source's subwords and pairs of them), encoder (for decoder gates, what the last encoder "
+            "gate found) (default: states)"
+        },
+    )
+    gate_pairs: int = field(
+        default=65536,
+        metadata={
+            "help": "with --gate-inputs source: columns that pairs of neighbouring subwords are hashed into; 0 for no "
+            "pairs (default: 65536)"
+        },
+    )
+    gate_scale: float = field(default=25.0, metadata={"help": "EXPERIMENT"})
+    gate_dropout: float = field(default=0.0, metadata={"help": "EXPERIMENT"})
     share_gates: bool = field(
         default=False,
         metadata={"help": "one gate for all encoder layers and one for all decoder layers (default: one a layer)"},
@@ -58,6 +77,20 @@ class GatedAdapterConfig(AdapterConfig):
     )
 
 
+def gate_inputs(config: GatedAdapterConfig) -> frozenset[str]:
+    """What gates see.
+
+    Raises:
+        InputError: if something else is named, or nothing that says anything about the first layer's sentence.
+    """
+    names = frozenset(name.strip() for name in config.gate_inputs.split(","))
+    if names - {STATES, SOURCE, ENCODER} or not names & {STATES, SOURCE}:
+        raise InputError(
+            f"--gate-inputs {config.gate_inputs}: name {STATES}, {SOURCE} or both, and {ENCODER} with them if wanted"
+        )
+    return names
+
+
 @register_model("transformer_gated_adapter")
 class TransformerGatedAdapterModel(AdapterTransformerModel):
     """Gates decide from the hidden states how much of each domain's adapter a sentence gets (Eq. 2-3).
@@ -77,6 +110,13 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
     def add_adapters(self, config: AdapterConfig, names: Sequence[str]) -> None:
         assert isinstance(config, GatedAdapterConfig)
         super().add_adapters(config, names)
+        inputs = gate_inputs(config)
+        if SOURCE in inputs:
+            dictionary = self.encoder.dictionary
+            ignored = (dictionary.pad(), dictionary.eos())
+            gate = SourceGate(len(dictionary), len(names), config.gate_pairs, ignored, config.gate_dropout, config.gate_scale)
+            self.encoder.adapter = nn.ModuleDict({"router": gate})
+        self.encoder.tells_decoder = ENCODER in inputs
         wanted = [name.strip() for name in config.train_gates.split(",") if name.strip()]
         if unknown := [name for name in wanted if name not in (*names, ALL_GATES)]:
             raise InputError(f"--train-gates: {unknown[0]} has no gate; there are {', '.join(names)}, or {ALL_GATES}")
@@ -123,10 +163,12 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
             raise InputError(f"--gate-top-k {config.gate_top_k}: give 1 or more, or 0 for all adapters")
         if not 0 <= config.gate_threshold < 1:
             raise InputError(f"--gate-threshold {config.gate_threshold}: give 0 or more, and less than 1")
+        reads_states = STATES in gate_inputs(config)
         gates = [
-            GateRouter(embed_dim, num_adapters, config.gate_temperature, causal, *sparsity) for _ in range(num_layers)
+            GateRouter(embed_dim, num_adapters, config.gate_temperature, causal, *sparsity, reads_states)
+            for _ in range(num_layers)
         ]
-        if config.share_gates:
+        if config.share_gates and reads_states:
             # One weight, but a router a layer: each keeps the running mean of its own layer.
             for gate in gates[1:]:
                 gate.weight = gates[0].weight

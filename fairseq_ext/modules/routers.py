@@ -48,6 +48,7 @@ class RoutingBatch:
         most_given: how many of a row may be above zero; None if that is not known.
         is_forced: B, rows in which the given weights take the place of a gate's; None for no row.
         incremental_state: fairseq's, in cached decoding.
+        known_logits: 1×B×D, what gates add to their own logits: known before the layers run. None for nothing.
         gate_logits: filled by gate routers, one tensor a layer, before any temperature; not in cached decoding.
     """
 
@@ -56,6 +57,7 @@ class RoutingBatch:
     most_given: int | None = None
     is_forced: Tensor | None = None
     incremental_state: dict | None = None
+    known_logits: Tensor | None = None
     gate_logits: list[Tensor] = field(default_factory=list)
     _given_rows: AdapterRows | None = None
 
@@ -173,8 +175,8 @@ class GateRouter(nn.Module):
 
     ``weights = softmax(g / β)`` with ``g = W_g · mean(x)``. Projection and mean commute, so the D scores
     of every position are averaged rather than its H features: the same numbers, and a running state of D
-    floats a sentence. Encoders average over the sentence, decoders over positions 1…t. Rows that the batch
-    forces take its weights instead.
+    floats a sentence. Encoders average over the sentence, decoders over positions 1…t. What the batch knows of each
+    sentence is added, or is all there is. Rows that the batch forces take its weights instead.
 
     A sparse gate computes the adapters of its largest weights alone, and lets these sum to one (Shazeer et al. 2017,
     §2.1, without their noise). Criterions still see all logits.
@@ -186,8 +188,10 @@ class GateRouter(nn.Module):
         causal: average over the prefix (decoder) instead of the whole sequence (encoder).
         top_k: how many weights are kept; 0 for all.
         threshold: weights below it are not kept, but for the largest one; 0 for none.
+        reads_states: whether there is a projection ``W_g``; without it the gate is what the batch knows.
 
     Attributes:
+        weight: ``W_g``, D×H; None without it.
         guarded: rows of adapters that came when the others were settled. One takes part only where its logit is above
             all others'; elsewhere every number is the one of the settled adapters alone, bit for bit.
 
@@ -195,9 +199,9 @@ class GateRouter(nn.Module):
         ValueError: if ``temperature`` is not positive, ``top_k`` is negative or ``threshold`` is not in [0, 1).
     """
 
-    row_names = ("weight",)  # the parameters with one row an adapter
     needs_given = False
     guarded: tuple[int, ...] = ()
+    weight: nn.Parameter | None
 
     def __init__(
         self,
@@ -207,6 +211,7 @@ class GateRouter(nn.Module):
         causal: bool,
         top_k: int = 0,
         threshold: float = 0.0,
+        reads_states: bool = True,
     ):
         super().__init__()
         if temperature <= 0:
@@ -214,22 +219,43 @@ class GateRouter(nn.Module):
         if top_k < 0 or not 0 <= threshold < 1:
             raise ValueError(f"top_k must be at least 0 and the threshold in [0, 1), not {top_k} and {threshold}")
         self.temperature, self.top_k, self.threshold = temperature, top_k, threshold
-        self.weight = nn.Parameter(torch.zeros(num_adapters, embed_dim))  # even weights at the start
-        self.running_mean = RunningMean() if causal else None
+        self.causal = causal
+        self.num_adapters = num_adapters
+        # Even weights at the start.
+        self.register_parameter("weight", nn.Parameter(torch.zeros(num_adapters, embed_dim)) if reads_states else None)
+        self.running_mean = RunningMean() if causal and reads_states else None
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """The parameters with one row an adapter."""
+        return () if self.weight is None else ("weight",)
 
     def gate_logits(self, x: Tensor, batch: RoutingBatch) -> Tensor:
         """
         Shape:
             x: T×B×H; result: T×B×D for a causal router, else 1×B×D, float32
-        """
-        if self.running_mean is not None:
-            return self.running_mean(self._in_order(self._scores(x)), batch.positions)
-        return self._in_order([sequence_mean(part, batch.positions) for part in self._scores(x)])
 
-    def _scores(self, x: Tensor) -> list[Tensor]:
+        Raises:
+            ValueError: if the gate reads no states, and the batch knows nothing either.
+        """
+        known = batch.known_logits
+        if self.weight is None:
+            if known is None:
+                raise ValueError("gates that read no states need to know something else of every sentence")
+            return known.expand(len(x) if self.causal else 1, -1, -1)
+        own = self._own_logits(x, self.weight, batch.positions)
+        return own if known is None else own + known
+
+    def _own_logits(self, x: Tensor, weight: Tensor, positions: Positions) -> Tensor:
+        """The mean scores of the states, T×B×D or 1×B×D."""
+        if self.running_mean is not None:
+            return self.running_mean(self._in_order(self._scores(x, weight)), positions)
+        return self._in_order([sequence_mean(part, positions) for part in self._scores(x, weight)])
+
+    def _scores(self, x: Tensor, weight: Tensor) -> list[Tensor]:
         """The projection of every position, T×B×D, or its parts for the settled and the guarded adapters."""
         # The residual stream is not normalised here: autocast would round it, and make large values infinite.
-        weight = self.weight.to(x.dtype)
+        weight = weight.to(x.dtype)
         with without_autocast(x):
             # In products of their own: of which width one is may decide on the last bit.
             return [F.linear(x, weight[rows]) for rows in self._parts] if self.guarded else [F.linear(x, weight)]
@@ -286,11 +312,14 @@ class GateRouter(nn.Module):
 
     def _scaled_logits(self, x: Tensor, batch: RoutingBatch) -> Tensor:
         """The logits over β, which are left in the batch where a criterion may want them."""
-        if batch.incremental_state is not None and self.running_mean is not None:
-            return self.running_mean.step(self._in_order(self._scores(x)), batch.incremental_state, self.temperature)
-        logits = self.gate_logits(x, batch)
-        batch.gate_logits.append(logits)
-        return logits / self.temperature
+        if batch.incremental_state is None or self.running_mean is None or self.weight is None:
+            logits = self.gate_logits(x, batch)
+            batch.gate_logits.append(logits)
+            return logits / self.temperature
+        scores = self._in_order(self._scores(x, self.weight))
+        own = self.running_mean.step(scores, batch.incremental_state, self.temperature)
+        known = batch.known_logits
+        return own if known is None else own.add(known, alpha=1 / self.temperature)
 
     def _mix(self, x: Tensor, bank: AdapterBank, batch: RoutingBatch, scaled: Tensor) -> Tensor:
         """The adapters mixed as logits over β, 1×B×D or T×B×D, and the batch say."""
@@ -321,14 +350,14 @@ class GateRouter(nn.Module):
     @property
     def _parts(self) -> tuple[list[int], list[int]]:
         """The rows that are settled, and those that are guarded."""
-        return [row for row in range(len(self.weight)) if row not in self.guarded], list(self.guarded)
+        return [row for row in range(self.num_adapters) if row not in self.guarded], list(self.guarded)
 
     def _in_order(self, parts: list[Tensor]) -> Tensor:
         """…×D of parts of it."""
         if len(parts) == 1:
             return parts[0]
         settled, guarded = self._parts
-        order = sorted(range(len(self.weight)), key=(settled + guarded).__getitem__)
+        order = sorted(range(self.num_adapters), key=(settled + guarded).__getitem__)
         return torch.cat(parts, -1)[..., order]
 
 
