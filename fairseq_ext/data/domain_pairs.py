@@ -19,10 +19,12 @@ class PairCorpus(DomainCorpus):
 
     Attributes:
         routed_ids: N domain numbers to translate them by, or one for all, or None for no domain.
+        routed_weights: N×D, how much of each domain's adapter they get instead of one domain's; None where there is one.
         labels: the classifier's, N×D, or None.
     """
 
     routed_ids: np.ndarray | int | None = None
+    routed_weights: TeacherLabels | np.ndarray | None = None
     labels: TeacherLabels | None = None
 
     def route(self, row: int) -> int | None:
@@ -64,6 +66,8 @@ class DomainPairs(MultiDomainDataset[PairCorpus]):
         if self.tags is not None and routed is not None:
             source = item["source"]
             item["source"] = torch.cat([source.new_tensor([self.tags[routed]]), source])
+        if corpus.routed_weights is not None:
+            item["routed_weights"] = corpus.routed_weights[row]
         if corpus.labels is not None:
             item["label_place"] = corpus.labels, row
         return item
@@ -73,5 +77,8 @@ class DomainPairs(MultiDomainDataset[PairCorpus]):
             batch["net_input"]["domain_ids"] = torch.tensor([row["routed_id"] for row in rows])
             if self.forces_domains:
                 batch["net_input"]["is_forced"] = torch.ones(len(rows), dtype=torch.bool)
+        if self.domains_to_model and "routed_weights" in rows[0]:
+            weights = np.stack([row["routed_weights"] for row in rows])
+            batch["net_input"]["domain_weights"] = torch.from_numpy(weights)
         if all("label_place" in row for row in rows):
             batch["teacher_probs"] = torch.from_numpy(TeacherLabels.read_each([row["label_place"] for row in rows]))

@@ -26,6 +26,8 @@ from fairseq_ext.training.freezing import FrozenBase, freeze_base
 # In place of a domain's number: the sentence passes the base model alone.
 NO_ADAPTER = -1
 DOMAINS_OF_A_ROW = 1
+# What a batch may say of its rows' domains.
+_ROUTES = ("domain_ids", "is_forced", "domain_weights")
 # What an encoder notes for the decoder's adapters, a list of one or none each.
 _TOLD = ("given_weights", "is_forced", "known_logits")
 
@@ -78,21 +80,22 @@ class AdapterEncoder(TransformerEncoderBase):
         src_lengths: Tensor | None = None,
         domain_ids: Tensor | None = None,
         is_forced: Tensor | None = None,
+        domain_weights: Tensor | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
         """
         Shape:
-            src_tokens: B×S; domain_ids: B; is_forced: B; of the result: ``gate_logits`` L tensors of B×D,
+            src_tokens: B×S; domain_ids: B; is_forced: B; domain_weights: B×D; of the result: ``gate_logits`` L tensors of B×D,
             ``known_logits`` 1×B×D, what decoder gates are told
         """
-        given = given_weights(self.layers, domain_ids, is_forced)
+        given = given_weights(self.layers, domain_ids, is_forced, domain_weights)
         known = None if self.source_gate is None else self.source_gate(src_tokens)
-        batch = RoutingBatch(
-            src_tokens.eq(self.padding_idx), given, DOMAINS_OF_A_ROW, is_forced, known_logits=known
-        )
+        most_given = DOMAINS_OF_A_ROW if domain_weights is None else domain_weights.size(1)
+        batch = RoutingBatch(src_tokens.eq(self.padding_idx), given, most_given, is_forced, known_logits=known)
         with routing(batch):
             out = super().forward(src_tokens, src_lengths, **kwargs)
         out["given_weights"] = [] if given is None else [given]
+        out["most_given"] = most_given
         out["is_forced"] = [] if is_forced is None else [is_forced]
         out["gate_logits"] = [logits.squeeze(0) for logits in batch.gate_logits]
         told = batch.gate_logits[-1] if self.tells_decoder else known
@@ -104,6 +107,7 @@ class AdapterEncoder(TransformerEncoderBase):
         for name in ("given_weights", "is_forced"):
             out[name] = [value.index_select(0, new_order) for value in encoder_out[name]]
         out["known_logits"] = [value.index_select(1, new_order) for value in encoder_out["known_logits"]]
+        out["most_given"] = encoder_out["most_given"]
         out["gate_logits"] = []  # a search, whose rows these would be, reads none
         return out
 
@@ -122,11 +126,11 @@ class AdapterDecoder(TransformerDecoderBase):
         Shape:
             prev_output_tokens: B×T; ``gate_logits`` of the extras: encoder L × (B×D), decoder L × (B×T×D)
         """
-        routes = encoder_out or {name: [] for name in (*_TOLD, "gate_logits")}
+        routes = encoder_out or {"most_given": DOMAINS_OF_A_ROW, **{name: [] for name in (*_TOLD, "gate_logits")}}
         given, is_forced, known = ((routes[name] or [None])[0] for name in _TOLD)
         # Cached decoding computes the last position only, and writes no padding.
         padding_mask = prev_output_tokens.eq(self.padding_idx) if incremental_state is None else None
-        batch = RoutingBatch(padding_mask, given, DOMAINS_OF_A_ROW, is_forced, incremental_state, known)
+        batch = RoutingBatch(padding_mask, given, routes["most_given"], is_forced, incremental_state, known)
         with routing(batch):
             x, extra = super().extract_features(prev_output_tokens, encoder_out, incremental_state, **kwargs)
         decoder_gates = [logits.transpose(0, 1) for logits in batch.gate_logits]
@@ -145,13 +149,22 @@ def multiply_without_time(output_layer: Callable[[Tensor], Tensor], features: Te
     return output_layer(features.flatten(0, 1)).unflatten(0, features.shape[:2])
 
 
-def given_weights(layers: nn.ModuleList, domain_ids: Tensor | None, is_forced: Tensor | None = None) -> Tensor | None:
+def given_weights(
+    layers: nn.ModuleList,
+    domain_ids: Tensor | None,
+    is_forced: Tensor | None = None,
+    domain_weights: Tensor | None = None,
+) -> Tensor | None:
     """One for the adapter of a sentence's domain and zero for the others, which ``NO_ADAPTER`` has; None for no route.
 
+    Weights that are given are taken as they are, where they are asked for.
+
     Shape:
-        domain_ids, is_forced: B; result: B×D
+        domain_ids, is_forced: B; domain_weights, result: B×D
     """
     adapter: Any = next(layers.children()).adapter
+    if domain_weights is not None and adapter.router.needs_given:
+        return domain_weights
     if domain_ids is None or not (adapter.router.needs_given or is_forced is not None):
         return None
     one_hot = F.one_hot(domain_ids.clamp(min=0), adapter.bank.num_adapters)
@@ -240,14 +253,18 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         prev_output_tokens: Tensor,
         domain_ids: Tensor | None = None,
         is_forced: Tensor | None = None,
+        domain_weights: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
         """fairseq's forward, with the domain of every sentence, and in which sentences gates give way to it.
 
         Shape:
-            src_tokens: B×S; prev_output_tokens: B×T; domain_ids: B; is_forced: B; logits: B×T×V
+            src_tokens: B×S; prev_output_tokens: B×T; domain_ids: B; is_forced: B; domain_weights: B×D, of plain adapters
+            instead of one domain's; logits: B×T×V
         """
-        encoder_out = self.encoder(src_tokens, src_lengths, domain_ids=domain_ids, is_forced=is_forced)
+        encoder_out = self.encoder(
+            src_tokens, src_lengths, domain_ids=domain_ids, is_forced=is_forced, domain_weights=domain_weights
+        )
         return self.decoder(prev_output_tokens, encoder_out=encoder_out, **kwargs)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
@@ -276,7 +293,7 @@ def ignore_domains(model: Any) -> None:
 
 
 def _without_domains(_module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    return args, {name: value for name, value in kwargs.items() if name not in ("domain_ids", "is_forced")}
+    return args, {name: value for name, value in kwargs.items() if name not in _ROUTES}
 
 
 def adapter_names(args: Namespace, task: Any) -> list[str]:

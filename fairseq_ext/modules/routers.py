@@ -148,7 +148,8 @@ class GivenRouter(nn.Module):
             raise ValueError("these adapters need to be told the domain or path of every sentence")
         if len(batch.given_weights) not in (1, x.size(1)):
             raise ValueError(f"there are routing weights for {len(batch.given_weights)} rows, but {x.size(1)} rows")
-        if computes_all(x, bank):
+        # Of rows that share all adapters in parts of their own no two are alike.
+        if computes_all(x, bank) or batch.most_given == bank.num_adapters > 1:
             return bank(x, batch.given_weights.unsqueeze(0))
         if x.device.type != "cpu":
             return bank.mix_chosen(x, *batch.choose_given(x))

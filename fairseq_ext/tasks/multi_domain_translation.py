@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
@@ -28,6 +29,9 @@ from fairseq_ext.tasks.typed_domains import TypedDomains
 from fairseq_ext.training.checkpoints import check_fit
 
 
+ORACLE, CLASSIFIER, SOFT, EVEN, NONE = "oracle", "classifier", "classifier-soft", "even", "none"  # of --domain-source
+
+
 @dataclass
 class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
     teacher_dir: str = field(
@@ -41,11 +45,12 @@ class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
         default=False,
         metadata={"help": "TAG: open every source sentence with its domain's tag (default: no tags)"},
     )
-    domain_source: ChoiceEnum(["oracle", "classifier", "none"]) = field(  # type: ignore[valid-type]
+    domain_source: ChoiceEnum([ORACLE, CLASSIFIER, SOFT, EVEN, NONE]) = field(  # type: ignore[valid-type]
         default="oracle",
         metadata={
-            "help": "where validation and test sentences have their domain from: their sub-directory, the "
-            "classifier's labels in --teacher-dir, or nowhere; training uses the sub-directory (default: oracle)"
+            "help": "where validation and test sentences have their domain from: their sub-directory, the best label of "
+            "the classifier in --teacher-dir, its probabilities as weights of plain adapters (classifier-soft), the "
+            "same weight for all (even), or nowhere; training uses the sub-directory (default: oracle)"
         },
     )
     domain: str = field(
@@ -185,7 +190,10 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         labels = None
         if self.cfg.teacher_dir:
             labels = read_teacher_probs(Path(self.cfg.teacher_dir), domain, split.name, self.domains, len(pairs))
-        return PairCorpus(pairs, domain_id, self._routed_ids(domain_id, labels, split.is_train), labels)
+        ids, weights = self._routed_ids(domain_id, labels, split.is_train), None
+        if not split.is_train and not self.cfg.domain:
+            weights = self._routed_weights(labels, len(pairs))
+        return PairCorpus(pairs, domain_id, ids, weights, labels)
 
     def join_corpora(
         self, corpora: Sequence[PairCorpus], repetitions: Sequence[float] | None, is_train: bool
@@ -242,13 +250,21 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         if self.cfg.domain:
             return self.domains.index(self.cfg.domain)
         source = str(self.cfg.domain_source)
-        if source == "classifier":
-            if labels is None:
-                raise InputError("--domain-source classifier needs the classifier's labels: give --teacher-dir")
+        if source in (CLASSIFIER, SOFT) and labels is None:
+            raise InputError(f"--domain-source {source} needs the classifier's labels: give --teacher-dir")
+        if source in (SOFT, EVEN) and self.cfg.domain_tags:
+            raise InputError(f"--domain-source {source}: a tag names one domain; use oracle or classifier")
+        if source == CLASSIFIER and labels is not None:
             return labels.best()
-        if source == "none" and self.model_needs_domains:
+        if source == NONE and self.model_needs_domains:
             raise InputError("plain adapters need a domain: use --domain-source oracle or classifier, or --domain NAME")
-        return domain_id if source == "oracle" else None
+        return domain_id if source == ORACLE else None
+
+    def _routed_weights(self, labels: TeacherLabels | None, num_rows: int) -> TeacherLabels | np.ndarray | None:
+        """How much of each adapter every sentence gets, where that is not one's alone."""
+        if str(self.cfg.domain_source) == EVEN:
+            return np.broadcast_to(_even(len(self.domains)), (num_rows, len(self.domains)))
+        return labels if str(self.cfg.domain_source) == SOFT else None
 
     # Inference
 
@@ -334,19 +350,28 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         tokens = net_input["src_tokens"]
         domain_ids = self.typed_domains.read(tokens)
         is_tagged = domain_ids.ge(0)
-        reads_tags = self.cfg.domain_tags and str(self.cfg.domain_source) != "none"
-        if (self.model_needs_domains or reads_tags) and not is_tagged.all():
+        reads_tags = self.cfg.domain_tags and str(self.cfg.domain_source) != NONE
+        is_even = str(self.cfg.domain_source) == EVEN and not is_tagged.any()
+        if (self.model_needs_domains or reads_tags) and not is_even and not is_tagged.all():
             kind = "plain adapters need a domain" if self.model_needs_domains else "this model reads a domain's tag"
             raise InputError(
                 f"{kind}: give --domain NAME, or type <domain:NAME> before a line (there are {', '.join(self.domains)})"
             )
         net_input = dict(net_input)
+        if self.model_takes_domains and is_even:
+            weights = torch.from_numpy(_even(len(self.domains)))
+            net_input["domain_weights"] = weights.to(tokens.device).expand(len(tokens), -1)
         if self.model_takes_domains and is_tagged.any():
             net_input |= {"domain_ids": domain_ids, "is_forced": is_tagged}
         if not self.cfg.domain_tags:
             net_input["src_tokens"] = self.typed_domains.take_off(tokens)
             net_input["src_lengths"] = net_input["src_lengths"] - is_tagged.long()
         return net_input
+
+
+def _even(num_domains: int) -> np.ndarray:
+    """D weights, the same for every domain."""
+    return np.full(num_domains, 1 / num_domains, dtype=np.float32)
 
 
 def _load_dictionary(path: str, cfg: MultiDomainTranslationConfig) -> LanguageDictionary:

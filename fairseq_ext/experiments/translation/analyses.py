@@ -105,7 +105,7 @@ def speed_step(config: TranslationExperiment) -> Step:
         made = {domain: how_to_make(config, run) for domain, run in _run_by_domain(config, name).items()}
         output = config.outputs[name]
         arguments = {domain: [str(data), *each.arguments] for domain, each in made.items()}
-        outputs[name] = TimedOutput(arguments, uses_classifier=output.domain_source == "classifier")
+        outputs[name] = TimedOutput(arguments, uses_classifier=output.uses_classifier)
         options[name] = output.options
         inputs |= {path for each in made.values() for path in each.inputs}
 

@@ -39,10 +39,15 @@ class Output:
 
     @property
     def domain_source(self) -> str:
-        """Where the domain comes from: ``oracle``, ``classifier`` or ``none``, which is also for what needs none."""
+        """Where the domain comes from, as fairseq-generate is told; ``none`` also for what needs none."""
         source = str(option_of(self.options, "domain-source") or "oracle")
         is_given = option_of(self.options, "domain") or not self.system.needs_domain
         return "none" if source == "oracle" and is_given else source
+
+    @property
+    def uses_classifier(self) -> bool:
+        """Whether the classifier's labels say by which adapters it translates."""
+        return self.domain_source.startswith("classifier")
 
     @property
     def is_told(self) -> bool:

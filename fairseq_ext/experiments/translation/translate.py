@@ -52,7 +52,7 @@ def how_to_make(config: TranslationExperiment, run: OutputRun) -> Generation:
     inputs = [data, checkpoint]
     arguments = ["--task", "multi_domain_translation", "--path", str(checkpoint)]
     arguments += ["--bpe", "sentencepiece", "--sentencepiece-model", str(data / "sentencepiece.model")]
-    if run.output.domain_source == "classifier":
+    if run.output.uses_classifier:
         inputs.append(config.work_dir / "teacher")
         arguments += ["--teacher-dir", str(inputs[-1])]
     arguments += as_arguments(run.output.options)
