@@ -13,7 +13,7 @@ ARCHITECTURES = {
     "mix": ("transformer_tiny",),
     "tag": ("transformer_tiny", "--domain-tags"),
     "ad": ("transformer_domain_adapter_tiny",),
-    "gad": ("transformer_gated_adapter_tiny",),
+    "gad": ("transformer_gated_adapter_tiny", "--gate-inputs", "states,source", "--gate-pairs", "64"),
 }
 
 

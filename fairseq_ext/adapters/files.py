@@ -10,7 +10,7 @@ from torch import Tensor, equal
 
 from fairseq_ext.adapters.adapter_file import SUFFIX, AdapterFile, AdapterManifest, read_adapters, write_adapters
 from fairseq_ext.adapters.rows import append_rows, base_hashes, is_row_key, reorder_rows
-from fairseq_ext.adapters.system import ADDED, BASES, System, kind_options, on_base, refuse_existing
+from fairseq_ext.adapters.system import ADDED, BASES, EARLIER_OPTIONS, System, kind_options, on_base, refuse_existing
 from fairseq_ext.domains.domain_tree import DomainTree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
@@ -181,7 +181,8 @@ def _check_kind(system: System, file: AdapterFile) -> None:
     kind = file.manifest.kind
     if kind not in BASES:
         raise InputError(f"{file.path}: has adapters of {kind!r}; known are {', '.join(BASES)}")
-    if file.manifest.options.keys() != set(ADDED[kind]):
+    options = {**EARLIER_OPTIONS.get(kind, {}), **file.manifest.options}
+    if options.keys() != set(ADDED[kind]):
         raise InputError(f"{file.path}: its options are not {', '.join(ADDED[kind])}; export the adapters again")
     if system.kind not in (kind, BASES[kind]):
         raise InputError(
@@ -192,18 +193,17 @@ def _check_kind(system: System, file: AdapterFile) -> None:
     for name, value in own.items():
         # How adapters start and train says nothing of what they compute; their width is in their shapes.
         is_of_training = name in ("bottleneck_dim", "adapter_init_scale", "frozen_mode")
-        if not is_of_training and file.manifest.options.get(name) != value:
+        if not is_of_training and options[name] != value:
             raise InputError(
-                f"{file.path}: its adapters have {name} {file.manifest.options.get(name)}, those of {system.path} "
+                f"{file.path}: its adapters have {name} {options[name]}, those of {system.path} "
                 f"{value}; they cannot be mixed"
             )
 
 
 def _check_tensors(system: System, file: AdapterFile) -> None:
     """Refuse adapters that lack a tensor, have one too many, or one of another size than this base's adapters."""
-    width = file.manifest.options.get("bottleneck_dim") or 0
     kind = file.manifest.kind
-    shapes = system.shapes() if system.has_adapters else system.shapes_of(kind, width)
+    shapes = system.shapes() if system.has_adapters else system.shapes_of(kind, file.manifest.options)
     is_row = {key: is_row_key(key, kind == HIERARCHICAL_ADAPTERS) for key in shapes}
     parts: list[tuple[str, Mapping[str, Tensor], bool]] = [("", file.shared, False)]
     parts += [(f"@{name}", rows, True) for name, rows in file.rows.items()]

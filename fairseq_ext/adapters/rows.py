@@ -29,13 +29,16 @@ def is_row_key(key: str, shares_norms: bool) -> bool:
     return is_adapter_key(key) and not (shares_norms and key.endswith(_NORMS))
 
 
-def expected_shapes(state: Mapping[str, Tensor], width: int, has_gates: bool, shares_norms: bool) -> dict[str, tuple]:
+def expected_shapes(
+    state: Mapping[str, Tensor], width: int, gate_inputs: str, num_pairs: int, shares_norms: bool
+) -> dict[str, tuple]:
     """The shape of one adapter's row in every stacked tensor, and of the norms that all share.
 
     Args:
         state: of the base, or of a model on it.
         width: b, inner width of an adapter; 0 for half the model's.
-        has_gates: a gate has a row in every layer too.
+        gate_inputs: what gates see, which have a row too; empty for no gates.
+        num_pairs: columns for pairs of source subwords, where gates see the source.
         shares_norms: one norm a layer serves all adapters.
     """
     shapes: dict[str, tuple] = {}
@@ -49,9 +52,11 @@ def expected_shapes(state: Mapping[str, Tensor], width: int, has_gates: bool, sh
             "bank.up_weight": (inner, embed_dim),
             "bank.up_bias": (embed_dim,),
             **norms,
-            **({"router.weight": (embed_dim,)} if has_gates else {}),
+            **({"router.weight": (embed_dim,)} if "states" in gate_inputs else {}),
         }
         shapes |= {f"{match[1]}.adapter.{name}": shape for name, shape in own.items()}
+    if "source" in gate_inputs:
+        shapes["encoder.adapter.router.weight"] = (len(state["encoder.embed_tokens.weight"]) + num_pairs,)
     return shapes
 
 

@@ -36,7 +36,10 @@ PLAIN, GATED = "transformer_domain_adapter", "transformer_gated_adapter"
 # Models with adapters, each with the plain one that it can be put on, and the options that it adds.
 _ADAPTERS = ("bottleneck_dim", "adapter_init_scale", "frozen_mode")
 BASES = {PLAIN: "transformer", GATED: "transformer", HIERARCHICAL_ADAPTERS: "transformer_lm"}
-ADDED = {PLAIN: _ADAPTERS, GATED: (*_ADAPTERS, "gate_temperature", "share_gates"), HIERARCHICAL_ADAPTERS: _ADAPTERS}
+_GATES = ("gate_temperature", "share_gates", "gate_inputs", "gate_pairs")
+ADDED = {PLAIN: _ADAPTERS, GATED: (*_ADAPTERS, *_GATES), HIERARCHICAL_ADAPTERS: _ADAPTERS}
+# What options are that files of earlier versions do not name.
+EARLIER_OPTIONS = {GATED: {name: getattr(GatedAdapterConfig, name) for name in ("gate_inputs", "gate_pairs")}}
 
 
 @dataclass(frozen=True)
@@ -127,11 +130,14 @@ class System:
 
     def shapes(self) -> dict[str, tuple]:
         """The shape of an adapter's row in every stacked tensor, and of the norms that all share."""
-        return self.shapes_of(self.kind, self.options.get("bottleneck_dim") or 0)
+        return self.shapes_of(self.kind, self.options)
 
-    def shapes_of(self, kind: str, width: int) -> dict[str, tuple]:
-        """The same for adapters of another kind and width on this base."""
-        return expected_shapes(self.model, width, kind == GATED, kind == HIERARCHICAL_ADAPTERS)
+    def shapes_of(self, kind: str, options: Mapping[str, Any]) -> dict[str, tuple]:
+        """The same for adapters of another kind with other options on this base."""
+        options = {"bottleneck_dim": 0, "gate_inputs": "", "gate_pairs": 0, **EARLIER_OPTIONS.get(kind, {}), **options}
+        inputs = options["gate_inputs"] if kind == GATED else ""
+        is_tree = kind == HIERARCHICAL_ADAPTERS
+        return expected_shapes(self.model, options["bottleneck_dim"] or 0, inputs, options["gate_pairs"], is_tree)
 
     def rows(self, name: str) -> State:
         """An adapter's row of every stacked tensor."""

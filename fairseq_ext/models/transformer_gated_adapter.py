@@ -48,8 +48,6 @@ class GatedAdapterConfig(AdapterConfig):
             "pairs (default: 65536)"
         },
     )
-    gate_scale: float = field(default=25.0, metadata={"help": "EXPERIMENT"})
-    gate_dropout: float = field(default=0.0, metadata={"help": "EXPERIMENT"})
     share_gates: bool = field(
         default=False,
         metadata={"help": "one gate for all encoder layers and one for all decoder layers (default: one a layer)"},
@@ -110,13 +108,7 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
     def add_adapters(self, config: AdapterConfig, names: Sequence[str]) -> None:
         assert isinstance(config, GatedAdapterConfig)
         super().add_adapters(config, names)
-        inputs = gate_inputs(config)
-        if SOURCE in inputs:
-            dictionary = self.encoder.dictionary
-            ignored = (dictionary.pad(), dictionary.eos())
-            gate = SourceGate(len(dictionary), len(names), config.gate_pairs, ignored, config.gate_dropout, config.gate_scale)
-            self.encoder.adapter = nn.ModuleDict({"router": gate})
-        self.encoder.tells_decoder = ENCODER in inputs
+        self._add_source_gate(config, len(names))
         wanted = [name.strip() for name in config.train_gates.split(",") if name.strip()]
         if unknown := [name for name in wanted if name not in (*names, ALL_GATES)]:
             raise InputError(f"--train-gates: {unknown[0]} has no gate; there are {', '.join(names)}, or {ALL_GATES}")
@@ -124,6 +116,23 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         self.trained_gate_rows = [row for row, name in enumerate(names) if are_all or name in wanted]
         for bank in self.banks if wanted else ():
             bank.requires_grad_(False)
+
+    def _add_source_gate(self, config: GatedAdapterConfig, num_adapters: int) -> None:
+        """Let the encoder read the source for all gates, if they ask, and tell the decoder what is asked."""
+        inputs = gate_inputs(config)
+        if config.gate_pairs < 0:
+            raise InputError(f"--gate-pairs {config.gate_pairs}: give 1 or more, or 0 for no pairs")
+        self.encoder.tells_decoder = ENCODER in inputs
+        if SOURCE in inputs:
+            dictionary = self.encoder.dictionary
+            gate = SourceGate(
+                len(dictionary),
+                num_adapters,
+                config.gate_pairs,
+                ignored=(dictionary.pad(), dictionary.eos()),
+                dropout=self.encoder.cfg.dropout,
+            )
+            self.encoder.adapter = nn.ModuleDict({"router": gate})
 
     @property
     def gates(self) -> list[GateRouter]:

@@ -1,6 +1,8 @@
-"""What the words of the source tell about the domain: a score for every subword, and for every pair of them."""
+"""What the words of a source sentence tell of its domain: a score for every subword, and for every pair of them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -8,46 +10,52 @@ from torch import Tensor, nn
 
 # Any large odd number spreads pairs over the columns.
 _MULTIPLIER = 1_000_003
+# Adam moves every weight by about the learning rate a step, whatever its gradient is. At that of adapters, scores of
+# words would take thousands of steps to where a classifier has them after two hundred.
+_LOGITS_A_WEIGHT = 25
 
 
 class SourceGate(nn.Module):
-    """Gate logits of a sentence from a bag of its n subwords and of the pairs of neighbours among them.
+    """Gate logits of a sentence from its n subwords and the pairs of neighbours among them.
 
-    ``g = (Σ_t W[token_t] + Σ_t P[hash(token_t, token_t+1)]) · s / √n``: a linear classifier of the source inside the
-    model, which knows the whole sentence before the first layer runs, for encoder and decoder alike. Pairs are hashed
-    (Weinberger et al. 2009), so that there is no list of them.
+    ``g = 25 / √n · Σ_t (W[token_t] + W[hash(token_t, token_t+1)])``: a linear classifier inside the model. It knows the
+    whole sentence before the first layer runs, and serves encoder and decoder. Pairs share columns by their hash
+    (Weinberger et al. 2009, "Feature Hashing for Large Scale Multitask Learning").
 
     Args:
         num_tokens: V, symbols of the source.
         num_adapters: D.
-        num_pairs: columns that pairs share; 0 for none.
-        ignored: symbols that are no text: padding, end of the sentence.
+        num_pairs: P, columns for pairs; 0 for none.
+        ignored: symbols that are no text: padding, the end of a sentence.
         dropout: of subwords and pairs, in training.
-        scale: s; an optimiser like Adam, which moves every number by about the learning rate, moves logits by so many
-            times as much.
+
+    Attributes:
+        weight: D×(V+P), zero at the start.
 
     Shape:
         src_tokens: B×S; result: 1×B×D, float32
     """
 
-    def __init__(self, num_tokens: int, num_adapters: int, num_pairs: int, ignored: tuple[int, ...], dropout: float = 0.0, scale: float = 1.0):
-        super().__init__()
-        self.num_tokens, self.num_pairs, self.ignored, self.scale = num_tokens, num_pairs, ignored, scale
-        self.dropout = dropout
-        self.weight = nn.Parameter(torch.zeros(num_adapters, num_tokens + num_pairs))
+    row_names = ("weight",)  # the parameters with one row an adapter
 
-    @property
-    def row_names(self) -> tuple[str, ...]:
-        """The parameters with one row an adapter."""
-        return ("weight",)
+    def __init__(
+        self, num_tokens: int, num_adapters: int, num_pairs: int, ignored: Sequence[int], dropout: float = 0.0
+    ):
+        super().__init__()
+        self.num_tokens, self.num_pairs = num_tokens, num_pairs
+        self.ignored, self.dropout = tuple(ignored), dropout
+        self.weight = nn.Parameter(torch.zeros(num_adapters, num_tokens + num_pairs))
 
     def forward(self, src_tokens: Tensor) -> Tensor:
         is_text = torch.stack([src_tokens.ne(symbol) for symbol in self.ignored]).all(0)
         columns, counts = src_tokens, is_text
         if self.num_pairs:
-            pairs = (src_tokens[:, :-1] * _MULTIPLIER + src_tokens[:, 1:]) % self.num_pairs + self.num_tokens
-            columns = torch.cat([columns, pairs], 1)
+            pairs = (src_tokens[:, :-1] * _MULTIPLIER + src_tokens[:, 1:]) % self.num_pairs
+            columns = torch.cat([columns, pairs + self.num_tokens], 1)
             counts = torch.cat([counts, is_text[:, :-1] & is_text[:, 1:]], 1)
-        scores = F.embedding(columns, self.weight.t()).float() * F.dropout(counts.float(), self.dropout, self.training).unsqueeze(-1)
-        length = is_text.sum(1, keepdim=True).clamp(min=1)
-        return (scores.sum(1) * (self.scale / length.sqrt())).unsqueeze(0)
+        kept = F.dropout(counts.float(), self.dropout, self.training)
+        scores = F.embedding(columns, self.weight.t()).float()
+        # Each adapter's side by side, so that its sum does not depend on how many there are.
+        totals = (scores.permute(2, 0, 1).contiguous() * kept).sum(-1)
+        length = is_text.sum(1).clamp(min=1)
+        return (totals * (_LOGITS_A_WEIGHT / length.sqrt())).t().unsqueeze(0)

@@ -72,7 +72,7 @@ def log_probs(model: Any, inputs: dict[str, Tensor]) -> Tensor:
     return scores
 
 
-def translator(root: Path, arch: str, norm: str) -> Subject:
+def translator(root: Path, arch: str, norm: str, **options: Any) -> Subject:
     task, args = toy.make_task(toy.make_data(root), arch=arch)
     toy.make_model(task, args)  # and the task knows whether batches tell it the domains
     task.load_dataset("test")
@@ -80,7 +80,7 @@ def translator(root: Path, arch: str, norm: str) -> Subject:
     plain = {name: value for name, value in inputs.items() if name != "domain_ids"}
 
     def make(seed: int = 1, **changes: Any) -> Any:
-        return toy.make_model(task, Namespace(**vars(args) | NORMS[norm] | changes), seed)
+        return toy.make_model(task, Namespace(**vars(args) | NORMS[norm] | options | changes), seed)
 
     def base() -> Any:
         given = Namespace(**{name: value for name, value in vars(args).items() if name != "adapter_names"})
@@ -89,8 +89,10 @@ def translator(root: Path, arch: str, norm: str) -> Subject:
         torch.manual_seed(3)
         return ARCH_MODEL_REGISTRY["transformer_tiny"].build_model(given, task).eval()
 
-    own = {f"bank.{name}" for name in BANK} | ({"router.weight"} if "gated" in arch else set())
+    reads = str(options.get("gate_inputs", "states" if "gated" in arch else ""))
+    own = {f"bank.{name}" for name in BANK} | ({"router.weight"} if "states" in reads else set())
     trained = {f"{side}.layers.{n}.adapter.{name}" for side in ("encoder", "decoder") for n in (0, 1) for name in own}
+    trained |= {"encoder.adapter.router.weight"} if "source" in reads else set()
     return Subject(
         make=make,
         inputs=inputs,
@@ -196,6 +198,12 @@ SUBJECTS: dict[str, Callable[[Path], Subject]] = {
     "AD-pre-norm": lambda root: translator(root, "transformer_domain_adapter_tiny", "pre-norm"),
     "GAD": lambda root: translator(root, "transformer_gated_adapter_tiny", "post-norm"),
     "GAD-pre-norm": lambda root: translator(root, "transformer_gated_adapter_tiny", "pre-norm"),
+    "GAD-source": lambda root: translator(
+        root, "transformer_gated_adapter_tiny", "post-norm", gate_inputs="source", gate_pairs=64
+    ),
+    "GAD-all-inputs": lambda root: translator(
+        root, "transformer_gated_adapter_tiny", "pre-norm", gate_inputs="states,source,encoder", gate_pairs=64
+    ),
     "paths": path_model,
     "topics": topic_model,
     "houlsby": lambda _: classifier("post-norm"),
