@@ -19,7 +19,7 @@ class PairCorpus(DomainCorpus):
 
     Attributes:
         routed_ids: N domain numbers to translate them by, or one for all, or None for no domain.
-        routed_weights: N×D, how much of each domain's adapter they get instead of one domain's; None where there is one.
+        routed_weights: N×D, shares of all domains' adapters instead of one of them whole; None for one or none.
         labels: the classifier's, N×D, or None.
     """
 

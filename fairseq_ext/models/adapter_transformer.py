@@ -85,8 +85,8 @@ class AdapterEncoder(TransformerEncoderBase):
     ) -> dict[str, Any]:
         """
         Shape:
-            src_tokens: B×S; domain_ids: B; is_forced: B; domain_weights: B×D; of the result: ``gate_logits`` L tensors of B×D,
-            ``known_logits`` 1×B×D, what decoder gates are told
+            src_tokens: B×S; domain_ids: B; is_forced: B; domain_weights: B×D; of the result: ``gate_logits`` L tensors
+            of B×D, ``known_logits`` 1×B×D, what decoder gates are told
         """
         given = given_weights(self.layers, domain_ids, is_forced, domain_weights)
         known = None if self.source_gate is None else self.source_gate(src_tokens)
@@ -259,8 +259,8 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         """fairseq's forward, with the domain of every sentence, and in which sentences gates give way to it.
 
         Shape:
-            src_tokens: B×S; prev_output_tokens: B×T; domain_ids: B; is_forced: B; domain_weights: B×D, of plain adapters
-            instead of one domain's; logits: B×T×V
+            src_tokens: B×S; prev_output_tokens: B×T; domain_ids: B; is_forced: B; domain_weights: B×D, of plain
+            adapters instead of one domain's; logits: B×T×V
         """
         encoder_out = self.encoder(
             src_tokens, src_lengths, domain_ids=domain_ids, is_forced=is_forced, domain_weights=domain_weights

@@ -139,6 +139,12 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         """The gates of all layers, the encoder's first."""
         return [layer.adapter.router for stack in (self.encoder, self.decoder) for layer in stack.layers.children()]
 
+    @property
+    def gate_parameters(self) -> list[nn.Parameter]:
+        """The weights of all gates, each once; all have a row for each adapter."""
+        readers = [*self.gates, *([self.encoder.source_gate] if self.encoder.source_gate else [])]
+        return list({id(each.weight): each.weight for each in readers if each.weight is not None}.values())
+
     def guard(self, names: Sequence[str]) -> None:
         """Let these adapters take part only where their gate's logit is above all others', and checkpoints say so.
 

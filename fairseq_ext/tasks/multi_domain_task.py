@@ -1,7 +1,7 @@
 """What both multi-domain tasks share: the options, the splits of a data directory, figures by domain."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -9,6 +9,7 @@ from typing import Any, Optional
 import numpy as np
 from fairseq.dataclass import ChoiceEnum
 from omegaconf import II
+from torch import Tensor
 
 from fairseq_ext.data.data_directory import check_dataset_impl, check_directories, read_domains, split_directories
 from fairseq_ext.data.multi_domain_dataset import MultiDomainDataset, upsampling_repetitions
@@ -235,7 +236,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
             return
         with (
             only_active_rows_change(optimizer, model.banks, model.trained_rows),
-            only_these_gates_change(optimizer, getattr(model, "gates", ()), getattr(model, "trained_gate_rows", ())),
+            only_these_gates_change(optimizer, *_trained_gates(model)),
         ):
             super().optimizer_step(optimizer, model, update_num)  # type: ignore[misc]
 
@@ -259,3 +260,8 @@ class MultiDomainTask(VocabularyMemory, Precision):
 
 def _names_in(option: str) -> list[str]:
     return [name.strip() for name in str(option).split(",") if name.strip()]
+
+
+def _trained_gates(model: Any) -> tuple[Sequence[Tensor], Collection[int]]:
+    """The weights of a model's gates, and their rows that may change."""
+    return (model.gate_parameters, model.trained_gate_rows) if hasattr(model, "gate_parameters") else ((), ())

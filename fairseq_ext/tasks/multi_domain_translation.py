@@ -28,7 +28,6 @@ from fairseq_ext.tasks.refused_options import TRANSLATION, refuse_options
 from fairseq_ext.tasks.typed_domains import TypedDomains
 from fairseq_ext.training.checkpoints import check_fit
 
-
 ORACLE, CLASSIFIER, SOFT, EVEN, NONE = "oracle", "classifier", "classifier-soft", "even", "none"  # of --domain-source
 
 
@@ -48,9 +47,10 @@ class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
     domain_source: ChoiceEnum([ORACLE, CLASSIFIER, SOFT, EVEN, NONE]) = field(  # type: ignore[valid-type]
         default="oracle",
         metadata={
-            "help": "where validation and test sentences have their domain from: their sub-directory, the best label of "
-            "the classifier in --teacher-dir, its probabilities as weights of plain adapters (classifier-soft), the "
-            "same weight for all (even), or nowhere; training uses the sub-directory (default: oracle)"
+            "help": "where validation and test sentences have their domain from: their sub-directory (oracle), the best "
+            "label of the classifier in --teacher-dir, its probabilities as weights of plain adapters "
+            "(classifier-soft), the same weight for all (even), or nowhere; training uses the sub-directory (default: "
+            "oracle)"
         },
     )
     domain: str = field(

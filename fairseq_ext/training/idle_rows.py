@@ -13,7 +13,6 @@ from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.adapter_bank import AdapterBank
-from fairseq_ext.modules.routers import GateRouter
 
 
 @contextmanager
@@ -45,18 +44,17 @@ def only_active_rows_change(optimizer: Any, banks: Sequence[AdapterBank], traine
 
 
 @contextmanager
-def only_these_gates_change(optimizer: Any, gates: Sequence[GateRouter], trained: Collection[int]) -> Iterator[None]:
+def only_these_gates_change(optimizer: Any, weights: Sequence[Tensor], trained: Collection[int]) -> Iterator[None]:
     """Keep the rows of gates that are not to be trained as they are over a step, bit for bit.
 
     Args:
         optimizer: fairseq's, about to step.
-        gates: some of which may share their weight.
+        weights: of gates, with a row for each adapter.
         trained: rows that may change.
 
     Raises:
         InputError: as :func:`only_active_rows_change`.
     """
-    weights = {id(gate.weight): gate.weight for gate in gates}.values()
     with _rows_stay(optimizer, [(w, [row for row in range(len(w)) if row not in trained]) for w in weights]):
         yield
 

@@ -101,7 +101,22 @@ def test_classifier_routing_follows_the_labels(data: Path, teacher: Path) -> Non
         assert dataset[index]["routed_id"] == corpus.labels[row].argmax()
 
 
+def test_the_labels_can_be_weights(data: Path, teacher: Path) -> None:
+    dataset = load(data, "test", "--teacher-dir", str(teacher), "--domain-source", "classifier-soft")
+    for index in range(12):
+        corpus, row = dataset.locate(index)
+        assert dataset[index]["routed_id"] is None
+        np.testing.assert_array_equal(dataset[index]["routed_weights"], corpus.labels[row])
+
+
+def test_even_weights_need_no_labels(data: Path) -> None:
+    dataset = load(data, "test", "--domain-source", "even")
+    assert all(dataset[i]["routed_weights"].tolist() == pytest.approx([1 / 3] * 3) for i in range(12))
+
+
 def test_training_is_routed_by_the_true_domain(data: Path, teacher: Path) -> None:
+    dataset = load(data, "train", "--teacher-dir", str(teacher), "--domain-source", "classifier-soft")
+    assert not any("routed_weights" in dataset[i] for i in range(len(dataset)))
     dataset = load(data, "train", "--teacher-dir", str(teacher), "--domain-source", "classifier")
     assert all(dataset[i]["routed_id"] == dataset[i]["domain_id"] for i in range(len(dataset)))
 

@@ -21,17 +21,16 @@ from tests.threads import in_threads
 
 ARCHS = ["transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"]
 NORMS = {"post-norm": [], "pre-norm": ["--encoder-normalize-before", "--decoder-normalize-before"]}
-BANK = {"norm_weight", "norm_bias", "down_weight", "down_bias", "up_weight", "up_bias"}
-EXTRA = {
-    "transformer_domain_adapter_tiny": {f"bank.{name}" for name in BANK},
-    "transformer_gated_adapter_tiny": {f"bank.{name}" for name in BANK} | {"router.weight"},
-}
+SETTINGS = {f"{arch}-{norm}": (arch, NORMS[norm]) for arch in ARCHS for norm in NORMS}
+for _inputs in ("source", "states,source,encoder"):
+    _options = ["--gate-inputs", _inputs, "--gate-pairs", "64"]
+    SETTINGS[f"gates see {_inputs}"] = ("transformer_gated_adapter_tiny", _options)
 
 
-@pytest.fixture(scope="module", params=[(arch, norm) for arch in ARCHS for norm in NORMS], ids="-".join)
+@pytest.fixture(scope="module", params=SETTINGS.values(), ids=SETTINGS)
 def setting(request: pytest.FixtureRequest, data: Path) -> tuple[Any, Namespace]:
-    arch, norm = request.param
-    return toy.make_task(data, *NORMS[norm], arch=arch)
+    arch, options = request.param
+    return toy.make_task(data, *options, arch=arch)
 
 
 @pytest.fixture
@@ -53,8 +52,9 @@ def log_probs(model: Any, net_input: dict) -> Tensor:
         return model.get_normalized_probs(model(**net_input), log_probs=True)
 
 
-def expected_extra(arch: str) -> set[str]:
-    return {f"{side}.layers.{n}.adapter.{k}" for side in ("encoder", "decoder") for n in (0, 1) for k in EXTRA[arch]}
+def stacked(model: Any) -> list[str]:
+    """The names of all parameters that have a row for each adapter."""
+    return [name for name, _ in model.named_parameters() if ".adapter." in name]
 
 
 def gate_criterion(task: Any, args: Namespace) -> Any:
@@ -92,7 +92,7 @@ def test_only_adapters_that_take_part_move(setting: tuple) -> None:
     update([1, 2])
     after = model.state_dict()
     expected = [True, True, True] if "gated" in args.arch else [False, True, True]
-    for name in expected_extra(args.arch):
+    for name in stacked(model):
         assert [not torch.equal(after[name][row], before[name][row]) for row in range(3)] == expected, name
 
 

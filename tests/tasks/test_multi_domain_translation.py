@@ -217,8 +217,49 @@ def test_typed_text_yields_no_special_symbols(data: Path) -> None:
     assert tokens.tolist() == [3, words[0], 3, 3, words[1], 3, 2]
 
 
-def test_classifier_routing_needs_labels(data: Path) -> None:
-    task, _ = loaded(data, "--domain-source", "classifier")
+def test_weights_of_adapters_in_place_of_a_domain(data: Path, teacher: Path) -> None:
+    """The classifier's probabilities, put on the adapters by hand; certain ones are the classifier's choice."""
+    soft, model = loaded(data, "--domain-source", "classifier-soft", "--teacher-dir", str(teacher))
+    toy.randomise_adapters(model)
+    inputs = toy.first_batch(soft, "test", max_sentences=12)["net_input"]
+    assert "domain_ids" not in inputs
+    weights = inputs["domain_weights"]
+    alone = [model(**{k: v[row : row + 1] for k, v in inputs.items()})[0] for row in range(len(weights))]
+    together = model(**inputs)[0]
+    for row, scores in enumerate(alone):
+        torch.testing.assert_close(together[row], scores[0], atol=1e-5, rtol=1e-5)
+    hard = {name: value for name, value in inputs.items() if name != "domain_weights"}
+    best = weights.argmax(-1)
+    certain = torch.nn.functional.one_hot(best, 3).float()
+    torch.testing.assert_close(
+        model(**hard, domain_weights=certain)[0], model(**hard, domain_ids=best)[0], atol=1e-5, rtol=1e-5
+    )
+    assert not torch.allclose(together, model(**hard, domain_ids=best)[0])
+
+
+def test_even_weights_translate_typed_lines_too(data: Path) -> None:
+    task, model = loaded(data, "--domain-source", "even")
+    toy.randomise_adapters(model)
+    hypotheses, _ = translate_typed(task, model, ["w1 w2", "w3"])
+    tokens = hypotheses[0]["tokens"]
+    scores = model.get_normalized_probs(
+        model(
+            src_tokens=torch.tensor([[task.src_dict.index("w1"), task.src_dict.index("w2"), 2]]),
+            src_lengths=torch.tensor([3]),
+            prev_output_tokens=torch.cat([tokens[-1:], tokens[:-1]]).unsqueeze(0),
+            domain_weights=torch.full((1, 3), 1 / 3),
+        ),
+        log_probs=True,
+    )
+    forced = scores[0].gather(1, tokens.unsqueeze(1)).squeeze(1)
+    torch.testing.assert_close(hypotheses[0]["positional_scores"], forced, atol=1e-4, rtol=0)
+    with pytest.raises(InputError, match="a tag names one domain"):
+        loaded(data, "--domain-tags", "--domain-source", "even", arch="transformer_tiny")[0].load_dataset("test")
+
+
+@pytest.mark.parametrize("source", ["classifier", "classifier-soft"])
+def test_classifier_routing_needs_labels(data: Path, source: str) -> None:
+    task, _ = loaded(data, "--domain-source", source)
     with pytest.raises(InputError, match="--teacher-dir"):
         task.load_dataset("test")
 
