@@ -47,8 +47,8 @@ class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
     domain_source: ChoiceEnum([ORACLE, CLASSIFIER, SOFT, EVEN, NONE]) = field(  # type: ignore[valid-type]
         default="oracle",
         metadata={
-            "help": "where validation and test sentences have their domain from: their sub-directory (oracle), the best "
-            "label of the classifier in --teacher-dir, its probabilities as weights of plain adapters "
+            "help": "where validation and test sentences have their domain from: their sub-directory (oracle), the "
+            "best label of the classifier in --teacher-dir, its probabilities as weights of plain adapters "
             "(classifier-soft), the same weight for all (even), or nowhere; training uses the sub-directory (default: "
             "oracle)"
         },
