@@ -35,7 +35,7 @@ def out_of_domain_steps(config: TranslationExperiment) -> list[Step]:
     """The steps that import the sets of ``evaluate: ood`` and translate them; none without sets."""
     if not config.evaluate.ood:
         return []
-    runs = [run for run in config.all_output_runs() if not run.output.is_told]
+    runs = [run for run in config.all_output_runs() if run.output.takes_other_text]
     return [_sets_step(config), *(_translation_step(config, run) for run in runs)]
 
 

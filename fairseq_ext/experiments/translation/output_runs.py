@@ -42,13 +42,13 @@ class ScoredRun:
             translated, ood = translation_dir(config, part.name), out_of_domain_dir(config, part.name)
             domains = [part.run.domain] if part.run.domain else tests.domains
             files |= {name: translated / f"{name}.{config.target_lang}" for name in domains if translated.is_dir()}
-            if not part.output.is_told and ood.is_dir():
+            if part.output.takes_other_text and ood.is_dir():
                 files |= {ood_name(name): ood / f"{name}.{config.target_lang}" for name in tests.ood}
         return files
 
 
 def _folders(config: TranslationExperiment, run: OutputRun) -> list[Path]:
-    has_ood = config.evaluate.ood and not run.output.is_told
+    has_ood = config.evaluate.ood and run.output.takes_other_text
     return [translation_dir(config, run.name), *([out_of_domain_dir(config, run.name)] if has_ood else [])]
 
 

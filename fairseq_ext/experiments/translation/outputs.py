@@ -54,6 +54,11 @@ class Output:
         """Whether it rests on knowing every sentence's domain."""
         return self.system.per_domain or self.domain_source == "oracle"
 
+    @property
+    def takes_other_text(self) -> bool:
+        """Whether text of no known domain can be translated so: typed lines can name a domain, but no weights."""
+        return not self.is_told and self.domain_source != "classifier-soft"
+
 
 @dataclass(frozen=True)
 class OutputRun:

@@ -97,6 +97,14 @@ def test_text_of_no_domain_is_for_those_that_need_none(tmp_path: Path) -> None:
     }
 
 
+def test_weights_by_the_classifier_are_for_labelled_sets_alone(tmp_path: Path) -> None:
+    sources = ("oracle", "classifier", "classifier-soft", "even")
+    outputs = {source: {"system": "ad", "domain-source": source} for source in sources}
+    outputs = config_of(tmp_path, translate={"outputs": outputs}).outputs
+    assert [name for name, output in outputs.items() if output.takes_other_text] == ["classifier", "even"]
+    assert [name for name, output in outputs.items() if output.uses_classifier] == ["classifier", "classifier-soft"]
+
+
 def test_a_system_may_say_that_it_is_told_the_domain(tmp_path: Path) -> None:
     systems = {"own": {"arch": "my_adapters", "needs_domain": True}}
     config = config_of(tmp_path, train={"systems": systems}, translate={"outputs": {"own": {"system": "own"}}})
