@@ -195,7 +195,8 @@ class _Bench:
         for name in grown.names:
             inputs = [batch["net_input"] for batch in self._batches(task, name)]
             sides = [model.gate_weights(given, given["prev_output_tokens"]) for given in inputs]
-            weights = torch.cat([torch.cat([*found.values()], dim=1)[..., row] for found in sides])  # N×L
+            layers = [torch.cat([found["encoder"], found["decoder"]], dim=1) for found in sides]
+            weights = torch.cat(layers)[..., row]  # N×L
             share = float(weights.gt(0).any(1).float().mean())
             print(
                 f"{name}: {self.name} takes part in {share:.1%} of {len(weights)} held-out sentences, mean weight "

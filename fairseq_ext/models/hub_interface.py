@@ -116,7 +116,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         domain: str | Sequence[str | None] | None = None,
         **options: Any,
     ) -> list[tuple[str, dict[str, Tensor]]]:
-        """Translations, and the gate weights of each: ``encoder`` and ``decoder``, L×D, rows sum to one.
+        """Translations, and the gate weights of each: ``encoder`` and ``decoder`` L×D, ``tokens`` T×D; rows sum to one.
 
         Raises:
             InputError: if the models have no gates, and as :meth:`sample`.

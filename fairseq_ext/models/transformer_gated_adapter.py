@@ -194,7 +194,8 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         """The routing weights of every layer as they are used, the decoder's averaged over the target positions.
 
         Shape:
-            prev_output_tokens: B×T; result: encoder B×L×D, decoder B×L×D, rows sum to one
+            prev_output_tokens: B×T; result: encoder B×L×D, decoder B×L×D, and the decoder's averaged over its layers,
+            tokens B×T×D; rows sum to one
         """
         encoder_out = self.encoder(**{k: v for k, v in net_input.items() if k != "prev_output_tokens"})
         _, extra = self.decoder(prev_output_tokens, encoder_out=encoder_out, features_only=True)
@@ -203,7 +204,8 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         encoder = gate.weights(torch.stack(gates["encoder"], dim=1))
         decoder = gate.weights(torch.stack(gates["decoder"], dim=1))  # B×L×T×D
         is_token = prev_output_tokens.ne(self.decoder.padding_idx)[:, None, :, None].to(decoder)
-        sides = {"encoder": encoder, "decoder": (decoder * is_token).sum(2) / is_token.sum(2)}
+        means = (decoder * is_token).sum(2) / is_token.sum(2)
+        sides = {"encoder": encoder, "decoder": means, "tokens": decoder.mean(1)}
         is_forced = net_input.get("is_forced")
         given = given_weights(self.encoder.layers, net_input.get("domain_ids"), is_forced)
         batch = RoutingBatch(given_weights=given, is_forced=is_forced)

@@ -21,12 +21,14 @@ class GateReport:
         domains: D names, in order.
         prints: print ``G-ID<tab>NAME=weight …``, averaged over all layers.
         path: write ``{"id", "encoder": [L][D], "decoder": [L][D]}`` per sentence here; empty for nowhere.
+        by_token: write ``"tokens": [T][D]`` too, the decoder's weights as it goes.
     """
 
-    def __init__(self, domains: list[str], prints: bool = False, path: str = ""):
+    def __init__(self, domains: list[str], prints: bool = False, path: str = "", by_token: bool = False):
         self.domains = domains
         self.prints = prints
         self.path = Path(path) if path else None
+        self.sides = ("encoder", "decoder", "tokens") if by_token else ("encoder", "decoder")
         self._has_written = False
         self._lines_read = 0
         self._expected: dict[tuple[int, ...], deque[int]] = defaultdict(deque)
@@ -54,7 +56,7 @@ class GateReport:
         """Report the gates of one translated batch, if :func:`attach_gates` found some."""
         if "gates" in hypotheses[0][0]:
             for number, best in zip(self._ids(sample, pad), (found[0] for found in hypotheses), strict=True):
-                self._report(number, {side: layers.tolist() for side, layers in best["gates"].items()})
+                self._report(number, {side: best["gates"][side].tolist() for side in self.sides})
 
     def _report(self, number: int, sides: dict[str, list[list[float]]]) -> None:
         layers = sides["encoder"] + sides["decoder"]
@@ -73,7 +75,8 @@ def attach_gates(models: list, net_input: dict, hypotheses: list, dictionary: An
     """Add ``gates`` to the best hypothesis of each sentence: L×D routing weights of ``encoder`` and ``decoder``.
 
     They are found by one forced pass over it, a decoder layer's averaged over the target positions, an ensemble's over
-    its models. Models without gates are passed over; without any, nothing is added.
+    its models; ``tokens`` are the decoder's at each of its T positions, T×D. Models without gates are passed over;
+    without any, nothing is added.
 
     Args:
         models: of the ensemble.
@@ -90,6 +93,7 @@ def attach_gates(models: list, net_input: dict, hypotheses: list, dictionary: An
     prev_output_tokens = prev_output_tokens.to(net_input["src_tokens"].device)
     with torch.no_grad():
         weights = [model.gate_weights(net_input, prev_output_tokens) for model in gated]
-    sides = {side: torch.stack([w[side] for w in weights]).mean(0).cpu() for side in ("encoder", "decoder")}
+    sides = {side: torch.stack([w[side] for w in weights]).mean(0).cpu() for side in weights[0]}
     for row, found in enumerate(hypotheses):
-        found[0]["gates"] = {side: layers[row] for side, layers in sides.items()}
+        gates = {side: layers[row] for side, layers in sides.items()}
+        found[0]["gates"] = gates | {"tokens": gates["tokens"][: len(tokens[row])]}

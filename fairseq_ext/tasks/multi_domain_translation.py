@@ -84,6 +84,10 @@ class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
         default="",
         metadata={"help": "write each sentence's gate weights by layer to this JSONL file (default: none)"},
     )
+    gates_by_token: bool = field(
+        default=False,
+        metadata={"help": "with --gates-output, write the decoder's weights at each target token too (default: no)"},
+    )
 
 
 @register_task("multi_domain_translation", dataclass=MultiDomainTranslationConfig)
@@ -120,7 +124,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         self.typed_domains = TypedDomains(self.domains, src_dict, str(file), src_dict.reserved)
         self.model_takes_domains = False
         self.model_needs_domains = False
-        self.gate_report = GateReport(self.domains, cfg.print_gates, cfg.gates_output)
+        self.gate_report = GateReport(self.domains, cfg.print_gates, cfg.gates_output, cfg.gates_by_token)
         if cfg.domain_tags:
             self.typed_domains.require()
             if self.language_tokens.source is not None:

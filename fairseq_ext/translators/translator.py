@@ -290,7 +290,7 @@ def _join(parts: Sequence[_Found]) -> tuple[Candidate, ...]:
 
 def _mean_gates(parts: Sequence[_Found]) -> dict[str, list[list[float]]]:
     sides = [part.gates for part in parts if part.gates is not None]
-    return {name: torch.stack([side[name] for side in sides]).mean(0).tolist() for name in sides[0]}
+    return {name: torch.stack([side[name] for side in sides]).mean(0).tolist() for name in ("encoder", "decoder")}
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -271,7 +271,8 @@ def test_gates_are_reported_under_the_lines_own_numbers(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     report = tmp_path / "gates.jsonl"
-    task, model = loaded(data, "--print-gates", "--gates-output", str(report), arch=GAD)
+    options = ["--print-gates", "--gates-output", str(report), "--gates-by-token"]
+    task, model = loaded(data, *options, arch=GAD)
     lines = ["w1", "w2 w3 w4 w5", "w6 w7", "w1"]
     hypotheses, _ = translate_typed(task, model, lines)
     translate_typed(task, model, ["w8 w9"])  # a second buffer goes on counting
@@ -284,6 +285,9 @@ def test_gates_are_reported_under_the_lines_own_numbers(
     alone = model.gate_weights(net_input, torch.cat([tokens[-1:], tokens[:-1]]).unsqueeze(0))
     np.testing.assert_allclose(records[1]["encoder"], alone["encoder"][0].numpy(), atol=1e-4)
     np.testing.assert_allclose(records[1]["decoder"], alone["decoder"][0].numpy(), atol=1e-4)
+    assert len(records[1]["tokens"]) == len(tokens)
+    np.testing.assert_allclose(records[1]["tokens"], alone["tokens"][0].numpy(), atol=1e-4)
+    np.testing.assert_allclose(np.mean(records[1]["tokens"], 0), np.mean(records[1]["decoder"], 0), atol=1e-4)
     shown = [float(part.split("=")[1]) for part in printed["G-1"].split()]
     mean = np.array(records[1]["encoder"] + records[1]["decoder"]).mean(0)
     np.testing.assert_allclose(shown, mean, atol=2e-3)
