@@ -19,6 +19,7 @@ TRAIN: dict[str, Any] = {
         "gad": {
             "from": "ad", "seeds": [2], "uses_teacher": True, "arch": "transformer_gated_adapter_tiny",
             "criterion": "label_smoothed_cross_entropy_with_kd_gate", "max-epoch": 1,
+            "gate-inputs": "states,source", "gate-pairs": 64,
         },
     },
 }  # fmt: skip
