@@ -1,10 +1,11 @@
 """Commands that tests start, forked from a process that has imported fairseq already.
 
 ``python -m fairseq_cli.train`` takes seconds to import what it needs, and the tests start hundreds of such commands.
-Within ``preloaded_commands``, ``sys.executable`` is a program that hands modules of fairseq's and of this project, and
-lines that begin with ``import fairseq``, to a server, with its streams, folder and environment, and waits for them; it
-leaves all else to Python itself. To whoever started it, it is the command: signals reach the command, its status is the
-command's, and no command outlives it.
+``command_server`` starts a server, one for all processes that run tests, and makes what they take for
+``sys.executable``: a program that hands modules of fairseq's and of this project, and lines that begin with
+``import fairseq``, to the server, with its streams, folder and environment, and waits for them; it leaves all else to
+Python itself. To whoever started it, it is the command: signals reach the command, its status is the command's, and no
+command outlives it.
 
 Run as a program, this is the server. It imports, forks and nothing more, since a process with threads cannot fork.
 """
@@ -42,8 +43,8 @@ LONGEST_REQUEST = 1 << 20
 
 
 @contextlib.contextmanager
-def preloaded_commands(folder: Path) -> Iterator[None]:
-    """Let ``sys.executable`` fork commands; the server imports fairseq when the first of them comes."""
+def command_server(folder: Path) -> Iterator[Path]:
+    """The program that forks commands of a server, which imports fairseq when the first of them comes."""
     address, program = f"{folder}/commands", folder / "python"
     words = [PYTHON, "-I", "-S", str(CLIENT), address, PYTHON]
     program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
@@ -55,11 +56,9 @@ def preloaded_commands(folder: Path) -> Iterator[None]:
         server = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[listener.fileno()], start_new_session=True
         )
-    sys.executable = str(program)
     try:
-        yield
+        yield program
     finally:
-        sys.executable = PYTHON
         server.kill()
         server.communicate()
 

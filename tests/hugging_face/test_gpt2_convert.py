@@ -79,6 +79,7 @@ def test_padding_on_the_right_changes_nothing(imported: Path) -> None:
     torch.testing.assert_close(both[:1, :4], alone)
 
 
+@pytest.mark.slow
 def test_other_sizes(tmp_path: Path) -> None:
     changes = [
         {"n_layer": 3, "n_head": 2, "n_inner": 40, "activation_function": "gelu"},
@@ -92,6 +93,7 @@ def test_other_sizes(tmp_path: Path) -> None:
         check_logits(load(folder / MODEL_FILE, folder)[0], theirs, folder)
 
 
+@pytest.mark.slow
 def test_all_forms_of_weights(source: tuple[Path, Any], tmp_path: Path) -> None:
     """Without prefix and with masks, as in the first GPT-2 files; half precision; cut into several files."""
     weights = load_file(source[0] / "model.safetensors")

@@ -68,6 +68,7 @@ def test_related_domains_are_siblings(induced: Path) -> None:
     assert not list(induced.glob(".*"))
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_bytes(small: tuple[Path, Path], induced: Path, tmp_path: Path) -> None:
     data, checkpoint = small
     induce_tree.main([str(checkpoint), str(data), str(tmp_path / "again"), *OPTIONS])

@@ -23,6 +23,7 @@ def serve(system: SystemTranslator) -> TestClient:
     return TestClient(app, base_url="http://localhost")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mix", "tag", "ad", "gad"])
 def test_many_clients_get_what_offline_translation_finds(name: str, exported: Path) -> None:  # noqa: F811
     system = SystemTranslator.load(exported / name)
