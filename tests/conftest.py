@@ -1,18 +1,15 @@
 """What all tests share; fairseq comes first, as on its command lines, so that ``--user-dir`` registers everything."""
 
-import contextlib
 import gc
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.fork_server import PYTHON, command_server
+from tests.fork_server import PYTHON, preloaded_commands, quicken_hydra
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -20,25 +17,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(__file__).parents[1] / "scripts"))
     import benchmarks  # noqa: F401
-
-
-COMMANDS = pytest.StashKey[str | None]()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """One server for the commands of all tests, whichever process runs them: the first process starts it."""
-    config.stash[COMMANDS] = getattr(config, "workerinput", {}).get("commands")
-    if config.stash[COMMANDS] is None and hasattr(os, "pidfd_open"):
-        with contextlib.ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            config.stash[COMMANDS] = str(stack.enter_context(command_server(folder)))
-            config.add_cleanup(stack.pop_all().close)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Tell another process of pytest-xdist's where that server is."""
-    node.workerinput["commands"] = node.config.stash[COMMANDS]
 
 
 def pytest_collectstart() -> None:
@@ -60,33 +38,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _commands(pytestconfig: pytest.Config) -> Iterator[None]:
+def _commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Commands of fairseq's and of this project start at once, where a process may be forked."""
     import torch
 
-    with pytest.MonkeyPatch.context() as patch:
-        if (program := pytestconfig.stash[COMMANDS]) and not torch.cuda.is_available():
-            patch.setattr(sys, "executable", program)
+    if not hasattr(os, "pidfd_open") or torch.cuda.is_available():
+        yield
+        return
+    with preloaded_commands(tmp_path_factory.mktemp("commands")):
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _quick_hydra() -> Iterator[None]:
-    """Hydra, which composes fairseq's options, parses each value once, and copies only what it takes from its store."""
-    from hydra.core.config_store import ConfigStore
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
-    parse, parsed = OverridesParser.parse_rule, {}
-
-    def parse_once(self: OverridesParser, text: str, rule: str) -> Any:
-        if (text, rule) not in parsed:
-            parsed[text, rule] = parse(self, text, rule)
-        return parsed[text, rule]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(OverridesParser, "parse_rule", parse_once)
-        patch.setattr(ConfigStore, "__deepcopy__", lambda self, memo: self, raising=False)
-        yield
+def _quick_hydra() -> None:
+    """Tests compose fairseq's options some hundred times."""
+    quicken_hydra()
 
 
 @pytest.fixture(scope="session", autouse=True)

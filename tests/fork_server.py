@@ -1,11 +1,10 @@
 """Commands that tests start, forked from a process that has imported fairseq already.
 
 ``python -m fairseq_cli.train`` takes seconds to import what it needs, and the tests start hundreds of such commands.
-``command_server`` starts a server, one for all processes that run tests, and makes what they take for
-``sys.executable``: a program that hands modules of fairseq's and of this project, and lines that begin with
-``import fairseq``, to the server, with its streams, folder and environment, and waits for them; it leaves all else to
-Python itself. To whoever started it, it is the command: signals reach the command, its status is the command's, and no
-command outlives it.
+Within ``preloaded_commands``, ``sys.executable`` is a program that hands modules of fairseq's and of this project, and
+lines that begin with ``import fairseq``, to a server, with its streams, folder and environment, and waits for them; it
+leaves all else to Python itself. To whoever started it, it is the command: signals reach the command, its status is the
+command's, and no command outlives it.
 
 Run as a program, this is the server. It imports, forks and nothing more, since a process with threads cannot fork.
 """
@@ -43,8 +42,8 @@ LONGEST_REQUEST = 1 << 20
 
 
 @contextlib.contextmanager
-def command_server(folder: Path) -> Iterator[Path]:
-    """The program that forks commands of a server, which imports fairseq when the first of them comes."""
+def preloaded_commands(folder: Path) -> Iterator[None]:
+    """Let ``sys.executable`` fork commands; the server imports fairseq when the first of them comes."""
     address, program = f"{folder}/commands", folder / "python"
     words = [PYTHON, "-I", "-S", str(CLIENT), address, PYTHON]
     program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
@@ -56,9 +55,11 @@ def command_server(folder: Path) -> Iterator[Path]:
         server = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[listener.fileno()], start_new_session=True
         )
+    sys.executable = str(program)
     try:
-        yield program
+        yield
     finally:
+        sys.executable = PYTHON
         server.kill()
         server.communicate()
 
@@ -163,8 +164,24 @@ def preload() -> None:
         importlib.import_module(f"fairseq_cli.{tool}")
     for tool in TOOLS:
         del sys.modules[f"fairseq_cli.{tool}"]
+    quicken_hydra()
     gc.collect()
     gc.freeze()
+
+
+def quicken_hydra() -> None:
+    """Let Hydra, which composes fairseq's options, parse a value once, and copy only what it takes from its store."""
+    store = importlib.import_module("hydra.core.config_store").ConfigStore
+    parser = importlib.import_module("hydra.core.override_parser.overrides_parser").OverridesParser
+    parse, parsed = parser.parse_rule, {}
+
+    def parse_once(self: Any, text: str, rule: str) -> Any:
+        if (text, rule) not in parsed:
+            parsed[text, rule] = parse(self, text, rule)
+        return parsed[text, rule]
+
+    parser.parse_rule = parse_once
+    store.__deepcopy__ = lambda self, memo: self
 
 
 def become(request: dict[str, Any], program: str) -> None:

@@ -120,6 +120,7 @@ def test_a_folder_without_code_is_refused(project: Path, tmp_path: Path) -> None
     assert "is no checkout of this project" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_case_that_fails_ends_the_benchmark(project: Path) -> None:
     (project / "slow.txt").write_text("no number")
     done = benchmark(project, "fake", "--rounds", "1")

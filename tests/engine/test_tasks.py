@@ -97,7 +97,7 @@ def _squares(folder: Path, count: int) -> list[str]:
     return [(task_output(folder, index) / "square").read_text() for index in range(count)]
 
 
-@pytest.mark.parametrize("engine", [ONE, TWO], ids=["one", "two"])
+@pytest.mark.parametrize("engine", [ONE, pytest.param(TWO, marks=pytest.mark.slow)], ids=["one", "two"])
 def test_every_task_runs_and_none_twice(engine: Engine, tmp_path: Path) -> None:
     processes = run_tasks(Square(), tmp_path / "job", 5, engine, "squares")
     assert _squares(tmp_path / "job", 5) == ["0", "1", "4", "9", "16"]

@@ -124,6 +124,7 @@ def test_all_forms_of_weights(source: tuple[Path, Any], tmp_path: Path) -> None:
         assert torch.equal(states["half"][name], value if "version" in name else value.half().float())
 
 
+@pytest.mark.slow
 def test_export_is_loaded_by_hugging_face(source: tuple[Path, Any], imported: Path, tmp_path: Path) -> None:
     from transformers import GPT2LMHeadModel, GPT2Tokenizer
 

@@ -55,8 +55,7 @@ def test_translates_as_the_hub_does(load: Load, exported: Path, name: str) -> No
         )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["tag", "ad", "gad"])
+@pytest.mark.parametrize("name", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("tag", "gad")), "ad"])
 def test_routes_beside_each_other_are_as_alone(load: Load, name: str) -> None:
     requests = [Request(line, route) for line in LINES for route in ROUTES[name]]
     together = load(name).translate(requests, candidates=2)
