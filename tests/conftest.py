@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fork_server import PYTHON, preloaded_commands
+from tests.fork_server import PYTHON, preloaded_commands, quicken_hydra
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -47,6 +47,12 @@ def _commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         return
     with preloaded_commands(tmp_path_factory.mktemp("commands")):
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_hydra() -> None:
+    """Tests compose fairseq's options some hundred times."""
+    quicken_hydra()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -164,8 +164,24 @@ def preload() -> None:
         importlib.import_module(f"fairseq_cli.{tool}")
     for tool in TOOLS:
         del sys.modules[f"fairseq_cli.{tool}"]
+    quicken_hydra()
     gc.collect()
     gc.freeze()
+
+
+def quicken_hydra() -> None:
+    """Let Hydra, which composes fairseq's options, parse a value once, and copy only what it takes from its store."""
+    store = importlib.import_module("hydra.core.config_store").ConfigStore
+    parser = importlib.import_module("hydra.core.override_parser.overrides_parser").OverridesParser
+    parse, parsed = parser.parse_rule, {}
+
+    def parse_once(self: Any, text: str, rule: str) -> Any:
+        if (text, rule) not in parsed:
+            parsed[text, rule] = parse(self, text, rule)
+        return parsed[text, rule]
+
+    parser.parse_rule = parse_once
+    store.__deepcopy__ = lambda self, memo: self
 
 
 def become(request: dict[str, Any], program: str) -> None:

@@ -84,6 +84,7 @@ def benchmark(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_cases_and_checkouts_take_turns(project: Path, tmp_path: Path) -> None:
     against, file = str(tmp_path / "old"), tmp_path / "result.json"
     done = benchmark(project, *["fake", "--rounds", "2", "--speed", "10", "--against"], against, "--json", str(file))
@@ -119,6 +120,7 @@ def test_a_folder_without_code_is_refused(project: Path, tmp_path: Path) -> None
     assert "is no checkout of this project" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_case_that_fails_ends_the_benchmark(project: Path) -> None:
     (project / "slow.txt").write_text("no number")
     done = benchmark(project, "fake", "--rounds", "1")
@@ -192,6 +194,7 @@ def test_verbs_are_those_of_the_page() -> None:
         assert options.verb in verb_names()
 
 
+@pytest.mark.slow
 def test_tables_of_the_page_are_written_between_its_marks(tmp_path: Path, project: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A\n\n<!-- benchmark: fake --rounds 1 -->\nold\n<!-- end -->\n\nEnd\n", encoding="utf-8")

@@ -114,6 +114,7 @@ def test_language_models_parse(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert tree.is_induced or read_tree(tree.path).mean_path_length == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", CLASSIFIERS, ids=lambda path: path.name)
 def test_classifiers_parse(path: Path, tmp_path: Path) -> None:
     config = classification.load_config(path)

@@ -15,7 +15,7 @@ import pytest
 from tests.engine.test_children import is_running, wait_until_gone
 from tests.fork_server import PYTHON
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing is forked here")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing is forked here")]
 
 PROGRAMS = {
     "talk": """

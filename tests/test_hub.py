@@ -260,6 +260,7 @@ def test_a_model_of_another_task(data: Path, systems: Path, tmp_path: Path) -> N
 # Threads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)
 def test_threads_share_one_object(systems: Path, data: Path, name: str) -> None:
     hub = loaded(systems, name, data)

@@ -32,6 +32,7 @@ def test_the_layers_hold() -> None:
     assert ", 0 broken." in lint(ROOT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "line", "refused", "reason"),
     [

@@ -38,6 +38,7 @@ def project(tmp_path: Path) -> Path:
     return project
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_search_path_for_folders_does_not_mislead_the_scripts(script: str, project: Path) -> None:
     before = sorted(project.rglob("*"))

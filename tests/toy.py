@@ -14,9 +14,9 @@ import torch
 from fairseq import options, tasks, utils
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf, omegaconf_no_object_check
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 USER_DIR = str(Path(__file__).resolve().parents[1] / "fairseq_ext")
 DOMAINS = ["law", "med", "sub"]
@@ -124,18 +124,27 @@ def model_options(args: Namespace) -> Any:
     return OmegaConf.structured(found)
 
 
-_COMPOSED: dict[str, Any] = {}
+# What says which options there are.
+_COMPONENTS = ("task", "arch", "criterion", "optimizer", "lr_scheduler", "scoring", "bpe", "tokenizer")
+_COMPOSED: dict[Any, tuple[dict[str, Any], Any]] = {}
 
 
 def composed(args: Namespace) -> Any:
-    """Parsed arguments as fairseq's commands get them; Hydra, which takes half a second, composes each line once."""
-    line = repr(sorted((name, value) for name, value in vars(args).items() if name != "data"))
-    if line not in _COMPOSED:
-        _COMPOSED[line] = convert_namespace_to_omegaconf(args)
-    config = copy.deepcopy(_COMPOSED[line])
-    for section in (config.task, config.model):
-        if "data" in section:
-            section.data = args.data
+    """Parsed arguments as fairseq's commands get them; Hydra, which takes half a second, composes each kind once.
+
+    A line that differs from an earlier one in values only is that one with these values, wherever they are kept.
+    """
+    kind = (frozenset(vars(args)), tuple(getattr(args, name, None) for name in _COMPONENTS))
+    if kind not in _COMPOSED:
+        _COMPOSED[kind] = copy.deepcopy(vars(args)), convert_namespace_to_omegaconf(args)
+    earlier, config = copy.deepcopy(_COMPOSED[kind])
+    changed = {name: value for name, value in vars(args).items() if value != earlier[name]}
+    with omegaconf_no_object_check():
+        for key, section in list(config.items()):
+            if isinstance(section, Namespace):
+                config[key] = Namespace(**{**vars(section), **changed})
+            elif isinstance(section, DictConfig):
+                section.update({name: changed[name] for name in section if name in changed})
     return config
 
 

@@ -114,6 +114,7 @@ def test_a_guarded_newcomer_changes_bits_only_where_it_wins(
     assert any(has_won.values()) or row < 0
 
 
+@pytest.mark.slow
 def test_a_guard_is_kept_by_those_who_go_on_from_it(systems: Path, tmp_path: Path) -> None:
     system = System.read(systems / "gad/model.pt")
     guarded = grown(system, tmp_path / "four.pt", guarded=True)

@@ -43,7 +43,7 @@ def as_message(entry: polib.POEntry | polib.MOEntry) -> Message:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(ENTRIES)
 def test_source_is_read_as_polib_does(entries: list[polib.POEntry]) -> None:
     catalogue = polib.POFile()
@@ -115,6 +115,7 @@ def test_messages_that_share_their_bytes_are_refused_at_once() -> None:
     assert list(read_compiled(compiled(1, b"abc", 3))) == [Message("abc", "abc")]
 
 
+@pytest.mark.slow
 def test_time_does_not_grow_with_the_square_of_a_message() -> None:
     lines = 100_000
     text = b'msgid ""\n' + b'"a"\n' * lines + b'msgstr ""\n' + b'"b"\n' * lines + b"#. c\n" * lines

@@ -80,6 +80,7 @@ def test_unknown_policy_is_refused(tmp_path: Path) -> None:
         import_law(tmp_path, make(tmp_path, "x.tsv"), on_bad_utf8="ignore")
 
 
+@pytest.mark.slow
 def test_real_corpora_come_through(tmp_path: Path) -> None:
     folder = corpus("parallel/en-pl")
     entries = folder_entries(folder, LANGS)
@@ -105,6 +106,7 @@ def test_other_processes_can_import(tmp_path: Path) -> None:
         assert executor.submit(read_block, tmp_path, "law", LANGS, 0).result() == [("one", "jeden")]
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
     for lang in LANGS:
         with open_binary(tmp_path / f"x.{lang}.gz", "wb") as file:

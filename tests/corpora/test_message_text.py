@@ -74,6 +74,7 @@ NASTY = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [*NASTY, "%+0", "<!--+>", "&+a", "&#+9", "<b+ ", "{+a"])
 def test_time_does_not_grow_with_the_square_of_the_length(text: str) -> None:
     first, _, rest = text.partition("+")

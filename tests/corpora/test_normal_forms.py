@@ -22,6 +22,7 @@ def test_marks_in_a_row_stay() -> None:
         assert (normal_form("NFC", f"q{marks}") == "q" + "\u0323" * count + "\u0301" * count) is is_sorted
 
 
+@pytest.mark.slow
 def test_time_does_not_grow_with_the_square_of_marks() -> None:
     start = time.process_time()
     fold("a" + "\u0301\u0323" * 200_000)

@@ -158,6 +158,7 @@ def test_absent_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         fetch_opus([ENTRY], LANGS, tmp_path)
 
 
+@pytest.mark.slow
 def test_killed_download_is_never_taken_for_whole(opus: Opus, tmp_path: Path) -> None:
     opus.sent_bytes = 150
     opus.hang.clear()

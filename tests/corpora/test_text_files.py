@@ -55,6 +55,7 @@ def test_bad_text_names_file_and_line(tmp_path: Path, source: bytes, target: byt
         read_parallel(*write(tmp_path, source, target))
 
 
+@pytest.mark.slow
 def test_white_space_is_collapsed_whatever_else_there_is() -> None:
     texts = [f"a{chr(number)}b" for number in range(0x110000)]
     texts += ["", " ", "  ", " a b ", "a  b", "\u3000a \u00adb\t"]

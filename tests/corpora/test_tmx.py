@@ -146,6 +146,7 @@ def test_cut_off_compressed_file_names_the_line(tmp_path: Path) -> None:
         list(read_tmx(path, ("en", "pl"), Counter()))
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     text = "word " * 40
     path = tmp_path / "x.tmx.gz"

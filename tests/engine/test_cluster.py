@@ -84,10 +84,12 @@ def stranger(answer: bytes | None) -> Iterator[str]:
         yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
 
 
+@pytest.mark.slow
 def test_an_address_where_nothing_listens_is_named(tmp_path: Path) -> None:
     assert "no Dask scheduler answers there" in refusal(tmp_path, "tcp://127.0.0.1:1", SHORT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["silent", "http"])
 def test_a_stranger_at_the_address_is_not_waited_for(answer: bytes | None, tmp_path: Path) -> None:
     with stranger(answer) as address:

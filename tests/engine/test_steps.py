@@ -131,13 +131,27 @@ def test_failing_build_leaves_the_old_result(tmp_path: Path, source: Path) -> No
     assert "half" not in read_tree(output)
 
 
-@pytest.mark.parametrize("has_old", [False, True])
+def run_and_die(place: str, output: Path, source: Path) -> int:
+    command = [sys.executable, "-c", SUICIDAL, str(output), str(source), place]
+    return subprocess.run(command, cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What a run that nobody kills leaves."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    (folder / "source.txt").write_text("one")
+    assert run_and_die("nowhere", folder / "out", folder / "source.txt") == 0
+    return read_tree(folder / "out")
+
+
+@pytest.mark.parametrize("has_old", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize(
     "place",
     ["before the mark", "in the build", "before the record", "before the swap", "within the swap", "after the swap"],
 )
 def test_killed_run_leaves_no_mix_and_the_next_one_mends_it(
-    tmp_path: Path, source: Path, place: str, has_old: bool
+    tmp_path: Path, source: Path, undisturbed: dict[str, bytes], place: str, has_old: bool
 ) -> None:
     output = tmp_path / "work" / "out"
     old = {}
@@ -145,16 +159,10 @@ def test_killed_run_leaves_no_mix_and_the_next_one_mends_it(
         run(output, inputs=[source], options={"old": True}, build=Copy(source))
         old = read_tree(output)
 
-    def run_and_die(place: str, output: Path) -> int:
-        command = [sys.executable, "-c", SUICIDAL, str(output), str(source), place]
-        return subprocess.run(command, cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode
-
-    assert run_and_die("nowhere", tmp_path / "undisturbed") == 0
-    undisturbed = read_tree(tmp_path / "undisturbed")
-    killed = run_and_die(place, output)
+    killed = run_and_die(place, output, source)
     assert killed == -signal.SIGKILL or (place == "after the swap" and not has_old)
     assert (read_tree(output) if output.exists() else {}) in ({}, old, undisturbed)
-    assert run_and_die("nowhere", output) == 0
+    assert run_and_die("nowhere", output, source) == 0
     assert read_tree(output) == undisturbed
     assert sorted(path.name for path in output.parent.iterdir()) == [".out.lock", "out"]
 

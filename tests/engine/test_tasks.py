@@ -97,7 +97,7 @@ def _squares(folder: Path, count: int) -> list[str]:
     return [(task_output(folder, index) / "square").read_text() for index in range(count)]
 
 
-@pytest.mark.parametrize("engine", [ONE, TWO], ids=["one", "two"])
+@pytest.mark.parametrize("engine", [ONE, pytest.param(TWO, marks=pytest.mark.slow)], ids=["one", "two"])
 def test_every_task_runs_and_none_twice(engine: Engine, tmp_path: Path) -> None:
     processes = run_tasks(Square(), tmp_path / "job", 5, engine, "squares")
     assert _squares(tmp_path / "job", 5) == ["0", "1", "4", "9", "16"]
@@ -107,6 +107,7 @@ def test_every_task_runs_and_none_twice(engine: Engine, tmp_path: Path) -> None:
     assert len(run_tasks(Square(), tmp_path / "job", 7, engine, "squares")) == 2
 
 
+@pytest.mark.slow
 def test_killed_worker_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
     task = DieOnce(tmp_path / "died")
     with pytest.raises(InputError, match="a worker process died.*run the same command again"):
@@ -117,7 +118,7 @@ def test_killed_worker_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
         assert sorted(path.name for path in task_output(tmp_path / "job", index).iterdir()) == ["half", "whole"]
 
 
-@pytest.mark.parametrize("engine", [ONE, TWO], ids=["one", "two"])
+@pytest.mark.parametrize("engine", [ONE, pytest.param(TWO, marks=pytest.mark.slow)], ids=["one", "two"])
 @pytest.mark.parametrize("error", [InputError("file.txt, line 3: bad"), OSError(28, "No space left on device")])
 def test_errors_of_tasks_arrive_as_one_line(engine: Engine, error: BaseException, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 3: bad|No space left on device.*run the same command again"):
@@ -149,6 +150,7 @@ def wait_for(path: Path) -> int:
     return int(path.read_text())
 
 
+@pytest.mark.slow
 def test_two_hosts_share_the_work(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="needs requirements-cluster.txt")
     with dask_cluster(tmp_path) as scheduler:

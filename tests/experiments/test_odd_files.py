@@ -178,6 +178,7 @@ def test_shipped_files_are_planned(kind: str, folder: Path) -> None:
     assert plan(kind, _tree(kind).encode(), folder) is None
 
 
+@pytest.mark.slow
 @given(st.sampled_from(list(KINDS)), _changes)
 @settings(max_examples=EXAMPLES, derandomize=True, database=None, deadline=None,
           suppress_health_check=list(HealthCheck))  # fmt: skip

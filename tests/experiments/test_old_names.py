@@ -80,6 +80,7 @@ def test_it_says_what_took_its_place(name: str, tmp_path: Path, capsys: pytest.C
     assert said.endswith("this name goes with the next release.\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", old_names.OLD_NAMES)
 def test_its_script_calls_it_by_its_name(name: str) -> None:
     path = ROOT / ("data-prep" if name.startswith("prepare") else "scripts") / name

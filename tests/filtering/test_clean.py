@@ -121,6 +121,7 @@ def cleaned(large: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
+@pytest.mark.slow
 def test_number_of_workers_does_not_matter(large: Path, cleaned: Path, tmp_path: Path) -> None:
     _clean(large, tmp_path / "clean", Engine(workers=2))
     assert hash_path(tmp_path / "clean") == hash_path(cleaned)

@@ -95,6 +95,7 @@ def sentencepiece_model() -> sentencepiece.SentencePieceProcessor:
     return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
 
 
+@pytest.mark.slow
 def test_equal_encodings_have_equal_keys(sentencepiece_model: sentencepiece.SentencePieceProcessor) -> None:
     def encoded(text: str) -> str:
         return "".join(sentencepiece_model.encode(text, out_type=str))

@@ -28,6 +28,7 @@ def share_rejected(folder: Path, pairs: Sequence[Pair]) -> float:
     return sum(reason is not None for reason in found) / len(pairs)
 
 
+@pytest.mark.slow
 def test_learned_from_real_text_it_tells_shuffled_pairs(tmp_path: Path) -> None:
     folder, rng = corpus("parallel/en-pl"), random.Random(1)
     held_out, learned_from = {}, []

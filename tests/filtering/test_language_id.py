@@ -57,6 +57,7 @@ def assert_same_as_package(backend: str, langs: tuple[str, ...], texts: list[str
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("lang", ["en", "pl"])
 def test_real_text_is_classified_as_by_the_package(backend: str, lang: str) -> None:
@@ -71,6 +72,7 @@ def test_odd_text_is_classified_as_by_the_package(backend: str) -> None:
     assert_same_as_package(backend, DISTRACTORS, ODD_TEXTS)
 
 
+@pytest.mark.slow
 def test_two_models_of_a_language_count_together() -> None:
     reference = package("py3langid")
     reference.set_languages(None)
@@ -179,6 +181,7 @@ def test_missing_package_is_named(backend: str, monkeypatch: pytest.MonkeyPatch)
         load_classifier(backend, ("da", "fi"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "most_lost", "least_found"),
     [("IT", 0.002, 0.75), ("LAW", 0.002, 0.75), ("MED", 0.003, 0.7), ("SUB", 0.0001, 0.97), ("TALK", 0.0001, 0.99)],

@@ -51,7 +51,7 @@ def test_options_say_what_the_learned_depends_on() -> None:
     assert options(completeness=Completeness(), dictionary=Dictionary()) != usual
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_corpora_are_cleaned_by_what_was_learned_from_them(workers: int, tmp_path: Path) -> None:
     pairs = [(f"{pair.source}.", f"{pair.target}.") for pair in invented_pairs(600)[:-1]]
     spoilt = [*pairs, ("the s1 s2 s3 s4.", "le t1")]

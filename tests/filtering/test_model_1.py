@@ -87,6 +87,7 @@ def test_probabilities_are_those_of_model_1(tmp_path: Path) -> None:
     assert min(rows.values()) < 0.4
 
 
+@pytest.mark.slow
 def test_learning_is_the_same_in_every_process(tmp_path: Path) -> None:
     program = (
         "import random, sys\n"

@@ -37,6 +37,7 @@ def test_median_and_deviations_of_each_direction_are_found(tmp_path: Path) -> No
     assert usual.longer[row] == pytest.approx(0.32, abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_twentieth_of_noise_in_each_direction_matters_little(tmp_path: Path) -> None:
     pairs = drawn(20_000, 150, low=0.2, high=0.2)
     spoilt = [

@@ -79,6 +79,7 @@ def test_padding_on_the_right_changes_nothing(imported: Path) -> None:
     torch.testing.assert_close(both[:1, :4], alone)
 
 
+@pytest.mark.slow
 def test_other_sizes(tmp_path: Path) -> None:
     changes = [
         {"n_layer": 3, "n_head": 2, "n_inner": 40, "activation_function": "gelu"},
@@ -92,6 +93,7 @@ def test_other_sizes(tmp_path: Path) -> None:
         check_logits(load(folder / MODEL_FILE, folder)[0], theirs, folder)
 
 
+@pytest.mark.slow
 def test_all_forms_of_weights(source: tuple[Path, Any], tmp_path: Path) -> None:
     """Without prefix and with masks, as in the first GPT-2 files; half precision; cut into several files."""
     weights = load_file(source[0] / "model.safetensors")
@@ -122,6 +124,7 @@ def test_all_forms_of_weights(source: tuple[Path, Any], tmp_path: Path) -> None:
         assert torch.equal(states["half"][name], value if "version" in name else value.half().float())
 
 
+@pytest.mark.slow
 def test_export_is_loaded_by_hugging_face(source: tuple[Path, Any], imported: Path, tmp_path: Path) -> None:
     from transformers import GPT2LMHeadModel, GPT2Tokenizer
 

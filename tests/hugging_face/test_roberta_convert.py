@@ -109,6 +109,7 @@ def test_states_and_logits_are_the_same(
     assert sum(value.numel() for value in model.parameters()) == sum(p.numel() for p in theirs.parameters()) - types
 
 
+@pytest.mark.slow
 def test_other_sizes(tmp_path: Path) -> None:
     changes = {"num_hidden_layers": 3, "hidden_size": 24, "num_attention_heads": 2, "type_vocab_size": 1}
     theirs = make_roberta(tmp_path / "hf", hidden_dropout_prob=0.0, **changes)
@@ -116,6 +117,7 @@ def test_other_sizes(tmp_path: Path) -> None:
     check_outputs(tmp_path / "fs", theirs)
 
 
+@pytest.mark.slow
 def test_all_forms_of_weights(sources: dict[str, tuple[Path, Any]], imported: dict[str, Path], tmp_path: Path) -> None:
     """Copies, buffers and a pooler beside the weights, as in older files; half precision."""
     source = sources["roberta"][0]
@@ -143,6 +145,7 @@ def test_all_forms_of_weights(sources: dict[str, tuple[Path, Any]], imported: di
         torch.testing.assert_close(states["half"][name], value, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_model_without_head_gets_one_that_knows_nothing(
     sources: dict[str, tuple[Path, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -226,6 +229,7 @@ def from_scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_model_from_scratch_becomes_an_xlmr(from_scratch: Path, tmp_path: Path) -> None:
     from transformers import AutoTokenizer, XLMRobertaForMaskedLM
 

@@ -68,6 +68,7 @@ def test_related_domains_are_siblings(induced: Path) -> None:
     assert not list(induced.glob(".*"))
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_bytes(small: tuple[Path, Path], induced: Path, tmp_path: Path) -> None:
     data, checkpoint = small
     induce_tree.main([str(checkpoint), str(data), str(tmp_path / "again"), *OPTIONS])
@@ -77,6 +78,7 @@ def test_a_seed_gives_the_same_bytes(small: tuple[Path, Path], induced: Path, tm
     assert (tmp_path / "other" / "clusters.npz").read_bytes() != (induced / "clusters.npz").read_bytes()
 
 
+@pytest.mark.slow
 def test_what_is_encoded_survives_a_kill(
     small: tuple[Path, Path], induced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +183,7 @@ def test_unseen_domains_find_their_kin(
     assert all(set(few[name]) < {tree.names[tree.domains[domain]] for domain in kin[name]} for name in kin)
 
 
+@pytest.mark.slow
 def test_an_adapted_model_chooses_as_its_base(small: tuple[Path, Path], induced: Path, tmp_path: Path) -> None:
     data, base = small
     adapted = tmp_path / "tree.pt"

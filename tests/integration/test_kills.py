@@ -36,7 +36,7 @@ clean:
 split: {{valid: 50, test: 50}}
 subwords: {{vocab_size: 500, max_sentences: 5000}}
 """
-LINES = 600  # of each domain
+LINES = 300  # of each domain
 
 
 def _write_text(folder: Path) -> None:

@@ -68,6 +68,7 @@ def undisturbed(text: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return hash_path(folder / "work" / "clean")
 
 
+@pytest.mark.slow
 def test_unequal_files_are_refused_and_not_cut(text: Path, tmp_path: Path) -> None:
     for lang, size in (("en", 1000), ("pl", 700)):
         lines = (text / f"A.{lang}").read_bytes().split(b"\n")[:size]
@@ -123,6 +124,7 @@ def _kill_midway(
         shutil.rmtree(folder / "work")
 
 
+@pytest.mark.slow
 def test_failing_worker_ends_the_run(text: Path, tmp_path: Path) -> None:
     result = _run(_command(tmp_path, text, dictionary={"word_list": str(_bad_word_list(tmp_path / "words.tsv"))}))
     assert result.returncode == 1

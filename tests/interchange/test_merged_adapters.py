@@ -88,6 +88,7 @@ def test_one_adapter_of_a_file_is_taken_or_named(singles: dict[str, Path], tmp_p
         merged([("sub", pair / "model.pt"), (None, singles["law"])], tmp_path / "third")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_merged_is_told_in_a_line(singles: dict[str, Path], tmp_path: Path) -> None:
     twice = [(None, singles["law"]), (None, singles["law"])]
     with pytest.raises(InputError, match=r"law\.pt: has an adapter law, as .*law\.pt has; choose one"):

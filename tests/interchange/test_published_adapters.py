@@ -41,6 +41,7 @@ def changed(state: dict[str, Any], folder: Path, change: Callable[[dict, dict], 
     return path
 
 
+@pytest.mark.slow
 def test_the_command_holds_the_import_to_the_published_outputs(
     published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

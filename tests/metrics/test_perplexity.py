@@ -65,6 +65,7 @@ def test_agrees_with_fairseq_eval_lm(checkpoint: Path, text: Path, paths: list[s
     assert math.exp(found.nats / found.tokens) == pytest.approx(theirs, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_agrees_with_fairseq_eval_lm_where_sequences_choose(checkpoint: Path, text: Path, tmp_path: Path) -> None:
     scorer = scorer_of(checkpoint, text)
     clusters = toy_text.write_clusters(tmp_path / "clusters")
@@ -76,6 +77,7 @@ def test_agrees_with_fairseq_eval_lm_where_sequences_choose(checkpoint: Path, te
     assert math.exp(found[3].nats / found[3].tokens) == pytest.approx(after, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_agrees_with_fairseq_eval_lm_without_adapters(text: Path, tmp_path: Path) -> None:
     plain = save_model(text, tmp_path, toy_text.PLAIN)
     scorer = scorer_of(plain, text)

@@ -113,6 +113,7 @@ def test_generated_scores_equal_forced_ones(setting: tuple, model: Any, beam: in
         torch.testing.assert_close(scores, hypothesis["positional_scores"], atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 def test_threads_that_share_a_model_decode_as_one(setting: tuple, model: Any) -> None:
     """Bit for bit, each its own sentences of its own domains."""
     task, _ = setting

@@ -171,6 +171,7 @@ def test_a_task_is_switched_by_name(model: Any) -> None:
         raise AssertionError("must not compute")
 
 
+@pytest.mark.slow
 def test_threads_that_share_a_model_do_tasks_of_their_own(model: Any) -> None:
     """Bit for bit, whatever the others do, and with the adapters that each wants."""
     model.register_classification_head("trec", 3)

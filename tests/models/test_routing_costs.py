@@ -22,6 +22,7 @@ LIMITS = {
     (AD,): (1.8, 1.25, 1.2),
     (GAD,): (1.5, 1.1, 1.3),
 }
+pytestmark = pytest.mark.slow
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 

@@ -149,6 +149,7 @@ def test_generated_scores_equal_forced_ones(model: Any, beam: int) -> None:
         torch.testing.assert_close(scores, best["positional_scores"], atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 def test_threads_that_share_a_model_go_on_over_paths_of_their_own(model: Any) -> None:
     dictionary, prompts = model.decoder.dictionary, tokens_of(3, 4)
     sample = {"net_input": {"src_tokens": prompts, "src_lengths": torch.full((3,), 4)}}

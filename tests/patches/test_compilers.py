@@ -32,6 +32,7 @@ def test_an_optimiser_works_and_is_restored() -> None:
     assert torch.equal(other.state[other.param_groups[0]["params"][0]]["momentum_buffer"], torch.ones(2))
 
 
+@pytest.mark.slow
 def test_what_is_compiled_checks_sizes_that_it_does_not_know() -> None:
     leave_compilers_out()
 

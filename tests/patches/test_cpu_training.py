@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.patches.cpu_training import count_processes, settle_precision
@@ -13,7 +12,7 @@ from tests import toy
 
 
 def options_of(data: Path, *extra: str) -> Any:
-    return convert_namespace_to_omegaconf(toy.train_args(data, *extra))
+    return toy.composed(toy.train_args(data, *extra))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import BaseFairseqModel
 
 from fairseq_ext.inputs.errors import InputError
@@ -46,11 +45,11 @@ def test_smaller_numbers_are_near(data: Path, arch: str, precision: str) -> None
 def test_commands_lower_models_made_ready_for_inference(data: Path, precision: str) -> None:
     """And no other: a training asks for nothing, and its validation translates with the model that trains."""
     model = made(data, GAD).eval()
-    cfg = convert_namespace_to_omegaconf(toy.train_args(data, "--decoding-precision", precision))
+    cfg = toy.composed(toy.train_args(data, "--decoding-precision", precision))
     other = copy.deepcopy(model)
     model.prepare_for_inference_(cfg)
     assert model.encoder.layers[0].fc1.weight.dtype == getattr(torch, precision)
-    BaseFairseqModel.prepare_for_inference_(other, convert_namespace_to_omegaconf(toy.train_args(data)))
+    BaseFairseqModel.prepare_for_inference_(other, toy.composed(toy.train_args(data)))
     assert {p.dtype for p in other.parameters()} == {torch.float32}
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models.transformer import TransformerModel
 from fairseq_cli import train
 
@@ -53,8 +52,9 @@ def load_by_hub(path: Path, data: Path) -> None:
 
 def train_from(option: str) -> Callable[[Path, Path], None]:
     def start(path: Path, data: Path) -> None:
-        args = toy.train_args(data, option, str(path), "--save-dir", "trained", "--max-update", "1")
-        train.main(convert_namespace_to_omegaconf(args))
+        config = toy.composed(toy.train_args(data, "--save-dir", "trained", "--max-update", "1"))
+        config.checkpoint[option] = str(path)
+        train.main(config)
 
     return start
 
@@ -77,8 +77,8 @@ def load_to_classify(path: Path, data: Path) -> None:
 WAYS: dict[str, Callable[[Path, Path], None]] = {
     "path": load_by_path,
     "hub": load_by_hub,
-    "restore-file": train_from("--restore-file"),
-    "finetune-from-model": train_from("--finetune-from-model"),
+    "restore-file": train_from("restore_file"),
+    "finetune-from-model": train_from("finetune_from_model"),
     "rerank": load_to_rerank,
     "classify": load_to_classify,
 }

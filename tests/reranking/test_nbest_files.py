@@ -86,6 +86,7 @@ def test_damage_is_named(tmp_path: Path, text: str, message: str) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_list_with_one_long_sentence_among_many_asks_for_no_more_memory_than_there_is() -> None:
     one = Hypothesis("a", {"f": 1.0})
     sentences = [[one] * 30_000, *([one] for _ in range(30_000))]

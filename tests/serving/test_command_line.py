@@ -37,6 +37,7 @@ def test_a_number_that_cannot_be_is_named(option: str, value: str, capsys: pytes
     assert f"--{option}: " in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_what_was_accepted_finish(number: signal.Signals, true_processes: None) -> None:
     command = [sys.executable, "-m", "tests.serving.fake_system"]

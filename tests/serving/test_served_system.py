@@ -23,7 +23,9 @@ def serve(system: SystemTranslator) -> TestClient:
     return TestClient(app, base_url="http://localhost")
 
 
-@pytest.mark.parametrize("name", ["mix", "tag", "ad", "gad"])
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("mix", "tag", "gad")), "ad"]
+)
 def test_many_clients_get_what_offline_translation_finds(name: str, exported: Path) -> None:  # noqa: F811
     system = SystemTranslator.load(exported / name)
     work = [(line, route) for line in LINES for route in system.routes]

@@ -85,6 +85,7 @@ def test_bfloat16_has_nearly_the_losses_of_float32(data: Path) -> None:
     assert "cpu_step" not in task.state_dict()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", list(STEPS))
 def test_auto_trains_as_the_way_it_chose(data: Path, monkeypatch: pytest.MonkeyPatch, chosen: str) -> None:
     """Measuring leaves no trace: neither in weights and gradients nor in random numbers."""

@@ -216,6 +216,7 @@ def test_pairs_with_an_empty_side_are_counted_once(tmp_path: Path, capsys: pytes
     assert capsys.readouterr().err.count("a.en: 1 of 201 pairs have an empty side, dropped") == 1
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_corpora(tmp_path: Path) -> None:
     def peak(num_pairs: int) -> int:
         pairs = [Pair(f"a source {words(n)}", f"eine Übersetzung {n}") for n in range(num_pairs)]

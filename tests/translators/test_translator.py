@@ -55,7 +55,7 @@ def test_translates_as_the_hub_does(load: Load, exported: Path, name: str) -> No
         )
 
 
-@pytest.mark.parametrize("name", ["tag", "ad", "gad"])
+@pytest.mark.parametrize("name", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("tag", "gad")), "ad"])
 def test_routes_beside_each_other_are_as_alone(load: Load, name: str) -> None:
     requests = [Request(line, route) for line in LINES for route in ROUTES[name]]
     together = load(name).translate(requests, candidates=2)
@@ -157,6 +157,7 @@ def test_a_system_that_needs_a_domain_and_has_no_classifier_asks(exported: Path,
         bare.translate([Request("w1")])
 
 
+@pytest.mark.slow
 def test_threads_share_one_translator(load: Load) -> None:
     translator = load("gad")
     jobs = [Request(LINES[n % 4], ROUTES["gad"][n % 6]) for n in range(12)]

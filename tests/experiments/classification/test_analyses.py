@@ -89,6 +89,7 @@ def test_without_all_adapters_only_norms_and_head_are_left(tmp_path: Path) -> No
     assert found["without"][0][1] == accuracy()
 
 
+@pytest.mark.slow
 def test_layers_are_removed_from_each_tasks_run(tmp_path: Path) -> None:
     config = config_of(tmp_path, **systems("full", "adapters"))
     for task in ("place", "verb"):

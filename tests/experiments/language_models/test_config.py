@@ -75,6 +75,7 @@ def test_mistakes_are_named(tmp_path: Path, load: Load, changes: dict[str, Any],
         load(write_config(tmp_path / "c.yaml", **changes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [write_lm_experiment, write_topic_experiment], ids=["hierarchy", "topics"])
 def test_a_plan_needs_no_torch(tmp_path: Path, write: Callable[[Path], Path]) -> None:
     """It takes seconds to import, and a plan is made a fraction of one; a process of its own reads the options."""

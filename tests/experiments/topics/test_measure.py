@@ -189,6 +189,7 @@ def test_measured_parts_are_taken_over(measured: Path, places: Places, tmp_path:
     assert read(tmp_path / "samples.json") == read(measured / "samples.json")
 
 
+@pytest.mark.slow
 def test_baselines_see_the_same_lines_and_words(measured: Path, places: Places, tmp_path: Path) -> None:
     measure_baselines(tmp_path, places, WHAT)
     record, topics = read(tmp_path / "baselines.json"), read(measured / "topics.json")["topics"]

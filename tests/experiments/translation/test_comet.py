@@ -76,6 +76,7 @@ def test_scores_are_means_of_sentence_scores(tmp_path: Path, model: Path, monkey
     assert samples[1] == {"src": f"source of: {REFERENCES['law'][1]}", "mt": "alle", "ref": REFERENCES["law"][1]}
 
 
+@pytest.mark.slow
 def test_a_run_is_scored_once(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = stand_in(monkeypatch, tmp_path)
     config = write_experiment(tmp_path, TRANSLATIONS, {"comet": str(model), "resamples": 9})

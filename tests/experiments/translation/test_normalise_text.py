@@ -55,6 +55,7 @@ def test_text_is_mended_as_by_import(changes: dict, normalise: Normalise) -> Non
     assert normalise(text.encode(), **changes) == "one two\na b\n\n\nlast\n"
 
 
+@pytest.mark.slow
 def test_bad_utf8_names_the_line(tmp_path: Path) -> None:
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
     command = [sys.executable, str(SCRIPT), str(config)]
@@ -72,6 +73,7 @@ def test_text_that_becomes_a_tag_is_refused(tmp_path: Path, monkeypatch: pytest.
         main([str(config)])
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
     """As in ``normalise.py … | head``."""
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))

@@ -113,6 +113,7 @@ def test_catalogues_become_corpora(tmp_path: Path) -> None:
         assert (tmp_path / "work" / "corpora" / name).read_bytes() == data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["prepare", "train_teacher", "label"])
 def test_every_command_explains_itself(script: str) -> None:
     command = [sys.executable, str(ROOT / "data-prep" / f"{script}.py"), "--help"]

@@ -242,6 +242,7 @@ def test_the_command_prints_where_the_page_is(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr().out == f"{config.work_dir / 'report' / 'report.html'}\n"
 
 
+@pytest.mark.slow
 def test_importing_loads_no_drawing_or_templates() -> None:
     imports = "import sys, fairseq_ext.experiments.translation.report"
     code = f"{imports}; print({{'jinja2', 'markdown_it', 'matplotlib', 'torch'}} & set(sys.modules))"

@@ -139,6 +139,7 @@ def test_a_sample_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert record["sentences"] == {"all": 160, "trained_on": 80}
 
 
+@pytest.mark.slow
 def test_who_labels_changes_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(0)
     words = {"bank": ["account", "credit", "money", "pays"], "garden": ["tree", "grass", "spade", "digs"]}
