@@ -18,7 +18,7 @@ from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.domain_metrics import log_by_domain, mark_domain, unmarked
 from fairseq_ext.tasks.precision import Precision, PrecisionConfig
-from fairseq_ext.training.idle_rows import only_active_rows_change, only_these_gates_change
+from fairseq_ext.training.idle_rows import only_active_change
 
 
 @dataclass
@@ -230,13 +230,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
 
     def optimizer_step(self, optimizer: Any, model: Any, update_num: int) -> None:
         """Let only the adapters change that took part, whatever the optimiser remembers of the others."""
-        if not hasattr(model, "banks"):
-            super().optimizer_step(optimizer, model, update_num)  # type: ignore[misc]
-            return
-        with (
-            only_active_rows_change(optimizer, model.banks, model.trained_rows),
-            only_these_gates_change(optimizer, getattr(model, "gates", ()), getattr(model, "trained_gate_rows", ())),
-        ):
+        with only_active_change(optimizer, model):
             super().optimizer_step(optimizer, model, update_num)  # type: ignore[misc]
 
     # Validation
