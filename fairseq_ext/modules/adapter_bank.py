@@ -103,9 +103,7 @@ class AdapterBank(nn.Module):
         low_weights, low_up = weights.to(hidden.dtype), up_weight.to(hidden.dtype)
         return _AddWeightedUp.apply(residual, hidden, low_weights, low_up)
 
-    def mix_chosen(
-        self, x: Tensor, rows: AdapterRows, weights: Tensor, active: Sequence[int] | None = None
-    ) -> Tensor:
+    def mix_chosen(self, x: Tensor, rows: AdapterRows, weights: Tensor, active: Sequence[int] | None = None) -> Tensor:
         """Mix the adapters that each position chose, and compute no others.
 
         Args:

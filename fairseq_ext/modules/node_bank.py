@@ -40,24 +40,29 @@ class NodeBank(AdapterBank):
 
     def node_parameters(self, node: int) -> Iterator[nn.Parameter]:
         """All of one node."""
-        return (self.nodes[kind][node] for kind in self.row_names)
+        return (self._of(kind)[node] for kind in self.row_names)
 
     def gradients(self, kind: str) -> Iterator[tuple[int, Tensor]]:
-        """The nodes that have a gradient of a kind of row, and it; the others, of which there may be many, cost little."""
+        """The nodes that have a gradient of a kind of row, and it; to come by the others costs little."""
         parameters = enumerate(self.nodes[kind]._parameters.values())
         return ((node, p.grad) for node, p in parameters if p is not None and p.grad is not None)
+
+    def _of(self, kind: str) -> _RowViews:
+        views = self.nodes[kind]
+        assert isinstance(views, _RowViews)
+        return views
 
     def _rows_of(self, active: Sequence[int] | None) -> Callable[[str], Tensor]:
         stored = super()._rows_of(active)
         if not torch.is_grad_enabled():
             return stored
         numbers = range(self.num_adapters) if active is None else active
-        return lambda kind: _stack([self.nodes[kind][n] for n in numbers]) if kind in self.nodes else stored(kind)
+        return lambda kind: _stack([self._of(kind)[n] for n in numbers]) if kind in self.nodes else stored(kind)
 
     def _bind(self) -> None:
         """Let the parameters be views of the rows."""
-        for kind, parameters in self.nodes.items():
-            for parameter, row in zip(parameters, getattr(self, kind), strict=True):
+        for kind in self.nodes:
+            for parameter, row in zip(self._of(kind), getattr(self, kind), strict=True):
                 parameter.data = row
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:

@@ -159,8 +159,8 @@ def _restoring(load: Callable[..., Any]) -> Callable[..., Any]:
                 if "size of optimizer's group" not in str(error):
                     raise
                 raise InputError(
-                    f"{filename}: its optimiser has other parameters than this training, as one of an earlier version or "
-                    "with other options; --reset-optimizer goes on with a fresh one"
+                    f"{filename}: its optimiser has other parameters than this training, as one of an earlier version "
+                    "or with other options; --reset-optimizer goes on with a fresh one"
                 ) from error
 
     return restore_or_explain

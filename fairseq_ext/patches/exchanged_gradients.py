@@ -1,7 +1,7 @@
 """Processes that train together exchange the gradients that one of them has, and nothing else.
 
-fairseq's exchange has room for all parameters, frozen ones too, and leaves gradients of zero where there were none. Of a
-tree of hundreds of nodes few have any in a step.
+fairseq's exchange has room for all parameters, frozen ones too, and leaves gradients of zero where there were none. Of
+a tree of hundreds of nodes few have any in a step.
 """
 
 from __future__ import annotations

@@ -113,7 +113,8 @@ def _forget_idle_nodes(banks: Sequence[NodeBank]) -> None:
 
 def _require_own_parameters(optimizer: Any, banks: Sequence[NodeBank]) -> None:
     """Refuse an optimiser that has the weights in pieces."""
-    some = next((bank.nodes["up_bias"][node] for bank in banks for node, _ in bank.gradients("up_bias")), None)
+    reached = ((bank, node) for bank in banks for node, _ in bank.gradients("up_bias"))
+    some = next((parameter for bank, node in reached for parameter in bank.node_parameters(node)), None)
     if some is not None and not any(some is p for group in optimizer.param_groups for p in group["params"]):
         raise InputError(_IN_PIECES)
 

@@ -3,8 +3,8 @@
 A path of T nodes should cost little more time than its arithmetic, however large the tree is around it. Defaults are
 the paper's many-domain set-up (§4.3): GPT-2's smallest size, T = 8, b = 64, blocks of 800 tokens, one and two paths.
 A training step is one of the whole model over one path, or of a single layer's adapters alone, on states and gradients
-that are given: forward, backward, --clip-norm 1 and Adam. The peak is what a step takes beyond the weights and what Adam
-remembers of the nodes so far.
+that are given: forward, backward, --clip-norm 1 and Adam. The peak is what a step takes beyond the weights and what
+Adam remembers of the nodes so far.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ def test_processes_with_other_nodes_each_train_as_one_and_go_on(text: Path, trai
     """Batches are of one domain each, so that a step of two processes has nodes that only one of them reached."""
     tree = toy_text.write_tree(tmp_path / "tree.json")
     common = [
-        str(text), *BLOCKS, *TINY, "--arch", toy_text.HIER, "--tree", str(tree), "--single-domain-batches", "--dropout", "0",
+        str(text), *BLOCKS, *TINY, "--arch", toy_text.HIER, "--tree", str(tree), "--single-domain-batches",
+        "--dropout", "0",
         "--finetune-from-model", str(trained / "base/checkpoint_best.pt"), "--batch-size", "3", "--clip-norm", "1",
         "--weight-decay", "0.1",
     ]  # fmt: skip

@@ -208,7 +208,9 @@ def _check(config: WordLmExperiment) -> None:
     where = str(config.path)
     check_seed(config.seed, where)
     if config.corpora.vocabulary < 0:
-        raise InputError(f"{where}: corpora: vocabulary: {config.corpora.vocabulary} words; give 1 or more, or 0 for all")
+        raise InputError(
+            f"{where}: corpora: vocabulary: {config.corpora.vocabulary} words; give 1 or more, or 0 for all"
+        )
     if config.word_vectors is not None:
         check_choice(config.word_vectors.missing, MISSING_CHOICES, f"{where}: word_vectors: missing")
     if config.kneser_ney is not None:

@@ -1,8 +1,9 @@
 """From text to the data of word language models, as steps: ``text``, ``data-bin``, ``word-vectors``.
 
 ``text`` has ``{train,valid,test}.txt``, words separated by single blanks, without blank lines; words that the training
-text does not have, or not often enough for the vocabulary, are ``<unk>`` there. ``data-bin`` is what ``fairseq-preprocess --only-source``
-makes of it. ``word-vectors/coverage.json`` says how many of the words have a general-domain vector.
+text does not have, or not often enough for the vocabulary, are ``<unk>`` there. ``data-bin`` is what
+``fairseq-preprocess --only-source`` makes of it. ``word-vectors/coverage.json`` says how many of the words have a
+general-domain vector.
 """
 
 from __future__ import annotations
