@@ -52,7 +52,7 @@ class DAGRUConfig(FairseqDataclass):
     vector_scale: Optional[float] = field(  # noqa: UP045  (fairseq reads no other)
         default=None,
         metadata={
-            "help": "root mean square that the numbers of the general-domain word vectors are brought to; 0 leaves them "
+            "help": "root mean square that the numbers of general-domain word vectors are brought to; 0 leaves them "
             "as they are in the file (default: that of trained ones as they start, --init-range / √3)"
         },
     )

@@ -35,7 +35,7 @@ class NodeBank(AdapterBank):
             stacked = getattr(self, kind).detach()
             delattr(self, kind)
             self.register_buffer(kind, stacked)
-        self.nodes = nn.ModuleDict({kind: _RowViews(map(nn.Parameter, self._buffers[kind])) for kind in self.row_names})
+        self.nodes = nn.ModuleDict({kind: _RowViews(map(nn.Parameter, getattr(self, kind))) for kind in self.row_names})
         self._bind()
 
     def node_parameters(self, node: int) -> Iterator[nn.Parameter]:

@@ -119,8 +119,8 @@ def costs(results: LmResults, design: LmDesign) -> Shown:
         if (parameters := mean(name, "base")) is not None
     ]
     notes.append(
-        "Active are the adapters on a path of mean length, and the layer norms that all share. Batches mix domains: a "
-        "leaf’s updates are counted as its share of the text, for the mean leaf."
+        "Active are the adapters on a path of mean length, and the layer norms that all share. A leaf’s updates are "
+        "counted as its share of the text, for the mean leaf; where batches mix domains, it takes a small part in most."
     )
     columns = [
         Figure("Adapter size", of("bottleneck_dim"), ",.0f"),
