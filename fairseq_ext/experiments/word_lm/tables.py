@@ -171,7 +171,7 @@ def _columns(results: WordLmResults, design: WordLmDesign) -> list[Column]:
     of, by_run = results.records.of_systems, results.records.by_run
 
     # Several of one combination differ in what the paper does not vary.
-    firsts = {combination: name for name, combination in reversed(design.systems.items())}
+    firsts = {combination: name for name, combination in reversed(list(design.systems.items()))}
 
     def paper(place: int) -> Callable[[str], Measured | None]:
         def figure(name: str) -> Measured | None:
