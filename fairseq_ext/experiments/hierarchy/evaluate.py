@@ -261,14 +261,16 @@ def _weights_of(
         return routings
     from fairseq_ext.tasks.sequence_paths import SequencePaths
 
-    for k in what.num_paths:
-        for start in what.choose_tokens:
+    for start in what.choose_tokens:
+        seen: dict[Any, Any] = {}
+        for k in what.num_paths:
             routings[sequence_routing(k, start)] = SequencePaths.load(
                 places.clusters,
                 scorer.model,
                 num_paths=k,
                 num_tokens=start,
                 padding_idx=scorer.task.source_dictionary.pad(),
+                seen=seen,
             )
     return routings
 
