@@ -11,6 +11,7 @@ from fairseq_ext.patches.compilers import leave_compilers_out
 from fairseq_ext.patches.cpu_training import train_on_cpus_as_asked
 from fairseq_ext.patches.decoding_precision import decode_as_precisely_as_asked
 from fairseq_ext.patches.encoder_calls import call_encoders_with_their_hooks
+from fairseq_ext.patches.exchanged_gradients import exchange_only_gradients
 from fairseq_ext.patches.literals import read_values_as_literals
 from fairseq_ext.patches.programs import refuse_programs
 from fairseq_ext.patches.quick_steps import let_steps_be_quick
@@ -29,4 +30,5 @@ require_starting_checkpoints()
 stop_batches_at_exit()
 leave_compilers_out()
 let_steps_be_quick()
+exchange_only_gradients()
 decode_as_precisely_as_asked()

@@ -43,6 +43,7 @@ class WordVectors:
         vectors: row by row those of the symbols; of padding, zero.
         found: words that the file has, in the dictionary's order.
         missing: words that it has not.
+        rms: root mean square of the numbers of those found, in the file.
         coverage: share of the running text that the found words are, by the dictionary's counts. A dictionary keeps no
             counts of ``<unk>`` and ``</s>``, so they have no part in it.
 
@@ -53,6 +54,7 @@ class WordVectors:
     vectors: Tensor
     found: Sequence[str]
     missing: Sequence[str]
+    rms: float
     coverage: float
 
     @property
@@ -61,7 +63,9 @@ class WordVectors:
         return self.vectors.size(1)
 
 
-def vectors_for(dictionary: Any, path: Path, missing: str = MISSING_CHOICES[0]) -> WordVectors:
+def vectors_for(
+    dictionary: Any, path: Path, missing: str = MISSING_CHOICES[0], scale: float | None = None
+) -> WordVectors:
     """The vectors of a dictionary's symbols, and a line on stderr on how many words have none.
 
     ``<s>``, ``</s>`` and ``<unk>`` take the rows that the file has under these very names, else what missing words
@@ -71,6 +75,7 @@ def vectors_for(dictionary: Any, path: Path, missing: str = MISSING_CHOICES[0]) 
         dictionary: fairseq's, of V symbols.
         path: the file.
         missing: what a word takes that the file does not have: ``zero``, or the ``mean`` of the words found.
+        scale: root mean square that the numbers of the words found are brought to; None to leave them alone.
 
     Raises:
         InputError: as :func:`read_word_vectors`; also if no word is found, or a vector holds no finite numbers.
@@ -90,8 +95,11 @@ def vectors_for(dictionary: Any, path: Path, missing: str = MISSING_CHOICES[0]) 
     vectors[rows] = torch.tensor(file[[dictionary[row] for row in rows]])
     vectors[dictionary.pad()] = 0
     _check_finite(vectors, dictionary, path)
+    rms = vectors[[dictionary.index(word) for word in found]].double().square().mean().sqrt().item()
+    if scale is not None:
+        vectors *= scale / (rms or 1)
     coverage = sum(counts[word] for word in found) / sum(counts.values())
-    result = WordVectors(vectors, found, others, coverage)
+    result = WordVectors(vectors, found, others, rms, coverage)
     print(f"{path}: {describe(result)}", file=sys.stderr)
     return result
 
@@ -100,7 +108,7 @@ def describe(vectors: WordVectors) -> str:
     """How much of a dictionary, and of the text that it was made of, has a vector."""
     return (
         f"{vectors.dimension} dimensions; {len(vectors.found):,} words found, {len(vectors.missing):,} missing, which "
-        f"are {100 * (1 - vectors.coverage):.1f} % of the running text"
+        f"are {100 * (1 - vectors.coverage):.1f} % of the running text; RMS {vectors.rms:.3g}"
     )
 
 

@@ -12,7 +12,7 @@ Nodes are listed in the order of the adapters' rows; several domains may share a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,8 @@ from fairseq_ext.inputs.errors import InputError, shown
 
 # What ``--paths`` understands instead of a list of names.
 ALL_PATHS, NO_PATH = "all", "none"
+# Domains or nodes at which paths start; a mapping says how much each counts, otherwise they count alike.
+Paths = Sequence[str] | Mapping[str, float]
 _NODES, _DOMAINS = "nodes", "domains"
 _NODE_KEYS = {"name", "parent"}
 _LARGEST_FILE = 1 << 24  # bytes
@@ -90,21 +92,23 @@ class DomainTree:
             node = self.parents[node]
         return tuple(rows)
 
-    def path_weights(self, names: Sequence[str]) -> np.ndarray:
+    def path_weights(self, paths: Paths) -> np.ndarray:
         """Routing weights of one or several paths: the mean of their even weights.
 
         A node on several of the paths counts once for each.
 
         Args:
-            names: domains or nodes at which the paths start; none of them stands for no adapter at all.
+            paths: where they start; none of them stands for no adapter at all.
 
         Shape:
             result: N, float32; sums to 1, or is all zero without a path
         """
         weights = np.zeros(len(self.names))
-        for name in names:
+        counts = list(paths.items()) if isinstance(paths, Mapping) else [(name, 1.0) for name in paths]
+        total = sum(count for _, count in counts)
+        for name, count in counts:
             path = self.path(name)
-            weights[list(path)] += 1 / (len(path) * len(names))
+            weights[list(path)] += count / (len(path) * total)
         return weights.astype(np.float32)
 
     def to_json(self) -> str:

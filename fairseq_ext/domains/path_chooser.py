@@ -1,8 +1,8 @@
 """Which leaves of an induced tree some text belongs to: those whose clusters are most probable.
 
 Nothing is trained for an unseen domain (hierarchical adapters §4.5): its sequences vote for leaves, and the paths from
-the leaves with most votes are averaged. A single sequence can choose for itself, too, which the paper leaves as future
-work.
+the leaves with most votes are averaged, each by its votes; in the paper each counts the same. A single sequence can
+choose for itself, too, which the paper leaves as future work.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ class PathChooser:
         counts = np.bincount(choices, minlength=len(self.names))
         return Counter(dict(zip(self.names, counts.tolist(), strict=True)))
 
-    def elect(self, states: np.ndarray, k: int) -> list[str]:
-        """The k leaves of a whole domain: those with most votes of its sequences.
+    def elect(self, states: np.ndarray, k: int) -> dict[str, int]:
+        """The leaves of a whole domain, with the votes of its sequences: the k that have most, and no leaf without any.
 
-        Leaves with equally many, or none, come in the order of their mean probability.
+        Leaves with equally many come in the order of their mean log probability.
 
         Shape:
             states: B×H
@@ -93,9 +93,11 @@ class PathChooser:
         self.check_number(k)
         votes = self.votes(states)
         log_joint = self.clusters.log_joint(states)
-        probs = np.exp(log_joint - log_joint.max(1, keepdims=True))
-        means = dict(zip(self.names, (probs / probs.sum(1, keepdims=True)).mean(0).tolist(), strict=True))
-        return sorted(self.names, key=lambda name: (-votes[name], -means[name], self.names.index(name)))[:k]
+        # What makes probabilities of these is the same for all leaves.
+        sums = dict(zip(self.names, log_joint.sum(0).tolist(), strict=True))
+        voted = [name for name in self.names if votes[name]]
+        chosen = sorted(voted, key=lambda name: (-votes[name], -sums[name], self.names.index(name)))[:k]
+        return {name: votes[name] for name in chosen}
 
     def check_number(self, k: int) -> None:
         """Check a number of paths.

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import Any
 
-from fairseq_ext.domains.domain_tree import ALL_PATHS, NO_PATH, DomainTree
+from fairseq_ext.domains.domain_tree import ALL_PATHS, NO_PATH, DomainTree, Paths
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import is_texts, read_json
 
 
-def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> list[str]:
-    """The nodes or domains at which the paths start.
+def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> Paths:
+    """The nodes or domains at which the paths start, and how much each counts where a file says so.
 
     Args:
         spec: names separated by commas, ``all`` for every leaf of the tree, ``none`` for no adapter, or a file
-            ``FILE.json`` that gives the names for each domain of the data.
+            ``FILE.json`` that gives the names for each domain of the data, or for each name how much its path counts.
         tree: that of the model.
         domain: of the text; None for text of no known domain, which a file says nothing of.
 
@@ -23,10 +25,11 @@ def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> li
     """
     if spec in (ALL_PATHS, NO_PATH):
         return list(tree.leaves) if spec == ALL_PATHS else []
+    names: Paths
     if spec.endswith(".json"):
         if domain is None:
             raise InputError(f"--paths {spec}: typed text is of no domain of the data; give names of domains or leaves")
-        names = _names_in_file(Path(spec), domain)
+        names = _paths_in_file(Path(spec), domain)
     else:
         names = [name.strip() for name in spec.split(",") if name.strip()]
     if not names:
@@ -36,17 +39,26 @@ def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> li
     return names
 
 
-def _names_in_file(path: Path, domain: str) -> list[str]:
+def _paths_in_file(path: Path, domain: str) -> Paths:
     try:
         content = read_json(path, "choose paths with scripts/choose_paths.py")
     except InputError as error:
         raise InputError(f"--paths {error}") from None
     if domain not in content:
         raise InputError(f"--paths {path}: no paths for domain {domain}; choose them with scripts/choose_paths.py")
-    names = content[domain]
-    if not is_texts(names):
-        raise InputError(f"--paths {path}: domain {domain}: {shown(names)} is no list of names")
+    names: Paths = content[domain]
+    if not is_texts(names) and not _are_counts(names):
+        raise InputError(
+            f"--paths {path}: domain {domain}: {shown(names)} is no list of names, and no object of names and numbers "
+            "above zero"
+        )
     return names
+
+
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        type(count) in (int, float) and 0 < count < math.inf for count in value.values()
+    )
 
 
 def _check_name(name: str, tree: DomainTree, spec: str) -> None:

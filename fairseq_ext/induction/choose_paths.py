@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,7 @@ def write_paths(
 
 
 def format_paths(
-    paths: Mapping[str, Sequence[str]], votes: Mapping[str, Mapping[str, int]], domains: Mapping[str, Sequence[str]]
+    paths: Mapping[str, Iterable[str]], votes: Mapping[str, Mapping[str, int]], domains: Mapping[str, Sequence[str]]
 ) -> str:
     """The chosen paths as in the paper's Table 9, with the share of the sequences that voted for each.
 
@@ -121,7 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="choose_paths.py",
         description="Choose paths of an induced tree for the domains of a data directory: their sequences vote for "
-        "leaves. Prints the choice and writes paths.json, for --paths, and votes.json.",
+        "leaves, and its paths are averaged by their votes. Prints the choice and writes paths.json, for --paths, and "
+        "votes.json.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("checkpoint", type=Path, help="the language model the tree was induced with, or an adapted one")
@@ -129,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("data", type=Path, help="data directory: domains.txt, dict.txt, DOMAIN/SPLIT.{bin,idx}")
     parser.add_argument("output", type=Path, help="directory to write; one that is up to date is not made again")
     help_texts = {
-        "num_paths": "leaves a domain",
+        "num_paths": "leaves a domain at most; one without a vote is none",
         "sequences": "that vote, at most, a domain",
         "choose_tokens": "first tokens of each sequence that count; 0: all",
         "split": "set to draw them from; evaluate on another",

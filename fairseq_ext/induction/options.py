@@ -10,7 +10,7 @@ from typing import Any
 from fairseq_ext.inputs.errors import InputError
 
 TREE_FILE, PATHS_FILE = "tree.json", "paths.json"  # what either leaves
-_INDUCTION_VERSION, _CHOICE_VERSION = 1, 1
+_INDUCTION_VERSION, _CHOICE_VERSION = 1, 2
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class PathChoice:
     """How paths are chosen.
 
     Args:
-        num_paths: leaves a domain.
+        num_paths: leaves a domain, at most.
         sequences: that vote, at most, a domain.
         choose_tokens: each sequence's first tokens that count; 0 for all.
         split: the set they are drawn from.

@@ -19,7 +19,7 @@ from fairseq import checkpoint_utils, utils
 from torch import Tensor
 
 from fairseq_ext import registration  # noqa: F401  the checkpoints' models and task
-from fairseq_ext.domains.domain_tree import DomainTree
+from fairseq_ext.domains.domain_tree import DomainTree, Paths
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.multi_domain_language_modeling import (
     MultiDomainLanguageModelingConfig,
@@ -108,10 +108,10 @@ class LanguageModelScorer:
         tree: DomainTree | None = self.task.tree
         return tree
 
-    def over(self, names: Sequence[str]) -> Weights:
-        """The same paths for all text: those from these domains or leaves, averaged."""
+    def over(self, paths: Paths) -> Weights:
+        """The same paths for all text, averaged."""
         assert self.tree is not None
-        weights = torch.from_numpy(self.tree.path_weights(names))
+        weights = torch.from_numpy(self.tree.path_weights(paths))
         return lambda tokens: weights.to(tokens.device).expand(len(tokens), -1)
 
     def batches(self, domain: str, split: str) -> list[Batch]:

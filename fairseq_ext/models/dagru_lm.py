@@ -1,9 +1,10 @@
 """The domain-adapted GRU language model: general-domain word vectors, gated into a small in-domain model."""
 
+import math
 from argparse import Namespace
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import torch
 import torch.nn.functional as F
@@ -47,6 +48,13 @@ class DAGRUConfig(FairseqDataclass):
     missing_vectors: ChoiceEnum(MISSING_CHOICES) = field(  # type: ignore[valid-type]
         default=MISSING_CHOICES[0],
         metadata={"help": "vector of a word that the file lacks: zero, or the mean of those found (default: zero)"},
+    )
+    vector_scale: Optional[float] = field(  # noqa: UP045  (fairseq reads no other)
+        default=None,
+        metadata={
+            "help": "root mean square that the numbers of general-domain word vectors are brought to; 0 leaves them "
+            "as they are in the file (default: that of trained ones as they start, --init-range / √3)"
+        },
     )
     embed_dim: int = field(
         default=0,
@@ -189,7 +197,12 @@ class DAGRULanguageModel(FairseqLanguageModel):
 
     Its task is ``contiguous_language_modeling``, which carries the state from one segment of the text to the next. The
     vectors are a buffer: they are never trained, and every checkpoint has them.
+
+    Attributes:
+        found_options: those that follow from the vectors' file, for checkpoints to keep.
     """
+
+    found_options: dict[str, Any]
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "DAGRULanguageModel":
@@ -211,6 +224,7 @@ class DAGRULanguageModel(FairseqLanguageModel):
             )
         gru = DomainAdaptedGRU(combination, embed_dim, cfg.vector_dim, cfg.hidden_dim)
         model = cls(DAGRUDecoder(task.dictionary, gru, embed_dim, vectors, cfg.dropout))
+        model.found_options = {"vector_dim": cfg.vector_dim, "vector_scale": cfg.vector_scale}
         for parameter in model.parameters():
             nn.init.uniform_(parameter, -cfg.init_range, cfg.init_range)
         return model
@@ -222,7 +236,12 @@ def _vectors(cfg: Any, dictionary: Any) -> Tensor:
         return torch.zeros(len(dictionary), cfg.vector_dim)
     if not cfg.word_vectors:
         raise InputError(f"--word-vectors: is missing; --combination {cfg.combination} needs them")
-    return vectors_for(dictionary, Path(cfg.word_vectors), str(cfg.missing_vectors)).vectors
+    if cfg.vector_scale is None:
+        cfg.vector_scale = cfg.init_range / math.sqrt(3)
+    if not 0 <= cfg.vector_scale < math.inf:
+        raise InputError(f"--vector-scale {cfg.vector_scale}: give a number above 0, or 0 for vectors as they are")
+    missing = str(cfg.missing_vectors)
+    return vectors_for(dictionary, Path(cfg.word_vectors), missing, cfg.vector_scale or None).vectors
 
 
 @register_model_architecture(ARCHITECTURE, "dagru_lm_small")

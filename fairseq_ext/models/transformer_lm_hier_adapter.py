@@ -21,8 +21,8 @@ from fairseq_ext.domains.domain_tree import DomainTree, multi_tree, read_tree, s
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
 from fairseq_ext.models.presets import own_size
-from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS, LANGUAGE_MODELING_TASK
+from fairseq_ext.modules.node_bank import NodeBank
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
 from fairseq_ext.modules.routers import GivenRouter, RoutingBatch, most_chosen
 from fairseq_ext.modules.thread_value import ThreadValue
@@ -144,11 +144,9 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
 
     Attributes:
         tree: its nodes are the rows of every bank.
-        trained_rows: rows that training may change.
     """
 
     tree: DomainTree
-    trained_rows: list[int]
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "TransformerLMHierAdapterModel":
@@ -168,19 +166,19 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
         self.tree = tree = tree_from_json(cfg.tree_json, "the model's tree")
         size = (self.decoder.embed_dim, cfg.bottleneck_dim, len(tree.names))
         for layer in self.decoder.layers.children():
-            bank = AdapterBank(*size, cfg.adapter_init_scale, shared_norm=True)
-            PostLayerAdapter(bank, GivenRouter()).attach(layer)
+            PostLayerAdapter(NodeBank(*size, cfg.adapter_init_scale), GivenRouter()).attach(layer)
         keep_names(self.decoder, tree.names)
         self.frozen_mode = str(cfg.frozen_mode)
         freeze_base(self)
         wanted = [name.strip() for name in cfg.train_nodes.split(",") if name.strip()]
-        self.trained_rows = [_node(tree, name) for name in wanted] or list(range(len(tree.names)))
         for bank in self.banks if wanted else ():
-            bank.norm_weight.requires_grad_(False)
-            bank.norm_bias.requires_grad_(False)
+            bank.requires_grad_(False)
+            for node in [_node(tree, name) for name in wanted]:
+                for parameter in bank.node_parameters(node):
+                    parameter.requires_grad_(True)
 
     @property
-    def banks(self) -> list[AdapterBank]:
+    def banks(self) -> list[NodeBank]:
         """The banks of all layers, from the first."""
         return [layer.adapter.bank for layer in self.decoder.layers.children()]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -88,9 +89,9 @@ class AdapterBank(nn.Module):
             weights: the routing weights, or None for a single active adapter, whose weight is 1.
             active: the adapters to compute, in the order of ``weights``' last dimension; None for all.
         """
-        chosen = None if active is None else _index(active, x.device)
-        down_weight, down_bias = self._down(chosen)
-        up_weight, up_bias = _rows(self.up_weight, chosen).flatten(0, 1), _rows(self.up_bias, chosen)
+        rows = self._rows_of(active)
+        down_weight, down_bias = self._down(rows)
+        up_weight, up_bias = rows("up_weight").flatten(0, 1), rows("up_bias")
         normed = F.layer_norm(x, (self.embed_dim,))
         hidden = _linear_relu(normed, down_weight.flatten(0, 1), down_bias.flatten())  # T×B×A·b
         if weights is None:
@@ -102,43 +103,52 @@ class AdapterBank(nn.Module):
         low_weights, low_up = weights.to(hidden.dtype), up_weight.to(hidden.dtype)
         return _AddWeightedUp.apply(residual, hidden, low_weights, low_up)
 
-    def mix_chosen(self, x: Tensor, rows: AdapterRows, weights: Tensor) -> Tensor:
+    def mix_chosen(self, x: Tensor, rows: AdapterRows, weights: Tensor, active: Sequence[int] | None = None) -> Tensor:
         """Mix the adapters that each position chose, and compute no others.
 
         Args:
             x: T×B×H.
             rows: of the choice of its T·B positions.
             weights: T·B×k, of that choice.
+            active: the adapters that it numbers; None for all.
         """
         normed = F.layer_norm(x, (self.embed_dim,)).flatten(0, -2).to(autocast_dtype(x))
         gains: Tensor | None = None
         offsets: Tensor | None = None
-        down_weight, down_bias = self.folded_weight, self.folded_bias
-        if down_weight is None or down_bias is None:
+        own = self._rows_of(active)
+        is_folded = self.folded_weight is not None
+        down_weight, down_bias = (own(f"{'folded' if is_folded else 'down'}_{part}") for part in ("weight", "bias"))
+        if not is_folded:
             # To fold the norms would take as long as there are adapters.
-            down_weight, down_bias = self.down_weight, self.down_bias
-            gains, offsets = (p.expand(self.num_adapters, -1) for p in (self.norm_weight, self.norm_bias))
+            norms = partial(getattr, self) if self.shared_norm else own
+            gains, offsets = (norms(name).expand(len(down_weight), -1) for name in ("norm_weight", "norm_bias"))
         with without_autocast(x):
             mixed = MixChosen.apply(
-                rows, normed, weights, gains, offsets, down_weight, down_bias, self.up_weight, self.up_bias
+                rows, normed, weights, gains, offsets, down_weight, down_bias, own("up_weight"), own("up_bias")
             )
         return x + mixed.view_as(x)
 
-    def _down(self, chosen: slice | Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The chosen A down projections with their layer norms folded in: A×b×H and A×b."""
-        folded_weight, folded_bias = self.folded_weight, self.folded_bias
-        if folded_weight is not None and folded_bias is not None:
-            return _rows(folded_weight, chosen), _rows(folded_bias, chosen)
-        weight, bias = _rows(self.down_weight, chosen), _rows(self.down_bias, chosen)
-        norms = None if self.shared_norm else chosen
-        gain, offset = _rows(self.norm_weight, norms), _rows(self.norm_bias, norms)
+    def _rows_of(self, active: Sequence[int] | None) -> Callable[[str], Tensor]:
+        """What gives the rows of these adapters, A×…, of a parameter that has one an adapter, by its name."""
+        if active is None:
+            return partial(getattr, self)
+        chosen = _index(active, self.up_bias.device)
+        return lambda name: _rows(getattr(self, name), chosen)
+
+    def _down(self, rows: Callable[[str], Tensor]) -> tuple[Tensor, Tensor]:
+        """The down projections of A adapters with their layer norms folded in: A×b×H and A×b."""
+        if self.folded_weight is not None:
+            return rows("folded_weight"), rows("folded_bias")
+        weight, bias = rows("down_weight"), rows("down_bias")
+        norms = partial(getattr, self) if self.shared_norm else rows
+        gain, offset = norms("norm_weight"), norms("norm_bias")
         # down(x̂·γ + β) = (down·γ)·x̂ + down·β
         return weight * gain.unsqueeze(1), bias + torch.einsum("dbh,dh->db", weight, offset.expand(len(weight), -1))
 
     def make_generation_fast_(self, **_: object) -> None:
         """fairseq's hook before decoding: fold the layer norms once instead of at every step."""
         with torch.no_grad():
-            self.folded_weight, self.folded_bias = self._down()
+            self.folded_weight, self.folded_bias = self._down(self._rows_of(None))
 
     def train(self, mode: bool = True) -> AdapterBank:
         if mode:
@@ -222,10 +232,8 @@ def _index(active: Sequence[int], device: torch.device) -> slice | Tensor:
     return torch.tensor(active, device=device)
 
 
-def _rows(stacked: Tensor, chosen: slice | Tensor | None) -> Tensor:
+def _rows(stacked: Tensor, chosen: slice | Tensor) -> Tensor:
     """D×… → A×…."""
-    if chosen is None:
-        return stacked
     return stacked[chosen] if isinstance(chosen, slice) else stacked.index_select(0, chosen)
 
 

@@ -41,7 +41,9 @@ class DomainAdaptedGRU(nn.Module):
         else:
             self.gru = GRU(self._input_dim(embed_dim, vector_dim), hidden_dim)
         self.general_gru = GRU(vector_dim, hidden_dim) if combination.has_general_contexts else None
-        self.context_weight = nn.Parameter(torch.ones(hidden_dim)) if combination.weights_contexts else None
+        self.context_weight = (
+            nn.Parameter(torch.empty(hidden_dim).uniform_(-0.1, 0.1)) if combination.weights_contexts else None
+        )
         self.hidden_dim = hidden_dim
         self.output_dim = 2 * hidden_dim if combination.contexts == "concatenation" else hidden_dim
 

@@ -6,7 +6,8 @@ the hidden states is in ``RoutingBatch``, one object per batch and stack of laye
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.autocast import without_autocast
 from fairseq_ext.modules.chosen_adapters import AdapterRows, Choice, adapter_rows
+from fairseq_ext.modules.node_bank import NodeBank
 from fairseq_ext.modules.running_mean import Positions, RunningMean, sequence_mean
 
 # With so many adapters, an accelerator computes all for a single position sooner than it would sort them.
@@ -74,13 +76,29 @@ class RoutingBatch:
         weights, adapters = self.given_weights.topk(most, dim=-1)
         return Choice(adapters, weights)
 
-    def choose_given(self, x: Tensor) -> tuple[AdapterRows, Tensor]:
-        """The given adapters of all positions of a T×B×H, and their weights, T·B×k; found once for all layers."""
+    def choose_given(self, x: Tensor, active: Sequence[int] | None = None) -> tuple[AdapterRows, Tensor]:
+        """The given adapters of all positions of a T×B×H, and their weights, T·B×k; found once for all layers.
+
+        Args:
+            x: the states.
+            active: the adapters by which the choice is to be numbered, :attr:`active`; None for all.
+        """
         choice = self.given.of_positions(x)
         if self._given_rows is None:
             assert self.given_weights is not None
-            self._given_rows = adapter_rows(choice, self.given_weights.size(-1))
+            number = self.given_weights.size(-1)
+            if active is not None:
+                places = torch.zeros(number, dtype=torch.long)
+                places[list(active)] = torch.arange(len(active))
+                choice, number = replace(choice, adapters=places.to(x.device)[choice.adapters]), len(active)
+            self._given_rows = adapter_rows(choice, number)
         return self._given_rows, choice.weights
+
+    @cached_property
+    def active(self) -> list[int]:
+        """The adapters with a given weight in any row, the first one if there is none; the host waits for them."""
+        assert self.given_weights is not None
+        return self.given_weights.ne(0).any(0).nonzero().squeeze(1).tolist() or [0]
 
     @cached_property
     def groups(self) -> list[RowGroup]:
@@ -152,7 +170,8 @@ class GivenRouter(nn.Module):
         if computes_all(x, bank) or batch.most_given == bank.num_adapters > 1:
             return bank(x, batch.given_weights.unsqueeze(0))
         if x.device.type != "cpu":
-            return bank.mix_chosen(x, *batch.choose_given(x))
+            active = batch.active if isinstance(bank, NodeBank) and torch.is_grad_enabled() else None
+            return bank.mix_chosen(x, *batch.choose_given(x, active), active)
         groups = batch.groups
         if groups[0].rows is None:
             return _through(bank, x, groups[0])

@@ -153,7 +153,15 @@ def _building(load: Callable[..., Any]) -> Callable[..., Any]:
 def _restoring(load: Callable[..., Any]) -> Callable[..., Any]:
     def restore_or_explain(trainer: Trainer, filename: str, *args: Any, **kwargs: Any) -> Any:
         with _explaining(filename, "no training can start from it"):
-            return load(trainer, filename, *args, **kwargs)
+            try:
+                return load(trainer, filename, *args, **kwargs)
+            except ValueError as error:
+                if "size of optimizer's group" not in str(error):
+                    raise
+                raise InputError(
+                    f"{filename}: its optimiser has other parameters than this training, as one of an earlier version "
+                    "or with other options; --reset-optimizer goes on with a fresh one"
+                ) from error
 
     return restore_or_explain
 

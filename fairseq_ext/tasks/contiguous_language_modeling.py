@@ -8,6 +8,7 @@ import torch
 from fairseq.data import data_utils, iterators
 from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
+from omegaconf import open_dict
 
 from fairseq_ext.data.contiguous_segments import ContiguousSegments
 from fairseq_ext.data.vocabulary_fingerprint import check_vocabulary_files
@@ -47,6 +48,13 @@ class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModeli
 
     def dictionaries(self) -> dict[str, Any]:
         return {"dict.txt": self.dictionary}
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        model = super().build_model(cfg, from_checkpoint)
+        # fairseq hands models a copy of the options that it saves.
+        with open_dict(cfg):
+            cfg.update(getattr(model, "found_options", {}))
+        return model
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **_: Any) -> ContiguousSegments:  # type: ignore[override]
         path = Path(self.cfg.data) / split

@@ -1,7 +1,7 @@
 """What both multi-domain tasks share: the options, the splits of a data directory, figures by domain."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -9,7 +9,6 @@ from typing import Any, Optional
 import numpy as np
 from fairseq.dataclass import ChoiceEnum
 from omegaconf import II
-from torch import Tensor
 
 from fairseq_ext.data.data_directory import check_dataset_impl, check_directories, read_domains, split_directories
 from fairseq_ext.data.multi_domain_dataset import MultiDomainDataset, upsampling_repetitions
@@ -19,7 +18,7 @@ from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.domain_metrics import log_by_domain, mark_domain, unmarked
 from fairseq_ext.tasks.precision import Precision, PrecisionConfig
-from fairseq_ext.training.idle_rows import only_active_rows_change, only_these_gates_change
+from fairseq_ext.training.idle_rows import only_active_change
 
 
 @dataclass
@@ -231,13 +230,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
 
     def optimizer_step(self, optimizer: Any, model: Any, update_num: int) -> None:
         """Let only the adapters change that took part, whatever the optimiser remembers of the others."""
-        if not hasattr(model, "banks"):
-            super().optimizer_step(optimizer, model, update_num)  # type: ignore[misc]
-            return
-        with (
-            only_active_rows_change(optimizer, model.banks, model.trained_rows),
-            only_these_gates_change(optimizer, *_trained_gates(model)),
-        ):
+        with only_active_change(optimizer, model):
             super().optimizer_step(optimizer, model, update_num)  # type: ignore[misc]
 
     # Validation
@@ -260,8 +253,3 @@ class MultiDomainTask(VocabularyMemory, Precision):
 
 def _names_in(option: str) -> list[str]:
     return [name.strip() for name in str(option).split(",") if name.strip()]
-
-
-def _trained_gates(model: Any) -> tuple[Sequence[Tensor], Collection[int]]:
-    """The weights of a model's gates, and their rows that may change."""
-    return (model.gate_parameters, model.trained_gate_rows) if hasattr(model, "gate_parameters") else ((), ())

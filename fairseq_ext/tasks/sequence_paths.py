@@ -25,6 +25,8 @@ class SequencePaths:
         num_paths: k leaves a sequence.
         num_tokens: how many of its first tokens a sequence chooses by, 0 for all.
         padding_idx: what is no token.
+        seen: what the base has read, by its tokens, shared by those that choose other numbers of paths for the same
+            text; None to keep nothing.
     """
 
     model: Any
@@ -32,6 +34,7 @@ class SequencePaths:
     num_paths: int
     num_tokens: int
     padding_idx: int
+    seen: dict[Any, np.ndarray] | None = None
 
     @classmethod
     def load(cls, directory: Path, model: Any, **kwargs: Any) -> SequencePaths:
@@ -57,8 +60,20 @@ class SequencePaths:
         """
         if self.num_tokens:
             tokens = tokens[:, : self.num_tokens]
-        with torch.no_grad():
-            states = base_states(self.model, tokens, self.padding_idx).cpu().numpy()
-        leaves = self.chooser.leaves(states, self.num_paths)
+        leaves = self.chooser.leaves(self._states(tokens), self.num_paths)
         weights = np.stack([self.model.tree.path_weights(names) for names in leaves])
         return torch.from_numpy(weights).to(tokens.device)
+
+    def _states(self, tokens: Tensor) -> np.ndarray:
+        """B×H, the base's."""
+        if self.seen is None:
+            return self._read(tokens)
+        key = tuple(tokens.shape), tokens.cpu().numpy().tobytes()
+        if key not in self.seen:
+            self.seen[key] = self._read(tokens)
+        return self.seen[key]
+
+    def _read(self, tokens: Tensor) -> np.ndarray:
+        with torch.no_grad():
+            states: np.ndarray = base_states(self.model, tokens, self.padding_idx).cpu().numpy()
+        return states

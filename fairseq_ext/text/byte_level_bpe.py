@@ -85,6 +85,19 @@ def read_vocab(path: Path) -> dict[str, Any]:
     return read_json(path, "give a folder that holds a model of Hugging Face's")
 
 
+def read_spellings(path: Path) -> dict[str, str]:
+    """What the symbols of a ``vocab.json`` spell, by what stands for them in text, their numbers.
+
+    Bytes that are no whole character are U+FFFD.
+    """
+    numbers = read_vocab(path)
+    bytes_ = {character: byte for byte, character in enumerate(byte_symbols())}
+    return {
+        str(number): bytes(bytes_[c] for c in symbol if c in bytes_).decode("utf-8", "replace")
+        for symbol, number in numbers.items()
+    }
+
+
 def read_bpe(folder: Path, kind: BpeKind) -> ByteLevelBpe:
     """Read ``vocab.json`` and ``merges.txt``, or ``tokenizer.json`` where these are not given.
 

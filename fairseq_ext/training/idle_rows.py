@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,30 @@ from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.node_bank import NodeBank
+
+_IN_PIECES = (
+    "the optimiser keeps the weights where adapters cannot be told apart: leave --optimizer composite, "
+    "--ddp-backend fully_sharded and --zero-sharding out"
+)
+
+
+@contextmanager
+def only_active_change(optimizer: Any, model: Any) -> Iterator[None]:
+    """Keep all adapters, and gates, of a model that took no part in a loss as they are over a step, bit for bit.
+
+    Raises:
+        InputError: as :func:`only_active_rows_change`.
+    """
+    banks = getattr(model, "banks", [])
+    gates, trained_gates = getattr(model, "gate_parameters", ()), getattr(model, "trained_gate_rows", ())
+    with ExitStack() as stack:
+        if banks and isinstance(banks[0], NodeBank):
+            stack.enter_context(only_active_nodes_change(optimizer, banks))
+        elif banks:
+            stack.enter_context(only_active_rows_change(optimizer, banks, model.trained_rows))
+            stack.enter_context(only_these_gates_change(optimizer, gates, trained_gates))
+        yield
 
 
 @contextmanager
@@ -41,6 +65,57 @@ def only_active_rows_change(optimizer: Any, banks: Sequence[AdapterBank], traine
         ],
     ):
         yield
+
+
+@contextmanager
+def only_active_nodes_change(optimizer: Any, banks: Sequence[NodeBank]) -> Iterator[None]:
+    """Keep nodes that took no part as they are over a step, bit for bit: let them have no gradient.
+
+    Only the flat copy of all weights that --fp16 makes has one for all; there they are put back after the step.
+
+    Args:
+        optimizer: fairseq's, about to step.
+        banks: of as many nodes each, whose gradients are complete.
+
+    Raises:
+        InputError: if the optimiser holds the weights in a form in which nodes cannot be told apart.
+    """
+    _forget_idle_nodes(banks)
+    copies = getattr(optimizer, "fp32_params", None)
+    if copies is None:
+        _require_own_parameters(optimizer, banks)
+        yield
+        return
+    idle = [p for bank in banks for p in bank.nodes.parameters() if p.requires_grad and p.grad is None]
+    if optimizer.has_flat_params:
+        with _rows_stay(optimizer, [(p, range(len(p))) for p in idle]):
+            yield
+        return
+    own = dict(zip(map(id, optimizer.fp16_params), copies, strict=True))
+    for parameter in idle:
+        own[id(parameter)].grad = None
+    yield
+
+
+def _forget_idle_nodes(banks: Sequence[NodeBank]) -> None:
+    """Take away the gradients of nodes that took no part: what is left out of a loss has gradients of zero."""
+    # Any path to the loss passes the last offset.
+    reached = [(bank, node, grad) for bank in banks for node, grad in bank.gradients("up_bias")]
+    if not reached:
+        return
+    # Asked once for all: every answer keeps the host waiting for the device.
+    are_active = torch.stack([grad for _, _, grad in reached]).ne(0).any(-1).tolist()
+    for (bank, node, _), is_active in zip(reached, are_active, strict=True):
+        for parameter in () if is_active else bank.node_parameters(node):
+            parameter.grad = None
+
+
+def _require_own_parameters(optimizer: Any, banks: Sequence[NodeBank]) -> None:
+    """Refuse an optimiser that has the weights in pieces."""
+    reached = ((bank, node) for bank in banks for node, _ in bank.gradients("up_bias"))
+    some = next((parameter for bank, node in reached for parameter in bank.node_parameters(node)), None)
+    if some is not None and not any(some is p for group in optimizer.param_groups for p in group["params"]):
+        raise InputError(_IN_PIECES)
 
 
 @contextmanager
@@ -171,10 +246,7 @@ def _places(optimizer: Any) -> dict[int, _Place]:
 def _tensors_of(parameter: Tensor, place: _Place | None, optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
     """All that a step changes for a parameter: itself, the optimiser's copy, and what it remembers by row."""
     if place is None:
-        raise InputError(
-            "the optimiser keeps the weights where adapters cannot be told apart: leave --optimizer composite, "
-            "--ddp-backend fully_sharded and --zero-sharding out"
-        )
+        raise InputError(_IN_PIECES)
     if place.whole is not parameter:
         yield parameter.detach()
     remembered = optimizer.state.get(place.whole, {}).values()

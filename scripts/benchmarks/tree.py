@@ -1,18 +1,24 @@
-"""Hierarchical adapters against the bare language model: scoring on random weights and text.
+"""Hierarchical adapters against the bare language model: scoring and training on random weights and text.
 
 A path of T nodes should cost little more time than its arithmetic, however large the tree is around it. Defaults are
 the paper's many-domain set-up (§4.3): GPT-2's smallest size, T = 8, b = 64, blocks of 800 tokens, one and two paths.
+A training step is one of the whole model over one path, or of a single layer's adapters alone, on states and gradients
+that are given: forward, backward, --clip-norm 1 and Adam. The peak is what a step takes beyond the weights and what
+Adam remembers of the nodes so far.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from argparse import Namespace
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.shared.cases import Case, Ready
+from benchmarks.shared.cases import Case, Figures, Ready
 from benchmarks.shared.models import make_dictionary
 
 UNIT = "tokens/s"
@@ -25,16 +31,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vocabulary", type=int, default=50257, help="symbols")
     parser.add_argument("--depth", type=int, default=8, help="nodes of a path")
     parser.add_argument("--bottleneck-dim", type=int, default=64, help="inner width of a node's adapter")
-    parser.add_argument("--nodes", type=int, nargs="+", default=[15, 49, 200], help="sizes of the trees")
+    parser.add_argument("--nodes", type=int, nargs="+", default=[15, 49, 200, 599], help="sizes of the trees")
     parser.add_argument("--tokens", type=int, default=800, help="tokens of a block")
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
-    found = [Case(_BARE, partial(_prepare, options, options.nodes[0], []), options.tokens)]
+    found = [Case(_BARE, partial(_prepare, options, options.nodes[0], []), options.tokens, group="scoring")]
     for size in options.nodes:
         for name, paths in _PATHS.items():
             prepare = partial(_prepare, options, size, paths)
-            found.append(Case(f"{name}, {size} nodes", prepare, options.tokens, (_BARE,)))
+            found.append(Case(f"{name}, {size} nodes", prepare, options.tokens, (_BARE,), group="scoring"))
+    for group, prepare_step in (("training", _prepare_step), ("training one layer", _prepare_layer_step)):
+        names = [f"{group}, {size} nodes" for size in options.nodes]
+        for name, size in zip(names, options.nodes, strict=True):
+            prepare = partial(prepare_step, options, size)
+            first = () if name == names[0] else (names[0],)
+            found.append(Case(name, prepare, options.tokens, first, group))
     return found
 
 
@@ -54,6 +66,77 @@ def _prepare(options: Namespace, size: int, paths: list[str], folder: Path) -> R
 
     share = _flops_per_token(model, int(weights.count_nonzero()), options) / _flops_per_token(model, 0, options)
     return Ready(run, {"times the FLOPs": share})
+
+
+def _prepare_step(options: Namespace, size: int, folder: Path) -> Ready:
+    """An update of the adapters on one path of the whole model."""
+    import torch
+    import torch.nn.functional as F
+
+    tree = _tree_with_paths(options.depth, size)
+    model = _make_model(tree, options).train()
+    torch.manual_seed(2)
+    tokens = torch.randint(4, options.vocabulary, (1, options.tokens))
+    weights = torch.from_numpy(tree.path_weights(["a"]))[None]
+
+    def loss() -> Any:
+        return F.cross_entropy(model(tokens, node_weights=weights)[0].flatten(0, 1), tokens[0], reduction="sum")
+
+    return _ready_step(model, loss)
+
+
+def _prepare_layer_step(options: Namespace, size: int, folder: Path) -> Ready:
+    """The same of the adapters of one layer, whose states need no gradient."""
+    import torch
+
+    width = 768 if options.size == "gpt2" else 192
+    bank = _make_bank(width, options.bottleneck_dim, size)
+    torch.manual_seed(2)
+    states, grad = torch.randn(2, options.tokens, 1, width)
+    active, weights = list(range(options.depth)), torch.full((options.depth,), 1 / options.depth)
+    model = Namespace(banks=[bank], trained_rows=range(size), parameters=bank.parameters)
+    return _ready_step(model, lambda: (bank(states, weights, active) * grad).sum())
+
+
+def _make_bank(*sizes: int) -> Any:
+    try:
+        from fairseq_ext.modules.node_bank import NodeBank
+    except ModuleNotFoundError:  # trees had the bank of all other adapters
+        from fairseq_ext.modules.adapter_bank import AdapterBank
+
+        return AdapterBank(*sizes, shared_norm=True)
+    return NodeBank(*sizes)
+
+
+def _ready_step(model: Any, loss: Callable[[], Any]) -> Ready:
+    from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+
+    from fairseq_ext.tasks.multi_domain_language_modeling import MultiDomainLanguageModelingTask
+
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = FairseqAdam(FairseqAdamConfig(lr=[1e-3], adam_betas="(0.9, 0.999)", tpu=False), trained)
+    # Only what it does around a step; without data it cannot be made.
+    task = MultiDomainLanguageModelingTask.__new__(MultiDomainLanguageModelingTask)
+
+    def run() -> Figures:
+        optimizer.zero_grad()
+        with suppress(OSError):  # Linux takes this as the order to forget the peak
+            Path("/proc/self/clear_refs").write_text("5")
+        before = _resident_mib("VmRSS")
+        optimizer.backward(loss())
+        optimizer.clip_grad_norm(1.0)
+        task.optimizer_step(optimizer, model, 0)
+        return {"peak": _resident_mib("VmHWM") - before}
+
+    return Ready(run, {"weights, MiB": sum(p.numel() for p in model.parameters()) / 2**18})
+
+
+def _resident_mib(kind: str) -> float:
+    """Memory of this process now (VmRSS), or the peak (VmHWM); 0 where the system does not tell."""
+    with suppress(OSError):
+        found = re.search(rf"^{kind}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+        return int(found[1]) / 1024 if found else 0.0
+    return 0.0
 
 
 def _tree_with_paths(depth: int, nodes: int) -> Any:

@@ -68,6 +68,16 @@ def test_missing_words_take_the_mean_of_those_found(tmp_path: Path, dictionary: 
     assert torch.equal(result.vectors[dictionary.eos()], torch.tensor(ROWS["</s>"]))
 
 
+def test_vectors_are_brought_to_a_scale(tmp_path: Path, dictionary: Dictionary) -> None:
+    """That of all words found, whatever those are that are missing; directions and proportions stay."""
+    plain = vectors_for(dictionary, write(tmp_path / "v", glove(ROWS)), "mean")
+    rms = ((1 + 4 + 9 + 0.0625 + 2.25 + 16) / 6) ** 0.5
+    assert plain.rms == pytest.approx(rms)
+    scaled = vectors_for(dictionary, tmp_path / "v", "mean", scale=0.05)
+    torch.testing.assert_close(scaled.vectors, plain.vectors * (0.05 / rms))
+    assert scaled.rms == pytest.approx(rms)
+
+
 def test_symbols_take_rows_of_their_own_names(tmp_path: Path, dictionary: Dictionary) -> None:
     rows = {**ROWS, "unk": [7.0, 7.0, 7.0], "<pad>": [8.0, 8.0, 8.0]}
     result = vectors_for(dictionary, write(tmp_path / "v", glove(rows)))
@@ -80,7 +90,7 @@ def test_symbols_take_rows_of_their_own_names(tmp_path: Path, dictionary: Dictio
 def test_what_is_missing_is_said(tmp_path: Path, dictionary: Dictionary, capsys: pytest.CaptureFixture[str]) -> None:
     vectors_for(dictionary, write(tmp_path / "v", glove(ROWS)))
     said = capsys.readouterr().err
-    assert said.endswith("v: 3 dimensions; 2 words found, 1 missing, which are 30.0 % of the running text\n")
+    assert said.endswith("v: 3 dimensions; 2 words found, 1 missing, which are 30.0 % of the running text; RMS 2.32\n")
     assert said.count("\n") == 1
 
 

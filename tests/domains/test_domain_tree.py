@@ -69,6 +69,8 @@ def test_paths_and_weights() -> None:
     np.testing.assert_allclose(uneven, np.array([0, 0, 0, 4, 3, 4, 7]) / 18, rtol=1e-6)
     assert one.dtype == np.float32
     assert not tree.path_weights([]).any()
+    mixed = 0.75 * tree.path_weights(["yelp"]) + 0.25 * tree.path_weights(["frontiers"])
+    np.testing.assert_allclose(tree.path_weights({"yelp": 3, "frontiers": 1}), mixed, rtol=1e-6)
 
 
 def test_the_text_of_a_tree_is_stable() -> None:

@@ -44,10 +44,17 @@ def test_every_sequence_chooses_the_nearest(chooser: PathChooser) -> None:
 def test_votes_and_election(chooser: PathChooser) -> None:
     states = on_line(10, 11, 12, 1, 0)
     assert chooser.votes(states) == {"cluster_7": 3, "law": 2, "med": 0}
-    assert chooser.elect(states, 2) == ["cluster_7", "law"]
-    # Without a vote, the more probable goes first.
-    assert chooser.elect(on_line(10, 11), 3) == ["cluster_7", "med", "law"]
+    assert list(chooser.elect(states, 2).items()) == [("cluster_7", 3), ("law", 2)]
+    assert chooser.elect(on_line(10, 11), 3) == {"cluster_7": 2}  # the others have no vote
     assert chooser.votes(np.empty((0, 2))) == {"law": 0, "med": 0, "cluster_7": 0}
+
+
+def test_even_votes_are_decided_by_logarithms(chooser: PathChooser) -> None:
+    """So far apart, all probabilities but the greatest are zero in floating point, and their means are alike."""
+    far = dataclasses.replace(chooser.clusters, means=chooser.clusters.means * [[1, 1], [20, 1], [20, 1]])
+    chooser = PathChooser(far, chooser.names)  # at 0, 80 and 200
+    assert list(chooser.elect(on_line(200, 100), 3).items()) == [("cluster_7", 1), ("med", 1)]
+    assert list(chooser.elect(on_line(0, 200), 3).items()) == [("law", 1), ("cluster_7", 1)]
 
 
 def test_impossible_numbers_are_refused(chooser: PathChooser) -> None:

@@ -35,6 +35,8 @@ def test_a_file_gives_each_domain_its_own(tmp_path: Path) -> None:
     path.write_text(json.dumps({"blogs": ["leaf", "b"], "tales": ["b"]}))
     assert names_of_paths(str(path), TREE, "blogs") == ["leaf", "b"]
     assert names_of_paths(str(path), TREE, "tales") == ["b"]
+    path.write_text(json.dumps({"blogs": {"leaf": 3, "b": 1.5}}))
+    assert names_of_paths(str(path), TREE, "blogs") == {"leaf": 3, "b": 1.5}
     with pytest.raises(InputError, match=r"paths\.json: no paths for domain news"):
         names_of_paths(str(path), TREE, "news")
     with pytest.raises(InputError, match="typed text is of no domain"):
@@ -49,6 +51,9 @@ def test_a_file_gives_each_domain_its_own(tmp_path: Path) -> None:
         ('{"blogs": "leaf"}', "'leaf' is no list of names"),
         ('{"blogs": [1]}', "is no list of names"),
         ('{"blogs": []}', "no name"),
+        ('{"blogs": {"leaf": 0}}', "no object of names and numbers above zero"),
+        ('{"blogs": {"leaf": true}}', "no object of names and numbers above zero"),
+        ('{"blogs": {"stars": 2}}', "'stars': no domain or node"),
         ('{"blogs": ["stars"]}', "'stars': no domain or node"),
     ],
 )

@@ -48,6 +48,26 @@ def trained(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def test_processes_with_other_nodes_each_train_as_one_and_go_on(text: Path, trained: Path, tmp_path: Path) -> None:
+    """Batches are of one domain each, so that a step of two processes has nodes that only one of them reached."""
+    tree = toy_text.write_tree(tmp_path / "tree.json")
+    common = [
+        str(text), *BLOCKS, *TINY, "--arch", toy_text.HIER, "--tree", str(tree), "--single-domain-batches",
+        "--dropout", "0",
+        "--finetune-from-model", str(trained / "base/checkpoint_best.pt"), "--batch-size", "3", "--clip-norm", "1",
+        "--weight-decay", "0.1",
+    ]  # fmt: skip
+    run_well("train", *common, "--update-freq", "2", "--save-dir", "one", cwd=tmp_path)
+    both = [*common, "--cpu-processes", "2"]
+    run_well("train", *both, "--save-dir", "two", cwd=tmp_path)
+    run_well("train", *both, "--save-dir", "parts", "--max-update", "3", cwd=tmp_path)
+    run_well("train", *both, "--save-dir", "parts", cwd=tmp_path)
+    one, whole, parts = (weights(tmp_path / name / "checkpoint_last.pt") for name in ("one", "two", "parts"))
+    assert all(torch.equal(parts[name], value) for name, value in whole.items())
+    for name, value in one.items():
+        torch.testing.assert_close(whole[name], value, atol=2e-4, rtol=1e-3)
+
+
 def perplexity(data: Path, trained: Path, system: str, *extra: str, subset: str = "test") -> float:
     printed = run_well(
         "eval_lm", str(data), *BLOCKS, "--path", f"{system}/checkpoint_best.pt", "--gen-subset", subset, "--cpu",

@@ -180,6 +180,16 @@ def test_single_adapters_have_each_path_and_no_choice() -> None:
     assert found == {"all": ["a", "b"], "path:a": ["a"], "path:b": ["b"]}
 
 
+def test_paths_are_chosen_by_votes_and_none_without() -> None:
+    tree = tree_from_json(json.dumps(toy_text.TREE), "toy")
+    what = Measurement("tree", 8, (1, 2), (), every_path=False, sequences=4, seed=1)
+    by_votes = paths_of_routings(what, tree, "new", {"law": 3, "sub": 1}, is_unseen=True)
+    assert [by_votes[f"chosen:{k}"] for k in (1, 2)] == [{"law": 3}, {"law": 3, "sub": 1}]
+    assert paths_of_routings(what, tree, "new", {"law": 4}, is_unseen=True)["chosen:2"] == {"law": 4}
+    ranked = paths_of_routings(what, tree, "new", ["law", "sub", "med"], is_unseen=True)
+    assert ranked["chosen:2"] == ["law", "sub"]
+
+
 def test_costs_are_those_of_a_path_of_mean_length(checkpoint: Path, text: Path, tmp_path: Path) -> None:
     scorer = scorer_of(checkpoint, text)
     state = torch.load(checkpoint, weights_only=True)

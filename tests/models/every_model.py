@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ class Subject:
         inputs: rows of a batch, named as the model takes them; padded with 1 behind each row of ``tokens``.
         tokens: the inputs that hold tokens which may be followed by padding.
         run: scores of a model for inputs, B×T×V or B×C.
-        trained: the names of what it trains.
+        trained: what it trains, by its state dict.
         stored: what its state dict has besides, and its base has not.
         start: as ``make``, but such that it starts exactly where its base is.
         base: a plain model of the same size; none if there is no such thing.
@@ -54,13 +55,18 @@ class Subject:
         torch.manual_seed(seed)
         with torch.no_grad():
             for name, parameter in model.named_parameters():
-                if name in self.trained:
+                if stored_name(name) in self.trained:
                     parameter.normal_(std=0.4)
         return model
 
     def rows(self, *rows: int) -> dict[str, Tensor]:
         """Some rows of the inputs."""
         return {name: value[list(rows)] for name, value in self.inputs.items()}
+
+
+def stored_name(name: str) -> str:
+    """The entry of the state dict that a parameter is in; a tree's nodes are rows of one."""
+    return re.sub(r"[.]nodes[.](\w+)[.]\d+$", r".\1", name)
 
 
 def tokens_of(symbols: int, rows: int = 4, length: int = 6) -> Tensor:

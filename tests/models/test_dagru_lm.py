@@ -163,6 +163,39 @@ def test_checkpoints_have_the_vectors_and_the_carried_state(stream: Path, vector
     torch.testing.assert_close(scores(other.eval(), tokens_of()), scores(model.eval(), tokens_of()))
 
 
+@pytest.mark.parametrize(
+    ("options", "rms"), [([], 0.1 / 3**0.5), (["--init-range", "0.3"], 0.3 / 3**0.5), (["--vector-scale", "2"], 2.0)]
+)
+def test_general_vectors_come_in_at_the_scale_of_trained_ones(
+    stream: Path, vectors: Path, options: list[str], rms: float
+) -> None:
+    """As they start, or at one that is given; checkpoints keep both the vectors and the scale."""
+    task, cfg = toy_stream.make_task(stream, "--word-vectors", str(vectors), *options)
+    model = task.build_model(cfg)
+    words = model.decoder.vectors[4:]
+    assert words.square().mean().sqrt().item() == pytest.approx(rms)
+    assert cfg.vector_scale == pytest.approx(rms)
+    if "--vector-scale" not in options:
+        own = model.decoder.embed.weight
+        assert own.square().mean().sqrt().item() == pytest.approx(rms, rel=0.1)
+
+
+def test_a_checkpoint_s_options_do_without_the_file(stream: Path, tmp_path: Path) -> None:
+    vectors = toy_stream.write_vectors(tmp_path / "v.txt")
+    task, cfg = toy_stream.make_task(stream, "--word-vectors", str(vectors))
+    saved = task.build_model(cfg).state_dict()
+    vectors.unlink()
+    again = task.build_model(cfg, from_checkpoint=True)
+    again.load_state_dict(saved, strict=True)
+    assert torch.equal(again.decoder.vectors, saved["decoder.vectors"])
+
+
+def test_general_vectors_can_stay_as_they_are_in_the_file(stream: Path, vectors: Path) -> None:
+    plain = make_model(stream, vectors, "dagru", "--vector-scale", "0").decoder.vectors
+    first = [float(number) for number in vectors.read_text().splitlines()[0].split()[1:]]
+    torch.testing.assert_close(plain[4], torch.tensor(first))
+
+
 def test_sampling_goes_on_from_a_prefix(stream: Path, model: Any) -> None:
     task, _ = toy_stream.make_task(stream)
     generator = SequenceGenerator(
@@ -182,6 +215,7 @@ def test_sampling_goes_on_from_a_prefix(stream: Path, model: Any) -> None:
             ["--word-vectors", "V", "--embed-dim", "7"],
             "--embed-dim 7: --combination dagru needs that of the word vectors, 5",
         ),
+        (["--word-vectors", "V", "--vector-scale", "-1"], "--vector-scale -1.0: give a number above 0"),
     ],
 )
 def test_mistakes_are_named(stream: Path, vectors: Path, options: list[str], message: str) -> None:

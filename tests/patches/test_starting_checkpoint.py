@@ -7,10 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.patches.checkpoints import _restoring
 from tests import toy
 
 
@@ -54,6 +56,17 @@ def test_a_training_may_begin_with_nothing(tmp_path: Path) -> None:
     with pytest.raises(AttributeError):  # that of an epoch's iterator, which comes next
         load(tmp_path, trainer)
     assert trainer.loaded == str(tmp_path / "save" / "checkpoint_last.pt")
+
+
+def test_an_optimiser_of_other_parameters_is_one_line() -> None:
+    """That of a tree was one parameter a kind for all nodes in earlier versions."""
+    saved = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2, 3))], lr=1).state_dict()
+    own = torch.optim.SGD([torch.nn.Parameter(torch.zeros(3)) for _ in range(2)], lr=1)
+    with pytest.raises(
+        InputError, match=r"last\.pt: its optimiser has other parameters .* --reset-optimizer"
+    ) as caught:
+        _restoring(lambda _trainer, _path: own.load_state_dict(saved))(None, "last.pt")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_start_with_another_vocabulary_is_refused(

@@ -9,6 +9,7 @@ import torch
 
 from fairseq_ext.domains.path_chooser import PathChooser
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.tasks import sequence_paths
 from fairseq_ext.tasks.sequence_paths import SequencePaths
 from tests import toy, toy_text
 
@@ -65,6 +66,21 @@ def test_only_the_first_tokens_choose(model: Any, tmp_path: Path) -> None:
     assert torch.equal(first(tokens), load(model, tmp_path)(tokens[:, :3]))
     everything = load(model, tmp_path)
     assert not torch.equal(everything(tokens), everything(other))
+
+
+def test_the_base_reads_once_for_all_numbers_of_paths(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy_text.write_clusters(tmp_path)
+    tokens, seen, read = some_tokens(), {}, []
+    paths = [SequencePaths.load(tmp_path, model, num_paths=k, num_tokens=0, padding_idx=PAD, seen=seen) for k in (1, 2)]
+    expected = [load(model, tmp_path, num_paths=k)(tokens) for k in (1, 2)]
+    states = sequence_paths.base_states
+    monkeypatch.setattr(sequence_paths, "base_states", lambda *given: read.append(1) or states(*given))
+    assert all(torch.equal(each(tokens), other) for each, other in zip(paths, expected, strict=True))
+    assert len(read) == 1
+    paths[0](tokens.view(-1, 1))  # the same numbers in another form are another text
+    assert len(read) == 2
 
 
 def test_all_paths_are_the_mean_of_all_leaves(model: Any, tmp_path: Path) -> None:

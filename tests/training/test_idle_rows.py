@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from argparse import Namespace
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,8 @@ from torch import nn
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.adapter_bank import AdapterBank
-from fairseq_ext.training.idle_rows import _places, only_active_rows_change
+from fairseq_ext.modules.node_bank import NodeBank
+from fairseq_ext.training.idle_rows import _places, only_active_nodes_change, only_active_rows_change
 
 H, N = 6, 4
 
@@ -107,17 +109,21 @@ def test_only_rows_to_be_trained_move(bank: AdapterBank) -> None:
     assert moved(bank, before) == {2}
 
 
-@pytest.mark.parametrize("option", ["--fp16", "--fp16-no-flatten-grads", "--memory-efficient-fp16"])
-def test_in_half_precision(bank: AdapterBank, option: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the weights move nor the optimiser's copy of them in full precision, flat or not."""
+def half_optimizer(bank: AdapterBank, option: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr("torch.cuda.current_device", lambda: None)  # the CPU's number, to fairseq
-    bank.half()
     cfg = OmegaConf.structured(FairseqConfig())
     OmegaConf.set_struct(cfg, False)
     cfg.optimizer = {**OPTIONS["adam"], "_name": "adam"}
     cfg.common.fp16_init_scale, cfg.common.fp16_no_flatten_grads = 1, option != "--fp16"
     kind = MemoryEfficientFP16Optimizer if option == "--memory-efficient-fp16" else FP16Optimizer
-    optimizer = kind.build_optimizer(cfg, list(bank.parameters()))
+    return kind.build_optimizer(cfg, list(bank.parameters()))
+
+
+@pytest.mark.parametrize("option", ["--fp16", "--fp16-no-flatten-grads", "--memory-efficient-fp16"])
+def test_in_half_precision(bank: AdapterBank, option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the weights move nor the optimiser's copy of them in full precision, flat or not."""
+    bank.half()
+    optimizer = half_optimizer(bank, option, monkeypatch)
     step(bank, optimizer, [0, 1, 2, 3])
     place = _places(optimizer)[id(bank.up_weight)]
     state = optimizer.optimizer.state[place.whole]
@@ -137,5 +143,89 @@ def test_weights_in_pieces_are_refused(bank: AdapterBank) -> None:
     with (
         pytest.raises(InputError, match="fully_sharded"),
         only_active_rows_change(optimizer, [bank], range(N)),
+    ):
+        raise AssertionError("must not step")
+
+
+# Nodes of a tree
+
+
+@pytest.fixture
+def nodes() -> NodeBank:
+    torch.manual_seed(1)
+    bank = NodeBank(H, 3, N)
+    for parameter in bank.parameters():
+        nn.init.normal_(parameter)
+    return bank
+
+
+def nodes_step(bank: NodeBank, optimizer: Any, active: list[int], seed: int = 1, max_norm: float = 0.0) -> None:
+    torch.manual_seed(seed)
+    optimizer.zero_grad()
+    weights = torch.full((len(active),), 1 / len(active))
+    x = torch.randn(5, 2, H).to(bank.up_bias.dtype)
+    optimizer.backward(bank(x, weights if len(active) > 1 else None, active=active).float().square().sum())
+    optimizer.clip_grad_norm(max_norm)
+    with only_active_nodes_change(optimizer, [bank]):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("max_norm", [0.0, 0.1])
+def test_a_node_is_as_old_as_its_own_steps(nodes: NodeBank, name: str, max_norm: float) -> None:
+    """One that is active every 30th step moves as if these were all steps, whatever the optimiser."""
+    alone = copy.deepcopy(nodes)
+    optimizers = [make_optimizer(bank, name) for bank in (nodes, alone)]
+    for bank in (nodes, alone):
+        bank.norm_weight.requires_grad_(False)
+        bank.norm_bias.requires_grad_(False)
+    for number in range(61):
+        if number % 30:
+            nodes_step(nodes, optimizers[0], [0, 2], seed=number, max_norm=max_norm)
+        else:
+            for bank, optimizer in zip((nodes, alone), optimizers, strict=True):
+                nodes_step(bank, optimizer, [1], seed=number, max_norm=max_norm)
+    for own, expected in zip(nodes.node_parameters(1), alone.node_parameters(1), strict=True):
+        assert torch.equal(own, expected)
+
+
+def test_an_optimiser_has_nothing_of_nodes_that_never_took_part(nodes: NodeBank) -> None:
+    optimizer = make_optimizer(nodes)
+    nodes_step(nodes, optimizer, [0, 2])
+    remembered = optimizer.optimizer.state
+    assert [node for node in range(N) if any(p in remembered for p in nodes.node_parameters(node))] == [0, 2]
+
+
+def test_nodes_with_gradients_of_zero_took_no_part(nodes: NodeBank) -> None:
+    """As those have that another process needed, or a batch that fairseq makes up."""
+    optimizer = make_optimizer(nodes)
+    nodes_step(nodes, optimizer, [0, 1, 2, 3])
+    before = copy_of(nodes)
+    for parameter in nodes.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    for parameter in nodes.node_parameters(2):
+        parameter.grad = torch.ones_like(parameter)
+    with only_active_nodes_change(optimizer, [nodes]):
+        optimizer.step()
+    assert moved(nodes, before) == {2}
+
+
+@pytest.mark.parametrize("option", ["--fp16", "--fp16-no-flatten-grads", "--memory-efficient-fp16"])
+def test_nodes_in_half_precision(nodes: NodeBank, option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes.half()
+    optimizer = half_optimizer(nodes, option, monkeypatch)
+    nodes_step(nodes, optimizer, [0, 1, 2, 3])
+    before = copy_of(nodes)
+    for _ in range(3):
+        nodes_step(nodes, optimizer, [1, 3])
+    assert moved(nodes, before) == {1, 3}
+
+
+def test_nodes_in_pieces_are_refused(nodes: NodeBank) -> None:
+    piece = nn.Parameter(torch.cat([p.detach().flatten() for p in nodes.parameters()]))
+    nodes(torch.randn(5, 2, H), None, active=[0]).sum().backward()
+    with (
+        pytest.raises(InputError, match="fully_sharded"),
+        only_active_nodes_change(SimpleNamespace(param_groups=[{"params": [piece]}]), [nodes]),
     ):
         raise AssertionError("must not step")

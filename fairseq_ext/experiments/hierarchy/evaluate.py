@@ -12,12 +12,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.domains.domain_tree import DomainTree
+from fairseq_ext.domains.domain_tree import DomainTree, Paths
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.domains.path_chooser import CLUSTERS_FILE
 from fairseq_ext.engine.quiet import quieten_fairseq
@@ -41,7 +41,7 @@ from fairseq_ext.text.line_split import text_path
 PERPLEXITY_FILE = "perplexity.json"
 CHOOSING_SPLIT = "train"  # of an unseen domain, nobody was trained on it
 _PARTS = "domains"
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -176,27 +176,33 @@ def families_of(tree: DomainTree) -> dict[str, list[str]]:
 
 
 def paths_of_routings(
-    what: Measurement, tree: DomainTree, domain: str, chosen: Sequence[str], is_unseen: bool
-) -> dict[str, list[str]]:
+    what: Measurement, tree: DomainTree, domain: str, chosen: Paths, is_unseen: bool
+) -> dict[str, Paths]:
     """The routings of a domain that are the same for all its text: name, and where the paths start.
 
     Args:
         what: what is measured.
         tree: the model's.
         domain: of the text.
-        chosen: leaves for this domain, best first; none if it is no matter of choice.
+        chosen: leaves for this domain, best first, with their votes where these chose them; none if it is no matter of
+            choice.
         is_unseen: whether the tree does not have it.
     """
     if not is_unseen:
         return {OWN: [domain]}
-    routings = {ALL: list(tree.leaves)}
+    routings: dict[str, Paths] = {ALL: list(tree.leaves)}
     if what.every_path:
         routings |= {path_routing(leaf): [leaf] for leaf in tree.leaves}
     if what.adapters == "tree":
         if what.every_path:
             routings |= {family_routing(node): leaves for node, leaves in families_of(tree).items()}
-        routings |= {chosen_routing(k): list(chosen[:k]) for k in what.num_paths if k <= len(chosen)}
+        routings |= {chosen_routing(k): _first(chosen, k) for k in what.num_paths if chosen and k <= len(tree.leaves)}
     return routings
+
+
+def _first(paths: Paths, count: int) -> Paths:
+    """The best of them; fewer if there are no more."""
+    return dict(list(paths.items())[:count]) if isinstance(paths, Mapping) else list(paths[:count])
 
 
 def _domain_part(
@@ -214,7 +220,7 @@ def _domain_part(
 
 def _measure_domain(name: str, scorer: Any, places: Places, what: Measurement, is_unseen: bool) -> dict[str, Any]:
     choices: dict[str, Any] = {}
-    chosen: Sequence[str] = ()
+    chosen: Paths = ()
     if is_unseen and what.adapters == "tree":
         if places.paths:
             chosen = json.loads(places.paths.read_text(encoding="utf-8"))[name]
@@ -244,7 +250,7 @@ def _measure_domain(name: str, scorer: Any, places: Places, what: Measurement, i
 
 
 def _weights_of(
-    name: str, scorer: Any, places: Places, what: Measurement, chosen: Sequence[str], is_unseen: bool
+    name: str, scorer: Any, places: Places, what: Measurement, chosen: Paths, is_unseen: bool
 ) -> dict[str, Any]:
     """By routing what gives a batch its weights; None for a model without adapters."""
     if scorer.tree is None:
@@ -255,14 +261,16 @@ def _weights_of(
         return routings
     from fairseq_ext.tasks.sequence_paths import SequencePaths
 
-    for k in what.num_paths:
-        for start in what.choose_tokens:
+    for start in what.choose_tokens:
+        seen: dict[Any, Any] = {}
+        for k in what.num_paths:
             routings[sequence_routing(k, start)] = SequencePaths.load(
                 places.clusters,
                 scorer.model,
                 num_paths=k,
                 num_tokens=start,
                 padding_idx=scorer.task.source_dictionary.pad(),
+                seen=seen,
             )
     return routings
 

@@ -6,7 +6,7 @@ Averages over domains are perplexities of mean losses, as in the paper's Table 2
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -119,8 +119,8 @@ def costs(results: LmResults, design: LmDesign) -> Shown:
         if (parameters := mean(name, "base")) is not None
     ]
     notes.append(
-        "Active are the adapters on a path of mean length, and the layer norms that all share. Batches mix domains: a "
-        "leaf’s updates are counted as its share of the text, for the mean leaf."
+        "Active are the adapters on a path of mean length, and the layer norms that all share. A leaf’s updates are "
+        "counted as its share of the text, for the mean leaf; where batches mix domains, it takes a small part in most."
     )
     columns = [
         Figure("Adapter size", of("bottleneck_dim"), ",.0f"),
@@ -295,7 +295,7 @@ def _sequence_note(setup: Setup, design: LmDesign) -> list[str]:
 def _choices(
     title: str,
     tree: DomainTree,
-    paths: Mapping[str, Sequence[str]],
+    paths: Mapping[str, Iterable[str]],
     support: Mapping[str, Mapping[str, str]],
     design: LmDesign,
     below: Below,
@@ -307,9 +307,10 @@ def _choices(
     rows = []
     for domain, leaves in paths.items():
         cells = []
-        for leaf in leaves[:most]:
+        for leaf in list(leaves)[:most]:
             cells.append(Cell(f"{leaf} ({support[domain].get(leaf, '–')})"))
             cells.append(Cell(", ".join(trained.get(leaf, []))))
+        cells += [Cell("–")] * (2 * most - len(cells))  # no other leaf has a vote
         rows.append(Row(domain, cells))
     columns = [heading for k in range(1, most + 1) for heading in (f"Path {k}", "trained on")]
     return Table(title, "Unseen domain", columns, [("", rows)], is_text=True, below=below)

@@ -17,6 +17,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.language_model_options import LANGUAGE_MODELING_TASK
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
+_NODES_VERSION = 2  # 1: Adam counted the steps of all nodes for each
 
 
 def checkpoint_of(experiment: LanguageModelExperiment, run: Run) -> Path:
@@ -64,5 +65,5 @@ def _training_step(
         run,
         [run.system.data or experiment.work_dir / DATA_DIR, *files.values()],
         [*arguments, *as_arguments(files), *as_arguments(options)],
-        {"system": options, "extra": [], "seed": run.seed},
+        {"system": options, "extra": [], "seed": run.seed, **({"nodes": _NODES_VERSION} if "tree" in files else {})},
     )

@@ -27,6 +27,7 @@ from fairseq_ext.experiments.language_models.prepare import DATA_DIR
 from fairseq_ext.experiments.language_models.train import checkpoint_of
 from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.topics.config import TopicEvaluation, TopicExperiment
+from fairseq_ext.text.byte_level_bpe import VOCAB_FILE, read_spellings
 from fairseq_ext.text.line_split import text_path
 from fairseq_ext.text.split import stable_hash
 
@@ -122,7 +123,7 @@ def baseline_step(experiment: TopicExperiment, domain: str) -> Step:
     options = {key: getattr(evaluation, key) for key in keys}
     return Step(
         experiment.work_dir / "topic-baselines" / domain,
-        [text_path(places.encoded, domain, "train")],
+        [text_path(places.encoded, domain, "train"), *([places.data / VOCAB_FILE] if experiment.subwords.gpt2 else [])],
         {"version": _VERSION, "seed": experiment.seed, "domain": domain, **options},
         lambda folder: measure_baselines(folder, places, what),
         resumable=True,
@@ -268,13 +269,15 @@ def _find_topics(scorer: Any, places: Places, what: TopicMeasurement, domain: st
     )
     batches = scorer.chosen_batches(domain, "train", corpus.numbers)
     use = count_use(scorer.model, batches, dictionary.pad())
-    candidates = [dictionary.index(piece) for piece in corpus.pieces]
+    candidates = [dictionary.index(piece) for piece in corpus.words]
     number = what.evaluation.topic_words
     found = {
         NEAR: words_near(decoder.topics.steering.embeddings, decoder.output_weight, candidates, number),
         USED: words_by_use(use.counts, candidates, number),
     }
-    words = {key: [[dictionary[token][1:] for token in topic] for topic in topics] for key, topics in found.items()}
+    words = {
+        key: [[corpus.words[dictionary[token]] for token in topic] for topic in topics] for key, topics in found.items()
+    }
     usage = use.shares.numpy()
     return {
         "num_topics": scorer.model.num_topics,
@@ -293,7 +296,11 @@ def _word_corpus(places: Places, what: TopicMeasurement, domain: str) -> Any:
     from fairseq_ext.experiments.topics.word_corpus import read_word_corpus
 
     path, options = text_path(places.encoded, domain, "train"), what.evaluation
-    return read_word_corpus(path, domain, count=options.lines, min_count=options.min_count, seed=what.seed)
+    vocab = places.data / VOCAB_FILE
+    spellings = read_spellings(vocab) if vocab.is_file() else {}
+    return read_word_corpus(
+        path, domain, count=options.lines, min_count=options.min_count, seed=what.seed, spellings=spellings
+    )
 
 
 def _prompts(places: Places, what: TopicMeasurement, domain: str) -> Any:

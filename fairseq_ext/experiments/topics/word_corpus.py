@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.split import stable_hash
 
 WORD_START = "\u2581"  # SentencePiece's mark
+_NONE: Mapping[str, str] = {}
 _SHORTEST = 3  # letters
 # What is left of a stop word before its apostrophe.
 _CONTRACTED = frozenset(
@@ -29,21 +30,18 @@ class WordCorpus:
 
     Attributes:
         numbers: of the lines in their file, counted from 0, in order.
-        words: that occur, sorted.
+        words: that occur, sorted, by the dictionary's piece for each.
         documents: the words of each line, in order; of some lines none is left.
     """
 
     numbers: np.ndarray
-    words: Sequence[str]
+    words: Mapping[str, str]
     documents: Sequence[Sequence[str]]
 
-    @property
-    def pieces(self) -> list[str]:
-        """The words as pieces of the dictionary."""
-        return [WORD_START + word for word in self.words]
 
-
-def read_word_corpus(path: Path, domain: str, *, count: int, min_count: int, seed: int) -> WordCorpus:
+def read_word_corpus(
+    path: Path, domain: str, *, count: int, min_count: int, seed: int, spellings: Mapping[str, str] = _NONE
+) -> WordCorpus:
     """Draw lines of a file of pieces, and keep their candidate words.
 
     Args:
@@ -52,21 +50,26 @@ def read_word_corpus(path: Path, domain: str, *, count: int, min_count: int, see
         count: how many lines, or all there are.
         min_count: in how many of these a word has to be.
         seed: of the draw.
+        spellings: what pieces spell that are written otherwise, as those of a byte-level BPE are; a blank before a word
+            is part of its piece.
 
     Raises:
         InputError: if no word can be a candidate.
     """
     lines = list(stream_lines(path))
     drawn = np.sort(np.random.default_rng(stable_hash(seed, "topics", domain)).permutation(len(lines))[:count])
-    texts = [list(whole_words(lines[number].split())) for number in drawn]
-    words = set(candidate_words(texts, min_count))
+    marked = {piece: text.replace(" ", WORD_START, 1) for piece, text in spellings.items()}
+    texts = [list(whole_words([marked.get(piece, piece) for piece in lines[number].split()])) for number in drawn]
+    written = {text: piece for piece, text in marked.items()}
+    words = candidate_words(texts, min_count)
     if not words:
         raise InputError(
-            f"{path}: no word is in {min_count} of {len(drawn)} lines; lower topics: min_count, or take SentencePiece "
-            "subwords with whole words among them"
+            f"{path}: no word is in {min_count} of {len(drawn)} lines; lower topics: min_count, or take subwords with "
+            "whole words among them"
         )
-    documents = [[word for word in text if word in words] for text in texts]
-    return WordCorpus(drawn, sorted(words), documents)
+    pieces = {written.get(WORD_START + word, WORD_START + word): word for word in words}
+    known = set(words)
+    return WordCorpus(drawn, pieces, [[word for word in text if word in known] for text in texts])
 
 
 def whole_words(pieces: Sequence[str]) -> Iterator[str]:

@@ -27,11 +27,17 @@ DISCOUNTS = ("held-out", "leave-one-out")
 
 @dataclass(frozen=True)
 class Corpora:
-    """Texts of words separated by blanks, one sentence a line."""
+    """Texts of words separated by blanks, one sentence a line.
+
+    Attributes:
+        vocabulary: how many words models know: the most frequent ones of the training text and ``<unk>``, which the
+            others are in all texts. 0 for all.
+    """
 
     train: Path
     valid: Path
     test: Path
+    vocabulary: int = 0
 
 
 @dataclass(frozen=True)
@@ -201,6 +207,10 @@ def _check(config: WordLmExperiment) -> None:
     """Check what types alone cannot say."""
     where = str(config.path)
     check_seed(config.seed, where)
+    if config.corpora.vocabulary < 0:
+        raise InputError(
+            f"{where}: corpora: vocabulary: {config.corpora.vocabulary} words; give 1 or more, or 0 for all"
+        )
     if config.word_vectors is not None:
         check_choice(config.word_vectors.missing, MISSING_CHOICES, f"{where}: word_vectors: missing")
     if config.kneser_ney is not None:

@@ -1,8 +1,9 @@
 """From text to the data of word language models, as steps: ``text``, ``data-bin``, ``word-vectors``.
 
-``text`` has ``{train,valid,test}.txt``, words separated by single blanks, without blank lines; words of the held-out
-sets that the training text does not have are ``<unk>`` there. ``data-bin`` is what ``fairseq-preprocess --only-source``
-makes of it. ``word-vectors/coverage.json`` says how many of the words have a general-domain vector.
+``text`` has ``{train,valid,test}.txt``, words separated by single blanks, without blank lines; words that the training
+text does not have, or not often enough for the vocabulary, are ``<unk>`` there. ``data-bin`` is what
+``fairseq-preprocess --only-source`` makes of it. ``word-vectors/coverage.json`` says how many of the words have a
+general-domain vector.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ def preparation_steps(config: WordLmExperiment) -> list[Step]:
     """The steps of the preparation, in order; all write below ``config.work_dir``."""
     corpora = {"train": config.corpora.train, "valid": config.corpora.valid, "test": config.corpora.test}
     text, data = config.work_dir / TEXT_DIR, config.work_dir / DATA_DIR
+    size = config.corpora.vocabulary
+    options = {"version": _VERSION, **({"vocabulary": size} if size else {})}
     steps = [
-        Step(text, list(corpora.values()), {"version": _VERSION}, lambda folder: write_texts(folder, corpora)),
+        Step(text, list(corpora.values()), options, lambda folder: write_texts(folder, corpora, size)),
         Step(data, [text], {"version": _VERSION, "with": versions("fairseq-fixed")}, lambda f: _binarise(f, text)),
     ]
     if config.vector_files:
@@ -51,12 +54,13 @@ def text_file(work_dir: Path, split: str) -> Path:
     return work_dir / TEXT_DIR / f"{split}.txt"
 
 
-def write_texts(folder: Path, corpora: dict[str, Path]) -> None:
+def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> None:
     """Write the texts and, in ``counts.json``, how many lines and words and how many unknown ones they have.
 
     Args:
         folder: where to write.
         corpora: the files by set, ``train`` first.
+        vocabulary: how many words there are, the most frequent ones of the training text and ``<unk>``; 0 for all.
 
     Raises:
         InputError: if a file cannot be read, has no words, or has one that is a symbol of fairseq's.
@@ -66,7 +70,7 @@ def write_texts(folder: Path, corpora: dict[str, Path]) -> None:
     for split, path in corpora.items():
         lines = list(_read_words(path))
         if split == SPLITS[0]:
-            known.update(*lines)
+            known = _most_frequent(lines, vocabulary)
         unknown = Counter(word for words in lines for word in words if word not in known)
         write_lines(folder / f"{split}.txt", (" ".join(w if w in known else UNKNOWN for w in words) for words in lines))
         counts[split] = {
@@ -77,11 +81,21 @@ def write_texts(folder: Path, corpora: dict[str, Path]) -> None:
         print(f"{path}: {_describe(counts[split], unknown)}", file=sys.stderr)
     if UNKNOWN not in known and any(counts[split]["unknown"] for split in HELD_OUT):
         print(
-            f"{corpora['train']}: has no {UNKNOWN}, so models learn nothing of what is unknown; put it for rare words",
+            f"{corpora['train']}: has no {UNKNOWN}, so models learn nothing of what is unknown; limit the vocabulary, "
+            "and it is there for rare words",
             file=sys.stderr,
         )
     counts["train"]["words"] = len(known)
     (folder / COUNTS_FILE).write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
+
+
+def _most_frequent(lines: Iterable[list[str]], count: int) -> set[str]:
+    """So many words, ``<unk>`` for the others among them; of equally frequent ones the first in the alphabet."""
+    counts = Counter(word for words in lines for word in words)
+    if not count or len({UNKNOWN, *counts}) <= count:
+        return set(counts)
+    order = sorted(counts.keys() - {UNKNOWN}, key=lambda word: (-counts[word], word))
+    return {UNKNOWN, *order[: count - 1]}
 
 
 def _read_words(path: Path) -> Iterable[list[str]]:

@@ -170,8 +170,15 @@ def _columns(results: WordLmResults, design: WordLmDesign) -> list[Column]:
 
     of, by_run = results.records.of_systems, results.records.by_run
 
-    def paper(place: int) -> Callable[[str], Measured]:
-        return lambda name: Measured(PAPER[design.systems.get(name, name)][place])
+    # Several of one combination differ in what the paper does not vary.
+    firsts = {combination: name for name, combination in reversed(list(design.systems.items()))}
+
+    def paper(place: int) -> Callable[[str], Measured | None]:
+        def figure(name: str) -> Measured | None:
+            combination = design.systems.get(name, name)
+            return Measured(PAPER[combination][place]) if firsts.get(combination, name) == name else None
+
+        return figure
 
     return [
         Figure("Validation", of(PERPLEXITY, "valid"), best=min),

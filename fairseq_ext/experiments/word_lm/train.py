@@ -16,6 +16,7 @@ TASK = "contiguous_language_modeling"
 KNESER_NEY = "kneser-ney"
 ARPA_FILE = "model.arpa"
 _VERSION = 1
+_VECTORS_VERSION = 2  # 1: as they are in their file
 
 
 def training_step(config: WordLmExperiment, run: Run) -> Step:
@@ -24,7 +25,8 @@ def training_step(config: WordLmExperiment, run: Run) -> Step:
     arguments = ["--task", TASK, "--seed", str(run.seed), "--no-epoch-checkpoints", *as_arguments(run.system.options)]
     # Where a file lies makes no difference.
     options = {key: value for key, value in run.system.options.items() if key.replace("_", "-") != "word-vectors"}
-    return train_step(config, run, inputs, arguments, {"system": options, "seed": run.seed})
+    vectors = {"vectors": _VECTORS_VERSION} if len(options) < len(run.system.options) else {}
+    return train_step(config, run, inputs, arguments, {"system": options, "seed": run.seed, **vectors})
 
 
 def kneser_ney_step(config: WordLmExperiment, baseline: KneserNeyBaseline) -> Step:

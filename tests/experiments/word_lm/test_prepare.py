@@ -45,6 +45,24 @@ def test_a_training_text_without_unk_is_warned_of(tmp_path: Path, capsys: pytest
     assert "train.txt: has no <unk>, so models learn nothing of what is unknown" in capsys.readouterr().err
 
 
+def test_rare_words_are_unknown_in_training_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The vocabulary has so many words, <unk> among them; which of two that occur once, the alphabet decides."""
+    (tmp_path / "out").mkdir()
+    write_texts(tmp_path / "out", write_corpora(tmp_path, train="the cat the\nsat the cat\n", test="bat sat cat\n"), 3)
+    assert read_lines(tmp_path / "out/train.txt") == ["the cat the", "<unk> the cat"]
+    assert read_lines(tmp_path / "out/test.txt") == ["<unk> <unk> cat"]
+    counts = json.loads((tmp_path / "out/counts.json").read_text())
+    assert (counts["train"]["words"], counts["train"]["unknown"], counts["test"]["unknown"]) == (3, 1, 2)
+    assert "has no <unk>" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("size", [0, 4])
+def test_a_vocabulary_that_is_large_enough_changes_nothing(tmp_path: Path, size: int) -> None:
+    (tmp_path / "out").mkdir()
+    write_texts(tmp_path / "out", write_corpora(tmp_path), size)
+    assert read_lines(tmp_path / "out/train.txt") == ["the cat", "the <unk> sat"]
+
+
 @pytest.mark.parametrize(
     ("texts", "message"),
     [

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.chosen_adapters import DeviceRows
+from fairseq_ext.modules.node_bank import NodeBank
+from fairseq_ext.modules.routers import GivenRouter, RoutingBatch
+
+H, B_DIM, N = 6, 3, 5
+
+
+@pytest.fixture
+def bank() -> NodeBank:
+    torch.manual_seed(1)
+    bank = NodeBank(H, B_DIM, N)
+    for parameter in bank.parameters():
+        nn.init.normal_(parameter)
+    return bank
+
+
+def stacked(bank: NodeBank) -> AdapterBank:
+    """The same adapters in stacked parameters."""
+    other = AdapterBank(H, B_DIM, N, shared_norm=True)
+    other.load_state_dict(bank.state_dict())
+    return other
+
+
+def states(*shape: int) -> Tensor:
+    return torch.randn(*shape, H, generator=torch.Generator().manual_seed(2))
+
+
+def test_starts_like_a_bank_of_stacked_parameters() -> None:
+    torch.manual_seed(3)
+    bank = NodeBank(H, B_DIM, N)
+    torch.manual_seed(3)
+    other = AdapterBank(H, B_DIM, N, shared_norm=True)
+    assert list(bank.state_dict()) == list(other.state_dict())
+    assert all(torch.equal(value, other.state_dict()[name]) for name, value in bank.state_dict().items())
+
+
+@pytest.mark.parametrize("active", [None, [2], [0, 3, 4]])
+def test_computes_what_stacked_parameters_do(bank: NodeBank, active: list[int] | None) -> None:
+    """Bit for bit, with gradients and without, and so are the gradients of the nodes; the others have none."""
+    numbers = list(range(N)) if active is None else active
+    weights = torch.full((len(numbers),), 1 / len(numbers)) if len(numbers) > 1 else None
+    other = stacked(bank)
+    out, expected = (each(states(4, 2), weights, active) for each in (bank, other))
+    assert torch.equal(out, expected)
+    with torch.no_grad():
+        assert torch.equal(bank(states(4, 2), weights, active), expected)
+    out.square().sum().backward()
+    expected.square().sum().backward()
+    for kind in bank.row_names:
+        found = dict(bank.gradients(kind))
+        assert sorted(found) == numbers
+        for node, grad in found.items():
+            assert torch.equal(grad, getattr(other, kind).grad[node])
+
+
+def test_a_node_owns_its_parameters_and_state_dicts_see_what_becomes_of_them(bank: NodeBank) -> None:
+    assert sum(p.numel() for p in bank.parameters()) == sum(p.numel() for p in stacked(bank).parameters())
+    with torch.no_grad():
+        for parameter in bank.node_parameters(3):
+            parameter.fill_(7)
+    assert bank.state_dict()["up_weight"][3].eq(7).all()
+    assert not bank.state_dict()["up_weight"][2].eq(7).any()
+
+
+@pytest.mark.parametrize("change", ["half", "copy", "load", "assign"])
+def test_parameters_stay_views_of_what_is_stored(bank: NodeBank, change: str) -> None:
+    before = bank.nodes["down_bias"][1].clone()
+    original = bank
+    if change == "half":
+        bank = bank.half()
+    elif change == "copy":
+        bank = copy.deepcopy(bank)
+    else:
+        bank.load_state_dict({k: v + 1 for k, v in bank.state_dict().items()}, assign=change == "assign")
+        before += 1
+    assert all(p.dtype == bank.up_bias.dtype for p in bank.parameters())
+    torch.testing.assert_close(bank.nodes["down_bias"][1].float(), before, atol=1e-2, rtol=1e-2)
+    with torch.no_grad():
+        bank.nodes["down_bias"][1].fill_(9)
+    assert bank.down_bias[1].eq(9).all()
+    assert original.down_bias[1].eq(9).all() == (change != "copy")
+
+
+def test_on_an_accelerator_only_the_active_nodes_are_laid_out(bank: NodeBank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradients of the others are none; here with its way to lay rows out, on a CPU."""
+    monkeypatch.setattr("fairseq_ext.modules.chosen_adapters.HostRows", DeviceRows)
+    given = torch.tensor([[0.5, 0, 0, 0.5, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 0]])
+    x = states(4, 3)
+    expected = GivenRouter()(x, bank, RoutingBatch(given_weights=given))
+    batch = RoutingBatch(given_weights=given)
+    assert batch.active == [0, 3]
+    out = bank.mix_chosen(x, *batch.choose_given(x, batch.active), batch.active)
+    torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+    out.square().sum().backward()
+    assert [node for node, _ in bank.gradients("up_weight")] == [0, 3]
+
+
+def test_folded_for_decoding_gives_the_same(bank: NodeBank) -> None:
+    with torch.no_grad():
+        expected = bank(states(1, 2), torch.tensor([0.25, 0.75]), [1, 4])
+        bank.make_generation_fast_()
+        torch.testing.assert_close(bank(states(1, 2), torch.tensor([0.25, 0.75]), [1, 4]), expected)
