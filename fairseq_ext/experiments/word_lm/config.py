@@ -53,7 +53,7 @@ class KneserNeyBaseline:
 
     Attributes:
         order: n.
-        discounts: fitted to the validation set (``held-out``), or by the counts of the training text (``leave-one-out``).
+        discounts: fitted to the validation set (``held-out``), or by the training text's counts (``leave-one-out``).
     """
 
     order: int = 5
