@@ -27,7 +27,7 @@ install() {
   echo "Installing $* into .venv (about 5 minutes, once) …" >&2
   for file in "$@"; do
     # fairseq builds from source against the torch that is installed, not against one of its own.
-    options=(--quiet --disable-pip-version-check --no-build-isolation)
+    options=(--quiet --disable-pip-version-check --no-warn-conflicts --no-build-isolation)
     case $file in
       requirements-build.txt) options+=($(torch_index)) ;;
       requirements-fairseq.txt) options+=(--no-deps) ;;
