@@ -1,5 +1,5 @@
 # Create the virtual environment .venv, shared by all scripts, unless it is there already.
-# Sourced by them; sets $root and $python. PYTHON=/path/to/python3.11 chooses the interpreter.
+# Sourced by them; sets $root and $python. PYTHON=/path/to/python3 chooses the interpreter, TORCH=cuda torch for GPUs.
 
 root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 python=$root/.venv/bin/python
@@ -7,28 +7,54 @@ export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
 
 fail() { echo "$*" >&2; exit 1; }
 
+# fits PYTHON: is there one of a version that this project is tested with?
+fits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }
+
+find_python() {
+  local name
+  for name in python3.11 python3.12 python3.13 python3; do
+    fits "$name" && { echo "$name"; return; }
+  done
+  fail "No Python 3.11, 3.12 or 3.13 found: install one, or set PYTHON to its path."
+}
+
 # install NAME FILE…: bring .venv to what these requirement files ask for, once per content.
 install() {
-  local stamp=$root/.venv/.installed-$1 wanted
+  local stamp=$root/.venv/.installed-$1 wanted options
   shift
   wanted=$(CDPATH= cd "$root" && cat "$@" | cksum)
   [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return
   echo "Installing $* into .venv (about 5 minutes, once) …" >&2
   for file in "$@"; do
     # fairseq builds from source against the torch that is installed, not against one of its own.
-    "$python" -m pip install --quiet --disable-pip-version-check --no-build-isolation -r "$root/$file" ||
+    options=(--quiet --disable-pip-version-check --no-warn-conflicts --no-build-isolation)
+    case $file in
+      requirements-build.txt) options+=($(torch_index)) ;;
+      requirements-fairseq.txt) options+=(--no-deps) ;;
+    esac
+    "$python" -m pip install "${options[@]}" -r "$root/$file" ||
       fail "Installation failed: see pip's message above, then run the same command again."
   done
+  # What is installed finds this package from any directory; fairseq looks beside itself for a --user-dir by name.
+  ln -sfn ../../../../fairseq_ext "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fairseq_ext"
   echo "$wanted" > "$stamp"
 }
 
+# On Linux the usual torch brings 3 GB for GPUs; the one for CPUs has an index of its own, and a higher version. It is
+# left out where pip is set up for other places, which may be the only ones that can be reached.
+torch_index() {
+  [ "${TORCH:-cpu}" = cpu ] && [ "$(uname)" = Linux ] || return 0
+  "$python" -m pip config list | grep -Eq '(index-url|find-links|no-index)=' ||
+    echo "--extra-index-url https://download.pytorch.org/whl/cpu"
+}
+
 if [ ! -e "$root/.venv/.installed-core" ]; then
-  base=${PYTHON:-python3.11}
-  command -v "$base" >/dev/null || fail "Python 3.11 not found: install python3.11, or set PYTHON to its path."
-  "$base" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' ||
-    fail "$base is not Python 3.11, the version fairseq is pinned to here: set PYTHON to a python3.11."
+  base=${PYTHON:-$(find_python)} && [ -n "$base" ] || exit 1
+  fits "$base" || fail "$base is not Python 3.11, 3.12 or 3.13: set PYTHON to one that is."
+  "$base" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' ||
+    fail "$base has no headers (Python.h), which fairseq builds with: apt-get install python3-dev (Debian, Ubuntu), dnf install python3-devel (Fedora)."
   command -v c++ >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null ||
     fail "No C++ compiler, which fairseq builds with: apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), xcode-select --install (macOS)."
-  [ -x "$python" ] || "$base" -m venv "$root/.venv" || fail "Could not create $root/.venv: apt-get install python3.11-venv."
+  [ -x "$python" ] || "$base" -m venv "$root/.venv" || fail "Could not create $root/.venv: apt-get install python3-venv."
 fi
-install core requirements-build.txt requirements.txt
+install core requirements-build.txt requirements-fairseq.txt requirements.txt requirements-teacher.txt

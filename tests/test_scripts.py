@@ -13,7 +13,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted(path.name for path in (ROOT / "scripts").glob("*.sh") if path.name != "env.sh")
 STAMPS = {
-    ".venv/.installed-core": ["requirements-build.txt", "requirements.txt"],
+    ".venv/.installed-core": [
+        *("requirements-build.txt", "requirements-fairseq.txt", "requirements.txt", "requirements-teacher.txt"),
+    ],
     ".venv/.installed-dev": ["requirements-dev.txt", "requirements-cluster.txt", "requirements-serve.txt"],
     ".venv/.installed-serve": ["requirements-serve.txt"],
     ".venv-comet/.installed": ["requirements-comet.txt"],

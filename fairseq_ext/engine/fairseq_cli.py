@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.engine.children import how_it_ended, run_child
+from fairseq_ext.engine.progress import last_lines
 from fairseq_ext.inputs.errors import InputError, shown
 
 _OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # glibc gives large free blocks back to the kernel, which cleans and maps them anew for every batch. Training on a CPU
 # spends a third to a half of its time on that, unless the process keeps them.
 _KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
+_LAST_LINES = 20  # of its messages, when a tool fails
 USER_DIR = Path(__file__).resolve().parents[1]
 
 
@@ -84,30 +86,29 @@ def run_fairseq(
         arguments: its command line.
         output: file for what the tool prints on stdout; None for none.
         typed: its standard input.
-        messages: file for what it says on stderr; None for this program's stderr.
+        messages: file that what it says beside its output is added to; None for this program's stderr.
 
     Raises:
-        InputError: if it fails; its own messages came before.
+        InputError: if it fails; its own messages, or the last of them and where they all are, came before.
     """
     # -P: a folder of the user's, say one named "examples", must not pass for a module.
     command = [sys.executable, "-P", "-m", "fairseq_ext.tool", tool, *arguments, "--user-dir", str(USER_DIR)]
     environment = _KEEP_MEMORY | own_environment()
     # Each training under torchrun meets at a store of its own, not at the one they would share.
     environment.pop("TORCHELASTIC_USE_AGENT_STORE", None)
-    with _stdout_for(output) as stdout, _stderr_for(messages) as stderr:
+    with _stderr_for(messages) as stderr, _stdout_for(output, stderr) as stdout:
         status = run_child(command, input=typed, stdout=stdout, stderr=stderr, env=environment, text=True).returncode
     if status != 0:
         if messages is not None:
-            sys.stderr.write(messages.read_text(encoding="utf-8", errors="replace"))
+            lines = last_lines(messages).splitlines()[-_LAST_LINES:]
+            sys.stderr.write("\n".join([*lines, f"(the end of {messages})", ""]))
         raise InputError(f"fairseq-{tool} {how_it_ended(status)}")
 
 
-def _stdout_for(output: Path | None) -> AbstractContextManager[Any]:
-    """Where stdout goes: to the file; else, being fairseq's log, to stderr, or nowhere beside a progress bar."""
-    if output is not None:
-        return output.open("w", encoding="utf-8")
-    return open(os.devnull, "w") if sys.stderr.isatty() else nullcontext(sys.stderr)
+def _stdout_for(output: Path | None, stderr: Any) -> AbstractContextManager[Any]:
+    """Where stdout goes: to the file; else, being fairseq's log, to where stderr goes."""
+    return nullcontext(stderr or sys.stderr) if output is None else output.open("w", encoding="utf-8")
 
 
 def _stderr_for(messages: Path | None) -> AbstractContextManager[Any]:
-    return nullcontext() if messages is None else messages.open("w", encoding="utf-8")
+    return nullcontext() if messages is None else messages.open("a", encoding="utf-8")

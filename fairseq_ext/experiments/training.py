@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ from fairseq_ext.engine.fairseq_cli import run_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand
 from fairseq_ext.engine.option_files import check_training_options, named_files
 from fairseq_ext.engine.processes import distributed_arguments
+from fairseq_ext.engine.progress import last_lines, number_of, progress
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.systems import Experiment, Run
 
 BEST_CHECKPOINT = "checkpoint_best.pt"
 LOG_FILE = "train.log"
+_UPDATE = re.compile(r"epoch (\d+): +(\d+) / (\d+) .*?\bloss=([\d.]+).*?\bnum_updates=(\d+)")
 
 
 def system_dir(config: Experiment, run: str) -> Path:
@@ -64,9 +67,10 @@ def train_step(
 
     def build(folder: Path) -> None:
         # How progress is shown changes nothing in the result.
-        display = ["--log-format", "tqdm" if sys.stderr.isatty() else "simple", "--log-interval", "100"]
-        files = ["--save-dir", str(folder), "--log-file", str(folder / LOG_FILE)]
-        run_fairseq("train", [*command(), *files, *display])
+        whole, log = command(), folder / LOG_FILE
+        display = ["--save-dir", str(folder), "--log-format", "simple", "--log-interval", "100"]
+        with progress(run.name, partial(_how_far, log, whole)):
+            run_fairseq("train", [*whole, *display], messages=log)
         for leftover in folder.glob("*.tmp"):  # of a run that was killed as it saved
             leftover.unlink()
 
@@ -83,3 +87,17 @@ def train_step(
         results=[BEST_CHECKPOINT],
         commands=[FairseqCommand("train", (*foreseen, *arguments), run.system.place, tuple(extra))],
     )
+
+
+def _how_far(log: Path, arguments: Sequence[str]) -> tuple[float, str] | None:
+    """The part of its epochs or updates that a training has done, as its log's last lines say."""
+    found = _UPDATE.findall(last_lines(log))
+    epochs, updates = number_of(arguments, "max-epoch"), number_of(arguments, "max-update")
+    if not found or not (epochs or updates):
+        return None
+    epoch, place, length, loss, update = map(float, found[-1])
+    parts = [(epoch - 1 + place / max(length, 1)) / epochs] if epochs else []
+    parts += [update / updates] if updates else []
+    by_epoch = epochs and parts[0] == max(parts)
+    words = f"epoch {epoch:.0f} of {epochs:.0f}" if by_epoch else f"update {update:,.0f} of {updates:,.0f}"
+    return min(max(parts), 1.0), f"{words}, loss {loss:.2f}"

@@ -8,8 +8,9 @@ import sys
 def hide_broken_torchaudio() -> None:
     """Let transformers do without torchaudio if that cannot be loaded.
 
-    fairseq installs torchaudio, by default one for GPUs; beside a torch for CPUs importing it fails,
-    and with it every model of transformers, text models included.
+    fairseq asks pip for torchaudio, by default one for GPUs; beside a torch for CPUs importing it fails,
+    and with it every model of transformers, text models included. ``scripts/env.sh`` leaves it out, but
+    this may be another environment.
     """
     try:
         import torchaudio  # noqa: F401

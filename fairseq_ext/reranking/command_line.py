@@ -161,11 +161,11 @@ def read_features(options: argparse.Namespace) -> FeatureList:
 
 
 def read_sources(options: argparse.Namespace) -> list[LanguageModelSource]:
-    """The language models of ``--lm`` and ``--kenlm``."""
-    models, ngrams = _named(options.lm, "--lm"), _named(options.kenlm, "--kenlm")
+    """The language models of ``--lm`` and ``--arpa``."""
+    models, ngrams = _named(options.lm, "--lm"), _named(options.arpa, "--arpa")
     subwords, paths = _named(options.lm_subwords, "--lm-subwords"), _named(options.lm_paths, "--lm-paths")
     for name in models.keys() & ngrams.keys():
-        raise InputError(f"--kenlm {name}: --lm has this name already; give each its own")
+        raise InputError(f"--arpa {name}: --lm has this name already; give each its own")
     for option, names, known in (
         ("--lm-subwords", subwords, models.keys() | ngrams.keys()),
         ("--lm-paths", paths, models.keys()),
@@ -189,7 +189,7 @@ def read_sources(options: argparse.Namespace) -> list[LanguageModelSource]:
                 cpu=options.cpu,
             )
         )
-    return sources + [LanguageModelSource.of_kenlm(name, Path(v), pieces.get(name)) for name, v in ngrams.items()]
+    return sources + [LanguageModelSource.of_arpa(name, Path(v), pieces.get(name)) for name, v in ngrams.items()]
 
 
 def _named(values: Sequence[str], option: str) -> dict[str, str]:
@@ -273,11 +273,11 @@ def _command(commands: argparse._SubParsersAction, name: str, words: str) -> arg
         help="log probability by a language model of fairseq, whose dict.txt is in DATA; may be given several times",
     )
     group.add_argument(
-        "--kenlm",
+        "--arpa",
         action="append",
         default=[],
         metavar="NAME=FILE",
-        help="log probability by an n-gram model, ARPA or kenlm's binary; may be given several times",
+        help="log probability by an n-gram model in an ARPA file; may be given several times",
     )
     group.add_argument(
         "--lm-subwords",

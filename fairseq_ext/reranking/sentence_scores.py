@@ -1,9 +1,8 @@
-"""Log probabilities of sentences by language models: any that fairseq loads, or an n-gram model that kenlm reads."""
+"""Log probabilities of sentences by language models: any that fairseq loads, or an n-gram model in an ARPA file."""
 
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from fairseq_ext.engine.steps import Step, atomic_write, run_step, step_fingerprint
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.reranking.arpa import ArpaModel
 from fairseq_ext.text.encoders import Encoder, load_encoder, subword_files
 from fairseq_ext.text.subwords import DICT_FILE, encode_lines, load_subwords
 
@@ -71,10 +70,10 @@ class LanguageModelSource:
         return cls(name, files, load, {"kind": "fairseq", "version": 1, "paths": paths})
 
     @classmethod
-    def of_kenlm(cls, name: str, file: Path, subwords: Path | None) -> LanguageModelSource:
-        """An n-gram model, as ARPA or in kenlm's binary form."""
-        load = partial(load_kenlm, file, _encoder(subwords))
-        return cls(name, [file, *_subword_files(subwords)], load, {"kind": "kenlm", "version": 1})
+    def of_arpa(cls, name: str, file: Path, subwords: Path | None) -> LanguageModelSource:
+        """An n-gram model."""
+        load = partial(load_arpa, file, _encoder(subwords))
+        return cls(name, [file, *_subword_files(subwords)], load, {"kind": "arpa", "version": 1})
 
     @property
     def fingerprint(self) -> str:
@@ -119,28 +118,14 @@ def score_texts(source: LanguageModelSource, texts: Sequence[str], folder: Path)
     return values[[numbers[text] for text in texts]]
 
 
-def load_kenlm(file: Path, encoder: Encoder | None) -> Scores:
-    """Load an n-gram model, whose sentences start at ``<s>`` and end with ``</s>``; unknown words count, too.
+def load_arpa(file: Path, encoder: Encoder | None) -> Scores:
+    """Load an n-gram model.
 
     Raises:
-        InputError: if kenlm cannot read it.
+        InputError: if the file is none.
     """
-    import kenlm
-
-    config = kenlm.Config()
-    config.show_progress = False
-    config.arpa_complain = kenlm.ARPALoadComplain.NONE
-    try:
-        model = kenlm.Model(str(file), config)
-    except (OSError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{file}: kenlm cannot read it ({reason}); give an ARPA file or kenlm's binary") from None
-
-    def score(texts: Sequence[str]) -> np.ndarray:
-        lines = texts if encoder is None else encoder(texts)
-        return np.array([model.score(line) for line in lines]) * math.log(10)
-
-    return score
+    model = ArpaModel.read(file)
+    return model.score if encoder is None else lambda texts: model.score(list(encoder(texts)))
 
 
 def _part_file(directory: Path, number: int) -> Path:

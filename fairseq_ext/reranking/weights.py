@@ -69,7 +69,7 @@ class Weights:
             if name not in nbest.names:
                 raise InputError(
                     f"{path}: feature {name!r} is not in the list, which has {', '.join(nbest.names)}; "
-                    "give the --lm, --kenlm or --word-count that the weights were tuned with"
+                    "give the --lm, --arpa or --word-count that the weights were tuned with"
                 )
             if self.sources.get(name, sources.get(name)) != sources.get(name):
                 raise InputError(

@@ -35,7 +35,7 @@ def examples_step(config: TranslationExperiment) -> Step:
                 "--buffer-size",
                 str(len(examples[name])),
             ]
-            run_fairseq("interactive", arguments, output=printed, typed=typed)
+            run_fairseq("interactive", arguments, output=printed, typed=typed, messages=folder / f"{name}.log")
             blocks.append(f"{name}\n" + format_examples(examples[name], read_lines(printed)))
         (folder / TEXT_FILE).write_text("\n".join(blocks), encoding="utf-8")
 

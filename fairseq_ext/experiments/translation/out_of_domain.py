@@ -101,7 +101,8 @@ def _translation_step(config: TranslationExperiment, run: OutputRun) -> Step:
         write_lines(typed, lines)
         # All lines at once, so that batches hold lines of one length.
         reading = ["--input", str(typed), "--buffer-size", str(len(lines))]
-        run_fairseq("interactive", [str(output.inputs[0]), *output.arguments, *reading], output=printed)
+        arguments = [str(output.inputs[0]), *output.arguments, *reading]
+        run_fairseq("interactive", arguments, output=printed, messages=folder / "interactive.log")
         write_hypotheses(folder, printed, {name: len(text) for name, text in texts.items()}, config.target_lang)
 
     options = {**run.output.options, "source": run.output.domain_source, "sets": names}

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from fairseq_ext.corpora.text_files import read_lines
@@ -13,6 +14,7 @@ from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand
 from fairseq_ext.engine.option_files import named_files
+from fairseq_ext.engine.progress import progress
 from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.experiments.training import best_checkpoint
@@ -24,6 +26,7 @@ from fairseq_ext.inputs.errors import InputError, run_command
 from fairseq_ext.translators.command_line import text_parser, translate_text
 
 GATES_FILE = "gates.jsonl"
+MESSAGES_FILE = "generate.log"
 
 
 @dataclass(frozen=True)
@@ -90,11 +93,13 @@ def _translation_step(config: TranslationExperiment, run: OutputRun, extra: Sequ
     def build(folder: Path) -> None:
         gates = ["--gates-output", str(folder / GATES_FILE)] if run.output.gates else []
         printed = folder / "generate.txt"
-        run_fairseq("generate", [str(data), *subset, *how.arguments, *gates, *extra], output=printed)
         lengths = {
             name: len(read_lines(splits / name / f"test.{config.source_lang}"))
             for name in ([domain] if domain else read_domain_names(data / DOMAINS_FILE))
         }
+        arguments = [str(data), *subset, *how.arguments, *gates, *extra]
+        with progress(f"{run.name} translates", partial(_how_far, printed, sum(lengths.values()))):
+            run_fairseq("generate", arguments, output=printed, messages=folder / MESSAGES_FILE)
         write_hypotheses(folder, printed, lengths, config.target_lang)
 
     inputs = [*how.inputs, splits]
@@ -102,6 +107,15 @@ def _translation_step(config: TranslationExperiment, run: OutputRun, extra: Sequ
     options = {**run.output.entry, "extra": list(extra), **({"domain": domain} if domain else {})}
     command = replace(how.command, extra=tuple(extra))
     return Step(translation_dir(config, run.name), inputs=inputs, options=options, build=build, commands=[command])
+
+
+def _how_far(printed: Path, total: int) -> tuple[float, str] | None:
+    """The part of the sentences that have been translated, as what is printed of them says."""
+    try:
+        done = printed.read_bytes().count(b"\nD-")
+    except OSError:
+        return None
+    return min(done / total, 1.0), f"{done:,} of {total:,} sentences"
 
 
 def write_hypotheses(folder: Path, printed: Path, lengths: Mapping[str, int], lang: str) -> None:

@@ -59,7 +59,7 @@ class KneserNeyBaseline:
 
     Attributes:
         order: n.
-        discounts: fitted to the validation set (``held-out``), or found on the training text (``leave-one-out``).
+        discounts: fitted to the validation set (``held-out``), or by the training text's counts (``leave-one-out``).
     """
 
     order: int = 5
@@ -218,5 +218,5 @@ def _check(config: WordLmExperiment) -> None:
         if config.kneser_ney.order not in ORDERS:
             raise InputError(
                 f"{where}: kneser_ney: order: {config.kneser_ney.order} is out of range; give {ORDERS[0]} to "
-                f"{ORDERS[-1]}, which kenlm reads"
+                f"{ORDERS[-1]}"
             )

@@ -1,42 +1,86 @@
-"""n-gram models with modified Kneser-Ney smoothing: trained by varikn, queried by kenlm.
+"""n-gram models with modified Kneser-Ney smoothing, as ARPA files.
 
-All n-grams of the text are kept, and interpolated (Chen & Goodman, 1999). The three discounts of an order are those
-that suit a held-out text best; without one, varikn's leave-one-out estimates, which limit the discount of what occurs
-once to 0.8 and give the highest order those of the order below.
+All n-grams of the text are kept, and interpolated (Chen & Goodman, 1999, §3). An n-gram of the highest order, or one
+that begins a sentence, counts as often as it occurs; any other as often as it follows a different word. The three
+discounts of an order are those that suit a held-out text best; without one, the formulas of the counts of counts.
 
-Perplexity is counted as for neural models: over every word and one ``</s>`` a line, from ``<s>``. ``<unk>`` is a word
-like any other where the text has it. Both packages take it for a word that they do not know, so it has another name in
-the model, as has ``<UNK>``.
+Perplexity is counted as for neural models: over every word and one ``</s>`` a line, from ``<s>``. What the text has as
+``<unk>`` is the word that stands for all unknown ones; where it has none, it is one more word that never occurred.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import re
-import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_ext.corpora.text_files import stream_lines, write_lines
-from fairseq_ext.engine.children import run_child
+import numpy as np
+
+from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError, run_command
-from fairseq_ext.reranking.sentence_scores import load_kenlm
+from fairseq_ext.reranking.arpa import (
+    END,
+    NEVER,
+    START,
+    UNKNOWN,
+    ArpaModel,
+    Table,
+    ending_here,
+    find,
+    read_sizes,
+    rows,
+    wanted,
+    with_ends,
+)
 
-ORDERS = range(2, 7)  # kenlm's
-_NAMES = {"<unk>": "‹unk›", "<UNK>": "‹UNK›"}
-_RESERVED = ("<s>", "</s>")
-_SECTION = re.compile(r"\\(\d+)-grams:")
-_COUNT = re.compile(r"ngram \d+=(\d+)")
-_LOG_FILE, _ARPA_FILE = "varikn.log", "model.arpa"
-_LAST_WORDS = 300  # of varikn, when it fails
+ORDERS = range(2, 7)
+# Of n-grams that count 1, 2, and 3 or more, where a text has too few to estimate them.
+_USUAL_DISCOUNTS = (0.5, 1.0, 1.5)
+# Fitted discounts are rounded, so that machines agree on them.
+_DECIMALS = 4
+# Fitted ones leave something for words that were not seen.
+_LEAST_DISCOUNT = 0.01
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a text has of the n-grams of one order, and of the words that follow the n-grams below.
+
+    Attributes:
+        keys: G, of the table, sorted.
+        counts: G.
+        shorter: G, the rows of the last n-1 words.
+        totals: of each context, the sum of the counts that follow it.
+        kinds: contexts×3, how many different words follow it that count 1, 2, and 3 or more.
+    """
+
+    keys: np.ndarray
+    counts: np.ndarray
+    shorter: np.ndarray
+    totals: np.ndarray
+    kinds: np.ndarray
+
+    @classmethod
+    def of(cls, keys: np.ndarray, counts: np.ndarray, shorter: np.ndarray, num_words: int, contexts: int) -> Counts:
+        """Add up by context, the first n-1 words."""
+        before = keys // num_words
+        kinds = [np.bincount(before[of], minlength=contexts) for of in (counts == 1, counts == 2, counts > 2)]
+        return cls(keys, counts, shorter, np.bincount(before, counts, contexts), np.stack(kinds, 1))
+
+    def usual_discounts(self) -> np.ndarray:
+        """By counts of counts, Chen & Goodman's equation 17."""
+        n1, n2, n3, n4 = ((self.counts == count).sum() for count in (1, 2, 3, 4))
+        if not min(n1, n2, n3):
+            return np.array(_USUAL_DISCOUNTS)
+        y = n1 / (n1 + 2 * n2)
+        return np.clip([1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3], 0, (1, 2, 3))
 
 
 def train_kneser_ney(text: Path, arpa: Path, *, order: int = 5, held_out: Path | None = None) -> None:
-    """Train a model and write it as ARPA, such that kenlm can read it.
+    """Train a model and write it as ARPA.
 
     Args:
         text: words separated by blanks, one sentence a line.
@@ -45,47 +89,143 @@ def train_kneser_ney(text: Path, arpa: Path, *, order: int = 5, held_out: Path |
         held_out: text that the discounts are fitted to.
 
     Raises:
-        InputError: if a text cannot be read or has words that stand for its ends, or varikn fails.
+        InputError: if a text cannot be read or has words that stand for its ends.
         ValueError: if the order is none of them.
     """
     if order not in ORDERS:
         raise ValueError(f"order must be {ORDERS[0]} to {ORDERS[-1]}, got {order}")
-    with tempfile.TemporaryDirectory() as folder:
-        given, result = {"text": text, "held-out": held_out}, Path(folder) / _ARPA_FILE
-        files = {name: _copy_with_ends(path, Path(folder) / name) for name, path in given.items() if path}
-        _run_varikn([files["text"], str(result), str(order), files.get("held-out", "")], Path(folder))
-        with atomic_write(arpa) as temporary:
-            write_lines(temporary, with_tabs(stream_lines(result)))
+    numbers = {UNKNOWN: 0, START: 1, END: 2}
+    lines = [[numbers.setdefault(word, len(numbers)) for word in words] for words in _sentences(text)]
+    counts = count_orders(lines, numbers, order)
+    discounts = np.array([each.usual_discounts() for each in counts])
+    if held_out is not None:
+        unseen = [[numbers.get(word, 0) for word in words] for words in _sentences(held_out)]
+        discounts = fit_discounts(counts, discounts, unseen, numbers)
+    model = ArpaModel(numbers, estimate(counts, discounts))
+    with atomic_write(arpa) as temporary:
+        model.write(temporary)
 
 
-def with_tabs(arpa: Iterable[str]) -> Iterator[str]:
-    """The lines of an ARPA file with tabs between probability, n-gram and back-off, which kenlm insists on."""
-    order = 0
-    for line in arpa:
-        section = _SECTION.match(line)
-        fields = line.split(" ")
-        if section or len(fields) <= order or not order:
-            order = int(section[1]) if section else order
-            yield line
-        else:
-            yield "\t".join([fields[0], " ".join(fields[1 : 1 + order]), *fields[1 + order :]])
+def count_orders(lines: Sequence[Sequence[int]], numbers: dict[str, int], order: int) -> list[Counts]:
+    """Count the n-grams of sentences, for n up to ``order``; of order 1 all words are there, counted or not."""
+    tokens, ends = with_ends(lines, numbers)
+    found, starts = [np.zeros_like(tokens)], [np.zeros(1, np.int64)]
+    keys, occurrences = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
+    for n in range(1, order + 1):
+        given = wanted(found[-1], n, tokens, ends, len(numbers))
+        distinct, first, times = np.unique(given, return_index=True, return_counts=True)
+        real = distinct >= 0
+        keys.append(distinct[real])
+        starts.append(first[real])
+        occurrences.append(times[real])
+        if n == 1:
+            every = np.arange(len(numbers))
+            occurrences[1] = np.bincount(tokens, minlength=len(numbers))
+            keys[1], starts[1] = every, np.full(len(numbers), -1)
+        found.append(find(keys[-1], given))
+    counts = []
+    for n in range(1, order + 1):
+        # starts of unigrams are never asked for.
+        shorter = found[n - 1][starts[n] + 1] if n > 1 else np.zeros(len(numbers), np.int64)
+        times = occurrences[n]
+        if n < order:
+            after = np.bincount(found[n][starts[n + 1] + 1], minlength=len(keys[n]))
+            is_start = tokens[starts[n]] == numbers[START] if n > 1 else np.zeros(len(numbers), dtype=bool)
+            times = np.where(is_start, times, after)
+        counts.append(Counts.of(keys[n], times, shorter, len(numbers), len(keys[n - 1])))
+    return counts
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/train_ngrams.py``."""
-    parser = argparse.ArgumentParser(
-        description="Train an n-gram language model with modified Kneser-Ney smoothing, as an ARPA file for kenlm."
-    )
-    parser.add_argument("text", type=Path, help="text of words separated by blanks, one sentence a line")
-    parser.add_argument("arpa", type=Path, help="the model to write")
-    parser.add_argument("--order", type=int, default=5, choices=ORDERS, help="n (default: 5)")
-    parser.add_argument("--held-out", type=Path, help="text that the discounts are fitted to (default: leave one out)")
-    parser.add_argument("--test", type=Path, nargs="*", default=[], help="print the perplexity of these texts")
-    options = parser.parse_args(arguments)
-    train_kneser_ney(options.text, options.arpa, order=options.order, held_out=options.held_out)
-    for path in options.test:
-        nats, tokens = likelihood(options.arpa, path)
-        print(f"{path}: perplexity {math.exp(nats / tokens):.2f} over {tokens:,} tokens")
+def estimate(counts: Sequence[Counts], discounts: np.ndarray) -> list[Table]:
+    """The tables of a model: of n-grams that the text has interpolated probabilities, else weights for those below."""
+    left = [(each.kinds @ discount, each.totals) for each, discount in zip(counts, discounts, strict=True)]
+    left_over = [np.divide(part, total, np.ones_like(part), where=total > 0) for part, total in left]
+    # Nothing is said of <s>: no word comes before it.
+    below = np.array([1 / (len(counts[0].keys) - 1)])
+    tables = []
+    for n, (each, discount) in enumerate(zip(counts, discounts, strict=True)):
+        before = each.keys // len(counts[0].keys)
+        own = each.counts - np.array([0, *discount])[np.minimum(each.counts, 3)]
+        below = own / each.totals[before] + left_over[n][before] * below[each.shorter]
+        log_probs = _log10(below)
+        if n == 0:
+            log_probs[1] = NEVER
+        back_offs = _log10(left_over[n + 1]) if n + 1 < len(counts) else np.zeros(len(below))
+        tables.append(Table(each.keys, log_probs, back_offs))
+    return tables
+
+
+def fit_discounts(
+    counts: Sequence[Counts], discounts: np.ndarray, lines: Sequence[Sequence[int]], numbers: dict[str, int]
+) -> np.ndarray:
+    """The discounts with which a held-out text is most likely.
+
+    Args:
+        counts: of the N orders.
+        discounts: to start from.
+        lines: the words of the held-out text.
+        numbers: of the words.
+
+    Shape:
+        discounts and result: N×3
+    """
+    from scipy.optimize import minimize
+
+    parts = _linear_parts(counts, lines, numbers)
+    below = 1 / (len(numbers) - 1)
+
+    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        """Mean negative log-likelihood, and its gradient."""
+        given, likely = flat.reshape(-1, 3), [np.full(len(parts[0].own), below)]
+        for part, discount in zip(parts, given, strict=True):
+            likely.append(part.own - part.taken @ discount + (part.unseen + part.left @ discount) * likely[-1])
+        slope, gradient = -1 / likely[-1] / len(likely[-1]), np.zeros_like(given)
+        for n in range(len(parts) - 1, -1, -1):
+            gradient[n] = (slope * likely[n]) @ parts[n].left - slope @ parts[n].taken
+            slope = slope * (parts[n].unseen + parts[n].left @ given[n])
+        return -float(np.log(likely[-1]).mean()), gradient.ravel()
+
+    bounds = [(_LEAST_DISCOUNT, most) for most in (1.0, 2.0, 3.0)] * len(counts)
+    found = minimize(loss, discounts.ravel(), jac=True, bounds=bounds, method="L-BFGS-B")
+    return np.round(found.x, _DECIMALS).reshape(-1, 3)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What one order adds at P places: ``own - taken·d + (unseen + left·d) p`` with discounts d, p of the order below.
+
+    Attributes:
+        own: P, the n-gram's count by that of its context.
+        taken: P×3, which discount it has, by the same.
+        unseen: P, 1 where the context is none.
+        left: P×3, how many discounts of each kind its context leaves, by the same.
+    """
+
+    own: np.ndarray
+    taken: np.ndarray
+    unseen: np.ndarray
+    left: np.ndarray
+
+
+def _linear_parts(counts: Sequence[Counts], lines: Sequence[Sequence[int]], numbers: dict[str, int]) -> list[_Parts]:
+    tokens, ends = with_ends(lines, numbers)
+    places = np.flatnonzero(tokens != numbers[START])
+    found = [np.zeros_like(tokens), *rows([each.keys for each in counts], tokens, ends, len(numbers))]
+    parts = []
+    for n, each in enumerate(counts, start=1):
+        gram, context = ending_here(found[n], n)[places], ending_here(found[n - 1], n)[places]
+        total = np.where(context >= 0, each.totals[context], 0)
+        share = np.divide(1, total, np.zeros(len(places)), where=total > 0)
+        count = np.where(gram >= 0, each.counts[gram], 0)
+        kind = np.minimum(count, 3)[:, None] == np.arange(1, 4)
+        parts.append(
+            _Parts(count * share, kind * share[:, None], 1.0 * (total == 0), each.kinds[context] * share[:, None])
+        )
+    return parts
+
+
+def _log10(values: np.ndarray) -> np.ndarray:
+    return np.log10(np.maximum(values, 10**NEVER))
 
 
 def likelihood(arpa: Path, text: Path) -> tuple[float, int]:
@@ -94,43 +234,39 @@ def likelihood(arpa: Path, text: Path) -> tuple[float, int]:
     Raises:
         InputError: if either file cannot be read.
     """
-    lines = [line.split() for line in stream_lines(text)]
-    scores = load_kenlm(arpa, None)([" ".join(map(_named, words)) for words in lines])
-    return -float(scores.sum()), sum(len(words) + 1 for words in lines)
+    lines = list(stream_lines(text))
+    return -float(ArpaModel.read(arpa).score(lines).sum()), sum(len(line.split()) + 1 for line in lines)
 
 
 def count_ngrams(arpa: Path) -> int:
     """How many n-grams of all orders a model has."""
-    counts = (_COUNT.fullmatch(line) for line in islice(stream_lines(arpa), 1 + len(ORDERS) + 1))
-    return sum(int(count[1]) for count in counts if count)
+    return sum(read_sizes(arpa))
 
 
-def _copy_with_ends(text: Path, copy: Path) -> str:
-    write_lines(copy, _with_ends(text))
-    return str(copy)
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line of ``scripts/train_ngrams.py``."""
+    parser = argparse.ArgumentParser(
+        description="Train an n-gram language model with modified Kneser-Ney smoothing, as an ARPA file."
+    )
+    parser.add_argument("text", type=Path, help="text of words separated by blanks, one sentence a line")
+    parser.add_argument("arpa", type=Path, help="the model to write")
+    parser.add_argument("--order", type=int, default=5, choices=ORDERS, help="n (default: 5)")
+    parser.add_argument("--held-out", type=Path, help="text that the discounts are fitted to (default: the formulas)")
+    parser.add_argument("--test", type=Path, nargs="*", default=[], help="print the perplexity of these texts")
+    options = parser.parse_args(arguments)
+    train_kneser_ney(options.text, options.arpa, order=options.order, held_out=options.held_out)
+    for path in options.test:
+        nats, tokens = likelihood(options.arpa, path)
+        print(f"{path}: perplexity {math.exp(nats / tokens):.2f} over {tokens:,} tokens")
 
 
-def _with_ends(text: Path) -> Iterator[str]:
+def _sentences(text: Path) -> Iterator[list[str]]:
     for number, line in enumerate(stream_lines(text), start=1):
         words = line.split()
-        for word in _RESERVED:
+        for word in (START, END):
             if word in words:
                 raise InputError(f"{text}, line {number}: holds {word!r}, which marks the ends of lines; take it out")
-        yield " ".join(["<s>", *map(_named, words), "</s>"])
-
-
-def _named(word: str) -> str:
-    return _NAMES.get(word, word)
-
-
-def _run_varikn(arguments: Sequence[str], folder: Path) -> None:
-    log = folder / _LOG_FILE
-    with log.open("wb") as messages:
-        command = [sys.executable, "-m", f"{__package__}.varikn_worker", *arguments]
-        status = run_child(command, stdout=messages, stderr=messages).returncode
-    if status != 0:
-        said = " ".join(log.read_text(encoding="utf-8", errors="replace").split())[-_LAST_WORDS:]
-        raise InputError(f"varikn ended with status {status}: … {said}")
+        yield words
 
 
 if __name__ == "__main__":

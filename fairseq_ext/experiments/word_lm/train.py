@@ -6,7 +6,6 @@ from pathlib import Path
 
 from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.experiments.prepare import versions
 from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.training import train_step
 from fairseq_ext.experiments.word_lm.config import KneserNeyBaseline, WordLmExperiment
@@ -15,8 +14,8 @@ from fairseq_ext.experiments.word_lm.prepare import DATA_DIR, text_file
 TASK = "contiguous_language_modeling"
 KNESER_NEY = "kneser-ney"
 ARPA_FILE = "model.arpa"
-_VERSION = 1
 _VECTORS_VERSION = 2  # 1: as they are in their file
+_NGRAM_VERSION = 2
 
 
 def training_step(config: WordLmExperiment, run: Run) -> Step:
@@ -42,6 +41,6 @@ def kneser_ney_step(config: WordLmExperiment, baseline: KneserNeyBaseline) -> St
     return Step(
         config.work_dir / KNESER_NEY,
         [text, *([held_out] if held_out else [])],
-        {"version": _VERSION, "order": baseline.order, "discounts": baseline.discounts, "with": versions("varikn")},
+        {"version": _NGRAM_VERSION, "order": baseline.order, "discounts": baseline.discounts},
         build,
     )

@@ -1,0 +1,85 @@
+"""How far something long is, on stderr: a line written over on a terminal, else one a minute and tenth at most."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from fairseq_ext.engine.option_files import options_in
+
+# The part that is done, and words for it; None as long as nothing is known.
+Look = Callable[[], tuple[float, str] | None]
+
+_TERMINAL_SECONDS, _LOG_SECONDS = 1.0, 60.0
+_TAIL_BYTES = 16 << 10
+
+
+@contextmanager
+def progress(label: str, look: Look) -> Iterator[None]:
+    """Tell meanwhile how far it is, as ``look`` sees it, and how long it will still take.
+
+    Args:
+        label: what is done.
+        look: asked now and then by another thread.
+    """
+    stop = threading.Event()
+    thread = threading.Thread(target=_tell, args=(label, look, stop, sys.stderr), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _tell(label: str, look: Look, stop: threading.Event, out: TextIO) -> None:
+    is_terminal = out.isatty()
+    begun: tuple[float, float] | None = None
+    told, width = 0.0, 0
+    while not stop.wait(_TERMINAL_SECONDS if is_terminal else _LOG_SECONDS):
+        seen = look()
+        if seen is None or (not is_terminal and seen[0] < told + 0.1):
+            continue
+        told, now = seen[0], time.monotonic()
+        begun = begun or (now, told)
+        line = f"{label}: {seen[1]}{time_left(now - begun[0], told - begun[1], 1 - told)}"
+        out.write(f"\r{line:<{width}}" if is_terminal else f"{line}\n")
+        out.flush()
+        width = len(line)
+    if width and is_terminal:
+        out.write(f"\r{'':<{width}}\r")
+
+
+def time_left(seconds: float, done: float, left: float) -> str:
+    """What to say of the time that a part will take, given what another part took."""
+    if done <= 0:
+        return ""
+    minutes = seconds / done * left / 60
+    if minutes < 1:
+        return ", less than a minute left"
+    return f", {minutes:.0f} min left" if minutes < 90 else f", {minutes / 60:.1f} h left"
+
+
+def last_lines(path: Path) -> str:
+    """The end of a text file that may be being written, or nothing."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def number_of(arguments: Sequence[str], name: str) -> float | None:
+    """The value of an option of a command line, the last one; None where it is none, or no limit."""
+    found = [value for option, value in options_in(arguments) if option == name]
+    try:
+        value = float(found[-1])
+    except (IndexError, ValueError):
+        return None
+    return value if value > 0 else None

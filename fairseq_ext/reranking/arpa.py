@@ -1,0 +1,262 @@
+r"""n-gram models with back-off, in files of the ARPA form: read, written, and asked for sentences by the thousand.
+
+An n-gram is the row of its first n-1 words in the table below and its last word, as one number,
+``row * V + word``. Tables are sorted by it, so what a text has of each order is one binary search for all of it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_ext.corpora.text_files import stream_lines, write_lines
+from fairseq_ext.inputs.errors import InputError
+
+START, END, UNKNOWN = "<s>", "</s>", "<unk>"
+NEVER = -99.0  # the logarithm of nothing, in such files
+_UNKNOWN_LOG_PROB = -100.0  # of a word that a model without <unk> does not know; kenlm's
+_COUNT = re.compile(r"ngram (\d{1,2}) *= *(\d{1,15})")
+
+
+@dataclass(frozen=True)
+class Table:
+    """All G n-grams of an order.
+
+    Attributes:
+        keys: G, sorted.
+        log_probs: G, to base 10.
+        back_offs: G, to base 10; of the highest order zeros.
+    """
+
+    keys: np.ndarray
+    log_probs: np.ndarray
+    back_offs: np.ndarray
+
+
+@dataclass(frozen=True)
+class ArpaModel:
+    """A back-off model.
+
+    Attributes:
+        numbers: of its words, from 0.
+        tables: of all orders, from 1.
+    """
+
+    numbers: dict[str, int]
+    tables: Sequence[Table]
+
+    @classmethod
+    def read(cls, path: Path) -> ArpaModel:
+        """Read an ARPA file, which may be compressed.
+
+        Raises:
+            InputError: naming the line that is not of this form.
+        """
+        lines = zip(count(1), stream_lines(path), strict=False)
+        sizes = _read_sizes(lines, path)
+        numbers: dict[str, int] = {}
+        tables: list[Table] = []
+        for size in sizes:
+            tables.append(_read_table(lines, path, size, numbers, tables))
+        if not {START, END} <= numbers.keys():
+            raise InputError(f"{path}: has no {START} or no {END}; give a model of sentences with their ends")
+        _expect(lines, path, "\\end\\")
+        return cls(numbers, tables)
+
+    def write(self, path: Path) -> None:
+        """Write the model as ARPA."""
+        write_lines(path, self._lines())
+
+    def score(self, texts: Sequence[str]) -> np.ndarray:
+        """Natural logarithms of the probabilities of N texts, from ``<s>`` to ``</s>``; unknown words count, too.
+
+        Shape:
+            result: N
+        """
+        lines = [text.split() for text in texts]
+        sentences = np.repeat(np.arange(len(lines)), [len(line) + 2 for line in lines])
+        return np.bincount(sentences, self.by_token(lines), len(lines)) * math.log(10)
+
+    def by_token(self, lines: Sequence[Sequence[str]]) -> np.ndarray:
+        """Logarithms to base 10 of the probability of every word and both marks of sentences; ``<s>`` is given.
+
+        Shape:
+            result: T, of all words and two marks a line
+        """
+        unknown = self.numbers.get(UNKNOWN, -1)
+        words = [[self.numbers.get(word, unknown) for word in line] for line in lines]
+        tokens, ends = with_ends(words, self.numbers)
+        found = [np.zeros_like(tokens), *rows([table.keys for table in self.tables], tokens, ends, len(self.numbers))]
+        values, is_open = np.zeros(len(tokens)), np.ones(len(tokens), dtype=bool)
+        for order in range(len(self.tables), 0, -1):
+            table, row = self.tables[order - 1], ending_here(found[order], order)
+            hit = is_open & (row >= 0)
+            values[hit] += table.log_probs[row[hit]]
+            is_open &= ~hit
+            before = ending_here(found[order - 1], order)
+            if order > 1:
+                backed = is_open & (before >= 0)
+                values[backed] += self.tables[order - 2].back_offs[before[backed]]
+        values[is_open] += _UNKNOWN_LOG_PROB
+        values[np.flatnonzero(np.diff(ends, prepend=0))] = 0.0
+        return values
+
+    def _lines(self) -> Iterator[str]:
+        yield "\\data\\"
+        for order, table in enumerate(self.tables, start=1):
+            yield f"ngram {order}={len(table.keys)}"
+        below, words = [""], list(self.numbers)
+        for order, table in enumerate(self.tables, start=1):
+            yield from ("", f"\\{order}-grams:")
+            before, last = np.divmod(table.keys, len(words))
+            grams = [f"{below[b]} {words[w]}".lstrip() for b, w in zip(before.tolist(), last.tolist(), strict=True)]
+            values = zip(table.log_probs.tolist(), grams, table.back_offs.tolist(), strict=True)
+            if order < len(self.tables):
+                yield from (f"{value:.7g}\t{gram}\t{back_off:.7g}" for value, gram, back_off in values)
+            else:
+                yield from (f"{value:.7g}\t{gram}" for value, gram, _ in values)
+            below = grams
+        yield from ("", "\\end\\")
+
+
+def with_ends(lines: Sequence[Sequence[int]], numbers: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Lines of word numbers in one row, each with its marks, and for every token where its line ends.
+
+    Shape:
+        result: T and T, T being all words and two marks a line
+    """
+    start, end = numbers[START], numbers[END]
+    lengths = np.array([len(line) + 2 for line in lines], dtype=np.int64)
+    row = (number for line in lines for number in (start, *line, end))
+    return np.fromiter(row, np.int64, int(lengths.sum())), np.repeat(lengths.cumsum(), lengths)
+
+
+def rows(keys: Sequence[np.ndarray], tokens: np.ndarray, ends: np.ndarray, num_words: int) -> list[np.ndarray]:
+    """For each order, the rows of the n-grams that begin at each token; -1 where there is none.
+
+    Args:
+        keys: of the tables of all orders.
+        tokens: word numbers; -1 is in no n-gram.
+        ends: of their lines.
+        num_words: V.
+
+    Shape:
+        tokens, ends, and each of the result: T
+    """
+    found, result = np.zeros_like(tokens), []
+    for order, table in enumerate(keys, start=1):
+        found = find(table, wanted(found, order, tokens, ends, num_words))
+        result.append(found)
+    return result
+
+
+def wanted(below: np.ndarray, order: int, tokens: np.ndarray, ends: np.ndarray, num_words: int) -> np.ndarray:
+    """The keys of the n-grams that begin at each token, given the rows of their first n-1 words; -1 for none."""
+    last = np.append(tokens[order - 1 :], np.full(order - 1, -1))[: len(tokens)]
+    is_one = (below >= 0) & (last >= 0) & (np.arange(len(tokens)) + order <= ends)
+    return np.where(is_one, below * num_words + last, -1)
+
+
+def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Where each number is among sorted ones, or -1."""
+    if not len(keys):
+        return np.full_like(wanted, -1)
+    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[places] == wanted, places, -1)
+
+
+def ending_here(found: np.ndarray, order: int) -> np.ndarray:
+    """Rows by the place ``order - 1`` tokens behind that where their n-grams begin."""
+    return np.append(np.full(order - 1, -1), found)[: len(found)]
+
+
+_Lines = Iterator[tuple[int, str]]
+
+
+def read_sizes(path: Path) -> list[int]:
+    """How many n-grams of each order a file has, by its head.
+
+    Raises:
+        InputError: if it has none.
+    """
+    return _read_sizes(zip(count(1), stream_lines(path), strict=False), path)
+
+
+def _read_sizes(lines: _Lines, path: Path) -> list[int]:
+    if not any(line.strip() == "\\data\\" for _, line in lines):
+        raise InputError(f"{path}: has no line \\data\\; give an n-gram model in the ARPA form")
+    sizes: list[int] = []
+    for number, line in lines:
+        told = _COUNT.fullmatch(line.strip())
+        if not line.strip() and sizes:
+            return sizes
+        if line.strip():
+            if told is None or int(told[1]) != len(sizes) + 1:
+                raise _odd(path, number, f"ngram {len(sizes) + 1}=COUNT")
+            sizes.append(int(told[2]))
+    raise InputError(f"{path}: ends before its n-grams; make it again")
+
+
+def _read_table(lines: _Lines, path: Path, size: int, numbers: dict[str, int], below: Sequence[Table]) -> Table:
+    """The n-grams of one order, the next one; those of order 1 give the words their numbers."""
+    order = len(below) + 1
+    start = _expect(lines, path, f"\\{order}-grams:")
+    words, values = array("q"), array("d")
+    for number, line in islice(lines, size):
+        fields = line.split()
+        if order == 1 and len(fields) > 1:
+            numbers.setdefault(fields[1], len(numbers))
+        try:
+            words.extend([numbers[word] for word in fields[1 : order + 1]])
+            values.extend(_values(fields, order))
+        except (ValueError, KeyError):
+            raise _odd(path, number, f"a logarithm, {order} known words, and perhaps a back-off weight") from None
+    if len(values) < 2 * size:
+        raise InputError(f"{path}: ends within its {order}-grams; make it again")
+    keys = _keys(np.array(words, np.int64).reshape(size, order), below, len(numbers))
+    by_key = np.argsort(keys, kind="stable")
+    sorted_keys = keys[by_key]
+    unfit = np.flatnonzero((sorted_keys < 0) | (np.diff(sorted_keys, prepend=-1) == 0))
+    if len(unfit):
+        number = start + 1 + int(by_key[unfit[0]])
+        raise _odd(path, number, f"an n-gram that comes once, and whose first {order - 1} words are one, too")
+    return Table(sorted_keys, *np.array(values).reshape(size, 2)[by_key].T.copy())
+
+
+def _expect(lines: _Lines, path: Path, wanted: str) -> int:
+    """The number of the next line that is not empty, which is this one."""
+    for number, line in lines:
+        if line.strip() == wanted:
+            return number
+        if line.strip():
+            raise _odd(path, number, wanted)
+    raise InputError(f"{path}: ends without {wanted}; make it again")
+
+
+def _values(fields: Sequence[str], order: int) -> tuple[float, float]:
+    """The probability and the weight of a line; its weight is optional."""
+    if not order < len(fields) <= order + 2:
+        raise ValueError
+    log_prob, back_off = float(fields[0]), float(fields[order + 1]) if len(fields) > order + 1 else 0.0
+    if not (log_prob <= 0 and math.isfinite(back_off)):
+        raise ValueError
+    return log_prob, back_off
+
+
+def _keys(words: np.ndarray, below: Sequence[Table], num_words: int) -> np.ndarray:
+    """Of n-grams by their words, G×n; -1 where the first n-1 are no n-gram."""
+    before = np.zeros(len(words), np.int64)
+    for word, table in zip(words.T, below, strict=False):
+        before = find(table.keys, np.where(before >= 0, before * num_words + word, -1))
+    return np.where(before >= 0, before * num_words + words[:, -1], -1)
+
+
+def _odd(path: Path, number: int, wanted: str) -> InputError:
+    return InputError(f"{path}, line {number}: is not {wanted}; make the file again")

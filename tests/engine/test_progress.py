@@ -1,0 +1,81 @@
+"""Progress is told in few lines, with the time that is left, and looking at a log never disturbs."""
+
+from __future__ import annotations
+
+import io
+import threading
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.engine import progress as module
+from fairseq_ext.engine.progress import last_lines, number_of, progress, time_left
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def told(monkeypatch: pytest.MonkeyPatch, out: io.StringIO, parts: list[tuple[float, str] | None]) -> str:
+    """What is written while something is looked at as often as there are parts."""
+    monkeypatch.setattr(module.sys, "stderr", out)
+    monkeypatch.setattr(module, "_TERMINAL_SECONDS", 0.001)
+    monkeypatch.setattr(module, "_LOG_SECONDS", 0.001)
+    remaining, is_over = list(parts), threading.Event()
+
+    def look() -> tuple[float, str] | None:
+        if not remaining:
+            is_over.set()
+            return None
+        return remaining.pop(0)
+
+    with progress("mix", look):
+        assert is_over.wait(60)
+    return out.getvalue()
+
+
+def test_without_a_terminal_a_line_at_every_further_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [None, (0.05, "a"), (0.1, "b"), (0.15, "c"), (0.19, "d"), (0.35, "e"), None, (0.35, "f"), (1.0, "g")]
+    lines = told(monkeypatch, io.StringIO(), parts).splitlines()
+    assert [line.split(",")[0] for line in lines] == ["mix: b", "mix: e", "mix: g"]
+    assert "left" not in lines[0]  # nothing is known of the speed yet
+    assert all("left" in line for line in lines[1:])
+
+
+def test_on_a_terminal_one_line_is_written_over_and_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = told(monkeypatch, Terminal(), [(0.01, "a long line"), (0.02, "short")])
+    assert "\n" not in text
+    first, second, last = text.split("\r")[1:4]
+    assert first == "mix: a long line"
+    assert second.startswith("mix: short, ")
+    assert not last.strip()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "done", "left", "said"),
+    [
+        (10, 0, 0.5, ""),
+        (60, 0.5, 0.25, ", less than a minute left"),
+        (60, 0.1, 0.9, ", 9 min left"),
+        (3600, 0.1, 0.9, ", 9.0 h left"),
+    ],
+)
+def test_what_is_left_takes_as_long_as_what_is_done(seconds: float, done: float, left: float, said: str) -> None:
+    assert time_left(seconds, done, left) == said
+
+
+def test_the_end_of_a_file_is_whole_or_missing(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes("ż".encode() * 20_000 + b"\nlast\n")
+    assert last_lines(tmp_path / "log").splitlines()[-1] == "last"
+    assert last_lines(tmp_path / "none") == ""
+
+
+def test_numbers_of_options() -> None:
+    arguments = ["data", "--max-epoch", "3", "--lr", "0.1,0.2", "--max-epoch=5", "--max-update", "0"]
+    assert [number_of(arguments, name) for name in ("max-epoch", "max-update", "lr", "patience")] == [
+        5,
+        None,
+        None,
+        None,
+    ]

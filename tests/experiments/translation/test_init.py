@@ -1,0 +1,126 @@
+"""An experiment file for a folder of corpora: it can be run, fits their size, and refuses what is no corpus."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fairseq_ext.experiments.translation import init
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.init import Corpora, find_corpora, main, plan_for
+from fairseq_ext.inputs.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two domains of 400 and 600 pairs, in German and English, whose names need care in YAML."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "my corpora: #1"
+    folder.mkdir()
+    for domain, count in (("law", 400), ("no", 600)):
+        for lang in ("de", "en"):
+            (folder / f"{domain}.{lang}").write_text("ein paar Wörter\n" * (count - 1) + "ohne Ende", encoding="utf-8")
+    return folder
+
+
+def corpora(pairs: int, words: float = 15.0) -> Corpora:
+    return Corpora(Path("x"), ("en", "de"), {"a": pairs // 2, "b": pairs // 2}, words)
+
+
+def test_what_is_written_is_an_experiment(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main([str(folder)])
+    config = load_config(Path("my.yaml"))
+    assert (config.source_lang, config.target_lang) == ("en", "de")
+    assert config.corpora.folder == str(folder)
+    assert config.work_dir == Path("runs/my")
+    assert config.split.valid == config.split.test == 20
+    assert set(config.systems) == {"mix", "ad", "gad"}
+    printed = capsys.readouterr().out
+    assert re.search(r"^law +400 pairs$", printed, re.MULTILINE)
+    assert "my.yaml: en to de, 30 epochs for mix. About " in printed
+    assert printed.endswith("Next: scripts/run_experiment.sh my.yaml\n")
+
+
+def test_every_key_is_explained_and_is_where_the_eye_looks_for_it(folder: Path) -> None:
+    main([str(folder), "--output", "a.yaml"])
+    for line in Path("a.yaml").read_text(encoding="utf-8").splitlines():
+        if re.match(r" *[\w-]+: +[^\s{]", line) and "criterion:" not in line:
+            key = line.split(":")[0].strip()
+            told = (ROOT / "configs" / "quickstart.yaml").read_text(encoding="utf-8")
+            assert " # " in line or re.search(rf"^ *{key}: [^#]*$", told, re.MULTILINE), line
+
+
+def test_systems_are_those_of_the_quickstart(folder: Path) -> None:
+    main([str(folder)])
+    ours, quickstart = (
+        yaml.safe_load(path.read_text("utf-8")) for path in (Path("my.yaml"), ROOT / "configs/quickstart.yaml")
+    )
+    sizes = ("max-epoch", "max-update", "dropout")
+    for name, system in quickstart["train"]["systems"].items():
+        theirs = {key: value for key, value in system.items() if key not in sizes}
+        assert {key: value for key, value in ours["train"]["systems"][name].items() if key not in sizes} == theirs
+    assert ours["translate"]["outputs"] == quickstart["translate"]["outputs"]
+
+
+def test_the_quickstarts_corpora_would_have_its_sizes_and_about_its_time() -> None:
+    plan = plan_for(corpora(30_459, words=8.0), cores=2)
+    assert (plan.held_out, plan.vocab_size, plan.max_tokens, plan.updates) == (200, 4000, 1500, 320)
+    assert 5 <= plan.epochs <= 10
+    assert 10 < plan.minutes < 25
+
+
+def test_more_text_is_seen_less_often_and_takes_longer() -> None:
+    plans = [plan_for(corpora(pairs), cores=2) for pairs in (1000, 20_000, 120_000, 2_000_000)]
+    for small, large in zip(plans, plans[1:], strict=False):
+        assert small.epochs >= large.epochs
+        assert small.minutes < large.minutes
+        assert small.held_out <= large.held_out
+    assert (plans[0].epochs, plans[-1].epochs) == (30, 4)
+
+
+def test_languages_can_be_chosen(folder: Path) -> None:
+    assert find_corpora(folder, source="de").langs == ("de", "en")
+    assert find_corpora(folder, target="en").langs == ("de", "en")
+    (folder / "law.fr").write_text("x\n")
+    with pytest.raises(InputError, match="has files in de, en, fr; choose two by --source and --target"):
+        find_corpora(folder)
+    assert find_corpora(folder, "en", "de").langs == ("en", "de")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"law.de": None}, r"law.de: is missing beside the other language"),
+        ({"law.de": "a\nb\n"}, r"law.en 400 and law.de 2 lines; they must be line by line"),
+        ({"few.de": "a\n", "few.en": "a\n"}, r"few has 1 pairs; give each domain 100 at least"),
+        ({"law.de": None, "no.de": None}, r"has files in en; choose two"),
+    ],
+)
+def test_what_is_no_corpus_is_refused(folder: Path, change: dict[str, str | None], said: str) -> None:
+    for name, text in change.items():
+        (folder / name).unlink(missing_ok=True)
+        if text is not None:
+            (folder / name).write_text(text)
+    with pytest.raises(InputError, match=said):
+        main([str(folder)])
+    assert not Path("my.yaml").exists()
+
+
+def test_nothing_is_overwritten(folder: Path) -> None:
+    Path("my.yaml").write_text("mine")
+    with pytest.raises(InputError, match="my.yaml: is there already"):
+        main([str(folder)])
+    with pytest.raises(InputError, match="nowhere: no such folder"):
+        main(["nowhere"])
+    assert Path("my.yaml").read_text() == "mine"
+
+
+def test_lines_are_counted_without_an_end_too(tmp_path: Path) -> None:
+    for text, count in (("", 0), ("a", 1), ("a\n", 1), ("a\n\nb", 3)):
+        (tmp_path / "x").write_text(text)
+        assert init._count_lines(tmp_path / "x") == count

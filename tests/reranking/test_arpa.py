@@ -1,0 +1,99 @@
+"""ARPA files: probabilities by hand, what is written is what is read, and what is none is refused by its line."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.reranking.arpa import ArpaModel
+from tests.reranking.test_sentence_scores import ARPA
+
+
+@pytest.fixture
+def arpa(tmp_path: Path) -> Path:
+    path = tmp_path / "lm.arpa"
+    path.write_text(ARPA, encoding="utf-8")
+    return path
+
+
+def scores(path: Path, *texts: str) -> list[float]:
+    return (ArpaModel.read(path).score(texts) / math.log(10)).tolist()
+
+
+def test_the_longest_ngram_counts_and_weights_of_longer_contexts(arpa: Path) -> None:
+    found = scores(arpa, "a b", "b", "", "a oov", "oov oov a b", " a\tb ")
+    known = [-0.25 - 0.375 - 1, -0.25 - 0.75 - 1, -0.25 - 1, -0.25 - 0.125 - 1.5 - 1, -0.25 - 3 - 0.5 - 0.375 - 1]
+    assert found == pytest.approx([*known, known[0]])
+
+
+def test_a_text_has_the_same_score_in_any_company(arpa: Path) -> None:
+    texts = ["a b", "", "b b a", "a oov a"]
+    model = ArpaModel.read(arpa)
+    alone = [model.score([text])[0] for text in texts]
+    assert model.score(texts).tolist() == alone
+    assert model.score([]).shape == (0,)
+
+
+def test_marks_within_a_text_are_unlikely_not_given(arpa: Path) -> None:
+    assert scores(arpa, "a <s> b")[0] < -99
+
+
+def test_without_a_word_for_unknown_ones_they_cost_a_hundred_orders(arpa: Path) -> None:
+    arpa.write_text(ARPA.replace("-1.5\t<unk>\n", "").replace("ngram 1=5", "ngram 1=4"), encoding="utf-8")
+    assert scores(arpa, "oov") == pytest.approx([-0.25 - 100 - 1])
+
+
+def test_what_is_written_is_what_was_read(arpa: Path, tmp_path: Path) -> None:
+    model = ArpaModel.read(arpa)
+    model.write(tmp_path / "again.arpa")
+    again = ArpaModel.read(tmp_path / "again.arpa")
+    assert again.numbers == model.numbers
+    for one, other in zip(again.tables, model.tables, strict=True):
+        for name in ("keys", "log_probs", "back_offs"):
+            assert np.array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_blanks_for_tabs_any_order_and_carriage_returns_are_read_as_well(arpa: Path) -> None:
+    expected = scores(arpa, "a b", "b a")
+    swapped = ARPA.replace("-0.25\t<s> a\n-0.375\ta b", "-0.375\ta b\n-0.25\t<s> a")
+    for text in (ARPA.replace("\t", " "), ARPA.replace("\n", "\r\n"), "made by hand\n\n" + ARPA, swapped):
+        arpa.write_bytes(text.encode())
+        assert scores(arpa, "a b", "b a") == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (ARPA, "hello\n", r"lm.arpa: has no line \\data\\; give an n-gram model in the ARPA form"),
+        ("ngram 2=2", "ngram 3=2", r"lm.arpa, line 3: is not ngram 2=COUNT"),
+        ("ngram 2=2", f"ngram 2={'9' * 30}", r"lm.arpa, line 3: is not ngram 2=COUNT"),
+        ("ngram 2=2", "ngram 2=3", r"lm.arpa, line 15: is not a logarithm, 2 known words, and perhaps"),
+        ("ngram 2=2", "ngram 2=1", r"lm.arpa, line 14: is not \\end\\"),
+        ("\\2-grams:", "\\3-grams:", r"lm.arpa, line 12: is not \\2-grams:"),
+        ("-0.375\ta b", "-0.375\ta c", r"lm.arpa, line 14: is not a logarithm, 2 known words"),
+        ("-0.375\ta b", "nan\ta b", r"lm.arpa, line 14: is not a logarithm"),
+        ("-0.375\ta b", "0.5\ta b", r"lm.arpa, line 14: is not a logarithm"),
+        ("-0.5\ta\t-0.125", "-0.5\ta\tinf", r"lm.arpa, line 9: is not a logarithm"),
+        ("-0.375\ta b", "-0.375\t<s> a", r"lm.arpa, line 14: is not an n-gram that comes once"),
+        ("-0.75\tb", "-0.75\ta", r"lm.arpa, line 10: is not an n-gram that comes once"),
+        ("\\end\\\n", "", r"lm.arpa: ends without \\end\\; make it again"),
+        ("</s>", "end", r"lm.arpa: has no <s> or no </s>"),
+        (ARPA[ARPA.index("-0.25\t<s>") :], "", r"lm.arpa: ends within its 2-grams; make it again"),
+        (ARPA[ARPA.index("\n\\1-grams") :], "", r"lm.arpa: ends before its n-grams; make it again"),
+    ],
+)
+def test_what_is_no_model_is_refused_by_its_line(arpa: Path, old: str, new: str, said: str) -> None:
+    arpa.write_text(ARPA.replace(old, new), encoding="utf-8")
+    with pytest.raises(InputError, match=said):
+        ArpaModel.read(arpa)
+
+
+def test_an_ngram_needs_that_of_its_first_words(arpa: Path) -> None:
+    longer = ARPA.replace("ngram 2=2", "ngram 2=2\nngram 3=1").replace("\\end\\", "\\3-grams:\n-1\tb a b\n\n\\end\\")
+    arpa.write_text(longer, encoding="utf-8")
+    with pytest.raises(InputError, match="line 18: is not an n-gram .* whose first 2 words are one, too"):
+        ArpaModel.read(arpa)

@@ -1,0 +1,101 @@
+"""Metadata, pinned requirements and documents name the same packages, and files travel with the package."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[1]
+METADATA = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT, TOOLS = METADATA["project"], METADATA["tool"]
+# What is installed only to build fairseq.
+BUILD_ONLY = {"setuptools", "wheel", "cython"}
+CORE = ["requirements-build.txt", "requirements-fairseq.txt", "requirements.txt"]
+EXTRAS = {extra: [f"requirements-{extra}.txt"] for extra in PROJECT["optional-dependencies"]}
+# Where a package is imported under another name; scikit-learn's, the file format of protobuf, and a package's own.
+IMPORTED_AS = {
+    "scikit-learn": "sklearn", "protobuf": "google", "PyYAML": "yaml", "Jinja2": "jinja2", "rouge-score": "rouge_score",
+    "markdown-it-py": "markdown_it", "backports.zstd": "backports", "prometheus-client": "prometheus_client",
+    "fairseq-fixed": "fairseq", "hydra-core": "hydra",
+}  # fmt: skip
+# What others import: fairseq, and transformers' Trainer.
+OF_OTHERS = {"bitarray", "cffi", "packaging", "hydra-core", "accelerate"}
+
+
+def pinned(*files: str) -> dict[str, Requirement]:
+    lines = (line.split("#")[0].strip() for file in files for line in (ROOT / file).read_text("utf-8").splitlines())
+    found = map(Requirement, filter(None, lines))
+    return {each.name: each for each in found}
+
+
+@pytest.mark.parametrize(
+    ("named", "files"),
+    [(PROJECT["dependencies"], CORE), *((PROJECT["optional-dependencies"][extra], EXTRAS[extra]) for extra in EXTRAS)],
+    ids=["core", *EXTRAS],
+)
+def test_metadata_and_requirements_name_the_same_packages(named: list[str], files: list[str]) -> None:
+    wanted, found = {each.name: each for each in map(Requirement, named)}, pinned(*files)
+    assert wanted.keys() == found.keys() - BUILD_ONLY
+    for name, requirement in wanted.items():
+        [pin] = found[name].specifier
+        assert pin.operator == "=="
+        assert requirement.specifier.contains(pin.version), name
+
+
+def test_whatever_is_imported_is_named_and_the_other_way_round() -> None:
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "fairseq_ext").rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+    # COMET has an environment of its own; torchaudio is only looked for.
+    foreign = {name.split(".")[0] for name in imported} - sys.stdlib_module_names
+    foreign -= {"fairseq_ext", "fairseq_cli", "comet", "torchaudio"}
+    extras = ("teacher", "cluster", "serve")
+    names = pinned(*CORE, *(file for extra in extras for file in EXTRAS[extra])).keys() - BUILD_ONLY - OF_OTHERS
+    assert foreign == {IMPORTED_AS.get(name, name) for name in names}
+
+
+def test_the_page_tells_of_every_package() -> None:
+    page = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"^\| `([\w.-]+)` \|", page, re.MULTILINE))
+    files = sorted(path.name for path in ROOT.glob("requirements*.txt") if path.name != "requirements-comet.txt")
+    assert told == set(pinned(*files))
+
+
+def test_everything_beside_the_code_is_package_data() -> None:
+    patterns = TOOLS["setuptools"]["package-data"]
+    package = ROOT / "fairseq_ext"
+    given = {path for pattern in patterns["fairseq_ext"] for path in package.glob(pattern)}
+    files = {path for path in package.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert given == files
+    assert len(files) > 5
+
+
+def test_the_citation_has_the_version_and_the_licence_of_the_package() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
+    assert len(citation["references"]) == 5
+    assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("MIT License")
+
+
+def test_the_scripts_take_the_versions_of_python_that_the_package_names() -> None:
+    supported = [f"3.{minor}" for minor in (11, 12, 13)]
+    assert PROJECT["requires-python"] == ">=3.11,<3.14"
+    assert [name.split(" :: ")[-1] for name in PROJECT["classifiers"] if ":: 3." in name] == supported
+    script = (ROOT / "scripts" / "env.sh").read_text(encoding="utf-8")
+    assert re.findall(r"python(3\.\d+)", script) == supported
+    assert "(3, 11) <= sys.version_info[:2] <= (3, 13)" in script
+
+
+def test_the_docker_file_runs_the_scripts_own_steps() -> None:
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    commands = [line.removeprefix("RUN ") for line in lines if line.startswith("RUN ") and "apt-get" not in line]
+    assert commands
+    assert all(re.fullmatch(r"(TORCH=\$TORCH )?bash scripts/\w+\.sh --help", command) for command in commands)
