@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import DICT_FILE, MODEL_FILE, check_pieces
+
+_WITHOUT_UNKNOWN = ", 0.000 % <unk>"
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,15 @@ def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str]
 def binarise_files(
     folder: Path, encoded: Path, dictionary: Path, files: Sequence[tuple[str, str]], engine: Engine
 ) -> None:
-    """Binarise files below ``folder``, and say on stderr what they held; see :class:`BinariseFile`."""
+    """Binarise files below ``folder``, and say on stderr which had unknown pieces; see :class:`BinariseFile`."""
     task = BinariseFile(encoded.resolve(), dictionary.resolve(), files)
-    for line in sorted(run_tasks(task, folder / TASKS_DIR, len(files), engine, "binarise")):
+    for line in summary_of(run_tasks(task, folder / TASKS_DIR, len(files), engine, "binarise")):
         print(line, file=sys.stderr)
     move_outputs(folder / TASKS_DIR, len(files), folder)
+
+
+def summary_of(told: Iterable[str]) -> list[str]:
+    """What :class:`BinariseFile` told of files with unknown pieces, and how many others there are."""
+    lines = sorted(told)
+    unknown = [line for line in lines if not line.endswith(_WITHOUT_UNKNOWN)]
+    return [*unknown, f"{len(lines)} files, {len(lines) - len(unknown)} of them without unknown pieces"]
