@@ -62,8 +62,12 @@ class NodeBank(AdapterBank):
     def _bind(self) -> None:
         """Let the parameters be views of the rows."""
         for kind in self.nodes:
-            for parameter, row in zip(self._of(kind), getattr(self, kind), strict=True):
-                parameter.data = row
+            views = self._of(kind)
+            for node, row in enumerate(getattr(self, kind)):
+                if torch._has_compatible_shallow_copy_type(views[node], row):
+                    views[node].data = row
+                else:  # as torch does where a tensor cannot become one of another device
+                    views[node] = nn.Parameter(row, views[node].requires_grad)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)

@@ -34,7 +34,7 @@ def step_of(config: ClassificationExperiment, name: str) -> Step:
 def command_of(step: Step, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What fairseq-train would be called with."""
     commands: list[list[str]] = []
-    monkeypatch.setattr(training, "run_fairseq", lambda tool, arguments: commands.append(list(arguments)))
+    monkeypatch.setattr(training, "run_fairseq", lambda tool, arguments, messages: commands.append(list(arguments)))
     step.build(step.output)
     return commands[0]
 
