@@ -172,6 +172,9 @@ def test_gates_are_as_sparse_as_is_asked_whatever_the_checkpoint(data: Path, tmp
     [
         (["--gate-top-k", "-1"], "--gate-top-k -1: give 1 or more, or 0"),
         (["--gate-threshold", "1"], "--gate-threshold 1.0: give 0 or more, and less than 1"),
+        (["--gate-inputs", "words"], "--gate-inputs words: name states, source or both"),
+        (["--gate-inputs", "encoder"], "--gate-inputs encoder: name states, source or both"),
+        (["--gate-pairs", "-1"], "--gate-pairs -1: give 1 or more, or 0 for no pairs"),
     ],
 )
 def test_gates_that_keep_nothing_are_refused(data: Path, options: list[str], message: str) -> None:
