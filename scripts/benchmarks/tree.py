@@ -98,14 +98,14 @@ def _prepare_layer_step(options: Namespace, size: int, folder: Path) -> Ready:
     return _ready_step(model, lambda: (bank(states, weights, active) * grad).sum())
 
 
-def _make_bank(*sizes: int) -> Any:
+def _make_bank(embed_dim: int, bottleneck_dim: int, num_nodes: int) -> Any:
     try:
         from fairseq_ext.modules.node_bank import NodeBank
     except ModuleNotFoundError:  # trees had the bank of all other adapters
         from fairseq_ext.modules.adapter_bank import AdapterBank
 
-        return AdapterBank(*sizes, shared_norm=True)
-    return NodeBank(*sizes)
+        return AdapterBank(embed_dim, bottleneck_dim, num_nodes, shared_norm=True)
+    return NodeBank(embed_dim, bottleneck_dim, num_nodes)
 
 
 def _ready_step(model: Any, loss: Callable[[], Any]) -> Ready:
