@@ -13,14 +13,15 @@ ARCHITECTURES = {
     "mix": ("transformer_tiny",),
     "tag": ("transformer_tiny", "--domain-tags"),
     "ad": ("transformer_domain_adapter_tiny",),
-    "gad": ("transformer_gated_adapter_tiny", "--gate-inputs", "states,source", "--gate-pairs", "64"),
+    "gad": ("transformer_gated_adapter_tiny",),
 }
+MODEL_OPTIONS = {"gad": ("--gate-inputs", "states,source", "--gate-pairs", "64")}
 
 
 def make_system(data: Path, name: str, *extra: str) -> tuple[Any, Any, Any]:
     """Task, options and model, all on the same base."""
     arch, *options = ARCHITECTURES[name]
-    task, args = toy.make_task(data, *options, *extra, arch=arch)
+    task, args = toy.make_task(data, *options, *MODEL_OPTIONS.get(name, ()), *extra, arch=arch)
     model = toy.make_model(task, args)
     _spread(model)
     toy.randomise_adapters(model)
