@@ -38,13 +38,11 @@ def fetch_packages(requirements: Sequence[str], folder: Path) -> dict[str, Path]
         InputError: naming the package that cannot be fetched.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    wheels = {}
-    for number, requirement in enumerate(requirements, start=1):
-        if (wheel := find_wheel(requirement, folder)) is None:
-            print(f"fetching {requirement} ({number} of {len(requirements)})", file=sys.stderr, flush=True)
-            wheel = _fetch(requirement, folder)
-        wheels[requirement] = wheel
-    return wheels
+    wheels = {requirement: find_wheel(requirement, folder) for requirement in requirements}
+    missing = [requirement for requirement, wheel in wheels.items() if wheel is None]
+    if missing:
+        print(f"fetching {len(missing)} of {len(wheels)} packages, {missing[0]} first", file=sys.stderr, flush=True)
+    return {requirement: wheel or _fetch(requirement, folder) for requirement, wheel in wheels.items()}
 
 
 def find_wheel(requirement: str, folder: Path) -> Path | None:
