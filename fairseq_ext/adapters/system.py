@@ -134,10 +134,10 @@ class System:
 
     def shapes_of(self, kind: str, options: Mapping[str, Any]) -> dict[str, tuple]:
         """The same for adapters of another kind with other options on this base."""
-        options = {"bottleneck_dim": 0, "gate_inputs": "", "gate_pairs": 0, **EARLIER_OPTIONS.get(kind, {}), **options}
-        inputs = options["gate_inputs"] if kind == GATED else ""
-        is_tree = kind == HIERARCHICAL_ADAPTERS
-        return expected_shapes(self.model, options["bottleneck_dim"] or 0, inputs, options["gate_pairs"], is_tree)
+        none = {"gate_inputs": "", "gate_pairs": 0}
+        gates: Mapping[str, Any] = {**EARLIER_OPTIONS[GATED], **options} if kind == GATED else none
+        width, is_tree = options.get("bottleneck_dim") or 0, kind == HIERARCHICAL_ADAPTERS
+        return expected_shapes(self.model, width, gates["gate_inputs"], gates["gate_pairs"], is_tree)
 
     def rows(self, name: str) -> State:
         """An adapter's row of every stacked tensor."""

@@ -263,19 +263,17 @@ class GateRouter(nn.Module):
             if known is None:
                 raise ValueError("gates that read no states need to know something else of every sentence")
             return known.expand(len(x) if self.causal else 1, -1, -1)
-        own = self._own_logits(x, self.weight, batch.positions)
+        if self.running_mean is not None:
+            own = self.running_mean(self._in_order(self._scores(x)), batch.positions)
+        else:
+            own = self._in_order([sequence_mean(part, batch.positions) for part in self._scores(x)])
         return own if known is None else own + known
 
-    def _own_logits(self, x: Tensor, weight: Tensor, positions: Positions) -> Tensor:
-        """The mean scores of the states, T×B×D or 1×B×D."""
-        if self.running_mean is not None:
-            return self.running_mean(self._in_order(self._scores(x, weight)), positions)
-        return self._in_order([sequence_mean(part, positions) for part in self._scores(x, weight)])
-
-    def _scores(self, x: Tensor, weight: Tensor) -> list[Tensor]:
+    def _scores(self, x: Tensor) -> list[Tensor]:
         """The projection of every position, T×B×D, or its parts for the settled and the guarded adapters."""
+        assert self.weight is not None
         # The residual stream is not normalised here: autocast would round it, and make large values infinite.
-        weight = weight.to(x.dtype)
+        weight = self.weight.to(x.dtype)
         with without_autocast(x):
             # In products of their own: of which width one is may decide on the last bit.
             return [F.linear(x, weight[rows]) for rows in self._parts] if self.guarded else [F.linear(x, weight)]
@@ -332,11 +330,11 @@ class GateRouter(nn.Module):
 
     def _scaled_logits(self, x: Tensor, batch: RoutingBatch) -> Tensor:
         """The logits over β, which are left in the batch where a criterion may want them."""
-        if batch.incremental_state is None or self.running_mean is None or self.weight is None:
+        if batch.incremental_state is None or self.running_mean is None:
             logits = self.gate_logits(x, batch)
             batch.gate_logits.append(logits)
             return logits / self.temperature
-        scores = self._in_order(self._scores(x, self.weight))
+        scores = self._in_order(self._scores(x))
         own = self.running_mean.step(scores, batch.incremental_state, self.temperature)
         known = batch.known_logits
         return own if known is None else own.add(known, alpha=1 / self.temperature)

@@ -127,6 +127,8 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         self.gate_report = GateReport(self.domains, cfg.print_gates, cfg.gates_output, cfg.gates_by_token)
         if cfg.domain_tags:
             self.typed_domains.require()
+            if (source := str(cfg.domain_source)) in (SOFT, EVEN) and not cfg.domain:
+                raise InputError(f"--domain-source {source}: a tag names one domain; use oracle or classifier")
             if self.language_tokens.source is not None:
                 raise InputError("--domain-tags: opens sentences, as --language-tokens does; use adapters instead")
 
@@ -194,10 +196,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         labels = None
         if self.cfg.teacher_dir:
             labels = read_teacher_probs(Path(self.cfg.teacher_dir), domain, split.name, self.domains, len(pairs))
-        ids, weights = self._routed_ids(domain_id, labels, split.is_train), None
-        if not split.is_train and not self.cfg.domain:
-            weights = self._routed_weights(labels, len(pairs))
-        return PairCorpus(pairs, domain_id, ids, weights, labels)
+        return PairCorpus(pairs, domain_id, *self._route(domain_id, labels, len(pairs), split.is_train), labels)
 
     def join_corpora(
         self, corpora: Sequence[PairCorpus], repetitions: Sequence[float] | None, is_train: bool
@@ -247,28 +246,24 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
                 f"{directory}: the two sides of split {split.name} differ in length; binarise it anew"
             ) from None
 
-    def _routed_ids(self, domain_id: int, labels: TeacherLabels | None, is_train: bool) -> np.ndarray | int | None:
-        """By which domain(s) a corpus is translated: see --domain and --domain-source."""
+    def _route(
+        self, domain_id: int, labels: TeacherLabels | None, num_rows: int, is_train: bool
+    ) -> tuple[np.ndarray | int | None, TeacherLabels | np.ndarray | None]:
+        """By which domain(s) a corpus is translated, or by which shares of all: see --domain and --domain-source."""
         if is_train:
-            return domain_id
+            return domain_id, None
         if self.cfg.domain:
-            return self.domains.index(self.cfg.domain)
+            return self.domains.index(self.cfg.domain), None
         source = str(self.cfg.domain_source)
-        if source in (CLASSIFIER, SOFT) and labels is None:
-            raise InputError(f"--domain-source {source} needs the classifier's labels: give --teacher-dir")
-        if source in (SOFT, EVEN) and self.cfg.domain_tags:
-            raise InputError(f"--domain-source {source}: a tag names one domain; use oracle or classifier")
-        if source == CLASSIFIER and labels is not None:
-            return labels.best()
+        if source in (CLASSIFIER, SOFT):
+            if labels is None:
+                raise InputError(f"--domain-source {source} needs the classifier's labels: give --teacher-dir")
+            return (None, labels) if source == SOFT else (labels.best(), None)
+        if source == EVEN:
+            return None, np.broadcast_to(_even(len(self.domains)), (num_rows, len(self.domains)))
         if source == NONE and self.model_needs_domains:
             raise InputError("plain adapters need a domain: use --domain-source oracle or classifier, or --domain NAME")
-        return domain_id if source == ORACLE else None
-
-    def _routed_weights(self, labels: TeacherLabels | None, num_rows: int) -> TeacherLabels | np.ndarray | None:
-        """How much of each adapter every sentence gets, where that is not one's alone."""
-        if str(self.cfg.domain_source) == EVEN:
-            return np.broadcast_to(_even(len(self.domains)), (num_rows, len(self.domains)))
-        return labels if str(self.cfg.domain_source) == SOFT else None
+        return (domain_id if source == ORACLE else None), None
 
     # Inference
 

@@ -237,6 +237,11 @@ def test_weights_of_adapters_in_place_of_a_domain(data: Path, teacher: Path) -> 
     assert not torch.allclose(together, model(**hard, domain_ids=best)[0])
 
 
+def test_a_tag_model_takes_no_weights_for_its_tag(data: Path) -> None:
+    with pytest.raises(InputError, match="--domain-source even: a tag names one domain"):
+        loaded(data, "--domain-tags", "--domain-source", "even", arch="transformer_tiny")
+
+
 def test_even_weights_translate_typed_lines_too(data: Path) -> None:
     task, model = loaded(data, "--domain-source", "even")
     toy.randomise_adapters(model)
