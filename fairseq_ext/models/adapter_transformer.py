@@ -235,11 +235,6 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         """The banks of all layers, the encoder's first."""
         return [layer.adapter.bank for stack in (self.encoder, self.decoder) for layer in stack.layers.children()]
 
-    @property
-    def trained_rows(self) -> range:
-        """Rows of the banks that training may change."""
-        return range(len(self.adapter_names))
-
     def build_routers(
         self, config: AdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
     ) -> list[nn.Module]:

@@ -34,14 +34,14 @@ def only_active_change(optimizer: Any, model: Any) -> Iterator[None]:
         if banks and isinstance(banks[0], NodeBank):
             stack.enter_context(only_active_nodes_change(optimizer, banks))
         elif banks:
-            stack.enter_context(only_active_rows_change(optimizer, banks, model.trained_rows))
+            stack.enter_context(only_active_rows_change(optimizer, banks))
             stack.enter_context(only_these_gates_change(optimizer, gates, trained_gates))
         yield
 
 
 @contextmanager
-def only_active_rows_change(optimizer: Any, banks: Sequence[AdapterBank], trained: Collection[int]) -> Iterator[None]:
-    """Keep adapters without gradients, and those not to be trained, as they are over a step, bit for bit.
+def only_active_rows_change(optimizer: Any, banks: Sequence[AdapterBank]) -> Iterator[None]:
+    """Keep adapters without gradients as they are over a step, bit for bit.
 
     Momentum and weight decay move a stacked parameter also where it has no gradient. Rows that took no part are left
     out of the step, or put back after it, in the optimiser's own copy of the weights too, and with them what it
@@ -50,7 +50,6 @@ def only_active_rows_change(optimizer: Any, banks: Sequence[AdapterBank], traine
     Args:
         optimizer: fairseq's, about to step.
         banks: of as many adapters each, whose gradients are complete.
-        trained: rows that may change.
 
     Raises:
         InputError: if the optimiser holds the weights in a form in which rows cannot be told apart.
@@ -60,7 +59,7 @@ def only_active_rows_change(optimizer: Any, banks: Sequence[AdapterBank], traine
         optimizer,
         [
             (getattr(bank, kind), rows)
-            for bank, rows in zip(banks, _idle_rows(banks, trained), strict=True)
+            for bank, rows in zip(banks, _idle_rows(banks), strict=True)
             for kind in bank.row_names
         ],
     ):
@@ -194,15 +193,15 @@ class _ActiveRows:
         self.state |= self.remembered
 
 
-def _idle_rows(banks: Sequence[AdapterBank], trained: Collection[int]) -> list[list[int]]:
-    """The rows of each bank that took no part in the loss, or must not change."""
+def _idle_rows(banks: Sequence[AdapterBank]) -> list[list[int]]:
+    """The rows of each bank that took no part in the loss."""
     if not banks:
         return []
     # Any path to the loss passes the last offset.
     gradients = [torch.zeros_like(b.up_bias) if b.up_bias.grad is None else b.up_bias.grad for b in banks]
     # Asked once for all banks: every answer keeps the host waiting for the device.
     are_active = torch.stack(gradients).ne(0).any(-1).tolist()
-    return [[row for row, is_active in enumerate(rows) if not is_active or row not in trained] for rows in are_active]
+    return [[row for row, is_active in enumerate(rows) if not is_active] for rows in are_active]
 
 
 @dataclass(frozen=True)
