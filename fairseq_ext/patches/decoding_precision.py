@@ -55,7 +55,7 @@ def lower_precision(model: nn.Module, precision: str) -> None:
                 part.forward = _with_autocast(part.forward, device)
     elif precision == "int8":
         if next(model.parameters()).device.type != "cpu":
-            raise InputError("--decoding-precision int8: is for CPUs; give bfloat16, or --fp16")
+            raise InputError("--decoding-precision int8: is for CPUs; give bfloat16")
         for layer in model.modules():
             if isinstance(layer, (TransformerEncoderLayerBase, TransformerDecoderLayerBase)):
                 for name in ("fc1", "fc2"):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.translators.answers import PRECISIONS
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -48,7 +49,7 @@ def serve(options: argparse.Namespace, listener: socket.socket, *, local: bool, 
     from fairseq_ext.serving.body import Limits
     from fairseq_ext.translators.answers import load_quietly
 
-    system = load_quietly(options.exported, options.device)
+    system = load_quietly(options.exported, options.device, options.decoding_precision)
     if options.threads > 1:
         import torch
 
@@ -109,6 +110,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=_number(0, 65_535), default=8000, help="port; 0: any that is free")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="file with the token that clients must send")
     parser.add_argument("--device", default="cpu", help="where the model runs, e.g. cuda")
+    parser.add_argument(
+        "--decoding-precision",
+        choices=PRECISIONS,
+        default=PRECISIONS[0],
+        help="of weights and products; bfloat16 pays for large models, int8 is for a CPU",
+    )
     parser.add_argument("--threads", type=_number(1), default=1, help="cores that the model uses")
     _add_limits(parser)
     parser.formatter_class = argparse.ArgumentDefaultsHelpFormatter

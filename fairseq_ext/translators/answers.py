@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fairseq_ext.translators.translator import SystemTranslator
 
 FORMATS = ("text", "jsonl")
+PRECISIONS = ("float32", "bfloat16", "int8")  # of decoding
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Wanted:
         return json.dumps(record, ensure_ascii=False)
 
 
-def load_quietly(directory: Path, device: str) -> SystemTranslator:
+def load_quietly(directory: Path, device: str, decoding_precision: str) -> SystemTranslator:
     """A translator for a command line: of one thread, so that it finds the same on all machines of a kind."""
     quieten_fairseq()
     import torch
@@ -78,7 +79,7 @@ def load_quietly(directory: Path, device: str) -> SystemTranslator:
     from fairseq_ext.translators.translator import SystemTranslator
 
     torch.set_num_threads(1)
-    return SystemTranslator.load(directory, device=device)
+    return SystemTranslator.load(directory, device=device, decoding_precision=decoding_precision)
 
 
 def _rounded(values: Sequence[float]) -> list[float]:

@@ -16,7 +16,7 @@ from fairseq_ext.corpora.compressed import check_file
 from fairseq_ext.corpora.normal_forms import normal_form
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.translators.answers import FORMATS, Wanted, load_quietly
+from fairseq_ext.translators.answers import FORMATS, PRECISIONS, Wanted, load_quietly
 from fairseq_ext.translators.exported import BASE, CLASSIFIER, GATES, ORACLE, Manifest, read_manifest
 from fairseq_ext.translators.files import FileJob, translate_file
 from fairseq_ext.translators.lines import RoutedLine, blocks, file_lines, routed_by_file, stream_lines
@@ -56,6 +56,12 @@ def text_parser(prog: str) -> argparse.ArgumentParser:
     add("--processes", type=int, default=0, metavar="N", help="that translate a file; 0 for one a core (default)")
     add("--block-lines", type=int, default=500, metavar="N", help="lines of a block (default: 500)")
     add("--device", default="cpu", metavar="NAME", help="cpu, or cuda with --processes 1 (default: cpu)")
+    add(
+        "--decoding-precision",
+        choices=PRECISIONS,
+        default=PRECISIONS[0],
+        help="of weights and products: bfloat16 pays for large models, int8 is for a CPU (default: float32)",
+    )
     return parser
 
 
@@ -92,6 +98,7 @@ def translate_text(options: argparse.Namespace, export: Callable[[Path, str | No
         output=output,
         block_lines=options.block_lines,
         device=options.device,
+        decoding_precision=options.decoding_precision,
     )
     translate_file(job, lambda: _checked(_lines(options, manifest), job), options.processes)
 
@@ -99,7 +106,7 @@ def translate_text(options: argparse.Namespace, export: Callable[[Path, str | No
 def _translate_stream(options: argparse.Namespace, system: Path, manifest: Manifest, wanted: Wanted) -> None:
     """Translate block by block as text comes, and leave nothing on the disk but the output."""
     name = "standard input" if options.input == _STREAM else options.input
-    translator = load_quietly(system, options.device)
+    translator = load_quietly(system, options.device, options.decoding_precision)
     first = 1
     with ExitStack() as stack:
         if options.output == _STREAM:
@@ -132,7 +139,7 @@ def _checked(lines: Iterable[RoutedLine], job: FileJob) -> Iterator[RoutedLine]:
     translator = None
     for number, (line, route) in enumerate(lines, start=1):
         if len(line) > _LONG_LINE or ("domain" in (text := normal_form("NFKC", line)) and ":" in text):
-            translator = translator or load_quietly(job.system, job.device)
+            translator = translator or load_quietly(job.system, job.device, job.decoding_precision)
             translator.check(Request(line, route), f"{job.source}, line {number}")
         yield line, route
 

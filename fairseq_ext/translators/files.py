@@ -25,7 +25,7 @@ from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
 from fairseq_ext.engine.workspaces import Workspace, locked
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.translators.answers import Wanted, load_quietly
+from fairseq_ext.translators.answers import PRECISIONS, Wanted, load_quietly
 from fairseq_ext.translators.exported import MANIFEST_FILE
 from fairseq_ext.translators.lines import RoutedLine, blocks
 
@@ -48,6 +48,7 @@ class FileJob:
         output: file to write.
         block_lines: lines in a block.
         device: torch's.
+        decoding_precision: of weights and products.
     """
 
     system: Path
@@ -58,16 +59,18 @@ class FileJob:
     output: Path
     block_lines: int
     device: str = "cpu"
+    decoding_precision: str = PRECISIONS[0]
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all that the output depends on."""
         files = [self.system / MANIFEST_FILE, self.source, *([self.domains] if self.domains else [])]
         description = {
-            "version": 1,
+            "version": 2,
             "files": [hash_file(path) for path in files],
             "route": self.route,
             "block_lines": self.block_lines,
+            "decoding_precision": self.decoding_precision,
             **dataclasses.asdict(self.wanted),
         }
         return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
@@ -84,15 +87,15 @@ class TranslateBlock:
         """Write its lines into an empty directory."""
         text = (self.blocks / f"{index:06d}").read_text(encoding="utf-8")
         block: list[RoutedLine] = [(line, route) for line, route in json.loads(text)]
-        translator = _translator(self.job.system, self.job.device)
+        translator = _translator(self.job.system, self.job.device, self.job.decoding_precision)
         first = index * self.job.block_lines + 1
         lines = self.job.wanted.lines_of(translator, block, first, str(self.job.source))
         (output / _TEXT).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
 
 
 @lru_cache(maxsize=1)
-def _translator(system: Path, device: str) -> SystemTranslator:
-    return load_quietly(system, device)
+def _translator(system: Path, device: str, decoding_precision: str) -> SystemTranslator:
+    return load_quietly(system, device, decoding_precision)
 
 
 def translate_file(job: FileJob, lines: Callable[[], Iterable[RoutedLine]], processes: int) -> None:

@@ -20,6 +20,7 @@ from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.filtering.normalise import normalise_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
+from fairseq_ext.patches.decoding_precision import lower_precision
 from fairseq_ext.teacher.classifier import Classifier, load_classifier
 from fairseq_ext.translators.exported import BASE, CLASSIFIER, CLASSIFIER_FOLDER, GATES, Manifest, verify
 from fairseq_ext.translators.requests import Answer, Candidate, Request
@@ -62,15 +63,24 @@ class SystemTranslator:
         self._has_tags = bool(hub.task.cfg.domain_tags)
 
     @classmethod
-    def load(cls, directory: str | Path, *, device: str = "cpu") -> SystemTranslator:
+    def load(
+        cls, directory: str | Path, *, device: str = "cpu", decoding_precision: str = "float32"
+    ) -> SystemTranslator:
         """Load an exported system, after reading all its files again.
 
+        Args:
+            directory: of the export.
+            device: torch's.
+            decoding_precision: of weights and products: float32, bfloat16, or on a CPU int8.
+
         Raises:
-            InputError: naming the file that is missing, damaged or unfit.
+            InputError: naming the file that is missing, damaged or unfit, or the option.
         """
         directory = Path(directory)
         manifest = verify(directory)
         hub = DomainTranslator.from_pretrained(directory).eval().to(device)
+        for model in hub.models:
+            lower_precision(model, decoding_precision)
         classifier = None
         if manifest.classifier is not None:
             classifier = load_classifier(directory / CLASSIFIER_FOLDER, manifest.classifier)

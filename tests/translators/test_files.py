@@ -43,7 +43,7 @@ class Turner:
 @pytest.fixture
 def turner(monkeypatch: pytest.MonkeyPatch) -> Turner:
     turner = Turner()
-    monkeypatch.setattr(files, "_translator", lambda system, device: turner)
+    monkeypatch.setattr(files, "_translator", lambda *_: turner)
     return turner
 
 
@@ -111,7 +111,7 @@ def test_a_stop_at_the_very_end_is_mended(
     assert run(job) == TURNED
 
 
-@pytest.mark.parametrize("change", ["source", "route", "wanted", "system"])
+@pytest.mark.parametrize("change", ["source", "route", "wanted", "precision", "system"])
 def test_what_was_made_of_something_else_is_made_anew(job: FileJob, turner: Turner, change: str) -> None:
     run(job)
     turner.asked = []
@@ -119,7 +119,11 @@ def test_what_was_made_of_something_else_is_made_anew(job: FileJob, turner: Turn
         job.source.write_text("other\n")
     if change == "system":
         (job.system / "system.json").write_text('{"other": 1}')
-    changed = {"route": replace(job, route="law"), "wanted": replace(job, wanted=Wanted(beam=2))}.get(change, job)
+    changed = {
+        "route": replace(job, route="law"),
+        "wanted": replace(job, wanted=Wanted(beam=2)),
+        "precision": replace(job, decoding_precision="int8"),
+    }.get(change, job)
     assert run(changed) == ("rehto\n" if change == "source" else TURNED)
     assert turner.asked
 

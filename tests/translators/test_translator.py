@@ -30,6 +30,15 @@ def load(exported: Path) -> Load:
     return functools.cache(lambda name: SystemTranslator.load(exported / name))
 
 
+def test_translates_as_precisely_as_asked(load: Load, exported: Path) -> None:
+    lowered = SystemTranslator.load(exported / "gad", decoding_precision="bfloat16")
+    scores = [[a.candidates[0].score for a in t.translate([Request("w1 w4 w7")])] for t in (lowered, load("gad"))]
+    assert scores[0] != scores[1]
+    assert scores[0] == pytest.approx(scores[1], abs=0.1)
+    with pytest.raises(InputError, match="--decoding-precision int8: is for CPUs"):
+        SystemTranslator.load(exported / "gad", device="meta", decoding_precision="int8")
+
+
 def texts(answers: list[Answer]) -> list[str]:
     return [answer.candidates[0].text for answer in answers]
 
