@@ -72,7 +72,7 @@ def _make_environment(root: Path) -> None:
     smaller = f"[ -f my.yaml ] && sed -i {shlex.quote(_SMALL)} my.yaml\n"
     _write_program(root / ".venv" / "bin" / "python", f'{smaller}exec {shlex.quote(sys.executable)} "$@"\n')
     for name in ("python", "python3"):
-        (root / "bin" / name).symlink_to(root / ".venv" / "bin" / "python")
+        (root / "bin" / name).symlink_to("../.venv/bin/python")
     for tool in TOOLS:
         name = f"fairseq-{tool.replace('_', '-')}"
         _write_program(root / "bin" / name, f'exec {shlex.quote(PYTHON)} -m fairseq_cli.{tool} "$@"\n')
@@ -128,8 +128,11 @@ def _small_experiment(work_dir: str) -> dict[str, Any]:
 
 def _name_what_pages_name(root: Path) -> None:
     """Systems, data and checkpoints by the short names of pages that begin with any model."""
-    (root / "systems").symlink_to(root / "runs" / "quickstart" / "systems")
-    (root / "data-bin").symlink_to(root / "runs" / "quickstart" / "data-bin")
-    for system, names in {"ad": ("model.pt",), "mix": ("theirs.pt", "other.pt")}.items():
-        for name in names:
-            shutil.copy(root / "systems" / system / "checkpoint_best.pt", root / name)
+    (root / "data-bin").symlink_to("runs/quickstart/data-bin")
+    for name in ("mix", "ad", "gad"):
+        trained = root / "runs" / "quickstart" / "systems" / name / "checkpoint_best.pt"
+        (root / "systems" / name).mkdir(parents=True)
+        for copy in ("model.pt", "checkpoint_best.pt"):
+            shutil.copy(trained, root / "systems" / name / copy)
+    for name in ("model.pt", "other.pt", "theirs.pt"):
+        shutil.copy(root / "systems" / "mix" / "model.pt", root / name)
