@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import shutil
 import subprocess
 import sys
@@ -281,18 +280,3 @@ def test_threads_share_one_object(systems: Path, data: Path, name: str) -> None:
     for thread in threads:
         thread.join()
     assert [found[n] for n in range(12)] == expected
-
-
-# The page
-
-
-@pytest.mark.slow
-def test_the_pages_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = toy.make_data(tmp_path, ["cms", "erp"], (6, 6))
-    toy_systems.write_systems(data, tmp_path / "systems")
-    monkeypatch.chdir(tmp_path)
-    text = (Path(__file__).resolve().parents[1] / "docs" / "python.md").read_text(encoding="utf-8")
-    names: dict[str, Any] = {}
-    for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-        exec(block, names)
-    assert names["one_for_each"][0] == names["one_for_all"][0]

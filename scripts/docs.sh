@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Build docs/ as one searchable site, runs/site/index.html, in an environment of its own, .venv-docs.
+# Usage: scripts/docs.sh [--serve]     with --serve it is at http://127.0.0.1:8001/ until Ctrl-C, built anew after each change
+set -euo pipefail
+root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+environment=$root/.venv-docs
+stamp=$environment/.installed
+fail() { echo "$*" >&2; exit 1; }
+case "$*" in
+  "" | --serve) ;;
+  *) fail "Usage: scripts/docs.sh [--serve]" ;;
+esac
+
+wanted=$(cksum < "$root/requirements-docs.txt")
+if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
+  base=${PYTHON:-python3}
+  [ -x "$environment/bin/python" ] || "$base" -m venv "$environment" ||
+    fail "Could not create $environment: apt-get install python3-venv, or set PYTHON to another Python."
+  echo "Installing MkDocs into .venv-docs (half a minute, once) …" >&2
+  "$environment/bin/python" -m pip install --quiet --disable-pip-version-check -r "$root/requirements-docs.txt" ||
+    fail "Installation failed: see pip's message above, then run the same command again."
+  echo "$wanted" > "$stamp"
+fi
+cd "$root"
+mkdir -p runs
+export NO_MKDOCS_2_WARNING=1
+[ "${1:-}" != --serve ] || exec "$environment/bin/python" -m mkdocs serve --dev-addr 127.0.0.1:8001
+"$environment/bin/python" -m mkdocs --quiet build --strict
+echo "runs/site/index.html" >&2

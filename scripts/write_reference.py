@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Write ``docs/api.md``: the Python interface and what is registered with fairseq, from docstrings and options."""
+
+import argparse
+import dataclasses
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from fairseq_ext.engine.own_python import use_own_python
+
+use_own_python()
+
+from fairseq_ext.inputs.errors import run_command
+
+PAGE = ROOT / "docs" / "api.md"
+# What a program of one's own may rely on.
+INTERFACE = {
+    "fairseq_ext.hub": ["DomainTranslator"],
+    "fairseq_ext.translators.translator": ["SystemTranslator"],
+    "fairseq_ext.translators.requests": ["Request", "Answer", "Candidate"],
+    "fairseq_ext.inputs.errors": ["InputError"],
+}
+_SECTIONS = ("Args", "Attributes", "Raises", "Returns", "Shape", "Yields")
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=PAGE, help="file to write (default: docs/api.md)")
+    parser.parse_args().output.write_text(reference(), encoding="utf-8")
+
+
+def reference() -> str:
+    """The page."""
+    parts = [
+        "# Python interface, and what is registered with fairseq",
+        "Made of docstrings and options by `scripts/write_reference.py`; a test compares them. How it is used is "
+        "told in [Translating from Python](python.md) and [Adapters and gates](gated-adapters.md).",
+        *_interface(),
+        *_registered(),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _interface() -> Iterator[str]:
+    """Classes by module, with their public methods."""
+    yield "## From Python"
+    for module_name, names in INTERFACE.items():
+        module = importlib.import_module(module_name)
+        for name in names:
+            owner = getattr(module, name)
+            yield f"### `{module_name}.{name}`"
+            yield markdown(owner)
+            for method, function in _methods(owner):
+                yield f"**`{method}{_signature(function)}`**"
+                yield markdown(function)
+
+
+def _methods(owner: type) -> Iterator[tuple[str, Any]]:
+    """Those that are documented here, in the order in which they are written."""
+    for name, value in vars(owner).items():
+        function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+        if not name.startswith("_") and inspect.isfunction(function) and function.__doc__:
+            yield name, function
+
+
+def _signature(function: Any) -> str:
+    """With annotations as they are written."""
+    signature = inspect.signature(function)
+    own = [value for name, value in signature.parameters.items() if name not in ("self", "cls")]
+    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(signature.replace(parameters=own)))
+
+
+def markdown(owner: Any) -> str:
+    """A docstring of Google's form as Markdown: roles and double backticks as code, sections as lists."""
+    text = re.sub(r":\w+:`~?([^`]*)`", r"`\1`", inspect.getdoc(owner) or "").replace("``", "`")
+    lines: list[str] = []
+    in_section = False
+    for line in text.splitlines():
+        if line.rstrip(":") in _SECTIONS and line.endswith(":"):
+            lines += [f"*{line[:-1]}*", ""]
+            in_section = True
+        elif in_section and re.match(r" {4}\S", line):
+            name, colon, rest = line.strip().partition(": ")
+            lines.append(f"* `{name}`: {rest}" if colon else f"* {line.strip()}")
+        elif in_section and not line.startswith(" ") and line:
+            lines.append(line)
+            in_section = False
+        else:
+            lines.append(f"  {line.strip()}" if in_section and line else line)
+    return "\n".join(lines)
+
+
+def _registered() -> Iterator[str]:
+    """Architectures, criterions and tasks, each with its options."""
+    importlib.import_module("fairseq")
+    registration = importlib.import_module("fairseq_ext.registration")
+    models = importlib.import_module("fairseq.models")
+    for kind, package in (("arch", "models"), ("criterion", "criterions"), ("task", "tasks")):
+        yield f"## `--{kind}`"
+        for module in _modules(getattr(registration, package)):
+            source = inspect.getsource(module)
+            if f"@register_{kind.replace('arch', 'model')}(" in source:
+                yield from _component(kind, module, models)
+
+
+def _modules(package: ModuleType) -> Iterator[ModuleType]:
+    for path in sorted(Path(str(package.__file__)).parent.glob("[a-z]*.py")):
+        yield importlib.import_module(f"{package.__name__}.{path.stem}")
+
+
+def _component(kind: str, module: ModuleType, models: ModuleType) -> Iterator[str]:
+    name = module.__name__.rpartition(".")[2]
+    own = [each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__]
+    configs = [each for each in own if dataclasses.is_dataclass(each)]
+    component = next(
+        each for each in own if each not in configs and re.search("(Model|Criterion|Task|LM)$", each.__name__)
+    )
+    presets = sorted(set(models.ARCH_MODEL_INV_REGISTRY.get(name, [])) - {name}) if kind == "arch" else []
+    yield f"### `{name}`"
+    if presets:
+        yield "Presets: " + ", ".join(f"`{preset}`" for preset in presets) + "."
+    yield markdown(component)
+    config = getattr(component, "config_class", None) or configs[-1]
+    rows = [f"| `--{option}` | {words} |" for option, words in options_of(config)]
+    yield "\n".join(["| option | meaning |", "|---|---|", *rows])
+
+
+def options_of(config: type) -> Iterator[tuple[str, str]]:
+    """The options that a dataclass has from this package, and what their help says."""
+    ours = [each for each in config.__mro__ if each.__module__.startswith("fairseq_ext.")]
+    names = {name for each in ours for name in vars(each).get("__annotations__", {})}
+    for item in dataclasses.fields(config):
+        if item.name in names and "help" in item.metadata:
+            yield item.name.replace("_", "-"), item.metadata["help"].replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,138 @@
+"""A folder in which a document's commands run as typed: the project, made small, with a quickstart that is trained.
+
+Scripts, fairseq's commands and ``.venv`` are there by the names that readers type. The quickstart has the products of
+``DOMAINS``, sentences made by rule, and two updates a system. So has every ``my.yaml`` in the current directory: it is
+made small before a command reads it, which is the one thing that is not as it is for a reader.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.fork_server import PYTHON, TOOLS
+
+ROOT = Path(__file__).resolve().parents[2]
+DOMAINS = ("cloud", "cms", "erp", "med", "tickets")
+LANGUAGES = ("en", "de")
+LINES = ("Show all events", "Delete the row", "Post the invoice")
+_VERBS = {"show": "zeige", "open": "öffne", "close": "schließe", "change": "ändere", "find": "finde", "add": "füge"}
+_NOUNS = {"event": "Ereignis", "row": "Zeile", "invoice": "Rechnung", "page": "Seite", "file": "Datei"}
+_REQUIREMENTS = ("requirements-build.txt", "requirements-fairseq.txt", "requirements.txt", "requirements-teacher.txt")
+# What makes a training short, whatever an experiment file says.
+_SMALL = (r"s/\(max-update\): .*/\1: 2/; s/\(max-epoch\): .*/\1: 1/; s/_small\b/_tiny/; s/cpu-precision: .*//;"
+          r"s/cpu-processes: .*//; s/vocab_size: .*/vocab_size: 64/")  # fmt: skip
+
+
+def make_project(root: Path) -> Path:
+    """Build the folder, and the quickstart in it; returns it."""
+    for name in ("scripts", "data-prep", "fairseq_ext", "docs", *_REQUIREMENTS):
+        (root / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "configs", root / "configs")
+    _make_environment(root)
+    for folder in ("corpora", "corpus"):
+        _write_corpora(root / folder)
+    _write_text(root)
+    for name in ("quickstart", "my"):
+        path = root / ("configs/quickstart.yaml" if name == "quickstart" else "my.yaml")
+        path.write_text(yaml.safe_dump(_small_experiment(f"runs/{name}"), sort_keys=False), encoding="utf-8")
+    for command in ("prepare.sh", "train_teacher.sh", "train.sh"):
+        run_block(root, f"scripts/{command} configs/quickstart.yaml{' gad' if command == 'train.sh' else ''}")
+    _name_what_pages_name(root)
+    return root
+
+
+def run_block(project: Path, text: str) -> None:
+    """Run shell commands as a reader would type them; the first that fails ends the test with what it said."""
+    environment = os.environ | {"PATH": f"{project / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    environment.pop("PYTHONPATH", None)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text],
+        cwd=project,
+        env=environment,
+        input="".join(f"{line}\n" for line in LINES),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{text}\n{done.stdout[-1500:]}\n{done.stderr[-2500:]}"
+
+
+def _make_environment(root: Path) -> None:
+    """``.venv`` as it is installed, fairseq's commands and Python by name."""
+    (root / "bin").mkdir()
+    (root / ".venv" / "bin").mkdir(parents=True)
+    smaller = f"[ -f my.yaml ] && sed -i {shlex.quote(_SMALL)} my.yaml\n"
+    _write_program(root / ".venv" / "bin" / "python", f'{smaller}exec {shlex.quote(sys.executable)} "$@"\n')
+    for name in ("python", "python3"):
+        (root / "bin" / name).symlink_to("../.venv/bin/python")
+    for tool in TOOLS:
+        name = f"fairseq-{tool.replace('_', '-')}"
+        _write_program(root / "bin" / name, f'exec {shlex.quote(PYTHON)} -m fairseq_cli.{tool} "$@"\n')
+    text = b"".join((ROOT / name).read_bytes() for name in _REQUIREMENTS)
+    checksum = subprocess.run(["cksum"], input=text, capture_output=True, check=True).stdout
+    (root / ".venv" / ".installed-core").write_bytes(checksum)
+
+
+def _write_program(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}", encoding="utf-8")
+    path.chmod(0o755)
+
+
+def _pairs(domain: str) -> list[tuple[str, str]]:
+    return [
+        (f"{verb.capitalize()} the {noun} {number} of {domain}", f"{_VERBS[verb]} {_NOUNS[noun]} {number} von {domain}")
+        for number in ("one", "two", "ten", "all")
+        for verb in _VERBS
+        for noun in _NOUNS
+    ]
+
+
+def _write_corpora(folder: Path) -> None:
+    folder.mkdir()
+    for domain in DOMAINS:
+        for side, lang in enumerate(LANGUAGES):
+            text = "".join(f"{pair[side]}\n" for pair in _pairs(domain))
+            (folder / f"{domain}.{lang}").write_text(text, encoding="utf-8")
+
+
+def _write_text(root: Path) -> None:
+    """Text to translate, and text for n-grams."""
+    (root / "text.en").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    for name, domain in (("train", "cms"), ("valid", "erp"), ("test", "med")):
+        text = "".join(f"{source}\n" for source, _ in _pairs(domain))
+        (root / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
+def _small_experiment(work_dir: str) -> dict[str, Any]:
+    """The quickstart's file for other corpora, with two updates of tiny models."""
+    settings: dict[str, Any] = yaml.safe_load((ROOT / "configs" / "quickstart.yaml").read_text(encoding="utf-8"))
+    settings |= {"work_dir": work_dir, "corpora": {"folder": "corpora"}}
+    settings["split"] |= {"valid": 6, "test": 6}
+    settings["subwords"]["vocab_size"] = 64
+    settings["train"]["common"] |= {"cpu-precision": "float32", "cpu-processes": 1, "max-update": 2}
+    settings["train"]["common"] |= {"encoder-normalize-before": True, "decoder-normalize-before": True}
+    for system in settings["train"]["systems"].values():
+        system |= {"arch": system["arch"].replace("_small", "_tiny"), "max-update": 2}
+    settings["translate"]["common"] |= {"max-len-a": 0, "max-len-b": 8}
+    settings["translate"].pop("examples")
+    return settings
+
+
+def _name_what_pages_name(root: Path) -> None:
+    """Systems, data and checkpoints by the short names of pages that begin with any model."""
+    (root / "data-bin").symlink_to("runs/quickstart/data-bin")
+    for name in ("mix", "ad", "gad"):
+        trained = root / "runs" / "quickstart" / "systems" / name / "checkpoint_best.pt"
+        (root / "systems" / name).mkdir(parents=True)
+        for copy in ("model.pt", "checkpoint_best.pt"):
+            shutil.copy(trained, root / "systems" / name / copy)
+    for name in ("model.pt", "other.pt", "theirs.pt"):
+        shutil.copy(root / "systems" / "mix" / "model.pt", root / name)

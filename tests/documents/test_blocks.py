@@ -1,0 +1,184 @@
+"""Code blocks of README and docs do what they say, as far as ``blocks.py`` promises."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairseq_ext.engine.option_reader import first_mistake
+from fairseq_ext.experiments.schema import schemas
+from tests.documents.blocks import LANGUAGES, PAGES, REASONS, ROOT, Block, blocks_in, commands_in
+from tests.documents.project import make_project, run_block
+from tests.experiments.test_schema import mistakes
+
+BLOCKS = [block for page in PAGES for block in blocks_in(page)]
+RUN = [page for page in PAGES if any(b.reason is None and b.language in ("sh", "python") for b in blocks_in(page))]
+
+
+def of_language(language: str) -> Any:
+    return pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == language], ids=str)
+
+
+def test_blocks_name_their_language_and_a_known_reason() -> None:
+    assert len(BLOCKS) > 60
+    for block in BLOCKS:
+        assert block.language in LANGUAGES, f"{block}: fence it, and name one of {', '.join(LANGUAGES)}"
+        assert block.reason in (None, *REASONS), f"{block}: {block.reason}"
+
+
+def test_a_mark_is_of_the_next_block_alone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    mark = "<!-- not run: takes long -->\n"
+    page.write_text(f"{mark}```sh\na\n```\n\n```sh\nb\n```\n\n{mark}\nText.\n\n    c\n")
+    assert [(b.line, b.language, b.text, b.reason) for b in blocks_in(page)] == [
+        (2, "sh", "a\n", "takes long"),
+        (6, "sh", "b\n", None),
+        (14, "", "c\n", None),
+    ]
+
+
+def test_commands_are_found() -> None:
+    text = "A=1 scripts/a.sh x \\\n  --y <in >out  # --z\n"
+    text += "for i in 1; do $python -m m.n --o; done | fairseq-train d & cat f"
+    assert list(commands_in(text)) == [
+        ["scripts/a.sh", "x", "--y", "in", "out"],
+        ["i", "in", "1"],
+        ["m.n", "--o"],
+        ["fairseq-train", "d"],
+        ["cat", "f"],
+    ]
+
+
+@functools.cache
+def help_of(*command: str) -> str:
+    """What a script, a module or a sub-command says it takes."""
+    done = subprocess.run([*command, "--help"], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr[-1000:]
+    return done.stdout
+
+
+def program_of(script: str) -> list[str]:
+    """How this Python runs what a script runs."""
+    text = (ROOT / script).read_text(encoding="utf-8")
+    called = re.search(r'^exec "\$python" (?:-m ([\w.]+)|"\$root/([\w/.-]+)")', text, re.MULTILINE)
+    if called is None:
+        return [sys.executable, script] if script.endswith(".py") else []
+    return [sys.executable, *(["-m", called[1]] if called[1] else [called[2]])]
+
+
+def unknown_options(words: list[str]) -> list[str]:
+    """Options that the program of a command does not take."""
+    program, *rest = words
+    options = [word.partition("=")[0] for word in rest if re.match(r"--\w", word)]
+    if program.startswith("fairseq-"):
+        return unknown_to_fairseq(program, rest)
+    command = program_of(program) if "/" in program else [sys.executable, "-m", program]
+    if not options or not command or options == ["--help"]:
+        return []
+    text = help_of(*command)
+    if re.search(r"^  \{|^positional.*\n  (?:verb|command|VERB)", text, re.MULTILINE) and not rest[0].startswith("-"):
+        text += help_of(*command, rest[0])
+    if program == "scripts/train.sh":  # passes on what is fairseq-train's
+        from fairseq import options as fairseq_options
+
+        text += fairseq_options.get_training_parser().format_help()
+    return sorted(set(options) - set(re.findall(r"--[\w-]+", text)) - {"--help"})
+
+
+def unknown_to_fairseq(program: str, words: list[str]) -> list[str]:
+    """The first mistake in options of fairseq's, with those of architecture and criterion."""
+    tool = {"fairseq-train": "train"}.get(program, "generate")
+    options = words[next((i for i, word in enumerate(words) if word.startswith("-")), len(words)) :]
+    options = [word for word in options if word != "…"]
+    ours = "--help" not in options and program not in ("fairseq-preprocess", "fairseq-eval-lm")
+    # A reader's excerpt may leave the architecture to the line before.
+    complete = tool == "generate" or "--arch" in options
+    mistake = first_mistake([(tool, [without_user_dir(options)])]) if ours and complete else None
+    return [mistake.text] if mistake else []
+
+
+def without_user_dir(options: list[str]) -> list[str]:
+    place = options.index("--user-dir") if "--user-dir" in options else len(options)
+    return options[:place] + options[place + 2 :]
+
+
+@of_language("sh")
+def test_shell_blocks_name_what_is_there(block: Block) -> None:
+    done = subprocess.run(["bash", "-n"], input=block.text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for name in re.findall(r"\b(?:scripts|data-prep|configs|requirements)[\w/.-]*\.(?:sh|py|yaml|txt)\b", block.text):
+        assert (ROOT / name).is_file(), name
+    for words in commands_in(block.text):
+        if words[0].startswith("fairseq-"):
+            assert re.search(rf"^{words[0]}$", FAIRSEQ_TOOLS, re.MULTILINE), words[0]
+
+
+FAIRSEQ_TOOLS = "\n".join(
+    [
+        "fairseq-eval-lm",
+        "fairseq-generate",
+        "fairseq-interactive",
+        "fairseq-preprocess",
+        "fairseq-train",
+        "fairseq-validate",
+    ]
+)
+
+
+@pytest.mark.slow
+@of_language("sh")
+def test_options_in_shell_blocks_exist(block: Block) -> None:
+    for words in commands_in(block.text):
+        is_ours = words[0].startswith(("scripts/", "data-prep/", "fairseq-", "fairseq_ext."))
+        if is_ours:
+            assert unknown_options(words) == [], words
+
+
+@of_language("python")
+def test_python_blocks_compile_and_import_what_is_there(block: Block) -> None:
+    for node in ast.walk(ast.parse(block.text)):
+        if isinstance(node, ast.ImportFrom):
+            module = importlib.import_module(str(node.module))
+            assert all(hasattr(module, name.name) for name in node.names)
+        elif isinstance(node, ast.Import):
+            assert all(importlib.util.find_spec(name.name) for name in node.names)
+
+
+@of_language("yaml")
+def test_yaml_blocks_keep_to_a_schema(block: Block) -> None:
+    content = yaml.safe_load(block.text)
+    found = {
+        kind: [m for m in mistakes(content, schema) if "is missing" not in m] for kind, schema in schemas().items()
+    }
+    assert [] in found.values(), min(found.items(), key=lambda item: len(item[1]))
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_blocks_run(page: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "project"
+    shutil.copytree(project, folder, symlinks=True)
+    if page.name == "README.md":  # which begins with corpora alone
+        (folder / "my.yaml").unlink()
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {}
+    for block in blocks_in(page):
+        if block.reason is None and block.language == "sh":
+            run_block(folder, block.text)
+        elif block.reason is None and block.language == "python":
+            exec(compile(block.text, str(block), "exec"), names)
