@@ -12,6 +12,7 @@ from fairseq import checkpoint_utils
 from fairseq.models.roberta.model import base_architecture
 from torch import Tensor
 
+from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.hugging_face.bert_weights import read_bert_weights
 from fairseq_ext.hugging_face.config_file import CONFIG_FILE, check_vocab_size
 from fairseq_ext.hugging_face.conversion import Conversion
@@ -46,8 +47,7 @@ from fairseq_ext.hugging_face.roberta_weights import (
 from fairseq_ext.hugging_face.weight_files import check_weights, save_weights
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.bert import NORM_EPS as BERTS_NORM_EPS
-from fairseq_ext.modules.norm_eps import ENTRY as NORM_EPS_ENTRY
-from fairseq_ext.modules.norm_eps import norm_eps_entry
+from fairseq_ext.modules.norm_eps import ENTRY, norm_eps_entry
 from fairseq_ext.patches.checkpoints import load_checkpoints_safely
 
 # fairseq's options that every RoBERTa has; a checkpoint with others is none.
@@ -79,7 +79,7 @@ def import_roberta(source: Path, folder: Path) -> None:
     weights = (read_bert_weights if as_bert else read_weights)(source, config)
     state = to_fairseq(weights, vocabulary.order())
     if as_bert:
-        state[f"encoder.{NORM_EPS_ENTRY}"] = norm_eps_entry(BERTS_NORM_EPS)
+        state[f"encoder.{ENTRY}"] = norm_eps_entry(BERTS_NORM_EPS)
     write_subwords(folder, vocabulary)
     write_checkpoint(folder, state, _arguments(config, "bert" if as_bert else "roberta"), "MaskedLmLoss")
 
@@ -107,6 +107,7 @@ def export_roberta(checkpoint: Path, subwords: Path, folder: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``scripts/import_roberta.py``."""
+    quieten_fairseq()
     Conversion("RoBERTa, XLM-R or BERT", SOURCE_FILES, import_roberta, export_roberta).run(arguments)
 
 
