@@ -101,6 +101,7 @@ def _open_sections(experiment: type) -> dict[str, Schema]:
     own = {_KEYWORDS.get(key, key): schema for key, schema in _section(system)["properties"].items()}
     own = {key: schema for key, schema in own.items() if key not in ("name", "options")}
     own |= {"seeds": {**own["seeds"], "type": ["array", "integer"], "items": {"type": "integer"}}}
+    own["tune"] |= {"additionalProperties": {"type": "array", "items": {"type": ["string", "number", "boolean"]}}}
     train = _entries("systems", "Systems by name, options of fairseq-train among their keys.", own)
     translate = _entries("outputs", "Outputs by name, options of fairseq-generate among their keys.", {})
     translate["properties"] |= {"examples": {"description": "Lines to translate and show, by output."}}

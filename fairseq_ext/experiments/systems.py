@@ -6,6 +6,7 @@ after their system: ``gad``, ``gad@2`` for one of several seeds, ``ft@LAW`` for 
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from fairseq_ext.engine.fairseq_cli import check_option, option_of
+from fairseq_ext.experiments.grids import Grid, combinations, read_grid, with_values
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.sections import as_mapping, check_seed
 
@@ -21,6 +23,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # Each of them is a training, or a pass over the test sets.
 _MOST_ENTRIES, _MOST_SEEDS = 200, 100
 _MOST_OPTIONS = 500
+_TUNE = "tune"
 
 
 class _HasName(Protocol):
@@ -50,14 +53,18 @@ class Place:
         where: file, section and name of the entry.
         own: the options that the entry gives itself, as they are spelled there.
         common: those that ``common`` gives to all.
+        tuned: those of which several values are tried.
     """
 
     where: str = ""
     own: tuple[str, ...] = ()
     common: tuple[str, ...] = ()
+    tuned: tuple[str, ...] = ()
 
     def __call__(self, option: str) -> str:
         """The place of an option, which is written with hyphens; what nobody gives is said of the entry."""
+        if option in self.tuned:
+            return f"{self(_TUNE)}: {option}"
         for place, names in ((self.where, self.own), (f"{self.where} (under common)", self.common)):
             for name in names:
                 if name.replace("_", "-") == option:
@@ -76,7 +83,8 @@ class System:
         seeds: of its runs; none stands for the experiment's own.
         per_domain: whether it is trained once for each domain, on that domain alone.
         data: binarised data to train on instead of the experiment's own; its subwords must be the same.
-        options: fairseq-train's.
+        tune: values of options to try; the best by validation are those that it is trained with.
+        options: fairseq-train's; of those that are tuned, the first value.
         place: where the file gives them.
     """
 
@@ -86,6 +94,7 @@ class System:
     seeds: tuple[int, ...] = ()
     per_domain: bool = False
     data: Path | None = None
+    tune: Grid = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     place: Place = field(default=Place(), compare=False, repr=False, metadata={"in_file": False})
 
@@ -119,7 +128,7 @@ def read_systems(section: Mapping[str, Any], where: str) -> dict[str, System]:
     Raises:
         InputError: naming a key, value or system that cannot be used.
     """
-    entries = named_entries(section, "systems", where)
+    entries = named_entries(section, "systems", where, nested=[_TUNE])
     systems = {
         name: _read_system(name, entry, place_of(section, "systems", name, where)) for name, entry in entries.items()
     }
@@ -175,7 +184,9 @@ def named_run(runs: Sequence[_Named], name: str, where: str) -> _Named:
     raise InputError(f"{where}: no run {name!r}; there are {', '.join(run.name for run in runs)}")
 
 
-def named_entries(section: Mapping[str, Any], key: str, where: str, others: Sequence[str] = ()) -> dict[str, dict]:
+def named_entries(
+    section: Mapping[str, Any], key: str, where: str, others: Sequence[str] = (), nested: Sequence[str] = ()
+) -> dict[str, dict]:
     """The entries under ``key`` of a section, each on top of the options under ``common``.
 
     Args:
@@ -183,6 +194,7 @@ def named_entries(section: Mapping[str, Any], key: str, where: str, others: Sequ
         key: where its named entries are.
         where: the file and section, for messages.
         others: keys that are allowed besides and left alone.
+        nested: keys of an entry that are no options; what is under them is not looked at.
 
     Raises:
         InputError: naming a key or name that is not allowed, or a value that is no mapping, or not of options.
@@ -198,9 +210,9 @@ def named_entries(section: Mapping[str, Any], key: str, where: str, others: Sequ
     for name in entries:
         if not _NAME.fullmatch(name):
             raise InputError(f"{where}: {key}: {shown(name)} is no name; use letters, digits, '-', '_' and '.' only")
-    _check_options(common, f"{where}: common")
-    for name, entry in entries.items():
-        _check_options(as_mapping(entry or {}, f"{where}: {key}: {name}"), f"{where}: {key}: {name}")
+    for name, entry in {"common": common, **{f"{key}: {name}": entry or {} for name, entry in entries.items()}}.items():
+        options = as_mapping(entry, f"{where}: {name}")
+        _check_options({option: options[option] for option in options if option not in nested}, f"{where}: {name}")
     merged = {name: {**common, **(entry or {})} for name, entry in entries.items()}
     for name, options in merged.items():
         _check_spelling(options, f"{where}: {key}: {name}")
@@ -248,6 +260,9 @@ def take(options: dict[str, Any], key: str, kind: type, default: Any, where: str
 
 def _read_system(name: str, entry: Mapping[str, Any], place: Place) -> System:
     where, options = place.where, dict(entry)
+    tune = _read_tune(options.pop(_TUNE, None), place)
+    if tune:
+        options = with_values(options, combinations(tune)[0])
     system = System(
         name,
         start=take(options, "from", str, None, where),
@@ -255,8 +270,9 @@ def _read_system(name: str, entry: Mapping[str, Any], place: Place) -> System:
         seeds=_seeds(options.pop("seeds", []), where),
         per_domain=take(options, "per_domain", bool, False, where),
         data=Path(folder) if (folder := take(options, "data", str, None, where)) else None,
+        tune=tune,
         options=options,
-        place=place,
+        place=dataclasses.replace(place, tuned=tuple(tune)),
     )
     if system.per_domain and system.seeds:
         raise InputError(f"{where}: seeds: a system that is trained per_domain has one run a domain; take seeds out")
@@ -265,6 +281,17 @@ def _read_system(name: str, entry: Mapping[str, Any], place: Place) -> System:
     if system.per_domain and option_of(options, "train-domains") is not None:
         raise InputError(f"{where}: train-domains: per_domain chooses the domain of each run; take it out")
     return system
+
+
+def _read_tune(section: Any, place: Place) -> Grid:
+    """What is tuned; nothing if the file does not say."""
+    if section is None:
+        return {}
+    grid = read_grid(section, place(_TUNE))
+    for name in place.own:
+        if name.replace("_", "-") in grid:
+            raise InputError(f"{place.where}: {name}: is tuned; take it out, or write tune: null")
+    return grid
 
 
 def _with_starts(systems: Mapping[str, System], name: str, where: str) -> list[System]:

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from fairseq_ext.corpora.raw_text import ON_BAD_UTF8
 from fairseq_ext.domains.names import is_domain_name
 from fairseq_ext.engine.fairseq_cli import check_option
 from fairseq_ext.experiments.classification.systems import RobertaSystem, check_tasks, read_systems
+from fairseq_ext.experiments.grids import without
 from fairseq_ext.experiments.kinds import load_as
 from fairseq_ext.experiments.systems import Run, System, expand, fitting_run
 from fairseq_ext.inputs.errors import InputError
@@ -165,6 +166,11 @@ class ClassificationExperiment:
                 found[f"{name}@{seed}" if len(seeds) > 1 else name] = [run for run in runs if run.seed == seed]
         return found
 
+    def siblings(self, run: Run) -> Sequence[Run]:
+        """All runs of a run's system; of a run of the sweep, those of the system that the sweep varies."""
+        name = run.system.name
+        return self.runs[self.sweep.system if self.sweep and name not in self.systems else name]
+
     def start_of(self, run: Run) -> Run | None:
         """The run that a run starts from: the base's or, in a sequence, that of the task before.
 
@@ -174,8 +180,10 @@ class ClassificationExperiment:
         if run.system.start is None:
             return None
         for runs in self.sequences.values():
-            if run in runs[1:]:
-                return runs[runs.index(run) - 1]
+            for before, after in pairwise(runs):
+                # A trial has another name than the run that its like becomes.
+                if (run.system.name, run.domain, run.seed) == (after.system.name, after.domain, after.seed):
+                    return before
         return fitting_run(run, self.runs[run.system.start], f"{self.path}: train: systems")
 
 
@@ -258,6 +266,8 @@ def _sweep(value: Any, systems: Mapping[str, RobertaSystem], where: str) -> Swee
     system = _task_system(systems, sweep.system, f"{where}: system")
     check_tasks(sweep.tasks, system.tasks, f"{where}: tasks")
     check_option(sweep.option, f"{where}: option")
+    if sweep.option.replace("_", "-") in system.system.tune:
+        raise InputError(f"{where}: option: {sweep.option} is tuned for {sweep.system}; sweep another one")
     if len({_spelled(value) for value in sweep.values}) < len(sweep.values):
         raise InputError(f"{where}: values: a value is given twice")
     return sweep
@@ -270,8 +280,8 @@ def _spelled(value: float) -> str:
 
 def _vary(system: System, option: str, value: str) -> System:
     """The system with another value of an option, which may be written with hyphens or underscores."""
-    kept = {key: given for key, given in system.options.items() if key.replace("_", "-") != option.replace("_", "-")}
-    return dataclasses.replace(system, name=f"{system.name}.{option}.{value}", options={**kept, option: value})
+    options = {**without(system.options, [option.replace("_", "-")]), option: value}
+    return dataclasses.replace(system, name=f"{system.name}.{option}.{value}", options=options)
 
 
 def _evaluation(value: Mapping[str, Any], systems: Mapping[str, RobertaSystem], where: str) -> Evaluation:

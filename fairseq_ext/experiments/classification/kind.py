@@ -43,10 +43,9 @@ def _preparation(config: ClassificationExperiment, engine: Engine = _THIS_MACHIN
 
 
 def _training(config: ClassificationExperiment, runs: Sequence[Run]) -> list[Step]:
-    from fairseq_ext.experiments.classification.train import training_step
+    from fairseq_ext.experiments.classification.train import training_steps
 
-    steps = [training_step(config, run) for run in runs]
-    return [step for step in steps if step is not None]
+    return training_steps(config, runs)
 
 
 def _evaluation(config: ClassificationExperiment) -> list[Step]:

@@ -131,8 +131,8 @@ def _read_base(system: System, own: Mapping[str, Any], where: str) -> RobertaSys
         if own[key] is not None:
             raise InputError(f"{where}: {key}: goes with an arch {ARCHITECTURE}*; take it out")
     checkpoint = own["checkpoint"]
-    if checkpoint is not None and (system.start or system.seeds):
-        raise InputError(f"{where}: checkpoint: is not trained, so it has no from and no seeds; take them out")
+    if checkpoint is not None and (system.start or system.seeds or system.tune):
+        raise InputError(f"{where}: checkpoint: is not trained, so it has no from, seeds or tune; take them out")
     return RobertaSystem(system, checkpoint=Path(checkpoint) if checkpoint else None)
 
 

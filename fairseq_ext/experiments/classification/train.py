@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from fairseq_ext.experiments.classification.config import ClassificationExperime
 from fairseq_ext.experiments.classification.prepare import MASKED_LM_DIR, task_data
 from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.training import best_checkpoint, train_step
+from fairseq_ext.experiments.tuning import steps_of_runs
 from fairseq_ext.inputs.errors import InputError
 
 BASE_ARGUMENTS = ("--task", "masked_lm", "--criterion", "masked_lm")
@@ -23,20 +25,27 @@ def checkpoint_of(config: ClassificationExperiment, run: Run) -> Path:
     return (system and system.checkpoint) or best_checkpoint(config, run.name)
 
 
-def training_step(config: ClassificationExperiment, run: Run) -> Step | None:
-    """The step that trains one run, of a base or for a task; None for a base that is there already.
+def training_steps(config: ClassificationExperiment, runs: Sequence[Run]) -> list[Step]:
+    """The steps that train runs, those of one system or of the sweep; none for a base that is there already.
 
     Raises:
         InputError: if that is not the case.
     """
-    system = config.systems.get(run.system.name)
-    if system is not None and system.checkpoint is not None:
-        if not system.checkpoint.is_file():
+    steps = []
+    for run in runs:
+        system = config.systems.get(run.system.name)
+        if system is None or system.checkpoint is None:
+            steps += steps_of_runs(config, [run], partial(training_step, config), config.siblings(run))
+        elif not system.checkpoint.is_file():
             raise InputError(
                 f"{config.path}: train: systems: {run.system.name}: checkpoint: no file {system.checkpoint}; a RoBERTa "
                 "is imported by scripts/import_roberta.py"
             )
-        return None
+    return steps
+
+
+def training_step(config: ClassificationExperiment, run: Run) -> Step:
+    """The step that trains one run, of a base or for a task, with the values that its system has."""
     is_base = run.domain is None
     inputs = [run.system.data or config.work_dir / MASKED_LM_DIR if is_base else task_data(config, str(run.domain))]
     arguments = [*(BASE_ARGUMENTS if is_base else ()), "--seed", str(run.seed), "--no-epoch-checkpoints"]

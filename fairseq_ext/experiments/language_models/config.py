@@ -80,6 +80,11 @@ class LanguageModelExperiment:
         """The runs of all systems, in order."""
         return [run for runs in self.runs.values() for run in runs]
 
+    @property
+    def trained_systems(self) -> dict[str, System]:
+        """The systems that are trained here, by name."""
+        return {name: model.system for name, model in self.systems.items() if model.checkpoint is None}
+
     def start_of(self, run: Run) -> Run | None:
         """The run that a run starts from, if any; see :func:`fairseq_ext.experiments.systems.fitting_run`."""
         if run.system.start is None:

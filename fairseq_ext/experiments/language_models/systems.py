@@ -50,6 +50,6 @@ def read_language_model(system: System, where: str) -> LanguageModel:
     options = dict(system.options)
     checkpoint = take(options, "checkpoint", str, None, where)
     check_counts(options, ("tokens-per-sample",), where)
-    if checkpoint is not None and (system.start or system.seeds):
-        raise InputError(f"{where}: checkpoint: is not trained, so it has no from or seeds; take them out")
+    if checkpoint is not None and (system.start or system.seeds or system.tune):
+        raise InputError(f"{where}: checkpoint: is not trained, so it has no from, seeds or tune; take them out")
     return LanguageModel(replace(system, options=options), Path(checkpoint) if checkpoint else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +14,7 @@ from fairseq_ext.experiments.language_models.config import LanguageModelExperime
 from fairseq_ext.experiments.language_models.prepare import DATA_DIR
 from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.training import best_checkpoint, train_step
+from fairseq_ext.experiments.tuning import steps_of_runs
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.language_model_options import LANGUAGE_MODELING_TASK
 
@@ -31,7 +33,7 @@ def training_steps(
     options: Mapping[str, Any] = _NONE,
     files: Mapping[str, Path] = _NONE,
 ) -> list[Step]:
-    """The steps that train a system, one a run; none for a model that is there already.
+    """The steps that train a system, its trials among them; none for a model that is there already.
 
     Args:
         experiment: that the system is of.
@@ -44,7 +46,8 @@ def training_steps(
     """
     checkpoint = experiment.systems[name].checkpoint
     if checkpoint is None:
-        return [_training_step(experiment, run, options, files) for run in experiment.runs[name]]
+        train = partial(_training_step, experiment, options=options, files=files)
+        return steps_of_runs(experiment, experiment.runs[name], train)
     if not checkpoint.is_file():
         raise InputError(
             f"{experiment.path}: train: systems: {name}: checkpoint: no file {checkpoint}; a GPT-2 is imported by "

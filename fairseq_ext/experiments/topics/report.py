@@ -19,7 +19,9 @@ from fairseq_ext.experiments.topics.results import (
     read_results,
     result_files,
 )
+from fairseq_ext.experiments.tuning_report import TuningReport
 from fairseq_ext.report.content import Block, Report, Section
+from fairseq_ext.report.records import Records
 from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
 
 _VERSION = 2
@@ -31,15 +33,16 @@ def report_step(experiment: TopicExperiment) -> Step:
     Raises:
         InputError: naming a reading that is not there.
     """
-    options = {"version": _VERSION, "design": repr(TopicDesign.of(experiment))}
-    return step_of_report(
-        experiment.work_dir, result_files(experiment), _reading_of(experiment), options, lambda: make_report(experiment)
-    )
+    tuning = _tuning_of(experiment)
+    options = {"version": _VERSION, "design": repr(TopicDesign.of(experiment)), **tuning.options}
+    files = [*result_files(experiment), *tuning.files]
+    return step_of_report(experiment.work_dir, files, _reading_of(experiment), options, lambda: make_report(experiment))
 
 
 def make_report(experiment: TopicExperiment) -> Report:
     """Everything that the report says."""
     design, results = TopicDesign.of(experiment), read_results(experiment)
+    tuning = _tuning_of(experiment)
     gains, usage = draw_gains(results, design), draw_usage(results, design)
     sections = [
         *reading_sections(_reading_of(experiment)),
@@ -53,6 +56,7 @@ def make_report(experiment: TopicExperiment) -> Report:
         Section("usage", "Use of topics", [tables.usage_table(results, design), *([usage] if usage else [])]),
         *(_words_section(results, design, domain) for domain in design.systems.domains),
         *(_texts_section(results, design, domain) for domain in design.systems.domains),
+        *tuning.sections(),
     ]
     return Report(
         f"Experiment report: {design.name}",
@@ -63,8 +67,12 @@ def make_report(experiment: TopicExperiment) -> Report:
             "Tables are numbered as in “Topic Aware Transformer”, whose base is GPT-2, and whose text is other and far "
             "more. Files are named relative to the experiment’s folder."
         ],
-        results.records,
+        Records([*results.records, *tuning.records()]),
     )
+
+
+def _tuning_of(experiment: TopicExperiment) -> TuningReport:
+    return TuningReport.of(experiment, experiment.trained_systems, experiment.runs.__getitem__)
 
 
 def _reading_of(experiment: TopicExperiment) -> Path | None:

@@ -11,6 +11,7 @@ from fairseq_ext.experiments.kinds import Kind
 from fairseq_ext.experiments.translation.config import read_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.train import training_step
+from fairseq_ext.experiments.tuning import steps_of_runs
 
 _THIS_MACHINE = Engine()
 
@@ -42,7 +43,7 @@ def _teacher(config: TranslationExperiment) -> list[Step]:
 
 
 def _training(config: TranslationExperiment, name: str) -> list[Step]:
-    return [training_step(config, run) for run in config.runs(name)]
+    return steps_of_runs(config, config.runs(name), partial(training_step, config))
 
 
 def _translation(config: TranslationExperiment) -> list[Step]:

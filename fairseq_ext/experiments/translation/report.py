@@ -17,9 +17,11 @@ from fairseq_ext.experiments.translation.disagreements import example_files, rea
 from fairseq_ext.experiments.translation.expectations import describe_difference
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.results import DISAGREEMENTS, FILES, Design, Results, read_results
+from fairseq_ext.experiments.tuning_report import TuningReport
 from fairseq_ext.inputs.errors import run_command
 from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.report.content import Block, Missing, Report, Section
+from fairseq_ext.report.records import Records
 from fairseq_ext.report.writing import PAGE_FILE, find_reading, reading_sections, step_of_report
 
 _VERSION = 2
@@ -37,9 +39,11 @@ def report_step(config: TranslationExperiment) -> Step:
         InputError: if ``evaluate: report`` names a file that is not there.
     """
     design, reading = Design.of(config), reading_path(config)
+    tuning = TuningReport.of(config, config.systems, config.runs)
     files = [config.work_dir / name for name in [*FILES.values(), DISAGREEMENTS]]
     if config.evaluate.report.examples and files[-1].is_file():
         files += example_files(config, design.main, read_results(config.work_dir).domains)
+    files += tuning.files
     options = {
         "version": _VERSION,
         "name": design.name,
@@ -53,6 +57,7 @@ def report_step(config: TranslationExperiment) -> Step:
         "per_domain": sorted(design.per_domain),
         "resamples": design.resamples,
         "examples": config.evaluate.report.examples,
+        **tuning.options,
     }
     return step_of_report(config.work_dir, files, reading, options, lambda: make_report(config))
 
@@ -60,6 +65,7 @@ def report_step(config: TranslationExperiment) -> Step:
 def make_report(config: TranslationExperiment) -> Report:
     """Everything that the report says."""
     design, results = Design.of(config), read_results(config.work_dir)
+    tuning = TuningReport.of(config, config.systems, config.runs)
     sections = [
         *reading_sections(reading_path(config)),
         Section("expectations", "What is expected of a multi-domain system", [expectations.checklist(results, design)]),
@@ -76,6 +82,7 @@ def make_report(config: TranslationExperiment) -> Report:
         Section("ood", "Out of domain", [tables.out_of_domain(results, design)]),
         Section("ablation", "Ablation", [tables.ablation(results, design)]),
         Section("gates", "What the gates decide", _gates(results, design)),
+        *tuning.sections(),
     ]
     return Report(
         f"Experiment report: {design.name}, {design.langs[0]}–{design.langs[1]}",
@@ -87,7 +94,7 @@ def make_report(config: TranslationExperiment) -> Report:
             "Machine Translation”. The expectations are those of Pham, Crego & Yvon (2021), “Revisiting Multi-Domain "
             "Machine Translation”. Files are named relative to the experiment’s folder."
         ],
-        results.records,
+        Records([*results.records, *tuning.records()]),
     )
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.experiments.systems import Run
-from fairseq_ext.experiments.training import best_checkpoint, system_dir, train_step
+from fairseq_ext.experiments.training import best_checkpoint, train_step
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.experiments.tuning import first_run, steps_of_runs
 from fairseq_ext.inputs.errors import run_command
 
 
 def training_steps(config: TranslationExperiment, name: str, extra: Sequence[str] = ()) -> list[Step]:
-    """The steps that end with a trained system, or one run of it: first those it starts from.
+    """The steps that end with a trained system, or one run of it: first those it starts from, and its trials.
 
     Args:
         config: the experiment.
@@ -27,11 +29,12 @@ def training_steps(config: TranslationExperiment, name: str, extra: Sequence[str
         InputError: if there is no such system or run.
     """
     steps: dict[Path, Step] = {}
-    for run in config.runs(name):
-        start = config.start(run)
-        for step in training_steps(config, start.name) if start else []:
+    siblings = config.runs(name.partition("@")[0])
+    for run in [each for wanted in config.runs(name) for each in (first_run(wanted, siblings), wanted)]:
+        start, train = config.start(run), partial(training_step, config, extra=extra)
+        before = training_steps(config, start.name) if start else []
+        for step in [*before, *steps_of_runs(config, [run], train, siblings)]:
             steps.setdefault(step.output, step)
-        steps[system_dir(config, run.name)] = training_step(config, run, extra)
     return list(steps.values())
 
 

@@ -10,6 +10,7 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.experiments.kinds import Kind
 from fairseq_ext.experiments.systems import Run
+from fairseq_ext.experiments.tuning import steps_of_runs
 from fairseq_ext.experiments.word_lm.config import WordLmExperiment, read
 
 _THIS_MACHINE = Engine()
@@ -43,7 +44,7 @@ def _preparation(config: WordLmExperiment, engine: Engine = _THIS_MACHINE) -> li
 def _training(config: WordLmExperiment, runs: Sequence[Run]) -> list[Step]:
     from fairseq_ext.experiments.word_lm.train import training_step
 
-    return [training_step(config, run) for run in runs]
+    return steps_of_runs(config, runs, partial(training_step, config))
 
 
 def _ngrams(config: WordLmExperiment) -> list[Step]:

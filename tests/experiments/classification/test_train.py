@@ -12,7 +12,7 @@ from fairseq_ext.classifiers.training import num_updates
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments import training
 from fairseq_ext.experiments.classification.config import ClassificationExperiment, load_config
-from fairseq_ext.experiments.classification.train import checkpoint_of, training_step
+from fairseq_ext.experiments.classification.train import checkpoint_of, training_step, training_steps
 from fairseq_ext.experiments.systems import named_run
 from fairseq_ext.inputs.errors import InputError
 from tests.experiments.classification.small_classification_experiment import ADAPTERS, write_classification_experiment
@@ -26,9 +26,7 @@ def config_of(folder: Path, **changes: Any) -> ClassificationExperiment:
 
 
 def step_of(config: ClassificationExperiment, name: str) -> Step:
-    step = training_step(config, named_run(config.runs[name.partition("@")[0]], name, "runs"))
-    assert step is not None
-    return step
+    return training_step(config, named_run(config.runs[name.partition("@")[0]], name, "runs"))
 
 
 def command_of(step: Step, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -55,7 +53,6 @@ def test_a_run_depends_on_its_task_and_on_what_it_starts_from(tmp_path: Path) ->
         work / "data-bin/same", work / "systems/adapters@verb/checkpoint_best.pt",
     ]  # fmt: skip
     swept = training_step(config, config.sweep_runs["place"][0.1])
-    assert swept is not None
     assert swept.inputs == [work / "data-bin/place", base]
     assert swept.output == work / "systems/adapters.adapter-init-scale.0.1@place"
     assert swept.options["system"]["adapter-init-scale"] == "0.1"
@@ -68,9 +65,9 @@ def test_an_imported_base_is_not_trained(tmp_path: Path) -> None:
     config = config_of(tmp_path, train={"systems": systems}, sweep={}, evaluate={})
     [base] = config.runs["base"]
     with pytest.raises(InputError, match=r"systems: base: checkpoint: no file .*roberta\.pt; a RoBERTa is imported by"):
-        training_step(config, base)
+        training_steps(config, [base])
     (tmp_path / "roberta.pt").touch()
-    assert training_step(config, base) is None
+    assert training_steps(config, [base]) == []
     assert checkpoint_of(config, base) == tmp_path / "roberta.pt"
     assert step_of(config, "x@place").inputs[1] == tmp_path / "roberta.pt"
 
