@@ -1,6 +1,7 @@
 """What fairseq has to know of this package: its models, criterions and tasks, and what it does better with us."""
 
 from fairseq_ext import criterions, models, tasks  # noqa: F401
+from fairseq_ext.data import wordpiece  # noqa: F401
 from fairseq_ext.data.domain_blocks import let_blocks_be_sentences
 from fairseq_ext.patches.archives import unpack_archives_safely
 from fairseq_ext.patches.batch_threads import stop_batches_at_exit

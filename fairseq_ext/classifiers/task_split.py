@@ -34,12 +34,14 @@ class ClassificationSplit:
         stretch: consecutive lines that are held out together.
         task_valid: share of the training examples for the validation set of a task that has none.
         task_test: share for the test set of a task that has none.
+        task_train: the most training examples of a task; of more, so many are drawn. None takes all.
     """
 
     valid: int = 1000
     stretch: int = 50
     task_valid: float = 0.1
     task_test: float = 0.1
+    task_train: int | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ def write_task_splits(folder: Path, task: ClassificationTask, *, options: Classi
     missing = {"test": options.task_test, "valid": options.task_valid}
     shares = {role: share for role, share in missing.items() if role not in sets}
     examples, removed = _separate(_with_held_out(sets, _draw(task, sets["train"], shares, seed)))
+    examples["train"] = _sample(task, examples["train"], options.task_train, seed)
     for role in SPLITS:
         if not examples[role]:
             raise InputError(f"{task.name}: nothing is left for {role}; add examples, or change split or the tables")
@@ -165,6 +168,15 @@ def _separate(sets: Mapping[str, Sequence[Example]]) -> tuple[dict[str, list[Exa
         separated[role] = [example for example in sets[role] if _key(example) not in known]
         known.update(map(_key, separated[role]))
     return separated, {role: len(sets[role]) - len(separated[role]) for role in ("train", "valid")}
+
+
+def _sample(task: ClassificationTask, examples: list[Example], most: int | None, seed: int) -> list[Example]:
+    """So many of the examples as they come, drawn by their texts: in another order the same."""
+    if most is None or len(examples) <= most:
+        return examples
+    ranked = sorted(range(len(examples)), key=lambda row: (stable_hash(seed, task.name, _key(examples[row])), row))
+    print(f"{task.name}: {most} of {len(examples)} examples are trained on (split.task_train)", file=sys.stderr)
+    return [examples[row] for row in sorted(ranked[:most])]
 
 
 def _labels(task: ClassificationTask, sets: Mapping[str, Sequence[Example]]) -> list[str]:

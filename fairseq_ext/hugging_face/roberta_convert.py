@@ -1,4 +1,4 @@
-"""From a RoBERTa or XLM-R directory of Hugging Face's to a checkpoint of fairseq's ``roberta``, and back."""
+"""From a RoBERTa or XLM-R directory of Hugging Face's to a checkpoint of fairseq's ``roberta`` and back; from a BERT's."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from fairseq import checkpoint_utils
 from fairseq.models.roberta.model import base_architecture
 from torch import Tensor
 
+from fairseq_ext.engine.quiet import quieten_fairseq
+from fairseq_ext.hugging_face.bert_weights import read_bert_weights
 from fairseq_ext.hugging_face.config_file import CONFIG_FILE, check_vocab_size
 from fairseq_ext.hugging_face.conversion import Conversion
 from fairseq_ext.hugging_face.fairseq_checkpoint import as_options, write_checkpoint
@@ -20,6 +22,7 @@ from fairseq_ext.hugging_face.roberta_config import (
     UNUSED_POSITIONS,
     XLMR_TYPE,
     RobertaConfig,
+    is_bert,
     read_config,
     write_roberta_config,
 )
@@ -43,6 +46,8 @@ from fairseq_ext.hugging_face.roberta_weights import (
 )
 from fairseq_ext.hugging_face.weight_files import check_weights, save_weights
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.bert import NORM_EPS as BERTS_NORM_EPS
+from fairseq_ext.modules.norm_eps import ENTRY, norm_eps_entry
 from fairseq_ext.patches.checkpoints import load_checkpoints_safely
 
 # fairseq's options that every RoBERTa has; a checkpoint with others is none.
@@ -58,11 +63,11 @@ _OPTIONS = {
 
 
 def import_roberta(source: Path, folder: Path) -> None:
-    """Convert a RoBERTa or XLM-R of any size.
+    """Convert a RoBERTa, XLM-R or BERT of any size.
 
     Args:
         source: folder with ``config.json``, the weights (safetensors or ``pytorch_model.bin``), and the subwords:
-            ``vocab.json`` and ``merges.txt``, ``sentencepiece.bpe.model``, or ``tokenizer.json``.
+            ``vocab.json`` and ``merges.txt``, ``sentencepiece.bpe.model``, ``vocab.txt``, or ``tokenizer.json``.
         folder: where to write; it must exist.
 
     Raises:
@@ -70,9 +75,13 @@ def import_roberta(source: Path, folder: Path) -> None:
     """
     config, vocabulary = read_config(source), read_vocabulary(source)
     check_vocab_size(config.vocab_size, len(vocabulary), source / CONFIG_FILE)
-    state = to_fairseq(read_weights(source, config), vocabulary.order())
+    as_bert = is_bert(source)
+    weights = (read_bert_weights if as_bert else read_weights)(source, config)
+    state = to_fairseq(weights, vocabulary.order())
+    if as_bert:
+        state[f"encoder.{ENTRY}"] = norm_eps_entry(BERTS_NORM_EPS)
     write_subwords(folder, vocabulary)
-    write_checkpoint(folder, state, _arguments(config), "MaskedLmLoss")
+    write_checkpoint(folder, state, _arguments(config, "bert" if as_bert else "roberta"), "MaskedLmLoss")
 
 
 def export_roberta(checkpoint: Path, subwords: Path, folder: Path) -> None:
@@ -98,10 +107,11 @@ def export_roberta(checkpoint: Path, subwords: Path, folder: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``scripts/import_roberta.py``."""
-    Conversion("RoBERTa or XLM-R", SOURCE_FILES, import_roberta, export_roberta).run(arguments)
+    quieten_fairseq()
+    Conversion("RoBERTa, XLM-R or BERT", SOURCE_FILES, import_roberta, export_roberta).run(arguments)
 
 
-def _arguments(config: RobertaConfig) -> list[str]:
+def _arguments(config: RobertaConfig, arch: str) -> list[str]:
     """Task, architecture and options of fairseq's that make the model."""
     values = {
         "tokens-per-sample": config.max_positions,
@@ -113,7 +123,7 @@ def _arguments(config: RobertaConfig) -> list[str]:
         "encoder-embed-dim": config.hidden_size,
         "encoder-ffn-embed-dim": config.intermediate_size,
     }
-    return ["--task", "masked_lm", "--criterion", "masked_lm", "--arch", "roberta", *as_options(values)]
+    return ["--task", "masked_lm", "--criterion", "masked_lm", "--arch", arch, *as_options(values)]
 
 
 def _config_of(model: Any, state: Mapping[str, Tensor], num_symbols: int, where: str) -> RobertaConfig:

@@ -1,9 +1,10 @@
-"""RoBERTa's subwords, a byte-level BPE, or XLM-R's, a SentencePiece model: in Hugging Face's files and in fairseq's.
+"""RoBERTa's subwords, a byte-level BPE, XLM-R's, a SentencePiece model, or BERT's, in both libraries' files.
 
-fairseq's folder has ``dict.txt`` with ``vocab.json`` and ``merges.txt``, or with ``sentencepiece.model``. ``<mask>`` is
-not in ``dict.txt``: fairseq's tasks add it behind all others, where it is in most of Hugging Face's models, too. The
-symbols of a BPE are written as their numbers in ``vocab.json``, those of SentencePiece as its pieces, which is what
-``--bpe gpt2`` and ``--bpe sentencepiece`` make of a text with these files.
+fairseq's folder has ``dict.txt`` with ``vocab.json`` and ``merges.txt``, with ``sentencepiece.model``, or with
+``wordpiece.json``. ``<mask>`` is not in ``dict.txt``: fairseq's tasks add it behind all others, where it is in most of
+Hugging Face's models, too. The symbols of a BPE are written as their numbers in ``vocab.json``, those of SentencePiece
+and WordPiece as the pieces, which is what ``--bpe gpt2``, ``sentencepiece`` and ``wordpiece`` make of a text with these
+files.
 """
 
 from __future__ import annotations
@@ -13,6 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.corpora.text_files import read_lines, write_lines
+from fairseq_ext.hugging_face.bert_vocabulary import (
+    TOKENIZER_CONFIG_FILE,
+    VOCAB_TEXT_FILE,
+    is_wordpiece,
+    read_bert_vocabulary,
+)
 from fairseq_ext.hugging_face.config_file import read_json
 from fairseq_ext.hugging_face.roberta_unigram import XLMR_FILE, Unigram, read_unigram, unigram_of_tokenizer
 from fairseq_ext.inputs.errors import InputError
@@ -28,11 +35,11 @@ from fairseq_ext.text.byte_level_bpe import (
     write_bpe,
 )
 from fairseq_ext.text.subwords import MODEL_FILE as PIECES_FILE
+from fairseq_ext.text.wordpiece import WORDPIECE_FILE, WordPiece, write_wordpiece
 
-TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 # All that a Hugging Face directory may have of subwords.
-SOURCE_FILES = (VOCAB_FILE, MERGES_FILE, XLMR_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE)
-Vocabulary = ByteLevelBpe | Unigram
+SOURCE_FILES = (VOCAB_FILE, MERGES_FILE, XLMR_FILE, VOCAB_TEXT_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE)
+Vocabulary = ByteLevelBpe | Unigram | WordPiece
 
 
 def read_vocabulary(source: Path) -> Vocabulary:
@@ -45,6 +52,8 @@ def read_vocabulary(source: Path) -> Vocabulary:
     if (source / XLMR_FILE).is_file():
         return _read_xlmr(source / XLMR_FILE)
     if not (source / VOCAB_FILE).is_file():
+        if (source / VOCAB_TEXT_FILE).is_file():
+            return read_bert_vocabulary(source)
         if not tokenizer.is_file():
             raise InputError(
                 f"{source}: holds no subwords; RoBERTa has {VOCAB_FILE} and {MERGES_FILE}, XLM-R {XLMR_FILE}, and "
@@ -53,15 +62,19 @@ def read_vocabulary(source: Path) -> Vocabulary:
         content = read_json(tokenizer)
         if _is_unigram(content):
             return unigram_of_tokenizer(content, tokenizer)
+        if is_wordpiece(content):
+            return read_bert_vocabulary(source)
     return _read_roberta(source)
 
 
-def read_imported(folder: Path) -> Vocabulary:
+def read_imported(folder: Path) -> ByteLevelBpe | Unigram:
     """Read the subwords of fairseq's folder.
 
     Raises:
-        InputError: as :func:`read_vocabulary`; also if ``dict.txt`` is not that of the subwords.
+        InputError: as :func:`read_vocabulary`; also if ``dict.txt`` is not that of the subwords, or if it is a BERT's.
     """
+    if (folder / WORDPIECE_FILE).is_file():
+        raise InputError(f"{folder / WORDPIECE_FILE}: is a BERT's, of which there is no way back to Hugging Face's files")
     path = folder / PIECES_FILE
     if not path.is_file():
         return read_imported_bpe(folder, ROBERTA)
@@ -75,12 +88,14 @@ def write_subwords(folder: Path, vocabulary: Vocabulary) -> None:
     """Write what fairseq needs to read text, ``dict.txt`` included."""
     if isinstance(vocabulary, Unigram):
         (folder / PIECES_FILE).write_bytes(vocabulary.model)
+    elif isinstance(vocabulary, WordPiece):
+        write_wordpiece(folder, vocabulary)
     else:
         write_bpe(folder, vocabulary)
     write_lines(folder / DICT_FILE, vocabulary.dictionary_lines())
 
 
-def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_positions: int) -> None:
+def write_tokenizer(folder: Path, vocabulary: ByteLevelBpe | Unigram, max_positions: int) -> None:
     """Write what Hugging Face needs to read text.
 
     Args:

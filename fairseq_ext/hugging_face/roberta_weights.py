@@ -26,7 +26,7 @@ from fairseq_ext.inputs.errors import InputError
 
 MODEL = "RoBERTa"
 _PREFIX, _LAYER = "roberta.", "encoder.layer."
-_EMBEDDING, _POSITIONS = "embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight"
+_EMBEDDING, POSITIONS = "embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight"
 _TYPES, _BIAS, _HEAD = "embeddings.token_type_embeddings.weight", "lm_head.bias", "lm_head."
 # Copies of other tensors, which some files have.
 _TIED, _TIED_BIAS = "lm_head.decoder.weight", "lm_head.decoder.bias"
@@ -63,8 +63,24 @@ def read_weights(folder: Path, config: RobertaConfig) -> dict[str, Tensor]:
     Raises:
         InputError: naming the file that is missing, damaged, holds more than weights, or is not of this ``config``.
     """
-    where = str(weight_file(folder))
     weights = {name.removeprefix(_PREFIX): value for name, value in load_weights(folder).items()}
+    return complete_weights(weights, config, str(weight_file(folder)))
+
+
+def complete_weights(weights: Mapping[str, Tensor], config: RobertaConfig, where: str) -> dict[str, Tensor]:
+    """Check tensors, leave those out that are not used, and add a head for masked tokens where there is none.
+
+    Args:
+        weights: by RoBERTa's names without the prefix ``roberta.``.
+        config: the model's.
+        where: the file, for messages.
+
+    Returns:
+        The weights in single precision.
+
+    Raises:
+        InputError: naming a tensor that is missing, unknown or of another shape.
+    """
     weights = {name: value for name, value in weights.items() if not name.startswith(_UNUSED)}
     output, bias = weights.pop(_TIED, None), weights.pop(_TIED_BIAS, None)
     if bias is not None:
@@ -89,7 +105,7 @@ def roberta_shapes(config: RobertaConfig) -> dict[str, tuple[int, ...]]:
     width, inner = config.hidden_size, config.intermediate_size
     shapes: dict[str, tuple[int, ...]] = {
         _EMBEDDING: (config.vocab_size, width),
-        _POSITIONS: (config.max_position_embeddings, width),
+        POSITIONS: (config.max_position_embeddings, width),
         _TYPES: (config.type_vocab_size, width),
         _BIAS: (config.vocab_size,),
     }
@@ -118,7 +134,7 @@ def to_fairseq(weights: Mapping[str, Tensor], order: Sequence[int]) -> dict[str,
         order: V
     """
     rows = list(order)
-    embedding, positions = weights[_EMBEDDING][rows], weights[_POSITIONS]
+    embedding, positions = weights[_EMBEDDING][rows], weights[POSITIONS]
     used = positions[UNUSED_POSITIONS:] + weights[_TYPES][0]
     state = {
         _VERSION: positions.new_full((1,), 3.0),
@@ -139,7 +155,7 @@ def to_roberta(state: Mapping[str, Tensor], order: Sequence[int]) -> dict[str, T
     embedding[rows], bias[rows] = state[_FAIRSEQ_EMBEDDING], state[_FAIRSEQ_BIAS]
     weights = {
         _EMBEDDING: embedding,
-        _POSITIONS: state[_FAIRSEQ_POSITIONS],
+        POSITIONS: state[_FAIRSEQ_POSITIONS],
         _TYPES: embedding.new_zeros(1, embedding.shape[1]),
         _BIAS: bias,
     }

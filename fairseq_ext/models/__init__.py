@@ -1,6 +1,7 @@
 """Registered models, one per file."""
 
 from fairseq_ext.models import (  # noqa: F401
+    bert,
     dagru_lm,
     roberta_houlsby_adapter,
     transformer_domain_adapter,

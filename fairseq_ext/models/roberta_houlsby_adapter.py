@@ -19,6 +19,7 @@ from fairseq_ext.models.adapter_transformer import AdapterConfig
 from fairseq_ext.models.presets import own_size
 from fairseq_ext.models.task_encoder import TaskRobertaEncoder, TaskSentenceEncoder
 from fairseq_ext.modules.houlsby_adapter import ACTIVATIONS
+from fairseq_ext.modules.norm_eps import take_norm_eps
 from fairseq_ext.modules.task_parameters import (
     HEADS,
     TASKS,
@@ -31,7 +32,8 @@ from fairseq_ext.training.checkpoints import check_fit
 from fairseq_ext.training.freezing import FrozenBase, freeze_base
 from fairseq_ext.training.saved_tasks import SavedTask, check_whole
 
-_BASE = "encoder.sentence_encoder"
+_ENCODER = "encoder"
+_BASE = f"{_ENCODER}.sentence_encoder"
 
 
 @dataclass
@@ -222,6 +224,7 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
             InputError: if a task of the checkpoint is not whole, or not the model's own of this name; if training would
                 change the base that tasks of the checkpoint rest on; or if the base reads texts of another length.
         """
+        take_norm_eps(self.encoder, state_dict, f"{_ENCODER}.")
         saved = task_names(state_dict)
         self._check_kept(state_dict, [task for task in saved if task != self.task_name])
         for task in saved:

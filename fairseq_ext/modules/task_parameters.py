@@ -6,7 +6,9 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from threading import local
+from typing import cast
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_ext.domains.names import is_domain_name
@@ -129,13 +131,15 @@ class TaskSwitch(local):
             return ()
         return list(self.task.adapters)[2 * layer : 2 * layer + 2]
 
-    def norm(self, position: int) -> nn.Module | None:
+    def norm(self, position: int) -> nn.LayerNorm | None:
         """The task's own of the encoder's norms, if it has some."""
-        return self.task.norms[position] if self.task is not None and len(self.task.norms) else None
+        if self.task is None or not len(self.task.norms):
+            return None
+        return cast(nn.LayerNorm, self.task.norms[position])
 
 
 class SwitchedLayerNorm(nn.LayerNorm):
-    """A layer norm with the base's gain and offset, or those of the switch's task.
+    """A layer norm with the base's gain and offset, or those of the switch's task; its epsilon is the base's.
 
     Args:
         embed_dim: H.
@@ -148,8 +152,8 @@ class SwitchedLayerNorm(nn.LayerNorm):
         self.switch, self.position = switch, position
 
     def forward(self, x: Tensor) -> Tensor:
-        norm = self.switch.norm(self.position)
-        return super().forward(x) if norm is None else norm(x)
+        norm = self.switch.norm(self.position) or self
+        return F.layer_norm(x, self.normalized_shape, norm.weight, norm.bias, self.eps)
 
 
 def switch_norms(encoder: nn.Module, switch: TaskSwitch) -> list[str]:

@@ -1,4 +1,6 @@
-"""Subwords of language models: a SentencePiece model, of the training text or XLM-R's, or GPT-2's or RoBERTa's BPE."""
+"""Subwords of language models: a SentencePiece model, of the training text or XLM-R's, GPT-2's or RoBERTa's BPE, or
+BERT's WordPiece.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ from fairseq_ext.text.bpe_kinds import GPT2, ROBERTA
 from fairseq_ext.text.byte_level_bpe import DICT_FILE, MERGES_FILE, VOCAB_FILE, read_imported_bpe, read_vocab
 from fairseq_ext.text.line_split import text_path
 from fairseq_ext.text.subwords import MODEL_FILE, encode_lines, load_subwords
+from fairseq_ext.text.wordpiece import WORDPIECE_FILE, WordPieceEncoder, read_imported_wordpiece
 
 BPE_FILES = (DICT_FILE, VOCAB_FILE, MERGES_FILE)
 SENTENCEPIECE_FILES = (DICT_FILE, MODEL_FILE)
+WORDPIECE_FILES = (DICT_FILE, WORDPIECE_FILE)
 _BLOCK_LINES = 20_000
 Encoder = Callable[[Iterable[str]], Iterator[str]]
 
@@ -68,16 +72,21 @@ def subword_files(subwords: Path) -> tuple[str, ...]:
     Raises:
         InputError: if it is of no kind.
     """
-    for names in (SENTENCEPIECE_FILES, BPE_FILES):
+    for names in (SENTENCEPIECE_FILES, WORDPIECE_FILES, BPE_FILES):
         if all((subwords / name).is_file() for name in names):
             return names
-    raise InputError(f"{subwords}: holds no subwords; expected {DICT_FILE} with {MODEL_FILE}, or with {VOCAB_FILE}")
+    raise InputError(
+        f"{subwords}: holds no subwords; expected {DICT_FILE} with {MODEL_FILE}, {WORDPIECE_FILE} or {VOCAB_FILE}"
+    )
 
 
 def fairseq_bpe_options(subwords: Path) -> dict[str, str]:
     """The options by which fairseq's commands split and join text as these subwords do."""
-    if MODEL_FILE in subword_files(subwords):
+    files = subword_files(subwords)
+    if MODEL_FILE in files:
         return {"bpe": "sentencepiece", "sentencepiece-model": str(subwords / MODEL_FILE)}
+    if WORDPIECE_FILE in files:
+        return {"bpe": "wordpiece", "wordpiece-file": str(subwords / WORDPIECE_FILE)}
     return {
         "bpe": "gpt2",
         "gpt2-encoder-json": str(subwords / VOCAB_FILE),
@@ -91,8 +100,11 @@ def load_encoder(subwords: Path) -> Encoder:
     Raises:
         InputError: if the folder holds no subwords, or damaged ones.
     """
-    if MODEL_FILE in subword_files(subwords):
+    files = subword_files(subwords)
+    if MODEL_FILE in files:
         return partial(encode_lines, load_subwords(subwords / MODEL_FILE))
+    if WORDPIECE_FILE in files:
+        return WordPieceEncoder(read_imported_wordpiece(subwords)).encode_lines
     return partial(_encode_bpe, subwords)
 
 

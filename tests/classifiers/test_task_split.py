@@ -24,7 +24,14 @@ Rows = list[tuple[str, str]]
 FIFTHS = ClassificationSplit(task_valid=0.2, task_test=0.2)
 
 
-def split(folder: Path, train: Rows, valid: Rows | None = None, test: Rows | None = None, seed: int = 1) -> TaskFacts:
+def split(
+    folder: Path,
+    train: Rows,
+    valid: Rows | None = None,
+    test: Rows | None = None,
+    seed: int = 1,
+    options: ClassificationSplit = FIFTHS,
+) -> TaskFacts:
     """Split a task with these rows, and return what ``task.json`` says."""
     folder.mkdir(exist_ok=True)
     paths = {}
@@ -32,7 +39,7 @@ def split(folder: Path, train: Rows, valid: Rows | None = None, test: Rows | Non
         if rows is not None:
             paths[role] = folder / f"{role}.tsv"
             write_tsv(paths[role], rows)
-    write_task_splits(folder, ClassificationTask("mood", **paths), options=FIFTHS, seed=seed)
+    write_task_splits(folder, ClassificationTask("mood", **paths), options=options, seed=seed)
     return read_task_facts(folder)
 
 
@@ -78,6 +85,19 @@ def test_repeated_texts_are_held_out_together(tmp_path: Path) -> None:
     keys = [{text for _, text in rows_of(tmp_path, role)} for role in SPLITS]
     assert sum(map(len, keys)) == len(set.union(*keys)) == 10
     assert facts.removed == {"train": 0, "valid": 0}
+
+
+def test_no_more_is_trained_on_than_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("ab"[number % 2], f"text {number}") for number in range(100)]
+    few = ClassificationSplit(task_valid=0.2, task_test=0.2, task_train=30)
+    assert split(tmp_path / "few", rows, options=few).counts == {"train": 30, "valid": 20, "test": 20}
+    assert "mood: 30 of 60 examples are trained on (split.task_train)" in capsys.readouterr().err
+    split(tmp_path / "all", rows)
+    drawn, every = rows_of(tmp_path / "few", "train"), rows_of(tmp_path / "all", "train")
+    assert [row for row in every if row in drawn] == drawn != every[:30]
+    split(tmp_path / "back", rows[::-1], options=few)
+    assert rows_of(tmp_path / "back", "train") == drawn[::-1]
+    assert rows_of(tmp_path / "few", "test") == rows_of(tmp_path / "all", "test")
 
 
 def test_only_the_set_that_is_missing_is_cut(tmp_path: Path) -> None:

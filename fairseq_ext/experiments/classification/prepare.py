@@ -70,6 +70,8 @@ def _task_step(config: ClassificationExperiment, task: ClassificationTask) -> St
     # What it is measured by makes no difference to its data.
     columns = {"kind": task.kind, "columns": dataclasses.asdict(task.columns), "tables": list(task.tables)}
     shares = {"task_valid": config.split.task_valid, "task_test": config.split.task_test}
+    if config.split.task_train is not None:  # else the data are those of earlier versions
+        shares["task_train"] = config.split.task_train
     return Step(
         raw_task(config, task.name),
         inputs=list(task.tables.values()),
