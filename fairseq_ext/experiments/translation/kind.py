@@ -10,7 +10,7 @@ from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.experiments.kinds import Kind
 from fairseq_ext.experiments.translation.config import read_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
-from fairseq_ext.experiments.translation.train import training_step
+from fairseq_ext.experiments.translation.train import run_steps_of
 
 _THIS_MACHINE = Engine()
 
@@ -42,7 +42,8 @@ def _teacher(config: TranslationExperiment) -> list[Step]:
 
 
 def _training(config: TranslationExperiment, name: str) -> list[Step]:
-    return [training_step(config, run) for run in config.runs(name)]
+    steps = [step for run in config.runs(name) for step in run_steps_of(config, run)]
+    return list({step.output: step for step in steps}.values())  # several runs may share labels
 
 
 def _translation(config: TranslationExperiment) -> list[Step]:

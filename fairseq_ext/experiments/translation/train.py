@@ -9,9 +9,10 @@ from pathlib import Path
 from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.experiments.systems import Run
-from fairseq_ext.experiments.training import best_checkpoint, system_dir, train_step
+from fairseq_ext.experiments.training import best_checkpoint, train_step
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.experiments.translation.worth import labels_dir, worth_steps
 from fairseq_ext.inputs.errors import run_command
 
 
@@ -31,8 +32,16 @@ def training_steps(config: TranslationExperiment, name: str, extra: Sequence[str
         start = config.start(run)
         for step in training_steps(config, start.name) if start else []:
             steps.setdefault(step.output, step)
-        steps[system_dir(config, run.name)] = training_step(config, run, extra)
+        for step in run_steps_of(config, run, extra):
+            steps.setdefault(step.output, step)
     return list(steps.values())
+
+
+def run_steps_of(config: TranslationExperiment, run: Run, extra: Sequence[str] = ()) -> list[Step]:
+    """The steps that make the labels that a run alone has, and that train it."""
+    start, temperature = config.start(run), run.system.worth_temperature
+    labels = worth_steps(config, start, temperature) if start and temperature else []
+    return [*labels, training_step(config, run, extra)]
 
 
 def training_step(config: TranslationExperiment, run: Run, extra: Sequence[str] = ()) -> Step:
@@ -42,6 +51,9 @@ def training_step(config: TranslationExperiment, run: Run, extra: Sequence[str] 
     arguments = ["--task", "multi_domain_translation", "--seed", str(run.seed), "--no-epoch-checkpoints"]
     if system.uses_teacher:
         inputs.append(config.work_dir / "teacher")
+        arguments += ["--teacher-dir", str(inputs[-1])]
+    if start and system.worth_temperature:
+        inputs.append(labels_dir(config, start, system.worth_temperature))
         arguments += ["--teacher-dir", str(inputs[-1])]
     if start:
         inputs.append(best_checkpoint(config, start.name))
