@@ -10,8 +10,7 @@ from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.experiments.kinds import Kind
 from fairseq_ext.experiments.translation.config import read_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
-from fairseq_ext.experiments.translation.train import training_step
-from fairseq_ext.experiments.tuning import steps_of_runs
+from fairseq_ext.experiments.translation.train import run_steps_of
 
 _THIS_MACHINE = Engine()
 
@@ -43,7 +42,9 @@ def _teacher(config: TranslationExperiment) -> list[Step]:
 
 
 def _training(config: TranslationExperiment, name: str) -> list[Step]:
-    return steps_of_runs(config, config.runs(name), partial(training_step, config))
+    runs = config.runs(name)
+    steps = [step for run in runs for step in run_steps_of(config, run, runs)]
+    return list({step.output: step for step in steps}.values())  # several runs may share labels
 
 
 def _translation(config: TranslationExperiment) -> list[Step]:

@@ -16,6 +16,7 @@ from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.disagreements import example_files, read_examples
 from fairseq_ext.experiments.translation.expectations import describe_difference
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.experiments.translation.head_room import head_room, losses
 from fairseq_ext.experiments.translation.results import DISAGREEMENTS, FILES, Design, Results, read_results
 from fairseq_ext.experiments.tuning_report import TuningReport
 from fairseq_ext.inputs.errors import run_command
@@ -24,7 +25,7 @@ from fairseq_ext.report.content import Block, Missing, Report, Section
 from fairseq_ext.report.records import Records
 from fairseq_ext.report.writing import PAGE_FILE, find_reading, reading_sections, step_of_report
 
-_VERSION = 2
+_VERSION = 3
 
 
 def report_step(config: TranslationExperiment) -> Step:
@@ -52,6 +53,8 @@ def report_step(config: TranslationExperiment) -> Step:
         "ablation": list(design.ablation),
         "baseline": design.baseline,
         "told": sorted(design.told),
+        "sources": dict(design.sources),
+        "gated": sorted(design.gated),
         "systems": dict(design.systems),
         "starts": dict(design.starts),
         "per_domain": sorted(design.per_domain),
@@ -73,6 +76,7 @@ def make_report(config: TranslationExperiment) -> Report:
         Section("systems", "Systems", [tables.parameters(results, design)]),
         Section("classifier", "The classifier", [tables.classifier(results), _confusion(results)]),
         Section("quality", "Translation quality", _quality(results, design)),
+        Section("routing", "What there is to route for", [*head_room(results, design), *losses(results)]),
         Section(
             "misclassified",
             "Where the classifier is wrong",

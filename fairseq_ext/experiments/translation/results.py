@@ -20,6 +20,7 @@ FILES = {
     "distances": "analysis/distances/distances.json",
     "parameters": "analysis/parameters/parameters.json",
     "gates": "analysis/gates/gates.json",
+    "worth": "analysis/worth/worth.json",
     "speed": "analysis/speed/speed.json",
 }
 DISAGREEMENTS = "analysis/gates/disagreements.jsonl"
@@ -27,6 +28,8 @@ DISAGREEMENTS = "analysis/gates/disagreements.jsonl"
 # What records of these are called, beside the metrics of translations.
 TRAINING_PAIRS, TEST_SENTENCES = "training pairs", "test sentences"
 PARAMETERS, TRAINED = "total", "trained"
+PARTS = ("gain", "lower end", "upper end")  # of an interval
+TRUE_IS_BEST = "true domain’s adapter is the best"
 CHOICES = {"the classifier’s choice": "agreement", "the true domain": "correct"}  # whether a gate's is that
 
 
@@ -41,6 +44,9 @@ class Design:
         ablation: those of Table 9.
         baseline: the output that the others are compared with.
         told: outputs that are told the true domain of every sentence.
+        sources: where each output has the domain from, see
+            :attr:`~fairseq_ext.experiments.translation.outputs.Output.domain_source`.
+        gated: outputs whose gates are reported.
         systems: the system of each output.
         starts: the system that each system starts from, if any, in the order of the file.
         per_domain: systems with a model a domain.
@@ -53,6 +59,8 @@ class Design:
     ablation: Sequence[str]
     baseline: str
     told: frozenset[str]
+    sources: Mapping[str, str]
+    gated: frozenset[str]
     systems: Mapping[str, str]
     starts: Mapping[str, str | None]
     per_domain: frozenset[str]
@@ -69,6 +77,8 @@ class Design:
             ablation=evaluate.report.ablation,
             baseline=evaluate.baseline or "",
             told=frozenset(name for name, output in outputs.items() if output.is_told),
+            sources={name: output.domain_source for name, output in outputs.items()},
+            gated=frozenset(name for name, output in outputs.items() if output.gates),
             systems={name: output.system.name for name, output in outputs.items()},
             starts={name: system.start for name, system in systems.items()},
             per_domain=frozenset(name for name, system in systems.items() if system.per_domain),
@@ -85,6 +95,7 @@ class Results:
     distances: Mapping[str, Any] | None = None
     parameters: Mapping[str, Any] | None = None
     gates: Mapping[str, Any] | None = None
+    worth: Mapping[str, Any] | None = None
     speed: Mapping[str, Any] | None = None
 
     @cached_property
@@ -133,6 +144,11 @@ def p_of(metric: str) -> str:
     return f"{metric}: p"
 
 
+def over_of(metric: str, other: str, part: str) -> str:
+    """Under which name records have what an output gains over another, and the ends of its interval."""
+    return f"{metric}: over {other}, {part}"
+
+
 def agreement_with(choice: str, layer: str) -> str:
     """Under which name records have how often a layer's largest gate is that of a choice."""
     return f"largest gate is {choice}, {layer}"
@@ -157,6 +173,11 @@ def _of_scores(scores: Mapping[str, Any], source: str) -> Iterator[Record]:
                 yield Record(output, run, column, metric, value, source)
             if figure["p"] is not None:
                 yield Record(output, "", column, p_of(metric), figure["p"], source)
+    for metric, others in scores.get("over_even", {}).items():
+        for other, outputs in others.items():
+            for output, interval in outputs.items():
+                for part, value in zip(PARTS, interval, strict=True):
+                    yield Record(output, "", "AVG", over_of(metric, other, part), value, source)
 
 
 def _of_teacher(teacher: Mapping[str, Any], source: str) -> Iterator[Record]:
@@ -188,6 +209,13 @@ def _of_gates(gates: Mapping[str, Any], source: str) -> Iterator[Record]:
                 yield Record(run.split("@")[0], run, "", agreement_with(choice, layer), 100 * share, source)
 
 
+def _of_worth(worth: Mapping[str, Any], source: str) -> Iterator[Record]:
+    for run, found in worth.items():
+        for key in ("true", "best", "best_single"):
+            yield Record(run.split("@")[0], run, "", f"loss, {key}", found[key], source)
+        yield Record(run.split("@")[0], run, "", TRUE_IS_BEST, 100 * found["true_is_best"], source)
+
+
 def _of_speed(speed: Mapping[str, Any], source: str) -> Iterator[Record]:
     for output, found in speed.items():
         if isinstance(found, Mapping):
@@ -205,5 +233,6 @@ _MAKERS = {
     "distances": _of_distances,
     "parameters": _of_parameters,
     "gates": _of_gates,
+    "worth": _of_worth,
     "speed": _of_speed,
 }

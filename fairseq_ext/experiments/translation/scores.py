@@ -15,6 +15,7 @@ from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.experiments.translation import comet
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.experiments.translation.head_room import gains_over
 from fairseq_ext.experiments.translation.out_of_domain import sets_dir
 from fairseq_ext.experiments.translation.output_runs import ScoredRun, find_runs, read_translations
 from fairseq_ext.experiments.translation.pictures import draw_gains
@@ -133,8 +134,9 @@ def score_outputs(
     baseline: str,
     resamples: int,
     seed: int,
-) -> dict[str, dict[str, Any]]:
-    """The entry ``outputs`` of scores.json.
+    evens: Sequence[str] = (),
+) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """The entries ``outputs`` and ``over_even`` of scores.json.
 
     Args:
         names: the names of every output's runs.
@@ -144,7 +146,9 @@ def score_outputs(
         baseline: output that the others are compared with, if it is among them.
         resamples: R.
         seed: of the resamples.
+        evens: outputs that give all adapters the same weight.
     """
+    over_even: dict[str, dict[str, Any]] = {}
     outputs: dict[str, dict[str, Any]] = {output: {"runs": list(runs)} for output, runs in names.items()}
     for metric_name, metric in metrics.items():
         columns = iter(score_columns(counts[metric_name], metric, tests, resamples, seed))
@@ -152,7 +156,8 @@ def score_outputs(
         for output, runs in by_output.items():
             other = None if output == baseline else by_output.get(baseline)
             outputs[output][metric_name] = summarise(runs, other)
-    return outputs
+        over_even[metric_name] = gains_over(by_output, evens, metric_name)
+    return outputs, over_even
 
 
 def scoring_step(config: TranslationExperiment) -> Step:
@@ -182,6 +187,8 @@ def scoring_step(config: TranslationExperiment) -> Step:
         "seed": config.seed,
         "comet": comet.model_digest(checkpoint) if checkpoint else None,
         "signatures": {name: metric.signature for name, metric in text_metrics(config.evaluate.metrics).items()},
+        # Scores without such outputs are as they were before there were any.
+        **({"evens": evens} if (evens := even_outputs(config)) else {}),
     }
 
     def build(folder: Path) -> None:
@@ -194,6 +201,11 @@ def scoring_step(config: TranslationExperiment) -> Step:
             write_picture(folder, picture)
 
     return Step(config.work_dir / "scores", inputs=inputs, options=options, build=build)
+
+
+def even_outputs(config: TranslationExperiment) -> list[str]:
+    """Outputs that give all adapters the same weight, which others are compared with."""
+    return [name for name, output in config.outputs.items() if output.domain_source == "even"]
 
 
 def score_experiment(
@@ -217,6 +229,9 @@ def score_experiment(
         counts["COMET"] = [{name: CometMetric.count(values) for name, values in run.scores.items()} for run in scored]
         metrics["COMET"] = CometMetric(comet.model_name(checkpoint), scored[0].version)
     names = {output: [run.name for run in found] for output, found in runs.items()}
+    outputs, over_even = score_outputs(
+        names, counts, metrics, tests, baseline=baseline, resamples=resamples, seed=seed, evens=even_outputs(config)
+    )
     return {
         "signatures": {name: metric.signature for name, metric in metrics.items()},
         "domains": tests.domains,
@@ -228,7 +243,8 @@ def score_experiment(
         "significance": f"paired bootstrap, {resamples} resamples, two-sided, means over runs, seed {seed}; "
         "not corrected for the number of comparisons",
         "comet": comet.model_name(checkpoint) if checkpoint else comet.NOT_RUN,
-        "outputs": score_outputs(names, counts, metrics, tests, baseline=baseline, resamples=resamples, seed=seed),
+        "outputs": outputs,
+        "over_even": over_even,
     }
 
 

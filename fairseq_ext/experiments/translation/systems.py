@@ -8,6 +8,7 @@ from typing import Any
 
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.experiments.systems import System, read_systems, take
+from fairseq_ext.inputs.errors import InputError, shown
 
 # Models whose ``needs_domains`` holds; the names of fairseq's presets begin with their model's. The models themselves
 # cannot be asked without loading torch, which no plan should wait for.
@@ -21,9 +22,12 @@ class TranslationSystem(System):
     Attributes:
         needs_domain: whether it must be told the domain of what it translates; where the file does not say, this
             follows from its tags and its architecture.
+        worth_temperature: T; it is given, in place of the classifier's labels, what each adapter of the system that it
+            starts from is worth to a sentence, softmax(−loss / T) of the true translation.
     """
 
     needs_domain: bool = False
+    worth_temperature: float | None = None
 
     @property
     def has_tags(self) -> bool:
@@ -45,7 +49,28 @@ def _read(system: System, where: str) -> TranslationSystem:
     options = dict(system.options)
     given = take(options, "needs_domain", bool, None, where)
     needs_domain = implies_domain(options) if given is None else given
-    return TranslationSystem(**{**vars(system), "options": options}, needs_domain=needs_domain)
+    temperature = _temperature(options.pop("worth_temperature", None), system, f"{where}: worth_temperature")
+    return TranslationSystem(
+        **{**vars(system), "options": options}, needs_domain=needs_domain, worth_temperature=temperature
+    )
+
+
+def _temperature(value: Any, system: System, where: str) -> float | None:
+    """That of labels by what adapters are worth, if the system is to have such.
+
+    Raises:
+        InputError: naming ``where``, if it is no temperature, or the system has no use for it.
+    """
+    if value is None:
+        return None
+    # isinstance(True, int) holds.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise InputError(f"{where}: expected a number above 0, got {shown(value)}")
+    if system.uses_teacher:
+        raise InputError(f"{where}: takes the place of the classifier; take uses_teacher out")
+    if system.start is None:
+        raise InputError(f"{where}: is of the adapters that the system starts from; name theirs under from")
+    return float(value)
 
 
 def implies_domain(options: Mapping[str, Any]) -> bool:

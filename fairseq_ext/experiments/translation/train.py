@@ -13,6 +13,7 @@ from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.training import best_checkpoint, train_step
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.experiments.translation.worth import labels_dir, worth_steps
 from fairseq_ext.experiments.tuning import first_run, steps_of_runs
 from fairseq_ext.inputs.errors import run_command
 
@@ -31,11 +32,20 @@ def training_steps(config: TranslationExperiment, name: str, extra: Sequence[str
     steps: dict[Path, Step] = {}
     siblings = config.runs(name.partition("@")[0])
     for run in [each for wanted in config.runs(name) for each in (first_run(wanted, siblings), wanted)]:
-        start, train = config.start(run), partial(training_step, config, extra=extra)
+        start = config.start(run)
         before = training_steps(config, start.name) if start else []
-        for step in [*before, *steps_of_runs(config, [run], train, siblings)]:
+        for step in [*before, *run_steps_of(config, run, siblings, extra)]:
             steps.setdefault(step.output, step)
     return list(steps.values())
+
+
+def run_steps_of(
+    config: TranslationExperiment, run: Run, siblings: Sequence[Run], extra: Sequence[str] = ()
+) -> list[Step]:
+    """The steps that make the labels of a run alone, and that train it; ``siblings`` are all runs of its system."""
+    start, temperature = config.start(run), run.system.worth_temperature
+    labels = worth_steps(config, start, temperature) if start and temperature else []
+    return [*labels, *steps_of_runs(config, [run], partial(training_step, config, extra=extra), siblings)]
 
 
 def training_step(config: TranslationExperiment, run: Run, extra: Sequence[str] = ()) -> Step:
@@ -45,6 +55,9 @@ def training_step(config: TranslationExperiment, run: Run, extra: Sequence[str] 
     arguments = ["--task", "multi_domain_translation", "--seed", str(run.seed), "--no-epoch-checkpoints"]
     if system.uses_teacher:
         inputs.append(config.work_dir / "teacher")
+        arguments += ["--teacher-dir", str(inputs[-1])]
+    if start and system.worth_temperature:
+        inputs.append(labels_dir(config, start, system.worth_temperature))
         arguments += ["--teacher-dir", str(inputs[-1])]
     if start:
         inputs.append(best_checkpoint(config, start.name))
