@@ -41,7 +41,7 @@ def import_domain(
     *,
     on_bad_utf8: str,
     downloads: Path,
-) -> dict[str, int]:
+) -> dict[str, Any]:
     """Write ``NAME.SRC`` and ``NAME.TGT`` from a domain's entries, and the index of their blocks.
 
     Args:
@@ -53,7 +53,7 @@ def import_domain(
         downloads: where fetched files are kept.
 
     Returns:
-        The tally.
+        The index, with the number of pairs and the tally of what was read.
 
     Raises:
         InputError: if an entry cannot be read or has no pair with text on both sides. Only among catalogues
@@ -73,9 +73,7 @@ def import_domain(
         if not total:
             raise InputError(f"{name}: no finished {langs[1]!r} translation in {', '.join(entries)}")
         index = writer.write_index(tally)
-    counts = ", ".join(f"{count} {key.replace('_', ' ')}" for key, count in index["tally"].items())
-    print(f"{name}: {index['pairs']} pairs ({counts})", file=sys.stderr)
-    return index["tally"]
+    return index
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -141,7 +139,7 @@ def _import_to(options: argparse.Namespace, langs: tuple[str, str], outputs: Seq
     options.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".import-", dir=options.output) as temporary:
         folder = Path(temporary)
-        import_domain(
+        index = import_domain(
             folder,
             options.domain,
             options.entries,
@@ -149,6 +147,8 @@ def _import_to(options: argparse.Namespace, langs: tuple[str, str], outputs: Seq
             on_bad_utf8=options.on_bad_utf8,
             downloads=options.downloads,
         )
+        counts = ", ".join(f"{count} {key.replace('_', ' ')}" for key, count in index["tally"].items())
+        print(f"{options.domain}: {index['pairs']} pairs ({counts})", file=sys.stderr)
         _move_sides([folder / f"{options.domain}.{lang}" for lang in langs], outputs)
 
 

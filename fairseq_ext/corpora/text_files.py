@@ -93,16 +93,30 @@ def stdin_lines() -> Iterator[str]:
             raise InputError(f"standard input, line {number}: is not UTF-8; convert the text to UTF-8") from None
 
 
-def stream_lines(path: Path) -> Iterator[str]:
-    """Yield what :func:`read_lines` returns, in the memory of some lines; its errors come when they are reached."""
+def stream_lines(path: Path, on_bad_utf8: str | None = None) -> Iterator[str]:
+    """Yield what :func:`read_lines` returns, in the memory of some lines; its errors come when they are reached.
+
+    Args:
+        path: of the file.
+        on_bad_utf8: ``replace`` puts U+FFFD for what is not UTF-8; None stops there.
+    """
     is_blank = True
     with open_binary(path, "rb") as file:
-        for line in decode_lines(read_chunks(file, str(path), _CHUNK_BYTES), str(path), None, Counter()):
+        for line in decode_lines(read_chunks(file, str(path), _CHUNK_BYTES), str(path), on_bad_utf8, Counter()):
             assert line is not None  # what is not UTF-8 stops
             is_blank = is_blank and not line.strip()
             yield line
     if is_blank:
         raise InputError(f"{path}: is empty")
+
+
+def count_lines(path: Path) -> int:
+    """How many lines a file has, whatever is in them.
+
+    Raises:
+        InputError: if it cannot be read or is empty.
+    """
+    return sum(1 for _ in stream_lines(path, "replace"))
 
 
 def stream_parallel(source_path: Path, target_path: Path, *, quiet: bool = False) -> Iterator[Pair]:

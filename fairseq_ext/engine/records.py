@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.engine.hashing import RECORD, hash_file, hash_path, relative_files
+from fairseq_ext.engine.origins import Origin, read_origin
 from fairseq_ext.inputs.errors import InputError
 
 
@@ -20,18 +21,21 @@ class Record:
         fingerprint: SHA-256 of all that it was made from.
         sizes: of the files it wrote, in bytes, by relative name.
         hashes: their SHA-256; empty in a record of an earlier version.
+        origin: what it was made from; None in a record of an earlier version.
     """
 
     fingerprint: str
     sizes: Mapping[str, int]
     hashes: Mapping[str, str]
+    origin: Origin | None = None
 
 
-def write_record(directory: Path, fingerprint: str) -> None:
+def write_record(directory: Path, origin: Origin) -> None:
     """Record all files of a directory, which is complete with this."""
     names = relative_files(directory)
     record = {
-        "fingerprint": fingerprint,
+        "fingerprint": origin.fingerprint,
+        "made_from": origin.as_json(),
         "outputs": {name: (directory / name).stat().st_size for name in names},
         "sha256": {name: hash_file(directory / name) for name in names},
     }
@@ -51,14 +55,17 @@ def read_record(directory: Path) -> Record | None:
     hashes: Any = record.get("sha256", {})
     if not isinstance(fingerprint, str) or not _is_mapping_to(sizes, int) or not _is_mapping_to(hashes, str):
         return None
-    return Record(fingerprint, sizes, hashes)
+    return Record(fingerprint, sizes, hashes, read_origin(record.get("made_from")))
 
 
 def is_finished(output: Path, fingerprint: str) -> bool:
     """Whether the directory was completed with this fingerprint and all its files are still there."""
     record = read_record(output)
-    if record is None or record.fingerprint != fingerprint:
-        return False
+    return record is not None and record.fingerprint == fingerprint and has_all_files(output, record)
+
+
+def has_all_files(output: Path, record: Record) -> bool:
+    """Whether all files of a finished step are there, in their sizes."""
     try:
         return all((output / name).stat().st_size == size for name, size in record.sizes.items())
     except OSError:

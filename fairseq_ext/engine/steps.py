@@ -9,23 +9,24 @@ down, and running the same command again does only what is missing.
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from fairseq_ext.engine.fairseq_options import FairseqCommand, check_commands
 from fairseq_ext.engine.hashing import RECORD
+from fairseq_ext.engine.origins import Origin, changes, extra_of
 from fairseq_ext.engine.processes import this_process
 from fairseq_ext.engine.records import (
     check_contents,
     foreign_files,
+    has_all_files,
     input_hash,
     is_finished,
     read_record,
@@ -34,9 +35,18 @@ from fairseq_ext.engine.records import (
 from fairseq_ext.engine.workspaces import Workspace, locked
 from fairseq_ext.inputs.errors import InputError, is_environment
 
+_UP_TO_DATE = "up to date"
 _POLL_SECONDS = 0.5
 # Commands of fairseq's that this process need not check again.
 _accepted: set[FairseqCommand] = set()
+
+
+class Begin(Enum):
+    """Where the build of a directory begins."""
+
+    ANEW = "build"
+    WHERE_IT_STOPPED = "continue"
+    WHERE_IT_ENDED = "go on"
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,9 @@ class Step:
             directory while the first one builds it; None lets them wait. Only for resumable steps.
         results: files that ``build`` must have made; without one of them the step is not finished.
         commands: of fairseq's, as far as they are known already; their options are checked before any step runs.
+        obstacle: what keeps ``build`` from going on where a directory ended that was made from the same inputs with
+            these other options: None if nothing does, else words, of which there may be none. Only for resumable
+            steps; None lets no build go on from another's end.
     """
 
     output: Path
@@ -64,6 +77,20 @@ class Step:
     join: Callable[[Path], None] | None = field(default=None, compare=False)
     results: Sequence[str] = ()
     commands: Sequence[FairseqCommand] = field(default=(), compare=False)
+    obstacle: Callable[[Mapping[str, Any]], str | None] | None = field(default=None, compare=False)
+
+    def origin(self) -> Origin:
+        """What the directory is made from, as its inputs are now.
+
+        Raises:
+            InputError: naming the first input that does not exist, or is not as the step before left it.
+        """
+        return _origin(self.output, self.inputs, self.options)
+
+    def message(self, text: str) -> str:
+        """A message, with the options of a command line, which no file tells."""
+        extra = extra_of(self.options)
+        return f"{text}, with {' '.join(extra)}" if extra else text
 
 
 def run_step(step: Step) -> bool:
@@ -76,31 +103,25 @@ def run_step(step: Step) -> bool:
         InputError: if an input is missing or damaged, another process builds the same directory, the directory holds
             files that no step made (they are never deleted), or ``build`` did not make what it should.
     """
-    output, workspace = step.output, Workspace(step.output)
-    fingerprint = step_fingerprint(output, step.inputs, step.options)
+    output, workspace, origin = step.output, Workspace(step.output), step.origin()
     # Without the lock first: any number of processes may use a finished directory at once.
-    if is_finished(output, fingerprint) and not workspace.exists():
-        _log(output, "up to date")
+    if is_finished(output, origin.fingerprint) and not workspace.exists():
+        _log(output, step.message(_UP_TO_DATE))
         return False
     output.parent.mkdir(parents=True, exist_ok=True)
     with locked(output):
         workspace.restore()
-        if is_finished(output, fingerprint):
+        if is_finished(output, origin.fingerprint):
             workspace.clear()
-            _log(output, "up to date")
+            _log(output, step.message(_UP_TO_DATE))
             return False
         _refuse_foreign_files(output)
-        _build(step, workspace, fingerprint)
+        _build(step, workspace, origin)
     return True
 
 
-def _build(step: Step, workspace: Workspace, fingerprint: str) -> None:
-    if step.resumable and workspace.is_begun(fingerprint):
-        _log(step.output, "continuing an interrupted run")
-        unfinished = workspace.unfinished
-    else:
-        unfinished = workspace.start(fingerprint)
-    _log(step.output, "started")
+def _build(step: Step, workspace: Workspace, origin: Origin) -> None:
+    unfinished = _begin(step, workspace, origin)
     start = time.monotonic()
     step.build(unfinished)
     for name in step.results:
@@ -108,9 +129,50 @@ def _build(step: Step, workspace: Workspace, fingerprint: str) -> None:
             raise InputError(
                 f"{step.output.name}: ended without {name}, its result; change the options that keep it from being made"
             )
-    write_record(unfinished, fingerprint)
+    write_record(unfinished, origin)
     workspace.finish()
     _log(step.output, f"done in {time.monotonic() - start:.1f} s")
+
+
+def _begin(step: Step, workspace: Workspace, origin: Origin) -> Path:
+    """The directory to build in, with what there is to go on from in it; says which that is."""
+    begin, words = _beginning(step, workspace, origin)
+    record = read_record(step.output)
+    if begin is Begin.WHERE_IT_ENDED and record is not None:
+        check_contents(step.output, record)
+    _log(step.output, words if ": " in words else step.message(words))
+    if begin is Begin.WHERE_IT_STOPPED:
+        return workspace.go_on(origin.fingerprint, origin)
+    return workspace.start(origin.fingerprint, origin, step.output if begin is Begin.WHERE_IT_ENDED else None)
+
+
+def _beginning(step: Step, workspace: Workspace, origin: Origin) -> tuple[Begin, str]:
+    """Where the build of a directory that is not up to date begins, and why, in words."""
+    if step.resumable and workspace.is_begun(origin.fingerprint):
+        return Begin.WHERE_IT_STOPPED, "continuing an interrupted run"
+    begun, record = workspace.origin(), read_record(step.output)
+    if begun is not None and _obstacle(step, begun, origin) is None:
+        return Begin.WHERE_IT_STOPPED, f"continuing an interrupted run: {_changes(step, begun, origin)}"
+    if record is None:
+        return Begin.ANEW, f"made anew: {_changes(step, begun, origin)}" if begun else "started"
+    if not has_all_files(step.output, record):
+        return Begin.ANEW, "made anew: files of it are gone or have other sizes"
+    if record.origin is None:
+        return Begin.ANEW, "made anew: an earlier version made it, from something else, and recorded not what"
+    why, obstacle = _changes(step, record.origin, origin), _obstacle(step, record.origin, origin)
+    if obstacle is None:
+        return Begin.WHERE_IT_ENDED, f"goes on where it ended: {why}"
+    return Begin.ANEW, f"made anew: {why}{obstacle and f' ({obstacle})'}"
+
+
+def _obstacle(step: Step, before: Origin, now: Origin) -> str | None:
+    if step.obstacle is None or list(before.inputs) != list(now.inputs):
+        return ""
+    return step.obstacle(before.options)
+
+
+def _changes(step: Step, before: Origin, now: Origin) -> str:
+    return changes(before, now, ["/".join(path.parts[-2:]) for path in step.inputs])
 
 
 def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = False) -> None:
@@ -162,7 +224,7 @@ def _was_built(step: Step) -> bool:
     if not step.output.is_dir() or not all(path.exists() for path in step.inputs):
         return False
     try:
-        return is_finished(step.output, step_fingerprint(step.output, step.inputs, step.options))
+        return is_finished(step.output, step.origin().fingerprint)
     except InputError:  # of an input that is damaged; the step itself will say so, or it is made anew
         return False
 
@@ -196,8 +258,7 @@ def add_step_options(parser: argparse.ArgumentParser) -> None:
 
 def follow_step(step: Step) -> None:
     """Join in a step that another process of the same command builds, and return when it is finished."""
-    fingerprint = step_fingerprint(step.output, step.inputs, step.options)
-    workspace = Workspace(step.output)
+    fingerprint, workspace = step.origin().fingerprint, Workspace(step.output)
     while not is_finished(step.output, fingerprint):
         if step.join is not None and workspace.is_begun(fingerprint):
             step.join(workspace.unfinished)
@@ -208,14 +269,25 @@ def follow_step(step: Step) -> None:
 
 
 def print_plan(steps: Sequence[Step]) -> None:
-    """Print one line a step: its directory, and whether it is finished or would be built."""
+    """Print one line a step: whether it is finished or what would be done, its directory, and why."""
     to_build: set[Path] = set()
     for step in steps:
+        what = "build"
         # A step after one that will change cannot be judged before that one has run.
-        waits = any(to_build & {path, *path.parents} for path in step.inputs)
-        if waits or not is_finished(step.output, step_fingerprint(step.output, step.inputs, step.options)):
+        if not any(to_build & {path, *path.parents} for path in step.inputs):
+            what = _planned(step)
+        if what != _UP_TO_DATE:
             to_build.add(step.output)
-        print(f"{'build' if step.output in to_build else 'up to date':<12}{step.output}")
+        act, _, why = what.partition(": ")
+        print(f"{act:<12}{step.output}{why and f' ({why})'}")
+
+
+def _planned(step: Step) -> str:
+    origin = step.origin()
+    if is_finished(step.output, origin.fingerprint):
+        return _UP_TO_DATE
+    begin, words = _beginning(step, Workspace(step.output), origin)
+    return f"{begin.value}: {words.partition(': ')[2]}"
 
 
 def step_fingerprint(output: Path, inputs: Sequence[Path], options: Mapping[str, Any]) -> str:
@@ -224,12 +296,21 @@ def step_fingerprint(output: Path, inputs: Sequence[Path], options: Mapping[str,
     Raises:
         InputError: naming the first input that does not exist, or is not as the step before left it.
     """
+    return _origin(output, inputs, options).fingerprint
+
+
+def _origin(output: Path, inputs: Sequence[Path], options: Mapping[str, Any]) -> Origin:
     for path in inputs:
         if not path.exists():
             raise InputError(f"{output.name}: its input {path} does not exist; make it first")
-    description = {"options": dict(options), "inputs": [input_hash(path) for path in inputs]}
-    text = json.dumps(description, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return Origin(options, [input_hash(path) for path in inputs])
+
+
+def options_before(output: Path) -> Mapping[str, Any]:
+    """The options that a step's directory is being made with, or was; none if that is not known."""
+    record = read_record(output)
+    origin = Workspace(output).origin() or (record and record.origin)
+    return origin.options if origin else {}
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 ::
 
-    work/.mix.step/step-workspace.json      the mark: whose it is, and the fingerprint that is worked for
+    work/.mix.step/step-workspace.json      the mark: whose it is, what is worked for, and what from
     work/.mix.step/unfinished/              becomes work/mix when complete
     work/.mix.step/replaced/                was work/mix until then
 
@@ -13,16 +13,21 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from fairseq_ext.engine.hashing import RECORD
+from fairseq_ext.engine.origins import Origin, read_origin
 from fairseq_ext.inputs.errors import InputError
 
 MARK = "step-workspace.json"
+_NEXT_MARK = f"{MARK}.next"
 # A process that was killed may take so long to end.
 _LOCK_SECONDS = 1.0
 _POLL_SECONDS = 0.1
@@ -55,7 +60,11 @@ class Workspace:
 
     def is_begun(self, fingerprint: str) -> bool:
         """Whether a run with this fingerprint works here, or was interrupted."""
-        return self.unfinished.is_dir() and self._mark() == _mark(self.output, fingerprint)
+        return self.unfinished.is_dir() and self._mark().get("fingerprint") == fingerprint
+
+    def origin(self) -> Origin | None:
+        """What an interrupted run worked from, as far as it is known."""
+        return read_origin(self._mark().get("made_from")) if self.unfinished.is_dir() else None
 
     def restore(self) -> None:
         """Put back what a run that was killed had taken away and not replaced yet."""
@@ -64,12 +73,27 @@ class Workspace:
         if self.replaced.exists() and not self.output.exists():
             self.replaced.rename(self.output)
 
-    def start(self, fingerprint: str) -> Path:
-        """An empty directory to build in."""
+    def start(self, fingerprint: str, origin: Origin | None = None, source: Path | None = None) -> Path:
+        """A directory to build in.
+
+        Args:
+            fingerprint: what is worked for.
+            origin: what from.
+            source: a finished directory to begin with a copy of; else it is empty.
+        """
         self.clear()
         self.folder.mkdir()
-        (self.folder / MARK).write_text(_mark(self.output, fingerprint), encoding="utf-8")
-        self.unfinished.mkdir()
+        self._write_mark(None, None)  # ours, and nothing yet to go on from
+        if source is None:
+            self.unfinished.mkdir()
+        else:
+            shutil.copytree(source, self.unfinished, ignore=shutil.ignore_patterns(RECORD))
+        self._write_mark(fingerprint, origin)
+        return self.unfinished
+
+    def go_on(self, fingerprint: str, origin: Origin) -> Path:
+        """The directory of an interrupted run, to be worked in for something else."""
+        self._write_mark(fingerprint, origin)
         return self.unfinished
 
     def finish(self) -> None:
@@ -90,7 +114,8 @@ class Workspace:
         self._require_ours()
         for path in (self.unfinished, self.replaced):
             _delete(path)
-        (self.folder / MARK).unlink(missing_ok=True)
+        for name in (_NEXT_MARK, MARK):
+            (self.folder / name).unlink(missing_ok=True)
         try:
             self.folder.rmdir()
         except OSError:
@@ -100,15 +125,22 @@ class Workspace:
         if self.folder.is_symlink() or not self.folder.is_dir():
             raise self._foreign()
         # A kill between the first two acts leaves no mark or an empty one, and nothing else.
-        is_bare = {path.name for path in self.folder.iterdir()} <= {MARK}
-        if not is_bare and not _is_mark_of(self.output, self._mark()):
+        is_bare = {path.name for path in self.folder.iterdir()} <= {MARK, _NEXT_MARK}
+        if not is_bare and not self._mark():
             raise self._foreign()
 
-    def _mark(self) -> str:
+    def _mark(self) -> dict[str, Any]:
+        """The mark, if it is of this output."""
         try:
-            return (self.folder / MARK).read_text(encoding="utf-8")
-        except (OSError, ValueError):
-            return ""
+            mark = json.loads((self.folder / MARK).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return mark if isinstance(mark, dict) and mark.get("output") == self.output.name else {}
+
+    def _write_mark(self, fingerprint: str | None, origin: Origin | None) -> None:
+        mark = {"output": self.output.name, "fingerprint": fingerprint, "made_from": origin and origin.as_json()}
+        (self.folder / _NEXT_MARK).write_text(json.dumps(mark, ensure_ascii=False), encoding="utf-8")
+        os.replace(self.folder / _NEXT_MARK, self.folder / MARK)
 
     def _foreign(self) -> InputError:
         return InputError(
@@ -139,18 +171,6 @@ def _try_to_lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _mark(output: Path, fingerprint: str) -> str:
-    return json.dumps({"output": output.name, "fingerprint": fingerprint}, ensure_ascii=False)
-
-
-def _is_mark_of(output: Path, text: str) -> bool:
-    try:
-        mark = json.loads(text)
-    except ValueError:
-        return False
-    return isinstance(mark, dict) and mark.get("output") == output.name
 
 
 def _delete(path: Path) -> None:

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -150,7 +151,6 @@ def clean_corpora(
     sizes = {name: num_blocks(index) for name, index in indices.items()}
     task = CleanBlock(corpora.resolve(), sizes, langs, with_learned(cleaning, learned))
     timings = run_tasks(task, folder / TASKS_DIR, sum(task.num_blocks.values()), engine, "clean")
-    _report_speed(timings)
     statistics, first = {}, 0
     for name, count in task.num_blocks.items():
         blocks = [task_output(folder / TASKS_DIR, index) for index in range(first, first + count)]
@@ -159,7 +159,12 @@ def clean_corpora(
         first += count
     write_report(folder, make_report(langs, cleaning.cascade, _options(cleaning), statistics))
     remove_tasks(folder / TASKS_DIR)
-    print("report.html beside the text says what was dropped, and why", file=sys.stderr)
+    kept, pairs = (sum(each[key] for each in statistics.values()) for key in ("kept", "pairs"))
+    print(
+        f"clean: kept {kept:,} of {pairs:,} pairs; report.html beside them says what was dropped, and why"
+        f"{_slowest(timings)}",
+        file=sys.stderr,
+    )
 
 
 def normalise_pairs(raw: Sequence[Pair], langs: tuple[str, str], options: Normalise | None) -> Sequence[Pair]:
@@ -245,7 +250,6 @@ def _assemble(
         raise InputError(
             f"{name}: no pair of {statistics['pairs']} passed ({_counts(statistics)}); loosen clean.filters"
         )
-    print(f"{name}: kept {statistics['kept']} of {statistics['pairs']} pairs ({_counts(statistics)})", file=sys.stderr)
     return statistics
 
 
@@ -300,15 +304,18 @@ def _open_rejected(folder: Path, name: str) -> Iterator[IO[bytes]]:
         yield file
 
 
-def _report_speed(timings: Sequence[Mapping[str, tuple[int, float]]]) -> None:
-    """Print how many pairs a second each filter judged on one core, in the blocks cleaned just now."""
-    if not timings:
-        return
-    print(f"{'filter':<16}{'pairs':>12}{'pairs/s and core':>20}", file=sys.stderr)
-    for name in timings[0]:
-        pairs = sum(timing[name][0] for timing in timings)
-        seconds = sum(timing[name][1] for timing in timings)
-        print(f"{name:<16}{pairs:>12}{pairs / max(seconds, 1e-9):>20.0f}", file=sys.stderr)
+def _slowest(timings: Sequence[Mapping[str, tuple[int, float]]]) -> str:
+    """The filter that took longest in the blocks cleaned just now, and its pairs a second on one core."""
+    seconds: Counter[str] = Counter()
+    pairs: Counter[str] = Counter()
+    for timing in timings:
+        for name, (count, spent) in timing.items():
+            pairs[name] += count
+            seconds[name] += spent
+    if not seconds:
+        return ""
+    [(name, spent)] = seconds.most_common(1)
+    return f"; slowest was {name}, {pairs[name] / max(spent, 1e-9):,.0f} pairs a second and core"
 
 
 def _counts(statistics: Statistics) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_ext.corpora.text_files import stream_lines
+from fairseq_ext.corpora.text_files import count_lines
 from fairseq_ext.data.teacher_labels import DTYPE, check_labels, read_teacher_record
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.steps import atomic_write
@@ -54,7 +54,7 @@ def label_file(
         InputError: if the teacher or the text cannot be read.
     """
     record, model = read_teacher_record(teacher_dir), (teacher_dir / MODEL_FOLDER).resolve()
-    text = TextFiles((input_path.resolve(),), (sum(1 for _ in stream_lines(input_path)),))
+    text = TextFiles((input_path.resolve(),), (count_lines(input_path),))
     if not model.is_dir():
         raise InputError(f"{model}: not found; train the teacher again")
     hashes = [hash_path(model), hash_path(input_path), str(block_sentences)]

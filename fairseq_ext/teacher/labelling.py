@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_ext.corpora.text_files import collapse, stream_lines
+from fairseq_ext.corpora.text_files import collapse, count_lines, stream_lines
 from fairseq_ext.data.teacher_labels import DTYPE, label_path, open_labels, write_probs
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.steps import atomic_write
@@ -248,7 +248,7 @@ def assign_folds(texts: Iterable[str], num_folds: int, seed: int) -> np.ndarray:
 
 def _find_text(splits: Path, domains: Sequence[str], split: str, lang: str) -> TextFiles:
     files = tuple(splits / domain / f"{split}.{lang}" for domain in domains)
-    return TextFiles(files, tuple(sum(1 for _ in stream_lines(file)) for file in files))
+    return TextFiles(files, tuple(map(count_lines, files)))
 
 
 def _write_folds(work: Labelling, domains: Sequence[str]) -> None:

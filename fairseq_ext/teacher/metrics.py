@@ -37,16 +37,9 @@ def summarise(matrix: np.ndarray, domains: Sequence[str]) -> dict[str, Any]:
     return {"micro_f1": accuracy, "per_domain": per_domain, "confusion": matrix.tolist()}
 
 
-def format_report(metrics: Mapping[str, Any]) -> str:
-    """A table of F1 by domain (rows) and set (columns), with the micro average last."""
-    names = list(next(iter(metrics.values()))["per_domain"])
-    lines = [f"{'F1':<16}" + "".join(f"{split:>10}" for split in metrics)]
-    for name in names:
-        cells = (f"{each['per_domain'][name]['f1']:>10.4f}" for each in metrics.values())
-        lines.append(f"{name:<16}" + "".join(cells))
-    averages = (f"{each['micro_f1']:>10.4f}" for each in metrics.values())
-    lines.append(f"{'micro average':<16}" + "".join(averages))
-    return "\n".join(lines)
+def summary_line(metrics: Mapping[str, Any]) -> str:
+    """The micro average of every set, in one line."""
+    return "F1 " + ", ".join(f"{each['micro_f1']:.3f} on {split}" for split, each in metrics.items())
 
 
 def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:

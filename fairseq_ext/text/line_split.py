@@ -17,11 +17,12 @@ from pathlib import Path
 from tqdm import tqdm
 
 from fairseq_ext.corpora.folded_text import fold
-from fairseq_ext.corpora.text_files import stream_lines
+from fairseq_ext.corpora.text_files import count_lines, stream_lines, write_lines
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.split import SPLITS, stable_hash
+from fairseq_ext.text.split import SIZES_FILE, SPLITS, stable_hash
 
 # The sets that a set must share no line with, being decided before it.
+_COLUMNS = (*SPLITS, "repeated")
 _BEFORE = {"test": (), "valid": ("test",), "train": ("test", "valid")}
 
 
@@ -84,7 +85,7 @@ def write_text_splits(
         InputError: naming the first domain that is too small.
     """
     domains = {
-        name: _choose(name, sum(1 for _ in stream_lines(path)), options, seed) for name, path in sorted(texts.items())
+        name: _choose(name, count_lines(path), options, seed) for name, path in sorted(texts.items())
     }
     keys: dict[str, set[str]] = {"test": set(elsewhere), "valid": set()}
     for name, stretches in domains.items():
@@ -97,7 +98,8 @@ def write_text_splits(
         for role in SPLITS:
             if not counts[name][role] and (role != "test" or options.test):
                 raise InputError(f"{name}: nothing is left for {role}: all its lines repeat held-out ones; add text")
-    _report(counts)
+    write_lines(folder / SIZES_FILE, _sizes_table(counts))
+    print(f"splits: {_summary(counts)}", file=sys.stderr)
 
 
 def _choose(name: str, num_lines: int, options: LanguageModelSplit, seed: int) -> _Stretches:
@@ -143,8 +145,12 @@ def _with_roles(text: Path, stretches: _Stretches, label: str) -> Iterator[tuple
     return ((line, stretches.role(number)) for number, line in enumerate(lines))
 
 
-def _report(counts: Mapping[str, Counter[str]]) -> None:
-    columns = [*SPLITS, "repeated"]
-    header = f"{'domain':<24}" + "".join(f"{column:>10}" for column in columns)
-    rows = [f"{name:<24}" + "".join(f"{count[column]:>10}" for column in columns) for name, count in counts.items()]
-    print("\n".join([header, *rows]), file=sys.stderr)
+def _sizes_table(counts: Mapping[str, Counter[str]]) -> list[str]:
+    rows = [f"{name:<24}" + "".join(f"{count[column]:>10}" for column in _COLUMNS) for name, count in counts.items()]
+    return [f"{'domain':<24}" + "".join(f"{column:>10}" for column in _COLUMNS), *rows]
+
+
+def _summary(counts: Mapping[str, Counter[str]]) -> str:
+    total = sum(counts.values(), Counter[str]())
+    told = ", ".join(f"{total[column]:,} {column}" for column in _COLUMNS)
+    return f"{told} lines of {len(counts)} domains"

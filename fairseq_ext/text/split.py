@@ -24,6 +24,8 @@ from fairseq_ext.inputs.errors import InputError
 
 SPLITS = ("train", "valid", "test")
 HELD_OUT = ("valid", "test")
+# How many pairs or lines of each domain came where.
+SIZES_FILE = "sizes.txt"
 # Not \d+, whose first character the regex engine looks for more slowly.
 _DIGITS = re.compile(r"\d\d*")
 
@@ -110,7 +112,8 @@ def write_splits(
             raise InputError(f"{name}: nothing is left to train on; lower split.valid and split.test")
         for role, chosen in domain.held_out.items():
             write_parallel(*_files(folder / name, role, langs), [domain.drawn[key] for key in chosen])
-    _report(domains, options)
+    write_lines(folder / SIZES_FILE, _sizes_table(domains, options))
+    print(f"splits: {_summary(domains, options)}", file=sys.stderr)
     check_splits(folder, langs, options)
 
 
@@ -215,12 +218,19 @@ def _progress(pairs: Iterator[Pair], label: str) -> Iterable[Pair]:
     return tqdm(pairs, desc=label, unit=" pairs", unit_scale=True, leave=False, disable=None)
 
 
-def _report(domains: Mapping[str, _Domain], options: Split) -> None:
-    header = f"{'domain':<16}{'train':>10}{'valid':>8}{'test':>8}{'too long':>10}{'held out elsewhere':>20}"
+def _sizes_table(domains: Mapping[str, _Domain], options: Split) -> list[str]:
+    """What became of the pairs of each domain."""
     rows = [
         f"{name:<16}{domain.counts['train']:>10}{options.valid:>8}{options.test:>8}"
         f"{domain.counts['too long']:>10}{domain.num_shared:>20}"
         for name, domain in domains.items()
     ]
-    total = sum(domain.counts["train"] for domain in domains.values())
-    print("\n".join([header, *rows, f"{'sum':<16}{total:>10}"]), file=sys.stderr)
+    return [f"{'domain':<16}{'train':>10}{'valid':>8}{'test':>8}{'too long':>10}{'held out elsewhere':>20}", *rows]
+
+
+def _summary(domains: Mapping[str, _Domain], options: Split) -> str:
+    train, too_long = (sum(domain.counts[key] for domain in domains.values()) for key in ("train", "too long"))
+    return (
+        f"{train:,} pairs to train on; of each of {len(domains)} domains {options.valid} to validate and {options.test} "
+        f"to test; {too_long:,} were too long"
+    )

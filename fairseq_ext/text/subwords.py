@@ -19,7 +19,7 @@ from typing import Any
 import sentencepiece
 from tqdm import tqdm
 
-from fairseq_ext.corpora.text_files import stream_lines, write_lines
+from fairseq_ext.corpora.text_files import count_lines, stream_lines, write_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag, is_domain_tag, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.split import SPLITS, stable_hash
@@ -210,7 +210,7 @@ def _training_lines(files: Sequence[Sequence[Path]], options: SentencePiece, see
     Hashes depend on no order, and whole rows, being a sentence in each language, keep the share of each language.
     Sorted, since floating-point sums, hence the model, follow the order of the lines.
     """
-    num_lines = sum(1 for file in chain.from_iterable(files) for _ in stream_lines(file))
+    num_lines = sum(map(count_lines, chain.from_iterable(files)))
     if num_lines <= options.max_sentences:
         return sorted(line for file in chain.from_iterable(files) for line in stream_lines(file))
     rows = chain.from_iterable(zip(*map(stream_lines, group), strict=True) for group in files)

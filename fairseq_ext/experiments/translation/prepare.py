@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,6 +109,8 @@ def _import_step(config: TranslationExperiment, domains: Mapping[str, Sequence[s
             for path in sorted(task_output(tasks, index).iterdir()):
                 path.rename(folder / path.name)
         remove_tasks(tasks)
+        pairs = sum(json.loads(index_path(folder, name).read_text(encoding="utf-8"))["pairs"] for name in domains)
+        print(f"corpora: {pairs:,} pairs of {len(domains)} domains", file=sys.stderr)
 
     names = {
         name: [Path(entry).name if entry_paths(entry, langs) else entry for entry in entries]

@@ -26,7 +26,7 @@ from fairseq_ext.experiments.translation.prepare import corpus_steps
 from fairseq_ext.report.writing import write_picture
 from fairseq_ext.teacher.classifier import input_files
 from fairseq_ext.teacher.labelling import clear_tasks, train_and_label
-from fairseq_ext.teacher.metrics import format_report, summarise
+from fairseq_ext.teacher.metrics import summarise, summary_line
 from fairseq_ext.teacher.options import Teacher
 from fairseq_ext.text.split import SPLITS
 
@@ -70,7 +70,7 @@ def train_teacher(
     write_teacher_record(folder, domains, options.backend, metrics, sentences=sentences)
     for split in ("train", "test"):
         write_picture(folder, draw_confusion({"domains": domains, "metrics": metrics}, split))
-    print(format_report(metrics), file=sys.stderr)
+    print(f"teacher: {summary_line(metrics)}; teacher.json has it by domain", file=sys.stderr)
     clear_tasks(folder)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_ext.corpora.text_files import read_lines, read_lines_like, stream_lines
+from fairseq_ext.corpora.text_files import count_lines, read_lines, read_lines_like
 from fairseq_ext.data.teacher_labels import read_teacher_probs
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
@@ -71,7 +71,7 @@ class TestSets:
             sources,
             references,
             _mistakes(teacher, lengths) if teacher.exists() else None,
-            {name: sum(1 for _ in stream_lines(splits / name / f"train.{config.target_lang}")) for name in domains},
+            {name: count_lines(splits / name / f"train.{config.target_lang}") for name in domains},
             files,
         )
 

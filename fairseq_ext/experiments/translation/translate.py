@@ -14,10 +14,11 @@ from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand
 from fairseq_ext.engine.option_files import named_files
+from fairseq_ext.engine.origins import EXTRA
 from fairseq_ext.engine.progress import progress
 from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
-from fairseq_ext.experiments.training import best_checkpoint
+from fairseq_ext.experiments.training import best_checkpoint, remembered_extra
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.export import export_step, trained_run
@@ -100,7 +101,8 @@ def _steps(config: TranslationExperiment, run: OutputRun, extra: Sequence[str]) 
 
 
 def _translation_step(config: TranslationExperiment, run: OutputRun, extra: Sequence[str]) -> Step:
-    how, domain = how_to_make(config, run), run.run.domain
+    how, domain, output = how_to_make(config, run), run.run.domain, translation_dir(config, run.name)
+    extra = extra or remembered_extra(output, {**run.output.entry, **({"domain": domain} if domain else {})})
     data, splits = config.work_dir / "data-bin", config.work_dir / "splits"
     subset = ["--gen-subset", f"test:{domain}" if domain else "test"]
 
@@ -118,9 +120,9 @@ def _translation_step(config: TranslationExperiment, run: OutputRun, extra: Sequ
 
     inputs = [*how.inputs, splits]
     inputs += named_files(extra, run.name, inputs)
-    options = {**run.output.entry, "extra": list(extra), **({"domain": domain} if domain else {})}
+    options = {**run.output.entry, EXTRA: list(extra), **({"domain": domain} if domain else {})}
     command = replace(how.command, extra=tuple(extra))
-    return Step(translation_dir(config, run.name), inputs=inputs, options=options, build=build, commands=[command])
+    return Step(output, inputs=inputs, options=options, build=build, commands=[command])
 
 
 def _how_far(printed: Path, total: int) -> tuple[float, str] | None:
@@ -172,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="scripts/translate.sh",
         description="Translate the test sets of all domains. Finished translations are not made again. Further "
-        "options go to fairseq-generate, such as --fp16.",
+        "options go to fairseq-generate, such as --fp16; the output keeps them until others are given.",
         epilog=f"With --input, --output or an exported system, a text of your own:\n\n{text.format_help()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,0 +1,50 @@
+"""What a directory was made from is told again in one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairseq_ext.engine.origins import Origin, changes, extra_of, read_origin
+
+
+def origin(inputs: tuple[str, ...] = (), **options: Any) -> Origin:
+    return Origin(options, inputs)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "words"),
+    [
+        ({"system": {"lr": 0.1}}, {"system": {"lr": 0.2}}, "system: lr was 0.1, is 0.2"),
+        ({"system": {"a": 1}}, {"system": {"a": 1, "fp16": True}}, "system: fp16 was not given, is true"),
+        ({"a": None}, {}, "a was null, is not given"),
+        ({"extra": []}, {"extra": ["--lr", "1"]}, 'command line was "", is "--lr 1"'),
+        ({"langs": ("en", "pl")}, {"langs": ["en", "pl"]}, ""),
+        (
+            dict.fromkeys("abcde", 1),
+            dict.fromkeys("abcde", 2),
+            "a was 1, is 2; b was 1, is 2; c was 1, is 2; 2 more changes",
+        ),
+    ],
+)
+def test_changed_options_are_named_with_both_values(before: dict, now: dict, words: str) -> None:
+    assert changes(origin(**before), origin(**now), []) == words
+
+
+def test_changed_inputs_are_named() -> None:
+    assert changes(origin(("x", "y"), a=1), origin(("x", "z"), a=1), ["one", "two"]) == "its input two has changed"
+    assert changes(origin(("x",)), origin(("x", "z")), ["one", "two"]) == "it has other inputs"
+
+
+def test_json_keeps_an_origin() -> None:
+    made = origin(("x",), langs=("en", "pl"), extra=["--fp16"])
+    kept = read_origin(made.as_json())
+    assert kept is not None
+    assert kept.fingerprint == made.fingerprint
+    assert extra_of(kept.options) == ["--fp16"]
+
+
+@pytest.mark.parametrize("value", [None, "text", {}, {"options": {}}, {"options": [], "inputs": []}])
+def test_what_no_step_wrote_is_no_origin(value: Any) -> None:
+    assert read_origin(value) is None
