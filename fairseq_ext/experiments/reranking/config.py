@@ -19,6 +19,7 @@ from fairseq_ext.experiments.systems import Run, System, expand, read_systems
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.sections import as_mapping, check_choice, check_keys, check_numbers, check_seed, read_section
 from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION
+from fairseq_ext.reranking.kneser_ney import ORDERS
 from fairseq_ext.reranking.nbest_files import MODEL, MODEL_SUM, SCORE
 from fairseq_ext.reranking.report import FIRST_BEST, ORACLE
 
@@ -213,9 +214,12 @@ def _check(config: RerankingExperiment) -> None:
     """Check what types alone cannot say."""
     where = str(config.path)
     check_seed(config.seed, where)
-    for name in ("word_vectors", "rerank", *(["kneser_ney"] if config.kneser_ney else [])):
+    for name in ("word_vectors", "rerank"):
         values = dataclasses.asdict(getattr(config, name))
         check_numbers({key: value for key, value in values.items() if key != "cpu"}, f"{where}: {name}")
+    if config.kneser_ney is not None and config.kneser_ney.order not in ORDERS:
+        order = config.kneser_ney.order
+        raise InputError(f"{where}: kneser_ney: order: {order} is out of range; give {ORDERS[0]} to {ORDERS[-1]}")
     for name in config.systems:
         if name in _RESERVED:
             raise InputError(f"{where}: train: systems: {name!r} is the name of a row or a feature; choose another one")

@@ -6,6 +6,7 @@ All figures come from ``reranked/scores.json``; what was not measured is said to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from fairseq_ext.engine.steps import Step
@@ -88,16 +89,9 @@ def _scores(result: _Result, records: Records, metric: str) -> Table | Missing:
     if not result:
         return Missing(title, NOT_MEASURED)
     against = {c["system"]: c[metric] for c in result["comparisons"] if c["than"] == LIST}
-
-    def mark(row: str, domain: str) -> str:
-        found = against.get(row, {}).get(domain)
-        if found is None or not is_significant(found["p"]):
-            return ""
-        return "▲" if found["difference"] > 0 else "▼"
-
     domains = [*(name for name in result["groups"] if name != ALL), ALL]
     columns = [
-        Figure(domain, records.of_systems(metric, domain), best=max, mark=lambda row, own=domain: mark(row, own))
+        Figure(domain, records.of_systems(metric, domain), best=max, mark=partial(_mark, against, domain))
         for domain in domains
     ]
     competing = [row for row in result["systems"] if row != ORACLE]
@@ -112,6 +106,13 @@ def _scores(result: _Result, records: Records, metric: str) -> Table | Missing:
     ]
     below = Below(notes, [SCORES_FILE], {metric: result["signatures"][metric]})
     return figure_table(title, "Chosen by", columns, [("", list(result["systems"]))], below, competing)
+
+
+def _mark(against: Mapping[str, Mapping[str, Mapping[str, float]]], domain: str, row: str) -> str:
+    found = against.get(row, {}).get(domain)
+    if found is None or not is_significant(found["p"]):
+        return ""
+    return "▲" if found["difference"] > 0 else "▼"
 
 
 def _comparisons(result: _Result) -> Table | Missing:

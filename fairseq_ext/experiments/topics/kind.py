@@ -11,6 +11,7 @@ from fairseq_ext.experiments.language_models.train import training_steps
 from fairseq_ext.experiments.topics.config import TopicExperiment, read_config
 from fairseq_ext.experiments.topics.measure import topic_steps
 from fairseq_ext.experiments.topics.report import report_step
+from fairseq_ext.experiments.topics.texts import texts_step
 
 
 def stages_of(experiment: TopicExperiment) -> list[Stage]:
@@ -20,7 +21,7 @@ def stages_of(experiment: TopicExperiment) -> list[Stage]:
         InputError: if a system is named like another stage.
     """
     stages = [
-        Stage("prepare", partial(preparation_steps, experiment)),
+        Stage("prepare", lambda: [*preparation_steps(experiment), texts_step(experiment)]),
         *(Stage(name, partial(training_steps, experiment, name)) for name in experiment.systems),
         Stage("topics", partial(topic_steps, experiment)),
         Stage("report", lambda: [report_step(experiment)]),
