@@ -38,10 +38,11 @@ ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("**/*.yaml"))
 LANGUAGE_MODELS = [path for path in CONFIGS if path.parent.name in ("hier", "topics")]
 CLASSIFIERS = [path for path in CONFIGS if path.parent.name == "houlsby"]
+RERANKING = [path for path in CONFIGS if path.parent.name == "reranking"]
 WORD_LANGUAGE_MODELS = [path for path in CONFIGS if path.parent.name == "dagru"]
 # Two prepare data and train nothing; tests/test_docs.py looks at data.yaml.
 NOT_TRAINING = ("data.yaml", "paper-base.yaml")
-_OTHERS = LANGUAGE_MODELS + CLASSIFIERS + WORD_LANGUAGE_MODELS
+_OTHERS = LANGUAGE_MODELS + CLASSIFIERS + WORD_LANGUAGE_MODELS + RERANKING
 TRAINING = [path for path in CONFIGS if path.name not in NOT_TRAINING and path not in _OTHERS]
 
 
@@ -144,6 +145,19 @@ def test_word_language_models_parse(path: Path) -> None:
         assert parsed.arch == run.system.options["arch"]
         assert parsed.combination == config.systems[run.system.name].combination
         assert bool(getattr(parsed, "word_vectors", "")) == (parsed.combination != "none")
+
+
+@pytest.mark.parametrize("path", RERANKING, ids=lambda path: path.name)
+def test_re_ranking_parses(path: Path) -> None:
+    kind, experiment = load_experiment(path)
+    assert kind.stages(experiment)
+    translation = load_config(path.parents[1] / "mdmt" / path.name)
+    assert translation.work_dir == experiment.translation.work_dir
+    assert translation.runs(experiment.translation.run)
+    assert translation.target_lang == experiment.translation.target_lang
+    assert parse("generate", as_arguments(experiment.translation.options))
+    for system in experiment.systems.values():
+        assert parse("train", ["--task", WORD_LM_TASK, *as_arguments(system.options)]).arch == "dagru_lm_small"
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)

@@ -5,6 +5,7 @@ Always the base model's: adapters take no part, so the states of a text are the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,21 +13,33 @@ from torch import Tensor
 
 
 def base_states(model: Any, tokens: Tensor, pad: int) -> Tensor:
-    """The base model's last hidden states, averaged over each row's tokens.
+    """The base model's last hidden states, averaged over each row's tokens; arguments as of :func:`prefix_states`.
+
+    Shape:
+        tokens: B×T; result: B×H
+    """
+    return prefix_states(model, tokens, pad, [0])[0]
+
+
+def prefix_states(model: Any, tokens: Tensor, pad: int, lengths: Sequence[int]) -> dict[int, Tensor]:
+    """The base model's last hidden states, averaged over so many first tokens of each row, of one pass over all.
+
+    The model reads from left to right, so what follows makes no difference to them but for rounding.
 
     Args:
         model: a fairseq language model, with or without hierarchical adapters.
         tokens: as the decoder takes them.
         pad: number of the padding symbol.
+        lengths: numbers of first tokens; 0: all.
 
     Shape:
-        tokens: B×T; result: B×H
+        tokens: B×T; result: B×H each
     """
     adapters = {}
     if hasattr(model, "tree"):
         adapters["node_weights"] = torch.zeros(1, len(model.tree.names), device=tokens.device)
     features, _ = model.decoder.extract_features(tokens, encoder_out=None, **adapters)  # B×T×H
-    return average_states(features, tokens, pad)
+    return {n: average_states(features[:, : n or None], tokens[:, : n or None], pad) for n in lengths}
 
 
 def average_states(features: Tensor, tokens: Tensor, pad: int) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.transformer_lm_hier_adapter import gpt2_architecture, small_architecture, tiny_architecture
-from fairseq_ext.modules.language_model_options import MIXTURES, NUM_TOPICS, TOPIC_MODEL
+from fairseq_ext.modules.language_model_options import MIXTURES, NUM_TOPICS, TOPIC_MODEL, TRANSFORMATIONS
 from fairseq_ext.modules.mixture_of_softmaxes import MixtureOfSoftmaxes
 from fairseq_ext.modules.topic_steering import TopicSteering
 from fairseq_ext.training.checkpoints import require_entries
@@ -31,8 +31,8 @@ class TopicConfig(TransformerLanguageModelConfig):
             "help": f"Z, topics beside topic 0, which leaves the base's states as they are (default: {NUM_TOPICS})"
         },
     )
-    topic_transformation: ChoiceEnum(["affine", "multiplication", "addition"]) = field(  # type: ignore[valid-type]
-        default="affine",
+    topic_transformation: ChoiceEnum(list(TRANSFORMATIONS)) = field(  # type: ignore[valid-type]
+        default=TRANSFORMATIONS[0],
         metadata={
             "help": "what a topic does with the last state h: h·A + b (affine), h ⊙ g (multiplication), or "
             "(1 − ω)·h + ω·g (addition) (default: affine, the paper's)"

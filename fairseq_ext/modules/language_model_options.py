@@ -12,5 +12,6 @@ LANGUAGE_MODELING_TASK = "multi_domain_language_modeling"
 ADAPTERS = ("tree", "single", "multi")
 NUM_TOPICS = 10
 MIXTURES = ("softmaxes", "logits")
-TDM = ("triplet", "l2", "cross-entropy", "kl", "none")  # topic distribution modelling
+TDM = ("triplet", "unit-triplet", "l2", "cross-entropy", "kl", "none")  # topic distribution modelling
 NO_TDM = TDM[-1]
+TRANSFORMATIONS = ("affine", "multiplication", "addition")  # what a topic does with a state

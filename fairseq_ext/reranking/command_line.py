@@ -17,7 +17,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.reranking.bleu_counts import TOKENIZERS, bleu_metric, count_hypotheses
 from fairseq_ext.reranking.nbest import NBest, read_references
 from fairseq_ext.reranking.nbest_files import read_nbest
-from fairseq_ext.reranking.report import ALL, FIRST_BEST, ORACLE, compare, format_report
+from fairseq_ext.reranking.report import ALL, FIRST_BEST, ORACLE, choose, compare, format_report
 from fairseq_ext.reranking.sentence_scores import LanguageModelSource, score_texts
 from fairseq_ext.reranking.tuning import first_weights, tune_weights
 from fairseq_ext.reranking.weights import Weights
@@ -111,10 +111,11 @@ def report(options: argparse.Namespace) -> None:
     listed = read_features(options)
     references = read_references(options.references, listed.nbest, listed.path)
     weights = {name: own.for_list(listed.nbest, listed.sources, files[name]) for name, own in read.items()}
+    counts = count_hypotheses(bleu_metric(options.tokenize), listed.nbest, references)
     record = compare(
         listed.nbest,
         references,
-        weights,
+        choose(listed.nbest, counts, weights),
         others={name: read_lines_like(path, references, options.references) for name, path in also.items()},
         groups=read_groups(options.groups, references, options.references),
         tokenizer=options.tokenize,

@@ -86,6 +86,11 @@ class NBest:
             grids.append(grid)
         return NBest(self.texts, [*self.names, *columns], np.dstack([self.features, *grids]))
 
+    def part(self, sentences: range) -> NBest:
+        """The list of some of its sentences."""
+        rows = slice(sentences.start, sentences.stop)
+        return NBest(self.texts[rows], self.names, self.features[rows])
+
     def all_texts(self) -> list[str]:
         """The hypotheses of the first sentence, then of the second, …."""
         return [text for own in self.texts for text in own]

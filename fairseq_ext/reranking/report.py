@@ -12,7 +12,7 @@ from sacrebleu.metrics.chrf import CHRF
 from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant, p_value, resampled_sums
 from fairseq_ext.metrics.corpus_metrics import SacrebleuMetric
 from fairseq_ext.report.score_tables import MARK
-from fairseq_ext.reranking.bleu_counts import bleu_metric, count_hypotheses
+from fairseq_ext.reranking.bleu_counts import bleu_metric
 from fairseq_ext.reranking.nbest import NBest
 from fairseq_ext.reranking.oracle import oracle_choice
 
@@ -21,10 +21,26 @@ FIRST_BEST, ORACLE, ALL = "first-best", "oracle", "all"
 Columns = Mapping[str, np.ndarray]  # by group of sentences, the score and that of each of R resamples: 1+R
 
 
+def choose(nbest: NBest, counts: np.ndarray, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A hypothesis of every sentence: the list's first, by weights of the list's features, and the oracle's.
+
+    Args:
+        nbest: the test list.
+        counts: what BLEU counts in its hypotheses.
+        weights: by name.
+
+    Shape:
+        counts: S×K×10; weights: F; result: S by name
+    """
+    choices = {FIRST_BEST: np.zeros(len(counts), dtype=int)}
+    choices |= {name: nbest.best(own) for name, own in weights.items()}
+    return choices | {ORACLE: oracle_choice(counts, nbest.is_hypothesis, list(choices.values()))}
+
+
 def compare(
     nbest: NBest,
     references: Sequence[str],
-    weights: Mapping[str, np.ndarray],
+    choices: Mapping[str, np.ndarray],
     *,
     others: Mapping[str, Sequence[str]],
     groups: Mapping[str, np.ndarray],
@@ -37,7 +53,7 @@ def compare(
     Args:
         nbest: the test list.
         references: of its sentences.
-        weights: of the list's features, by the name of their file.
+        choices: by name, as :func:`choose` makes them.
         others: translations from elsewhere, by name.
         groups: numbers of sentences by name, that figures are wanted of besides those of all.
         tokenizer: sacrebleu's, for BLEU.
@@ -45,10 +61,6 @@ def compare(
         seed: of the resamples.
     """
     metrics = {"BLEU": bleu_metric(tokenizer), "chrF": SacrebleuMetric(CHRF)}
-    counts = count_hypotheses(metrics["BLEU"], nbest, references)
-    choices = {FIRST_BEST: np.zeros(len(references), dtype=int)}
-    choices |= {name: nbest.best(own) for name, own in weights.items()}
-    choices[ORACLE] = oracle_choice(counts, nbest.is_hypothesis, list(choices.values()))
     chosen = {name: nbest.chosen(choice) for name, choice in choices.items()}
     first_best = chosen.pop(FIRST_BEST)
     texts: dict[str, Sequence[str]] = {FIRST_BEST: first_best, **others, **chosen}
@@ -72,7 +84,7 @@ def compare(
         "comparisons": [
             {"system": one, "than": other}
             | {metric: differences(found[one], found[other]) for metric, found in columns.items()}
-            for other, one in combinations([FIRST_BEST, *others, *weights], 2)
+            for other, one in combinations([name for name in texts if name != ORACLE], 2)
         ],
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,29 @@ from torch import Tensor
 
 from fairseq_ext.domains.path_chooser import PathChooser
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.states import base_states
+from fairseq_ext.models.states import base_states, prefix_states
+
+
+@dataclass(frozen=True)
+class StatesOnce:
+    """The base's states of texts by which several choose: it reads each text once, for all of them.
+
+    Attributes:
+        lengths: by how many first tokens they choose, 0 for all.
+        kept: the states by text.
+    """
+
+    lengths: tuple[int, ...]
+    kept: dict[Any, dict[int, np.ndarray]] = field(default_factory=dict, repr=False)
+
+    def of(self, model: Any, tokens: Tensor, pad: int, num_tokens: int) -> np.ndarray:
+        """Averaged over the first so many tokens, one of ``lengths``; B×T → B×H."""
+        key = tuple(tokens.shape), tokens.cpu().numpy().tobytes()
+        if key not in self.kept:
+            with torch.no_grad():
+                found = prefix_states(model, tokens, pad, self.lengths)
+            self.kept[key] = {length: states.cpu().numpy() for length, states in found.items()}
+        return self.kept[key][num_tokens]
 
 
 @dataclass(frozen=True)
@@ -25,8 +47,8 @@ class SequencePaths:
         num_paths: k leaves a sequence.
         num_tokens: how many of its first tokens a sequence chooses by, 0 for all.
         padding_idx: what is no token.
-        seen: what the base has read, by its tokens, shared by those that choose other numbers of paths for the same
-            text; None to keep nothing.
+        states: of the base, shared by those that choose other numbers of paths, or by other numbers of tokens, for the
+            same text; None to read by itself what it chooses by, and to keep nothing.
     """
 
     model: Any
@@ -34,7 +56,7 @@ class SequencePaths:
     num_paths: int
     num_tokens: int
     padding_idx: int
-    seen: dict[Any, np.ndarray] | None = None
+    states: StatesOnce | None = None
 
     @classmethod
     def load(cls, directory: Path, model: Any, **kwargs: Any) -> SequencePaths:
@@ -58,22 +80,15 @@ class SequencePaths:
         Shape:
             tokens: B×T; result: B×N
         """
-        if self.num_tokens:
-            tokens = tokens[:, : self.num_tokens]
         leaves = self.chooser.leaves(self._states(tokens), self.num_paths)
         weights = np.stack([self.model.tree.path_weights(names) for names in leaves])
         return torch.from_numpy(weights).to(tokens.device)
 
     def _states(self, tokens: Tensor) -> np.ndarray:
         """B×H, the base's."""
-        if self.seen is None:
-            return self._read(tokens)
-        key = tuple(tokens.shape), tokens.cpu().numpy().tobytes()
-        if key not in self.seen:
-            self.seen[key] = self._read(tokens)
-        return self.seen[key]
-
-    def _read(self, tokens: Tensor) -> np.ndarray:
+        if self.states is not None:
+            return self.states.of(self.model, tokens, self.padding_idx, self.num_tokens)
         with torch.no_grad():
-            states: np.ndarray = base_states(self.model, tokens, self.padding_idx).cpu().numpy()
-        return states
+            states = base_states(self.model, tokens[:, : self.num_tokens or None], self.padding_idx)
+        found: np.ndarray = states.cpu().numpy()
+        return found

@@ -5,6 +5,10 @@ the paper's many-domain set-up (§4.3): GPT-2's smallest size, T = 8, b = 64, bl
 A training step is one of the whole model over one path, or of a single layer's adapters alone, on states and gradients
 that are given: forward, backward, --clip-norm 1 and Adam. The peak is what a step takes beyond the weights and what
 Adam remembers of the nodes so far.
+
+Many domains are the leaves of one binary tree: a block of each is scored over its own path, and chooses one and two
+paths by some and by all of its tokens, among clusters of 100 dimensions; each choice by itself, or all at once. Their
+peak is what that takes beyond the weights.
 """
 
 from __future__ import annotations
@@ -18,12 +22,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.shared.cases import Case, Figures, Ready
+from benchmarks.shared.cases import Case, Figures, MissingError, Ready
 from benchmarks.shared.models import make_dictionary
 
 UNIT = "tokens/s"
 _BARE = "bare model"
 _PATHS = {"1 path": ["a"], "2 paths": ["a", "b"]}
+_models_of_domains: list[Any] = []  # one, which all cases of many domains share
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +38,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bottleneck-dim", type=int, default=64, help="inner width of a node's adapter")
     parser.add_argument("--nodes", type=int, nargs="+", default=[15, 49, 200, 599], help="sizes of the trees")
     parser.add_argument("--tokens", type=int, default=800, help="tokens of a block")
+    parser.add_argument("--domains", type=int, default=300, help="leaves of the tree of many domains")
+    parser.add_argument("--domain-tokens", type=int, default=64, help="tokens of a domain's block")
+    parser.add_argument("--choose-tokens", type=int, default=16, help="first tokens by which paths are chosen, too")
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
@@ -47,7 +55,19 @@ def cases(options: argparse.Namespace) -> list[Case]:
             prepare = partial(prepare_step, options, size)
             first = () if name == names[0] else (names[0],)
             found.append(Case(name, prepare, options.tokens, first, group))
-    return found
+    return [*found, *_domain_cases(options)]
+
+
+def _domain_cases(options: Namespace) -> list[Case]:
+    group = "many domains"
+    works = {"own paths": _score_domains, "choices one by one": _choose, "choices at once": _choose_at_once}
+    names = {f"{options.domains} domains, {name}": work for name, work in works.items()}
+    first = next(iter(names))
+    amount = options.domains * options.domain_tokens
+    return [
+        Case(name, partial(_prepare_domains, options, work), amount, () if name == first else (first,), group)
+        for name, work in names.items()
+    ]
 
 
 def _prepare(options: Namespace, size: int, paths: list[str], folder: Path) -> Ready:
@@ -118,17 +138,29 @@ def _ready_step(model: Any, loss: Callable[[], Any]) -> Ready:
     # Only what it does around a step; without data it cannot be made.
     task = MultiDomainLanguageModelingTask.__new__(MultiDomainLanguageModelingTask)
 
-    def run() -> Figures:
-        optimizer.zero_grad()
-        with suppress(OSError):  # Linux takes this as the order to forget the peak
-            Path("/proc/self/clear_refs").write_text("5")
-        before = _resident_mib("VmRSS")
+    def step() -> None:
         optimizer.backward(loss())
         optimizer.clip_grad_norm(1.0)
         task.optimizer_step(optimizer, model, 0)
-        return {"peak": _resident_mib("VmHWM") - before}
 
-    return Ready(run, {"weights, MiB": sum(p.numel() for p in model.parameters()) / 2**18})
+    def run() -> Figures:
+        optimizer.zero_grad()
+        return _with_peak(step)
+
+    return Ready(run, _weights_of(model))
+
+
+def _weights_of(model: Any) -> Figures:
+    return {"weights, MiB": sum(p.numel() for p in model.parameters()) / 2**18}
+
+
+def _with_peak(work: Callable[[], None]) -> Figures:
+    """Do it, and tell what memory it took at most."""
+    with suppress(OSError):  # Linux takes this as the order to forget the peak
+        Path("/proc/self/clear_refs").write_text("5")
+    before = _resident_mib("VmRSS")
+    work()
+    return {"peak": _resident_mib("VmHWM") - before}
 
 
 def _resident_mib(kind: str) -> float:
@@ -155,6 +187,67 @@ def _tree_with_paths(depth: int, nodes: int) -> Any:
         names.append(f"leaf{len(names)}")
         parents.append(0)
     return DomainTree(tuple(names), tuple(parents), leaves)
+
+
+def _binary_tree(num_leaves: int) -> Any:
+    from fairseq_ext.domains.domain_tree import DomainTree
+
+    names = [f"n{node}" for node in range(2 * num_leaves - 1)]
+    parents = [None, *((node - 1) // 2 for node in range(1, len(names)))]
+    return DomainTree(tuple(names), tuple(parents), {names[n]: n for n in range(num_leaves - 1, len(names))})
+
+
+def _prepare_domains(options: Namespace, work: Callable[..., None], folder: Path) -> Ready:
+    """A block of every leaf of a binary tree; all cases have the same model."""
+    import torch
+
+    if not _models_of_domains:
+        _models_of_domains.append(_make_model(_binary_tree(options.domains), options))
+    [model] = _models_of_domains
+    torch.manual_seed(2)
+    blocks = torch.randint(4, options.vocabulary, (options.domains, 1, options.domain_tokens))
+    _write_clusters(folder, list(model.tree.leaves), model.decoder.embed_dim)
+    return Ready(lambda: _with_peak(partial(work, options, model, blocks, folder)), _weights_of(model))
+
+
+def _write_clusters(folder: Path, names: list[str], width: int) -> None:
+    import numpy as np
+
+    from fairseq_ext.domains.gaussian_clusters import GaussianClusters
+    from fairseq_ext.domains.path_chooser import PathChooser
+
+    dimensions, draw = min(100, width), np.random.default_rng(3)
+    weights, means = np.full(len(names), 1 / len(names)), draw.normal(size=(len(names), dimensions))
+    covariances = np.tile(np.eye(dimensions), (len(names), 1, 1))
+    projection = draw.normal(size=(width, dimensions))
+    PathChooser(GaussianClusters(np.zeros(width), projection, weights, means, covariances), tuple(names)).save(folder)
+
+
+def _score_domains(options: Namespace, model: Any, blocks: Any, folder: Path) -> None:
+    import torch
+
+    with torch.no_grad():
+        for leaf, block in zip(model.tree.leaves, blocks, strict=True):
+            model(block, node_weights=torch.from_numpy(model.tree.path_weights([leaf]))[None])
+
+
+def _choose(options: Namespace, model: Any, blocks: Any, folder: Path, **shared: Any) -> None:
+    from fairseq_ext.tasks.sequence_paths import SequencePaths
+
+    given = [{"num_paths": k, "num_tokens": n} for n in (0, options.choose_tokens) for k in (1, 2)]
+    paths = [SequencePaths.load(folder, model, padding_idx=1, **each, **shared) for each in given]
+    for block in blocks:
+        for each in paths:
+            each(block)
+
+
+def _choose_at_once(options: Namespace, model: Any, blocks: Any, folder: Path) -> None:
+    from fairseq_ext.tasks import sequence_paths
+
+    if not hasattr(sequence_paths, "StatesOnce"):
+        raise MissingError("choices that share what the base has read")
+    states = sequence_paths.StatesOnce((0, options.choose_tokens))
+    _choose(options, model, blocks, folder, states=states)
 
 
 def _make_model(tree: Any, options: Namespace) -> Any:

@@ -17,6 +17,7 @@ from fairseq_ext.criterions.topic_language_modeling import (
     TopicLanguageModelingCriterion,
     count_dead_topics,
     mean_over_tokens,
+    tdm_distances,
     tdm_terms,
     topic_entropy,
 )
@@ -26,7 +27,7 @@ PAD = 1
 TOPICS = torch.tensor([[0.0, 0, 0], [3.0, 0, 4]])  # z_d, B×H
 TEXTS = torch.tensor([[0.0, 0, 2], [3.0, 0, 0]])  # TID_d
 TASK = SimpleNamespace(target_dictionary=SimpleNamespace(pad=lambda: PAD))
-KINDS = ["triplet", "l2", "cross-entropy", "kl", "none"]
+KINDS = ["triplet", "unit-triplet", "l2", "cross-entropy", "kl", "none"]
 
 
 class Given(nn.Module):
@@ -60,6 +61,21 @@ def test_triplets_by_hand() -> None:
     torch.testing.assert_close(tdm_terms("triplet", TOPICS, TEXTS, 0.2), expected)
     expected = torch.tensor([2 - 3 + 1.5, 4 - math.sqrt(13) + 1.5])
     torch.testing.assert_close(tdm_terms("triplet", TOPICS, TEXTS, 1.5), expected)
+
+
+def test_distances_are_near_and_far() -> None:
+    near, far = tdm_distances("none", TOPICS, TEXTS)
+    torch.testing.assert_close(near, torch.tensor([2.0, 4.0]))
+    torch.testing.assert_close(far, torch.tensor([3.0, math.sqrt(13)]))
+    assert [len(each) for each in tdm_distances("triplet", TOPICS[:1], TEXTS[:1])] == [0, 0]
+
+
+def test_triplets_of_length_one_see_angles_alone() -> None:
+    """Of vectors at angles of 0 and 90 degrees the distances are 0 and √2, whatever their lengths."""
+    topics, texts = torch.tensor([[5.0, 0], [0, 0.1]]), torch.tensor([[0.3, 0], [0, 9.0]])
+    torch.testing.assert_close(tdm_terms("unit-triplet", topics, texts, 0.2), torch.zeros(2))
+    expected = torch.full((2,), 0.2 + math.sqrt(2))
+    torch.testing.assert_close(tdm_terms("unit-triplet", topics, texts.flip(0), 0.2), expected)
 
 
 def test_the_other_text_is_the_next_row() -> None:
@@ -144,6 +160,7 @@ def test_a_batch_of_one_text_is_plain_language_modelling() -> None:
     loss, _, log = criterion()(Given(-9.0, WEIGHTS[:1], EMBEDDINGS, HIDDEN[:1]), sample)
     assert loss.item() == 9
     assert log["tdm_loss"].item() == 0
+    assert log["triplets"] == 0
 
 
 def test_logs_of_workers_sum_to_figures_of_all() -> None:
@@ -151,6 +168,8 @@ def test_logs_of_workers_sum_to_figures_of_all() -> None:
         {"loss": 3.0, "tdm_loss": 1.0, "topic_weights": torch.tensor([4.0, 0.0, 0.0]), "ntokens": 4, "nsentences": 2},
         {"loss": 9.0, "tdm_loss": 0.5, "topic_weights": torch.tensor([0.0, 4.0, 0.2]), "ntokens": 4, "nsentences": 4},
     ]
+    distances = [{"tdm_near": 3.0, "tdm_far": 5.0, "triplets": 2}, {"tdm_near": 6.0, "tdm_far": 1.0, "triplets": 4}]
+    logs = [log | own for log, own in zip(logs, distances, strict=True)]
     logs = [log | {"sample_size": log["ntokens"]} for log in logs]
     summed = {key: sum(log[key] for log in logs) for key in logs[0]}
     usage = np.array([4, 4, 0.2]) / 8
@@ -162,6 +181,7 @@ def test_logs_of_workers_sum_to_figures_of_all() -> None:
         assert values["loss"] == pytest.approx(12 / 8 / math.log(2), abs=1e-3)
         assert values["ppl"] == pytest.approx(math.exp(12 / 8), rel=1e-2)
         assert values["tdm_loss"] == pytest.approx(1.5 / 6, abs=1e-4)
+        assert (values["tdm_near"], values["tdm_far"]) == (1.5, 1.0)
         assert values["topic_entropy"] == pytest.approx(-(usage * np.log2(usage)).sum(), abs=1e-3)
         assert values["dead_topics"] == 1
         assert not any(key.startswith("_") for key in values)

@@ -44,7 +44,7 @@ def test_a_misspelt_section_is_named_before_what_misses_it(name: str, tmp_path: 
 def test_an_unknown_kind_is_named_with_those_there_are(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(f"kind: {kind}\nwork_dir: x\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"x\.yaml: kind: .* is unknown; choose one of classification, hierarchy, top"):
+    with pytest.raises(InputError, match=r"x\.yaml: kind: .* is unknown; choose one of classification, hierarchy, re"):
         load_experiment(path)
 
 

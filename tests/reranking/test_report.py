@@ -5,7 +5,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from fairseq_ext.reranking.report import compare, format_report
+from fairseq_ext.reranking.report import choose, compare, format_report
 from tests.reranking.made_up import make_list
 
 WEIGHTS = {"one": np.array([0.0, 1.0, -0.5]), "same": np.array([0.0, 0.0, 0.0])}
@@ -13,11 +13,12 @@ WEIGHTS = {"one": np.array([0.0, 1.0, -0.5]), "same": np.array([0.0, 0.0, 0.0])}
 
 def make_record(resamples: int = 50) -> tuple[dict, list[str], list[str]]:
     """The figures, the hypotheses of the weights `one`, and the references."""
-    nbest, references, _ = make_list(seed=6, sentences=40)
+    nbest, references, counts = make_list(seed=6, sentences=40)
     groups = {"odd": np.arange(1, 40, 2), "few": np.arange(3)}
     others = {"other": [text.replace("w1", "w2") for text in nbest.chosen(np.zeros(40, dtype=int))]}
+    choices = choose(nbest, counts, WEIGHTS)
     record = compare(
-        nbest, references, WEIGHTS, others=others, groups=groups, tokenizer="13a", resamples=resamples, seed=1
+        nbest, references, choices, others=others, groups=groups, tokenizer="13a", resamples=resamples, seed=1
     )
     return record, nbest.chosen(nbest.best(WEIGHTS["one"])), references
 

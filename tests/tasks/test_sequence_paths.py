@@ -10,7 +10,7 @@ import torch
 from fairseq_ext.domains.path_chooser import PathChooser
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks import sequence_paths
-from fairseq_ext.tasks.sequence_paths import SequencePaths
+from fairseq_ext.tasks.sequence_paths import SequencePaths, StatesOnce
 from tests import toy, toy_text
 
 PAD = 1
@@ -68,15 +68,18 @@ def test_only_the_first_tokens_choose(model: Any, tmp_path: Path) -> None:
     assert not torch.equal(everything(tokens), everything(other))
 
 
-def test_the_base_reads_once_for_all_numbers_of_paths(
+def test_the_base_reads_once_for_all_numbers_of_paths_and_tokens(
     model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toy_text.write_clusters(tmp_path)
-    tokens, seen, read = some_tokens(), {}, []
-    paths = [SequencePaths.load(tmp_path, model, num_paths=k, num_tokens=0, padding_idx=PAD, seen=seen) for k in (1, 2)]
-    expected = [load(model, tmp_path, num_paths=k)(tokens) for k in (1, 2)]
-    states = sequence_paths.base_states
-    monkeypatch.setattr(sequence_paths, "base_states", lambda *given: read.append(1) or states(*given))
+    tokens, states, read = some_tokens(), StatesOnce((0, 3)), []
+    ways = [(k, n) for k in (1, 2) for n in (0, 3)]
+    paths = [
+        SequencePaths.load(tmp_path, model, num_paths=k, num_tokens=n, padding_idx=PAD, states=states) for k, n in ways
+    ]
+    expected = [load(model, tmp_path, num_paths=k, num_tokens=n)(tokens) for k, n in ways]
+    whole = sequence_paths.prefix_states
+    monkeypatch.setattr(sequence_paths, "prefix_states", lambda *given: read.append(1) or whole(*given))
     assert all(torch.equal(each(tokens), other) for each, other in zip(paths, expected, strict=True))
     assert len(read) == 1
     paths[0](tokens.view(-1, 1))  # the same numbers in another form are another text

@@ -259,10 +259,10 @@ def _weights_of(
     routings = {routing: scorer.over(names) for routing, names in fixed.items()}
     if places.clusters is None:
         return routings
-    from fairseq_ext.tasks.sequence_paths import SequencePaths
+    from fairseq_ext.tasks.sequence_paths import SequencePaths, StatesOnce
 
+    states = StatesOnce(what.choose_tokens)
     for start in what.choose_tokens:
-        seen: dict[Any, Any] = {}
         for k in what.num_paths:
             routings[sequence_routing(k, start)] = SequencePaths.load(
                 places.clusters,
@@ -270,7 +270,7 @@ def _weights_of(
                 num_paths=k,
                 num_tokens=start,
                 padding_idx=scorer.task.source_dictionary.pad(),
-                seen=seen,
+                states=states,
             )
     return routings
 

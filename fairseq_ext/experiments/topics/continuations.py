@@ -60,6 +60,18 @@ def choose_prompts(lines: Iterable[str], num_words: int, count: int, where: str)
     return prompts
 
 
+def room_for(num_tokens: int, max_len: int) -> None:
+    """Check that a prompt of so many tokens, its end included, leaves something to write.
+
+    Raises:
+        InputError: otherwise.
+    """
+    if num_tokens > max_len:
+        raise InputError(
+            f"topics: max_len: {max_len} leaves no room after {num_tokens - 1} tokens of a prompt; raise it"
+        )
+
+
 class Writer:
     """Goes on from prompts by fairseq's own generator, a token at a time, from cached states.
 
@@ -105,10 +117,7 @@ class Writer:
     def _encode(self, prompt: str) -> torch.Tensor:
         line = self.bpe.encode(prompt)
         tokens: torch.Tensor = self.task.source_dictionary.encode_line(line, add_if_not_exist=False, append_eos=True)
-        if len(tokens) > self.max_len:
-            raise InputError(
-                f"topics: max_len: {self.max_len} leaves no room after {len(tokens) - 1} tokens of a prompt; raise it"
-            )
+        room_for(len(tokens), self.max_len)
         return tokens.long()
 
     def _write(self, prompts: Sequence[torch.Tensor]) -> Iterator[str]:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from functools import partial
 
 from fairseq_ext.engine.stages import Stage, check_stage_names
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.experiments.kinds import Kind
 from fairseq_ext.experiments.language_models.prepare import preparation_steps
 from fairseq_ext.experiments.language_models.train import training_steps
 from fairseq_ext.experiments.topics.config import TopicExperiment, read_config
 from fairseq_ext.experiments.topics.measure import topic_steps
 from fairseq_ext.experiments.topics.report import report_step
+from fairseq_ext.experiments.topics.texts import texts_step
+
+_THIS_MACHINE = Engine()
 
 
 def stages_of(experiment: TopicExperiment) -> list[Stage]:
@@ -20,7 +25,7 @@ def stages_of(experiment: TopicExperiment) -> list[Stage]:
         InputError: if a system is named like another stage.
     """
     stages = [
-        Stage("prepare", partial(preparation_steps, experiment)),
+        Stage("prepare", partial(_preparation, experiment)),
         *(Stage(name, partial(training_steps, experiment, name)) for name in experiment.systems),
         Stage("topics", partial(topic_steps, experiment)),
         Stage("report", lambda: [report_step(experiment)]),
@@ -28,4 +33,8 @@ def stages_of(experiment: TopicExperiment) -> list[Stage]:
     return check_stage_names(stages, f"{experiment.path}: train: systems")
 
 
-KIND = Kind(read_config, preparation_steps, stages_of)
+def _preparation(experiment: TopicExperiment, engine: Engine = _THIS_MACHINE) -> list[Step]:
+    return [*preparation_steps(experiment, engine), texts_step(experiment)]
+
+
+KIND = Kind(read_config, _preparation, stages_of)

@@ -25,6 +25,7 @@ from fairseq_ext.modules.language_model_options import (
     TDM,
     TOPIC_CRITERION,
     TOPIC_MODEL,
+    TRANSFORMATIONS,
 )
 
 
@@ -38,6 +39,7 @@ class AdaptedModel:
         num_topics: Z; None for a language model that is fine-tuned as a whole, 0 for one whose output embedding is.
         tdm: how its topics are drawn to their texts; ``none`` if they are not.
         mixture: what its topics' weights mix.
+        transformation: what its topics do with a state.
     """
 
     domain: str
@@ -45,6 +47,7 @@ class AdaptedModel:
     num_topics: int | None = None
     tdm: str = NO_TDM
     mixture: str = MIXTURES[0]
+    transformation: str = TRANSFORMATIONS[0]
 
     @property
     def has_topics(self) -> bool:
@@ -63,7 +66,7 @@ class TopicSystems:
 
     Attributes:
         base: the name of the language model that the others start from.
-        base_domains: its own text; none if it is a given checkpoint, of which the file cannot know.
+        base_domains: its own text; of a given checkpoint, what ``train-domains`` names for it, if anything.
         adapted: the others, by name.
         tokens_per_sample: at most so many tokens of a line are read, by all alike.
     """
@@ -141,15 +144,16 @@ def _adapted(model: LanguageModel, where: str) -> AdaptedModel:
         NUM_TOPICS if num_topics is None else int(num_topics),
         str(option_of(options, "tdm") or TDM[0]) if option_of(options, "criterion") == TOPIC_CRITERION else NO_TDM,
         str(option_of(options, "mixture") or MIXTURES[0]),
+        str(option_of(options, "topic-transformation") or TRANSFORMATIONS[0]),
     )
 
 
 def _base_domains(experiment: LanguageModelExperiment, base: str) -> list[str]:
     model = experiment.systems[base]
-    if model.checkpoint is not None:
-        return []
     named = _names(option_of(model.system.options, "train-domains"))
-    return named or list(text_files(Path(experiment.corpora.folder)))
+    if named or model.checkpoint is not None:
+        return named
+    return list(text_files(Path(experiment.corpora.folder)))
 
 
 def _names(option: Any) -> list[str]:

@@ -17,10 +17,10 @@ from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.experiments import systems
 from fairseq_ext.experiments.kinds import load_as
 from fairseq_ext.experiments.systems import Run, System, expand, take
-from fairseq_ext.experiments.word_lm.kneser_ney import ORDERS
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.sections import as_mapping, check_choice, check_keys, check_seed, read_section
 from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION, MISSING_CHOICES
+from fairseq_ext.reranking.kneser_ney import ORDERS
 
 DISCOUNTS = ("held-out", "leave-one-out")
 

@@ -46,7 +46,7 @@ def ngram_perplexity_step(config: WordLmExperiment) -> Step:
     texts = {split: text_file(config.work_dir, split) for split in HELD_OUT}
 
     def build(folder: Path) -> None:
-        from fairseq_ext.experiments.word_lm.kneser_ney import count_ngrams, likelihood
+        from fairseq_ext.reranking.kneser_ney import count_ngrams, likelihood
 
         _write(folder, {split: likelihood(arpa, text) for split, text in texts.items()}, count_ngrams(arpa))
 

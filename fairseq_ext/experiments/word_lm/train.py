@@ -34,7 +34,7 @@ def kneser_ney_step(config: WordLmExperiment, baseline: KneserNeyBaseline) -> St
     held_out = valid if baseline.discounts == "held-out" else None
 
     def build(folder: Path) -> None:
-        from fairseq_ext.experiments.word_lm.kneser_ney import train_kneser_ney
+        from fairseq_ext.reranking.kneser_ney import train_kneser_ney
 
         train_kneser_ney(text, folder / ARPA_FILE, order=baseline.order, held_out=held_out)
 

@@ -10,7 +10,9 @@ import pytest
 from fairseq_ext.criterions.topic_language_modeling import TopicLanguageModelingCriterionConfig
 from fairseq_ext.experiments.topics.config import TopicExperiment, load_config
 from fairseq_ext.experiments.topics.kind import stages_of
+from fairseq_ext.experiments.topics.results import TopicDesign
 from fairseq_ext.experiments.topics.systems import AdaptedModel
+from fairseq_ext.experiments.topics.tables import tdm_pairs
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.transformer_lm_topic import TopicConfig
 from tests.experiments.topics.small_topic_experiment import BASE_DOMAINS, SYSTEMS, write_topic_experiment
@@ -37,6 +39,21 @@ def test_a_base_without_domains_has_read_all(tmp_path: Path) -> None:
     base = {key: value for key, value in SYSTEMS["base"].items() if key != "train-domains"}
     experiment = config_of(tmp_path, systems={**SYSTEMS, "base": base})
     assert experiment.comparison.base_domains == sorted([*BASE_DOMAINS, "garden_ask", "garden_do"])
+
+
+@pytest.mark.parametrize(("named", "expected"), [({"train-domains": "bank_ask"}, ["bank_ask"]), ({}, [])])
+def test_of_a_given_base_the_file_says_what_stands_for_its_text(
+    tmp_path: Path, named: dict[str, str], expected: list[str]
+) -> None:
+    experiment = config_of(tmp_path, systems={**SYSTEMS, "base": {"checkpoint": "gpt2/model.pt", **named}})
+    assert experiment.comparison.base_domains == expected
+
+
+def test_systems_of_other_transformations_are_no_pair(tmp_path: Path) -> None:
+    plain = {**SYSTEMS["steered-no-tdm"], "topic-transformation": "addition"}
+    design = TopicDesign.of(config_of(tmp_path, systems={**SYSTEMS, "steered-no-tdm": plain}))
+    assert tdm_pairs(design, "garden_ask") == []
+    assert design.systems.adapted["steered-no-tdm"].transformation == "addition"
 
 
 def test_empty_is_the_defaults(tmp_path: Path) -> None:

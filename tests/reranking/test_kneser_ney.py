@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from fairseq_ext.corpora.text_files import read_lines, write_lines
-from fairseq_ext.experiments.word_lm import kneser_ney
-from fairseq_ext.experiments.word_lm.kneser_ney import (
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.reranking import kneser_ney
+from fairseq_ext.reranking.arpa import ArpaModel
+from fairseq_ext.reranking.kneser_ney import (
     count_ngrams,
     count_orders,
     fit_discounts,
     likelihood,
     train_kneser_ney,
 )
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.reranking.arpa import ArpaModel
 from tests.experiments.word_lm.plain_kneser_ney import PlainKneserNey, split_lines
 from tests.real_corpora import corpus
 

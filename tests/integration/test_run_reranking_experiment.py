@@ -1,0 +1,60 @@
+"""Re-ranking from a translation experiment's folder to the report, by one command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.commands import run_experiment
+from tests.experiments.reranking.small_reranking_experiment import write_file
+from tests.experiments.translation.small_translation_experiment import TRAIN
+from tests.small_corpus import write_config, write_corpora
+
+pytestmark = pytest.mark.slow
+
+DOMAINS = ("bank", "garden")
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reranking")
+    train = {**TRAIN, "systems": {"mix": TRAIN["systems"]["mix"]}}
+    translation = write_config(folder / "translation.yaml", write_corpora(folder / "corpora"), train=train)
+    result = run_experiment(str(translation), "--only", "prepare", "mix")
+    assert result.returncode == 0, result.stderr[-2000:]
+    path = write_file(folder)
+    result = run_experiment(str(path))
+    assert result.returncode == 0, result.stderr[-2000:]
+    return path
+
+
+def test_every_domain_is_re_ranked_by_its_own_models(experiment: Path) -> None:
+    work = experiment.parent / "reranking"
+    record = json.loads((work / "reranked/scores.json").read_text(encoding="utf-8"))
+    rows = ["first-best", "list", "kneser-ney", "standard", "dagru", "oracle"]
+    assert list(record["systems"]) == rows
+    assert record["groups"] == {"all": 20, "bank": 10, "garden": 10}
+    oracle = record["systems"]["oracle"]["BLEU"]
+    for domain in DOMAINS:
+        assert list(record["weights"][domain]["dagru"]) == ["model", "model_sum", "words", "dagru"]
+        assert 1 < record["perplexity"][domain]["dagru"] < 70
+        assert all(record["systems"][row]["BLEU"][domain] <= oracle[domain] for row in rows)
+        lines = [(work / "reranked" / row / f"{domain}.de").read_text().splitlines() for row in rows]
+        assert {len(own) for own in lines} == {10}
+    page = (work / "report/report.html").read_text(encoding="utf-8")
+    assert "Table 5. BLEU of translations, first-best and re-ranked" in page
+
+
+def test_everything_is_made_once(experiment: Path) -> None:
+    result = run_experiment(str(experiment), "--dry-run")
+    assert {line.split("/")[0].strip() for line in result.stdout.splitlines()} == {"up to date"}
+
+
+def test_another_number_of_restarts_re_ranks_and_trains_nothing(experiment: Path) -> None:
+    path = write_file(experiment.parent, rerank={"restarts": 3, "resamples": 50, "cpu": True})
+    result = run_experiment(str(path), "--dry-run")
+    due = [line for line in result.stdout.splitlines() if not line.startswith("up to date")]
+    assert len(due) == 2, result.stdout
+    assert "reranked" in due[0]

@@ -1,0 +1,68 @@
+"""Topic models on an imported GPT-2 and its byte-level subwords, from text to the report by one command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.hugging_face.gpt2_convert import import_gpt2
+from tests.experiments.commands import run_experiment
+from tests.experiments.topics.small_topic_experiment import BASE_DOMAINS, TOPICS, write_texts, write_topic_experiment
+from tests.hugging_face.tiny_gpt2 import make_gpt2
+
+pytestmark = pytest.mark.slow
+
+LINES = {"from": "gpt2", "sample-break-mode": "eos", "shorten-method": "truncate", "tokens-per-sample": 20,
+         "max-update": 4, "train-domains": "garden_ask"}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gpt2-topics")
+    write_texts(folder)
+    text = [line for path in sorted((folder / "text").iterdir()) for line in path.read_text().splitlines()]
+    model = make_gpt2(folder / "hf", text=text).config
+    (folder / "gpt2").mkdir()
+    import_gpt2(folder / "hf", folder / "gpt2")
+    size = {"decoder-embed-dim": model.n_embd, "decoder-ffn-embed-dim": 4 * model.n_embd,
+            "decoder-layers": model.n_layer, "decoder-attention-heads": model.n_head,
+            "max-target-positions": model.n_positions}  # fmt: skip
+    topics = {**LINES, **size, "arch": "transformer_lm_topic_gpt2", "criterion": "topic_language_modeling"}
+    systems = {
+        "gpt2": {"checkpoint": str(folder / "gpt2/model.pt"), "train-domains": ",".join(BASE_DOMAINS)},
+        "tuned": {**LINES, **size, "arch": "transformer_lm_gpt2_tiny", "decoder-learned-pos": True,
+                  "share-decoder-input-output-embed": True, "no-scale-embedding": True,
+                  "activation-fn": "gelu_accurate"},
+        "steered": {**topics, "num-topics": 2, "frozen-mode": "eval"},
+        "still": {**topics, "num-topics": 2, "lr": 1e-9, "tdm": "none"},
+    }  # fmt: skip
+    path = write_topic_experiment(
+        folder, systems, {**TOPICS, "max_len": 20, "prompt_words": 1}, subwords={"gpt2": str(folder / "gpt2")}
+    )
+    result = run_experiment(str(path))
+    assert result.returncode == 0, result.stderr[-3000:]
+    return path
+
+
+def test_topics_have_words_and_texts(experiment: Path) -> None:
+    record = json.loads((experiment.parent / "work/topics/steered/topics.json").read_text(encoding="utf-8"))
+    words = record["topics"]["words"]["used"]
+    assert len(words) == 3
+    assert all(word.isalpha() for topic in words for word in topic)
+    samples = json.loads((experiment.parent / "work/topics/steered/samples.json").read_text(encoding="utf-8"))
+    assert not any("Ġ" in sample["written"] for sample in samples["garden_ask"])
+    page = (experiment.parent / "work/report/report.html").read_text(encoding="utf-8")
+    assert "Table 3. Systems: garden_ask" in page
+
+
+def test_topics_that_have_not_moved_are_gpt2(experiment: Path) -> None:
+    base, still = (
+        json.loads((experiment.parent / "work/topics" / name / "topics.json").read_text(encoding="utf-8"))
+        for name in ("gpt2", "still")
+    )
+    assert base["base"].keys() == still["base"].keys() == set(BASE_DOMAINS)
+    for name in ("all", "0"):
+        expected = base["texts"]["garden_ask"]["nats"]["all"]
+        assert still["texts"]["garden_ask"]["nats"][name] == pytest.approx(expected, rel=1e-5)
