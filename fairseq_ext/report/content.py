@@ -15,7 +15,7 @@ class Cell:
     Attributes:
         text: as it is shown.
         note: a smaller addition, such as a standard deviation.
-        is_best: whether it is the best of its column.
+        is_best: whether it is shown to be the best of its column or row.
         mark: ▲ or ▼ where it differs significantly from the baseline.
     """
 
@@ -85,7 +85,10 @@ class Missing:
 
 @dataclass(frozen=True)
 class Shape:
-    """A rectangle, text, line, slanting segment or dot; see ``drawing.svg.jinja`` for what each kind reads."""
+    """A rectangle, text, line, slanting segment or dot; see ``drawing.svg.jinja`` for what each kind reads.
+
+    The number of a dot's series chooses its marker, so that colours need not be told apart.
+    """
 
     kind: str
     x: float
@@ -97,11 +100,18 @@ class Shape:
     anchor: str = "start"
     turn: float = 0
     opacity: float = 1
+    series: int | None = None
+
+
+Plane = tuple[list[Shape], tuple[float, float]]  # shapes, and how wide and high they are
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: shapes on a plane of so many pixels, and the name of its file without ``.svg``."""
+    """A figure: shapes on a plane of so many pixels, and the name of its file without ``.svg``.
+
+    ``narrow`` is the same for a small screen; without it, a wide figure scrolls there.
+    """
 
     name: str
     title: str
@@ -109,24 +119,47 @@ class Picture:
     height: float
     shapes: Sequence[Shape]
     below: Below = Below()
+    narrow: Plane | None = None
 
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence and what every output made of it."""
+    """One sentence, first as it was, and what every output made of it."""
 
     title: str
     lines: Sequence[tuple[str, str]]
 
+    @property
+    def versions(self) -> list[tuple[list[str], str]]:
+        """The different texts in order, each with the names of all that have it; the first stays by itself."""
+        (name, text), *others = self.lines
+        names: dict[str, list[str]] = {}
+        for other, version in others:
+            names.setdefault(version, []).append(other)
+        return [([name], text), *((found, version) for version, found in names.items())]
+
+    def text_of(self, name: str) -> str | None:
+        """What one output made of it; None if it is not among them."""
+        return dict(self.lines).get(name)
+
 
 @dataclass(frozen=True)
 class Examples:
-    """Table 6."""
+    """Sentences and what outputs made of them.
+
+    Attributes:
+        title: with the number it has in the paper.
+        examples: the sentences.
+        langs: of the first text of each, and of the others.
+        below: what stands under it.
+        compared: the output from which the others' words are seen to differ; empty if that says nothing.
+    """
 
     title: str
     examples: Sequence[Example]
     langs: tuple[str, str]
     below: Below = Below()
+    compared: str = ""
 
 
 @dataclass(frozen=True)

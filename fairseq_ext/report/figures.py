@@ -6,12 +6,16 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fairseq_ext.metrics.bootstrap import SIGNIFICANT
 from fairseq_ext.report.content import NOTHING, Below, Cell, Missing, Row, Table
 from fairseq_ext.report.records import Measured
+from fairseq_ext.report.significance import shown_best
 
 NOT_MEASURED = "not measured"
 SPREAD = "± is the standard deviation over training runs."
-BEST = "Bold is the best of a column."
+_SHOWN = f"by its runs and theirs (Welch’s t-test, p < {SIGNIFICANT:g}), or against the baseline by ▲ and ▼"
+BEST = f"Bold is shown to be better than all others of its column: {_SHOWN}."
+BEST_OF_ROW = BEST.replace("column", "row")
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Figure:
         form: how a number is written, as in a format string.
         best: ``min`` or ``max``; None if there is no better or worse.
         mark: the mark of a row's figure, ▲ or ▼, if any.
+        baseline: the row that marks compare with.
     """
 
     heading: str
@@ -31,19 +36,18 @@ class Figure:
     form: str = ".2f"
     best: Callable[..., Any] | None = None
     mark: Callable[[str], str] = lambda row: ""
+    baseline: str = ""
 
     def cells(self, rows: Sequence[str], competing: Collection[str]) -> list[Cell]:
-        """A cell a row, the best of those that compete in bold if there are several; what reads the same is equal."""
+        """A cell a row; the best of those that compete is in bold if it is shown to be that."""
         found = {row: measured for row in rows if (measured := self.of(row))}
         texts = {row: self._write(measured.mean) for row, measured in found.items()}
-        means = {row: measured.mean for row, measured in found.items() if row in competing}
-        best = texts[self.best(means, key=means.__getitem__)] if self.best and len(means) > 1 else None
+        marks = {row: self.mark(row) for row in found}
+        rivals = {row: measured for row, measured in found.items() if row in competing}
+        best = shown_best(rivals, self.best, marks, self.baseline) if self.best else None
         notes = {row: f"±{self._write(m.sd)}" for row, m in found.items() if m.sd is not None}
         return [
-            Cell(texts[row], notes.get(row, ""), row in means and texts[row] == best, self.mark(row))
-            if row in found
-            else NOTHING
-            for row in rows
+            Cell(texts[row], notes.get(row, ""), row == best, marks[row]) if row in found else NOTHING for row in rows
         ]
 
     def _write(self, number: float) -> str:
@@ -107,7 +111,8 @@ def table_of_rows(
     cells = [cell for _, rows in groups for row in rows for cell in row.cells]
     if all(cell == NOTHING for cell in cells):
         return Missing(title, NOT_MEASURED)
-    occurs = {SPREAD: any(cell.note for cell in cells), BEST: any(cell.is_best for cell in cells)}
+    has_best = any(cell.is_best for cell in cells)
+    occurs = {SPREAD: any(cell.note for cell in cells), BEST: has_best, BEST_OF_ROW: has_best}
     notes = [note for note in below.notes if occurs.get(note, True)]
     return Table(title, corner, headings, [group for group in groups if group[1]], below=replace(below, notes=notes))
 

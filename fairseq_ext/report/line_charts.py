@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fairseq_ext.report.charts import axis_ticks
-from fairseq_ext.report.content import Shape
-from fairseq_ext.report.pictures import legend, tick_label
+from fairseq_ext.report.content import Plane, Shape
+from fairseq_ext.report.page import NUM_COLOURS
+from fairseq_ext.report.pictures import dot, legend, text_width, tick_label
 
 _PLOT = (300.0, 170.0)  # of a panel, without its labels
 _ONLY_PLOT = (620.0, 230.0)  # of one that stands alone
+_NARROW_PLOT = (270.0, 170.0)  # on a small screen, one below the other
 _LEFT, _TOP, _FOOT, _GAP = 46.0, 26.0, 24.0, 22.0
 _ACROSS = 3  # panels in a row, at most
 _LEAST_RANGE = 1.0  # of heights, so that what hardly differs looks so
@@ -67,7 +69,8 @@ def line_panels(
     y_label: str,
     tick: Callable[[float], str],
     is_log: bool = True,
-) -> tuple[list[Shape], tuple[float, float]]:
+    is_narrow: bool = False,
+) -> Plane:
     """Panels with heights of their own over the same axis; and width and height.
 
     Args:
@@ -77,9 +80,11 @@ def line_panels(
         y_label: what the heights are.
         tick: how a number at the axis below is written; a power of ten, where it is logarithmic.
         is_log: whether it is.
+        is_narrow: whether it is for a small screen.
     """
-    width, height = plot = _PLOT if len(panels) > 1 else _ONLY_PLOT
-    across = math.ceil(len(panels) / math.ceil(len(panels) / _ACROSS))  # rows of like length
+    width, height = plot = _NARROW_PLOT if is_narrow else _PLOT if len(panels) > 1 else _ONLY_PLOT
+    most = 1 if is_narrow else _ACROSS
+    across = math.ceil(len(panels) / math.ceil(len(panels) / most))  # rows of like length
     below = [_legend_below(panel, width) for panel in panels]
     tall = _TOP + height + _FOOT + 8 + max(room for _, room in below)
     total = across * (_LEFT + width) + (across - 1) * _GAP + 8
@@ -174,7 +179,7 @@ def _draw_panel(panel: Panel, x0: float, y0: float, plot: tuple[float, float], x
         shapes += [Shape("text", x0 + 4, place(level) - 5, "label", name)] if name else []
     for colour, points in panel.lines:
         dots = [(x0 + x_axis.place(point.x), place(point.y), point) for point in sorted(points, key=lambda p: p.x)]
-        shapes += _draw_line(dots, colour, place)
+        shapes += _draw_line(dots, colour, place, x0)
     return shapes
 
 
@@ -183,17 +188,22 @@ def _legend_below(panel: Panel, width: float) -> tuple[list[Shape], float]:
     return legend(list(panel.series), width, list(panel.series.values())) if panel.series else ([], 0.0)
 
 
-def _draw_line(dots: Sequence[tuple[float, float, Point]], colour: int, place: Callable[[float], float]) -> list[Shape]:
-    """Dots, what they spread over, and what joins them; places are on the plane already."""
+def _draw_line(
+    dots: Sequence[tuple[float, float, Point]], series: int, place: Callable[[float], float], left: float
+) -> list[Shape]:
+    """Dots, what they spread over, and what joins them; places are on the plane already, right of ``left``."""
+    style = f"s{series % NUM_COLOURS}"
     shapes = [
-        Shape("segment", x, y, f"s{colour}", width=next_x - x, height=next_y - y)
+        Shape("segment", x, y, style, width=next_x - x, height=next_y - y, series=series)
         for (x, y, _), (next_x, next_y, _) in zip(dots, dots[1:], strict=False)
     ]
     for x, y, point in dots:
         if point.spread:
             low, high = map(place, point.spread)
-            shapes.append(Shape("line", x, high, f"s{colour}", height=max(low - high, 0.1)))
-        shapes.append(Shape("dot", x, y, f"f{colour}", point.title, width=4.5))
-        if point.label:
+            shapes.append(Shape("line", x, high, style, height=max(low - high, 0.1), series=series))
+        shapes.append(dot(x, y, series, point.title, 4.5))
+        if point.label and x - 8 - text_width([point.label]) > left:
             shapes.append(Shape("text", x - 8, y - 7, "label", point.label, anchor="end"))
+        elif point.label:
+            shapes.append(Shape("text", x + 8, y - 7, "label", point.label))
     return shapes

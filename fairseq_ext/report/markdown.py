@@ -57,10 +57,9 @@ def _parser() -> MarkdownIt:
 
 def render_markdown(report: Report) -> str:
     """The report as a Markdown file; pictures lie beside it."""
-    parts = [f"# {escape(report.title)}", escape(report.lead)]
+    parts = [f"# {escape(report.title)}", escape(report.lead), *map(escape, report.notes)]
     for section in report.sections:
         parts += _section(section)
-    parts += [escape(note) for note in report.notes]
     return "\n\n".join(parts) + "\n"
 
 
@@ -88,7 +87,7 @@ def _block(block: Block) -> Iterator[str]:
             yield f"**{escape(block.title)}**"
             for example in block.examples:
                 yield escape(example.title)
-                yield _grid(["", ""], [[name, text] for name, text in example.lines], "--")
+                yield _grid(["", ""], [[", ".join(names), text] for names, text in example.versions], "--")
             yield _below(block.below)
 
 

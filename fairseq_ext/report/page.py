@@ -1,11 +1,13 @@
 """What every page for people shares: its frame, colours and way to write numbers.
 
-A page is one file that fetches nothing and runs no script, so that it can be sent around. Text from corpora,
-configurations and records is escaped.
+A page is one file that fetches nothing and runs no script but its own, ``page.js``, which the policy in its head knows by
+its hash; it says the same without. So it can be sent around. Text from corpora, configurations and records is escaped.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,21 +22,22 @@ def signed(number: float) -> str:
 if TYPE_CHECKING:
     import jinja2
 
-NUM_COLOURS = 10
+NUM_COLOURS, NUM_MARKERS = 10, 4
+NUM_SERIES = 20  # that a colour and a marker tell apart
 
 # Ten colours to tell things apart (f0 to f9). To normal and to each kind of colour-blind vision (Machado et al. 2009),
-# any two are at least 0.1 apart in OKLab, 0.08 in the dark scheme.
+# any two are at least 0.1 apart in OKLab. What is text has a contrast of 4.5 and more, what is drawn one of 3.
 LIGHT = {
     **{"page": "#f4f5f7", "card": "#ffffff", "ink": "#1b2027", "soft": "#5a6472", "line": "#dfe3e8"},
-    **{"faint": "#f0f2f5", "after": "#2c6fb0", "before": "#bcc4ce", "heat": "44 111 176"},
-    **{"f0": "#697daa", "f1": "#420665", "f2": "#abcbcd", "f3": "#326c00", "f4": "#e0c427"},
-    **{"f5": "#652d38", "f6": "#50b782", "f7": "#bd4663", "f8": "#a08405", "f9": "#8f228b"},
+    **{"faint": "#f0f2f5", "after": "#2c6fb0", "before": "#87919e", "mark": "#fbe7b2", "heat": "44 111 176"},
+    **{"f0": "#005cbb", "f1": "#fd5d00", "f2": "#67004f", "f3": "#119fc5", "f4": "#855400"},
+    **{"f5": "#9367fa", "f6": "#b41871", "f7": "#2d00a0", "f8": "#433800", "f9": "#b27a7f"},
 }
 DARK = {
     **{"page": "#0f1216", "card": "#181c22", "ink": "#e6e9ed", "soft": "#9ba6b3", "line": "#2d343d"},
-    **{"faint": "#20262d", "after": "#63a5e6", "before": "#505a66", "heat": "99 165 230"},
-    **{"f0": "#83a1ce", "f1": "#6c4cc8", "f2": "#d0d5d5", "f3": "#7f7a2f", "f4": "#fcce54"},
-    **{"f5": "#9c486f", "f6": "#89c895", "f7": "#e2628f", "f8": "#cb991f", "f9": "#b366ec"},
+    **{"faint": "#20262d", "after": "#63a5e6", "before": "#727d8b", "mark": "#5a4a1c", "heat": "99 165 230"},
+    **{"f0": "#27b9ff", "f1": "#ff73bd", "f2": "#e3f652", "f3": "#5a70fd", "f4": "#ab8669"},
+    **{"f5": "#00ffff", "f6": "#347704", "f7": "#b72d97", "f8": "#a2b805", "f9": "#fabd9d"},
 }
 
 # Control characters, and those that force a direction upon text. (Joiners and direction marks belong to scripts.)
@@ -45,6 +48,7 @@ def make_environment(folder: Path) -> jinja2.Environment:
     """Templates of a folder, which may extend ``page.html.jinja``; what they print is escaped."""
     # Imported here because every command of the package would wait for it.
     import jinja2
+    from markupsafe import Markup
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, Path(__file__).parent]),
@@ -53,7 +57,10 @@ def make_environment(folder: Path) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    script = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment.globals |= {"light": LIGHT, "dark": DARK, "num_colours": NUM_COLOURS}
+    environment.globals |= {"script": Markup(script), "script_hash": Markup(digest)}
     environment.filters |= {"thousands": "{:,}".format, "visible": visible}
     return environment
 

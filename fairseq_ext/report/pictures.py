@@ -7,14 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fairseq_ext.report.charts import axis_ticks
-from fairseq_ext.report.content import Shape
-from fairseq_ext.report.page import NUM_COLOURS
+from fairseq_ext.report.content import Plane, Shape
+from fairseq_ext.report.page import NUM_COLOURS, NUM_MARKERS, NUM_SERIES
 
-_LETTER = 8.0  # width of a letter, about, at the size of the labels
+_LETTER, _WIDE_LETTER = 8.0, 10.5  # widths of letters, about, at the size of the labels
+_WIDE, _NARROW = 900.0, 320.0  # of a dot plot
+_SMALL = 0.85  # of that, at the size of what is small
 _LONGEST_LABEL = 26  # letters; the rest is cut
 _CELL = (50, 28)  # of a heat map with figures in it
 _HALF_WIDTH = 420  # up to which cells are made wide enough for their labels
-_SHADE = 0.62  # of the darkest cell that holds a figure, which must stay legible
+_SHADE = 0.52  # of the darkest cell that holds a figure, which must stay legible
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,13 @@ class DotPoint:
 
 
 def dot_plot(
-    rows: Sequence[str], series: Sequence[str], points: Sequence[DotPoint], axis: str, strong: Sequence[str] = ()
-) -> tuple[list[Shape], tuple[float, float]]:
+    rows: Sequence[str],
+    series: Sequence[str],
+    points: Sequence[DotPoint],
+    axis: str,
+    strong: Sequence[str] = (),
+    is_narrow: bool = False,
+) -> Plane:
     """Dots of several series by row, around zero; and width and height.
 
     Args:
@@ -39,14 +46,16 @@ def dot_plot(
         points: the dots.
         axis: what the values are.
         strong: rows that are set off.
+        is_narrow: whether it is for a small screen; the names of rows are then above their dots.
     """
     low = min([0.0, *(point.value - point.spread for point in points)])
     high = max([0.0, *(point.value + point.spread for point in points)])
     step = axis_ticks(high - low)[1]
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    left, right = text_width(map(cut, rows)) + 14, 900
+    left, right = (14.0, _NARROW) if is_narrow else (text_width(map(cut, rows)) + 14, _WIDE)
     heads, top = legend(series, right)
-    band = max(26, 8 * len(series) + 12)
+    above = 18 if is_narrow else 0
+    band = max(26, 8 * len(series) + 12) + above
 
     def place(value: float) -> float:
         return round(left + (value / step - first) / max(last - first, 1) * (right - left), 1)
@@ -63,14 +72,17 @@ def dot_plot(
         if number:
             shapes.append(Shape("line", 0, y, "grid", width=right))
         style = "strong" if row in strong else ""
-        shapes.append(Shape("text", left - 12, y + band / 2 + 4.5, style, cut(row), anchor="end"))
+        if is_narrow:
+            shapes.append(Shape("text", 0, y + 17, f"{style} label".strip(), row))
+        else:
+            shapes.append(Shape("text", left - 12, y + band / 2 + 4.5, style, cut(row), anchor="end"))
     for point in points:
-        y = top + rows.index(point.row) * band + band / 2 + (point.series - (len(series) - 1) / 2) * 8
+        y = top + rows.index(point.row) * band + (band + above) / 2 + (point.series - (len(series) - 1) / 2) * 8
         if point.spread:
             start = place(point.value - point.spread)
             width = round(place(point.value + point.spread) - start, 1)
             shapes.append(Shape("line", start, y, "spread", width=width))
-        shapes.append(Shape("dot", place(point.value), y, f"f{point.series}", point.title, width=5))
+        shapes.append(dot(place(point.value), y, point.series, point.title))
     return shapes, (right + 20, bottom + 50)
 
 
@@ -80,7 +92,7 @@ def heat_map(
     shares: Sequence[Sequence[float]],
     texts: Sequence[Sequence[str]],
     axes: tuple[str, str] = ("", ""),
-) -> tuple[list[Shape], tuple[float, float]]:
+) -> Plane:
     """Shaded cells with figures, labels at the left and above; and width and height.
 
     Args:
@@ -130,13 +142,46 @@ def legend(outputs: Sequence[str], width: float, colours: Sequence[int] | None =
     """Dots and names, broken into lines; and the height that they take. Colours are numbered as names if not given."""
     shapes: list[Shape] = []
     x, y = 6.0, 10.0
-    for number, name in zip(colours or range(NUM_COLOURS), outputs, strict=False):
+    for number, name in zip(range(NUM_SERIES) if colours is None else colours, outputs, strict=False):
         room = text_width([name]) + 40
         if x > 6 and x + room > width:
             x, y = 6.0, y + 22
-        shapes += [Shape("dot", x, y, f"f{number}", width=5), Shape("text", x + 12, y + 4.5, "", name)]
+        shapes += [dot(x, y, number), Shape("text", x + 12, y + 4.5, "", name, series=number)]
         x += room
     return shapes, y + 22
+
+
+def dot(x: float, y: float, series: int, title: str = "", size: float = 5) -> Shape:
+    """A dot in the colour of a series, and with its marker."""
+    return Shape("dot", x, y, f"f{series % NUM_COLOURS}", title, width=size, series=series)
+
+
+def marker(shape: Shape) -> str:
+    """The outline of a dot that is no circle, as an SVG path; empty for a circle."""
+    match (shape.series or 0) % NUM_MARKERS:
+        case 1:
+            side = round(1.75 * shape.width, 1)
+            return f"m{-side / 2:g} {-side / 2:g}h{side:g}v{side:g}h{-side:g}z"
+        case 2:
+            reach = round(1.25 * shape.width, 1)
+            return f"m0 {-reach:g}l{reach:g} {reach:g}l{-reach:g} {reach:g}l{-reach:g} {-reach:g}z"
+        case 3:
+            wide, high = round(1.15 * shape.width, 1), round(2 * shape.width, 1)
+            return f"m0 {-0.6 * high:g}l{wide:g} {high:g}h{-2 * wide:g}z"
+    return ""
+
+
+def view_box(plane: Plane) -> tuple[float, float, float, float]:
+    """The part of a plane that is shown: all of it, and what labels need beyond it."""
+    shapes, (right, bottom) = plane
+    left = top = 0.0
+    for shape in shapes:
+        if shape.kind == "text" and not shape.turn:
+            width = text_width([shape.text]) * (_SMALL if {"small", "label"} & {*shape.style.split()} else 1)
+            start = shape.x - width * {"start": 0, "middle": 0.5, "end": 1}[shape.anchor]
+            left, right = min(left, start), max(right, start + width)
+            top = min(top, shape.y - 12)
+    return left, top, right - left, bottom - top
 
 
 def tick_label(number: float, plus: str = "+") -> str:
@@ -151,4 +196,8 @@ def cut(text: str) -> str:
 
 def text_width(texts: Iterable[str]) -> float:
     """About how wide the longest of these labels is."""
-    return round(_LETTER * max((len(text) for text in texts), default=0), 1)
+    return round(max((sum(map(_letter_width, text)) for text in texts), default=0.0), 1)
+
+
+def _letter_width(letter: str) -> float:
+    return _WIDE_LETTER if letter.isupper() or letter in "mw%…" else _LETTER

@@ -48,10 +48,12 @@ class Measured:
     Attributes:
         mean: over training runs.
         sd: their sample standard deviation; None for a single run.
+        runs: how many there are.
     """
 
     mean: float
     sd: float | None = None
+    runs: int = 1
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ def over_runs(values: Iterable[float]) -> Measured | None:
     values = list(values)
     if not values:
         return None
-    return Measured(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+    sd = statistics.stdev(values) if len(values) > 1 else None
+    return Measured(statistics.fmean(values), sd, len(values))
 
 
 def write_records(path: Path, records: Iterable[Record]) -> None:

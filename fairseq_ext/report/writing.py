@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.content import Picture, Report, Section, Text
+from fairseq_ext.report.differences import changed_words
 from fairseq_ext.report.markdown import level_headings, render_html, render_markdown
 from fairseq_ext.report.page import make_environment, visible
+from fairseq_ext.report.pictures import marker, view_box
 from fairseq_ext.report.records import RECORDS_FILE, write_records
 
 if TYPE_CHECKING:
@@ -100,6 +102,7 @@ def reading_sections(path: Path | None) -> list[Section]:
 def _templates() -> jinja2.Environment:
     environment = make_environment(Path(__file__).parent)
     environment.filters |= {"number": lambda value: f"{value:.1f}".removesuffix(".0"), "html": render_html}
+    environment.filters |= {"marker": marker, "view_box": view_box, "changed_words": changed_words}
     return environment
 
 

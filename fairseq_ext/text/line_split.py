@@ -84,9 +84,7 @@ def write_text_splits(
     Raises:
         InputError: naming the first domain that is too small.
     """
-    domains = {
-        name: _choose(name, count_lines(path), options, seed) for name, path in sorted(texts.items())
-    }
+    domains = {name: _choose(name, count_lines(path), options, seed) for name, path in sorted(texts.items())}
     keys: dict[str, set[str]] = {"test": set(elsewhere), "valid": set()}
     for name, stretches in domains.items():
         for line, role in _with_roles(texts[name], stretches, f"hold out {name}"):

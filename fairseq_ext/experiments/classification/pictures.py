@@ -22,9 +22,10 @@ from fairseq_ext.report.line_charts import Panel, Point, line_panels, power_of_t
 from fairseq_ext.report.page import signed
 from fairseq_ext.report.pictures import heat_map
 
-# Colours of the series, as in the paper: about orange, blue and green.
-SERIES = {"adapters, by width": 7, "top layers, by number": 0, "layer norms": 3}
-_KINDS = {7: ("adapters",), 0: ("top", "full"), 3: ("norms",)}
+# Colours of the series, the first two as in the paper: orange and blue.
+_ADAPTERS, _TOP, _NORMS = 1, 0, 2
+SERIES = {"adapters, by width": _ADAPTERS, "top layers, by number": _TOP, "layer norms": _NORMS}
+_KINDS = {_ADAPTERS: ("adapters",), _TOP: ("top", "full"), _NORMS: ("norms",)}
 _ACROSS = 1000.0  # pixels, up to which heat maps stand beside each other
 _GAP = 40.0
 _PARAMETERS = "parameters trained for a task"
@@ -38,10 +39,12 @@ def draw_trade_off(results: TaskResults, design: TaskDesign) -> Picture | None:
     if sum(len(points) for _, points in lines) < 2:
         return None
     panel = Panel("", lines, [(0.0, "")])
-    shapes, size = line_panels([panel], SERIES, _PARAMETERS, f"percentage points over {design.full.name}", thousands)
+    over = f"percentage points over {design.full.name}"
+    draw = partial(line_panels, [panel], SERIES, _PARAMETERS, over, thousands)
+    shapes, size = draw()
     notes = ["Median over the tasks; lines up and down reach from the 20th to the 80th percentile. Test sets."]
     title = "Figures 1 and 3. Distance to full fine-tuning by trained parameters"
-    return Picture("trade-off", title, *size, shapes, _below(notes))
+    return Picture("trade-off", title, *size, shapes, _below(notes), draw(is_narrow=True))
 
 
 def draw_trade_off_by_task(results: TaskResults, design: TaskDesign) -> Picture | None:
@@ -53,8 +56,10 @@ def draw_trade_off_by_task(results: TaskResults, design: TaskDesign) -> Picture 
             panels.append(Panel(f"{task}: {metrics[0]}", lines))
     if not panels:
         return None
-    shapes, size = line_panels(panels, SERIES, _PARAMETERS, "test set, in percent", thousands)
-    return Picture("trade-off-tasks", "Figure 4. Results by trained parameters", *size, shapes, _below([]))
+    draw = partial(line_panels, panels, SERIES, _PARAMETERS, "test set, in percent", thousands)
+    shapes, size = draw()
+    title = "Figure 4. Results by trained parameters"
+    return Picture("trade-off-tasks", title, *size, shapes, _below([]), draw(is_narrow=True))
 
 
 def draw_layers(results: TaskResults) -> Picture | None:
@@ -95,13 +100,14 @@ def draw_sweep(results: TaskResults, design: TaskDesign) -> Picture | None:
         majority = results.records.mean("", on(MAJORITY, "valid"), task) if metric == "accuracy" else None
         if points:
             levels = [] if majority is None else [(majority, "most frequent label")]
-            panels.append(Panel(f"{task}: {metric}", [(7, points)], levels))
+            panels.append(Panel(f"{task}: {metric}", [(_ADAPTERS, points)], levels))
     if not panels or design.swept is None:
         return None
     option, system = design.swept
-    shapes, size = line_panels(panels, {system: 7}, option, "validation set, in percent", power_of_ten)
-    files = [METRICS_FILE.format(f"{system}.{option}.*")]
-    return Picture("sweep", f"Figure 6, right. Sweep of {option}", *size, shapes, Below(["One training a dot."], files))
+    draw = partial(line_panels, panels, {system: _ADAPTERS}, option, "validation set, in percent", power_of_ten)
+    shapes, size = draw()
+    below = Below(["One training a dot."], [METRICS_FILE.format(f"{system}.{option}.*")])
+    return Picture("sweep", f"Figure 6, right. Sweep of {option}", *size, shapes, below, draw(is_narrow=True))
 
 
 def losses_by_task(results: TaskResults) -> dict[str, list[list[float | None]]]:
@@ -135,11 +141,17 @@ def beside_each_other(
 
 
 def _lines(design: TaskDesign, place: Callable[[Method], Point | None]) -> list[tuple[int, list[Point]]]:
-    """The points of every series."""
+    """The points of every series; where several have one size, the first is joined to the other sizes."""
     lines = []
     for colour, kinds in _KINDS.items():
-        points = (place(method) for method in design.of_tuning(*kinds))
-        lines.append((colour, [point for point in points if point is not None]))
+        joined: dict[str, Point] = {}
+        alone = []
+        for method in design.of_tuning(*kinds):
+            if (point := place(method)) is None:
+                continue
+            if joined.setdefault(_size(method), point) is not point:
+                alone.append((colour, [replace(point, label=method.name)]))
+        lines += [(colour, [*joined.values()]), *alone]
     return lines
 
 

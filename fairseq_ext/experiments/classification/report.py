@@ -15,7 +15,7 @@ from fairseq_ext.report.content import Block, Missing, Picture, Report, Section
 from fairseq_ext.report.records import Records
 from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
 
-_VERSION = 2
+_VERSION = 3
 
 
 def report_step(config: ClassificationExperiment) -> Step:

@@ -19,12 +19,14 @@ from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
 from fairseq_ext.metrics.classification import describe_metric
 from fairseq_ext.report.content import NOTHING, Below, Cell, Missing, Row, Table
 from fairseq_ext.report.figures import (
+    BEST,
     SPREAD,
     Column,
     Figure,
     Words,
     figure_table,
 )
+from fairseq_ext.report.significance import BETTER, WORSE
 
 Shown = Table | Missing
 AVERAGE = "average"
@@ -55,7 +57,8 @@ def main_results(results: TaskResults, design: TaskDesign) -> Shown:
     ]
     groups = [(heading, [m.name for m in measured if m.tuning in kinds]) for heading, kinds in _GROUPS]
     notes = [
-        "In percent. Bold is the best of a column.",
+        "In percent.",
+        BEST,
         "Trained: parameters trained for a task, its head among them (mean over tasks), and their share of the base’s. "
         f"In all: what all {len(design.tasks)} tasks take together, in multiples of the base.",
         *_difference_note(results),
@@ -153,7 +156,7 @@ def _metric_table(results: TaskResults, design: TaskDesign, title: str, chosen: 
     ]
     columns += [_average_column(results, design, split)] if are_main else []
     names = [name for name in design.methods if any(column.of(name) for column in columns)]
-    notes = ["In percent. Bold is the best of a column.", SPREAD]
+    notes = ["In percent.", BEST, SPREAD]
     notes += _f1_note(results, [task for task, name in chosen.items() if name == "f1"])
     return figure_table(title, "System", columns, [("", names)], Below(notes, [METRICS_FILE.format("*")]))
 
@@ -186,6 +189,7 @@ def _score_column(results: TaskResults, design: TaskDesign, task: str) -> Figure
         ".1f",
         max,
         lambda name: _mark(results, name, task),
+        _baseline(results),
     )
 
 
@@ -197,13 +201,19 @@ def _average_column(results: TaskResults, design: TaskDesign, split: str = "test
         ".1f",
         max,
         lambda name: _mark(results, name) if split == "test" else "",
+        _baseline(results) if split == "test" else "",
     )
 
 
 def _mark(results: TaskResults, name: str, *task: str) -> str:
     if not is_significant(results.records.mean(name, "p", *task)):
         return ""
-    return "▲" if (results.records.mean(name, "difference", *task) or 0) > 0 else "▼"
+    return BETTER if (results.records.mean(name, "difference", *task) or 0) > 0 else WORSE
+
+
+def _baseline(results: TaskResults) -> str:
+    """What differences were tested against; empty if none were."""
+    return str(results.differences["baseline"]) if results.differences else ""
 
 
 def _difference_note(results: TaskResults) -> list[str]:

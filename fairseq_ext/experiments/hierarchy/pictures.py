@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fairseq_ext.domains.domain_tree import DomainTree
@@ -105,12 +106,15 @@ def draw_reductions(results: LmResults, design: LmDesign, setup: Setup, *, is_un
     ]
     axis = f"change of perplexity against {setup.base}, in percent"
     rows = [row for row in [AVERAGE, *domains] if any(row == shown for _, shown in changes)]
-    shapes, size = dot_plot(rows, series, points, axis, [AVERAGE])
+    draw = partial(dot_plot, rows, series, points, axis, [AVERAGE])
+    shapes, size = draw()
     runs = dict.fromkeys(run for name in [setup.base, *setup.systems] for run in design.runs[name])
     below = Below(["To the left is better."], [PERPLEXITY_FILE.format(r) for r in runs if r in results.perplexity])
     where = "on unseen domains" if is_unseen else "in domain"
     title = f"Figure 3. Change of perplexity {where}: {setup.tree}"
-    return Picture(f"{'unseen' if is_unseen else 'reductions'}-{setup.tree}", title, *size, shapes, below)
+    return Picture(
+        f"{'unseen' if is_unseen else 'reductions'}-{setup.tree}", title, *size, shapes, below, draw(is_narrow=True)
+    )
 
 
 def _reduction(results: LmResults, base: Column, column: Column, domains: Sequence[str]) -> float | None:

@@ -18,9 +18,10 @@ from fairseq_ext.experiments.tuning_report import TuningReport
 from fairseq_ext.induction.options import TREE_FILE
 from fairseq_ext.report.content import Block, Missing, Report, Section
 from fairseq_ext.report.records import Records
+from fairseq_ext.report.significance import describe_range
 from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
 
-_VERSION = 2
+_VERSION = 3
 
 
 def report_step(experiment: HierarchyExperiment) -> Step:
@@ -91,25 +92,19 @@ def _setup_section(results: LmResults, design: LmDesign, setup: Setup, tree: Tre
 
 
 def _lead(results: LmResults, design: LmDesign) -> str:
-    """What came out, in a sentence of numbers a tree."""
+    """What came out, in a some numbers a tree."""
     sentences = []
     for setup in design.setups:
         parts = [("in domain", tables.in_domain_columns(setup, design), tables.domains_of_setup(results, setup))]
         parts.append(("on unseen domains", tables.unseen_columns(setup, design), results.unseen))
-        said = []
         for where, columns, domains in parts:
             found = {
-                column.heading: figure.mean
+                column.heading: figure
                 for column in columns
                 if column.competes and (figure := column.figure(results, *domains))
             }
             if len(found) > 1:
-                best = min(found, key=lambda heading: found[heading])
-                compared = [name for name in (setup.base, *setup.of_kind("multi")) if name in found and name != best]
-                against = f" ({', '.join(f'{name} {found[name]:.2f}' for name in compared)})" if compared else ""
-                said.append(f"{where}, {best} has the lowest perplexity, {found[best]:.2f}{against}")
-        if said:
-            sentences.append(f"Tree {setup.tree}: {'; '.join(said)}.")
+                sentences.append(f"Perplexity {where}, tree {setup.tree}: {describe_range(found, min, setup.base)}.")
     return " ".join(sentences) or "Nothing has been measured yet."
 
 

@@ -38,6 +38,8 @@ from fairseq_ext.experiments.hierarchy.routings import (
 )
 from fairseq_ext.report.content import Below, Cell, Missing, Row, Table
 from fairseq_ext.report.figures import (
+    BEST,
+    BEST_OF_ROW,
     NOT_MEASURED,
     SPREAD,
     Figure,
@@ -255,9 +257,7 @@ def _perplexities(
     figures = [Figure(name, _average(results, columns, part), best=min) for name, part in parts.items()]
     rows = figure_rows(figures, [c.heading for c in columns], [c.heading for c in columns if c.competes])
     is_turned = len(columns) > _WIDEST
-    if sum(column.competes for column in columns) > 1:
-        notes = [*notes, f"Bold is the best of a {'column' if is_turned else 'row'}."]
-    notes = [*notes, SPREAD]
+    notes = [*notes, BEST if is_turned else BEST_OF_ROW, SPREAD]
     runs = dict.fromkeys(run for column in columns for run in design.runs[column.system])
     files = [PERPLEXITY_FILE.format(run) for run in runs if run in results.perplexity]
     below = Below(notes, files)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from fairseq_ext.experiments.topics.measure import TOPICS_FILE
 from fairseq_ext.experiments.topics.results import BASE_TEXT, PERPLEXITY, TopicDesign, TopicResults
@@ -29,10 +30,11 @@ def draw_gains(results: TopicResults, design: TopicDesign) -> Picture | None:
         return None
     rows = list(dict.fromkeys(point.row for point in points))
     axis = f"loss against {design.systems.base}, in bits a token"
-    shapes, size = dot_plot(rows, _SERIES, points, axis)
+    draw = partial(dot_plot, rows, _SERIES, points, axis)
+    shapes, size = draw()
     notes = ["Left of zero is gained; on the base’s text, right of zero is forgotten. A bit doubles the perplexity."]
     below = Below(notes, [TOPICS_FILE.format("*")])
-    return Picture("gains", "Gained and forgotten", *size, shapes, below)
+    return Picture("gains", "Gained and forgotten", *size, shapes, below, draw(is_narrow=True))
 
 
 def draw_usage(results: TopicResults, design: TopicDesign) -> Picture | None:

@@ -22,9 +22,10 @@ from fairseq_ext.experiments.topics.results import (
 from fairseq_ext.experiments.tuning_report import TuningReport
 from fairseq_ext.report.content import Block, Report, Section
 from fairseq_ext.report.records import Records
+from fairseq_ext.report.significance import describe_range
 from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
 
-_VERSION = 2
+_VERSION = 3
 
 
 def report_step(experiment: TopicExperiment) -> Step:
@@ -99,17 +100,15 @@ def _most_topics(design: TopicDesign, domain: str) -> str | None:
 
 
 def _lead(results: TopicResults, design: TopicDesign) -> str:
-    """What came out, in a sentence of numbers a domain."""
-    sentences = []
+    """What came out, in some numbers a domain."""
+    parts = []
     for domain in design.systems.domains:
         names = [design.systems.base, *design.systems.of_domain(domain)]
-        own = {name: results.records.mean(name, PERPLEXITY, domain) for name in names}
-        known = {name: value for name, value in own.items() if value is not None}
-        if len(known) > 1:
-            best = min(known, key=lambda name: known[name])
-            others = ", ".join(f"{name} {value:.2f}" for name, value in known.items() if name != best)
-            sentences.append(f"On {domain}, {best} has the lowest perplexity, {known[best]:.2f} ({others}).")
-    return " ".join(sentences) or "Nothing has been measured yet."
+        figures = {name: results.records.figure(name, PERPLEXITY, domain) for name in names}
+        found = {name: figure for name, figure in figures.items() if figure is not None}
+        if len(found) > 1:
+            parts.append(f"Perplexity on {domain}: {describe_range(found, min, design.systems.base)}.")
+    return " ".join(parts) or "Nothing has been measured yet."
 
 
 def _tiles(results: TopicResults, design: TopicDesign) -> list[tuple[str, str]]:
@@ -119,4 +118,4 @@ def _tiles(results: TopicResults, design: TopicDesign) -> list[tuple[str, str]]:
         return tiles
     tokens = sum(found["tokens"] for found in record["texts"].values())
     base_tokens = sum(found["tokens"] for found in record["base"].values())
-    return [*tiles, ("Test tokens", f"{tokens:,}"), ("of the base’s text", f"{base_tokens:,}")]
+    return [*tiles, ("Test tokens", f"{tokens:,}"), ("Test tokens like the base’s", f"{base_tokens:,}")]

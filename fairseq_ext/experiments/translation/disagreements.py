@@ -58,7 +58,8 @@ def read_examples(config: TranslationExperiment, design: Design, results: Result
         "disagree, the clearest by the product of the classifier’s probability and the gates’ weight, of different "
         "domains; those that all outputs translate alike were passed over."
     ]
-    return Examples(_TITLE, [texts.example(entry) for entry in chosen], design.langs, Below(notes, [DISAGREEMENTS]))
+    below = Below(notes, [DISAGREEMENTS])
+    return Examples(_TITLE, [texts.example(entry) for entry in chosen], design.langs, below, design.baseline)
 
 
 def choose(entries: Iterable[Mapping[str, Any]], number: int) -> list[Mapping[str, Any]]:

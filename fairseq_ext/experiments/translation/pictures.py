@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from fairseq_ext.experiments.translation.results import FILES, Design, Results
@@ -123,11 +124,13 @@ def draw_gains(results: Results, design: Design) -> Picture | None:
         for number, name in enumerate(outputs)
         if (found := _gain(results, design, metric, name, column))
     ]
-    shapes, size = dot_plot(columns, outputs, points, gain_label(metric, design.baseline), strong=AVERAGES)
+    draw = partial(dot_plot, columns, outputs, points, gain_label(metric, design.baseline), strong=AVERAGES)
+    shapes, size = draw()
     notes = ["Lines are standard deviations over training runs."] if any(point.spread for point in points) else []
     if len(design.main) - 1 > NUM_COLOURS:
         notes.append(f"The {NUM_COLOURS} outputs with the {METRICS[metric].best_word} AVG; the tables have all.")
-    return Picture("gains", f"Gains over {design.baseline}", *size, shapes, Below(notes, [FILES["scores"]]))
+    below = Below(notes, [FILES["scores"]])
+    return Picture("gains", f"Gains over {design.baseline}", *size, shapes, below, draw(is_narrow=True))
 
 
 def _gain(results: Results, design: Design, metric: str, output: str, column: str) -> tuple[float, float] | None:

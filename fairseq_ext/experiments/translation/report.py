@@ -14,13 +14,12 @@ from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.experiments.translation import expectations, pictures, tables
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.disagreements import example_files, read_examples
-from fairseq_ext.experiments.translation.expectations import describe_difference
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.head_room import head_room, losses
+from fairseq_ext.experiments.translation.headline import headline
 from fairseq_ext.experiments.translation.results import DISAGREEMENTS, FILES, Design, Results, read_results
 from fairseq_ext.experiments.tuning_report import TuningReport
 from fairseq_ext.inputs.errors import run_command
-from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.report.content import Block, Missing, Report, Section
 from fairseq_ext.report.records import Records
 from fairseq_ext.report.writing import PAGE_FILE, find_reading, reading_sections, step_of_report
@@ -90,7 +89,7 @@ def make_report(config: TranslationExperiment) -> Report:
     ]
     return Report(
         f"Experiment report: {design.name}, {design.langs[0]}–{design.langs[1]}",
-        _lead(results, design),
+        headline(results, design),
         _tiles(results, design),
         sections,
         [
@@ -155,28 +154,6 @@ def _gates(results: Results, design: Design) -> list[Block]:
             run = tables.gate_runs(gates, output)[0]
             blocks += [pictures.draw_mean_gates(run, gates[run]), pictures.draw_gate_layers(run, gates[run])]
     return blocks
-
-
-def _lead(results: Results, design: Design) -> str:
-    """What came out, in a sentence of numbers."""
-    if not results.metrics:
-        return "Nothing has been scored yet."
-    metric = results.metrics[0]
-    scores = {name: mean for name in design.main if (mean := results.records.mean(name, metric, "AVG")) is not None}
-    competing = {name: mean for name, mean in scores.items() if name not in design.told} or scores
-    if not competing:
-        return "None of the outputs has translated all domains."
-    best = results.best(competing, metric)
-    assert best is not None
-    among = "Of the outputs that are not told the domain, " if len(competing) < len(scores) else ""
-    figure = f"{METRICS[metric].best_word} {metric}: {competing[best]:.2f}"
-    what = f"{among}{best} has the {figure}, averaged over the domains"
-    gain = results.gain(best, design.baseline, metric, "AVG")
-    if best == design.baseline:
-        return f"{what}. It is the baseline."
-    if gain is None:
-        return f"{what}."
-    return f"{what}; against {design.baseline}, {describe_difference(gain, metric, results.p(best, metric, 'AVG'))}."
 
 
 def _tiles(results: Results, design: Design) -> list[tuple[str, str]]:

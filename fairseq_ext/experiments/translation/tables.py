@@ -17,9 +17,10 @@ from fairseq_ext.experiments.translation.results import (
 from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
 from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.report.content import NOTHING, Below, Cell, Missing, Row, Table, Text
-from fairseq_ext.report.figures import SPREAD, Figure, figure_rows, figure_table
+from fairseq_ext.report.figures import BEST, SPREAD, Figure, figure_rows, figure_table
 from fairseq_ext.report.markdown import escape
 from fairseq_ext.report.records import Measured
+from fairseq_ext.report.significance import BETTER, WORSE
 
 Shown = Table | Missing
 AVERAGES = ("AVG", "wAVG")
@@ -116,9 +117,9 @@ def how_to_read(results: Results, design: Design) -> list[Text]:
     """A paragraph on the marks of all tables of scores."""
     if not results.metrics:
         return []
-    bold = "Bold is the best of a column"
+    bold = BEST.removesuffix(".")
     if design.told & set(design.main):
-        bold += " among the outputs that are not told the domain; the others know what a user would have to find out"
+        bold += ". Outputs that are told the domain do not compete: they know what a user would have to find out"
     record = results.scores or {}
     test = record.get("significance") or f"paired bootstrap, {design.resamples} resamples"
     text = (
@@ -250,6 +251,7 @@ def _scores(
             results.records.of_systems(*column),
             best=METRICS[column[0]].best,
             mark=_mark(results, design, *column),
+            baseline=design.baseline,
         )
         for heading, column in zip(headings, columns, strict=True)
     ]
@@ -268,7 +270,7 @@ def _mark(results: Results, design: Design, metric: str, column: str) -> Callabl
         gain = results.gain(output, design.baseline, metric, column)
         if not gain or output == design.baseline or not is_significant(results.p(output, metric, column)):
             return ""
-        return "▲" if gain > 0 else "▼"
+        return BETTER if gain > 0 else WORSE
 
     return mark
 

@@ -5,6 +5,8 @@ All figures come from the records that other steps left; what was not measured i
 
 from __future__ import annotations
 
+from functools import partial
+
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.tuning_report import TuningReport
 from fairseq_ext.experiments.word_lm import tables
@@ -20,12 +22,14 @@ from fairseq_ext.experiments.word_lm.results import (
 from fairseq_ext.report.content import Below, Block, Missing, Picture, Report, Section
 from fairseq_ext.report.figures import NOT_MEASURED
 from fairseq_ext.report.line_charts import Panel, Point, line_panels, plain_number
-from fairseq_ext.report.page import NUM_COLOURS
+from fairseq_ext.report.page import NUM_COLOURS, NUM_SERIES
 from fairseq_ext.report.records import Records
+from fairseq_ext.report.significance import describe_range
 from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
 
-_VERSION = 3
+_VERSION = 4
 _CURVES = "Figure 5. Perplexity of the validation set by epoch"
+_MOST_STANDARD = NUM_COLOURS // 2
 _HIGHEST = 2.5  # times the lowest perplexity; what is above is not drawn
 
 
@@ -86,35 +90,36 @@ def draw_curves(results: WordLmResults, design: WordLmDesign) -> Picture | None:
         for name, valid in logs.items()
     }
     drawn = [name for name, line in lines.items() if line]
-    standard = [name for name in drawn if design.systems[name] == "none"]
+    standard = [name for name in drawn if design.systems[name] == "none"][:_MOST_STANDARD]
+    shared = {name: number for number, name in enumerate(standard)}
     panels, hidden = [], []
+    # The standard models' colours are the same in every panel, and nobody else's.
+    free = (number for number in range(NUM_SERIES) if number % NUM_COLOURS >= len(standard))
     for heading, members in tables.GROUPS.items():
         if not any(design.systems[name] in members for name in drawn):
             continue
-        # The colours of the standard models are the same in every panel, the others' begin behind them in each.
         own = [name for name in drawn if design.systems[name] in members and name not in standard]
-        colours = {name: number for number, name in enumerate([*standard, *own][:NUM_COLOURS])}
-        series = {name: number for name, number in colours.items() if name in own}
-        panels.append(Panel(heading, [(number, lines[name]) for name, number in colours.items()], series=series))
+        series = dict(zip(own, free, strict=False))
+        numbers = shared | series
+        panels.append(Panel(heading, [(number, lines[name]) for name, number in numbers.items()], series=series))
         hidden += own[len(series) :]
-    shared = {name: number for number, name in enumerate(standard)}
-    shapes, size = line_panels(panels, shared, "epoch", "perplexity", plain_number, is_log=False)
+    draw = partial(line_panels, panels, shared, "epoch", "perplexity", plain_number, is_log=False)
+    shapes, size = draw()
     notes = [f"Perplexities above {_HIGHEST:g} times the lowest are not drawn. Of several runs, the first."]
     if hidden:
         notes.append(f"Not drawn: {', '.join(hidden)}.")
-    return Picture("curves", _CURVES, *size, shapes, Below(notes, [TRAINING_FILE.format("*")]))
+    below = Below(notes, [TRAINING_FILE.format("*")])
+    return Picture("curves", _CURVES, *size, shapes, below, draw(is_narrow=True))
 
 
 def _lead(results: WordLmResults, design: WordLmDesign) -> str:
     """What came out, in a sentence."""
-    means = {name: results.records.mean(name, PERPLEXITY, "test") for name in design.systems}
-    found = {name: mean for name, mean in means.items() if mean is not None}
+    figures = {name: results.records.figure(name, PERPLEXITY, "test") for name in design.systems}
+    found = {name: figure for name, figure in figures.items() if figure is not None}
     if not found:
         return "Nothing has been measured yet."
-    best = min(found, key=lambda name: found[name])
-    standard = [name for name in design.with_combination("none") if name in found and name != best]
-    against = f", {standard[0]} one of {found[standard[0]]:.1f}" if standard else ""
-    return f"{best} has the lowest perplexity on the test set, {found[best]:.1f}{against}."
+    standard = [name for name in design.with_combination("none") if name in found]
+    return f"Perplexity on the test set: {describe_range(found, min, *standard[:1])}."
 
 
 def _tiles(results: WordLmResults, design: WordLmDesign) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ from fairseq_ext.experiments.word_lm.results import (
 from fairseq_ext.experiments.word_lm.train import KNESER_NEY
 from fairseq_ext.report.content import Below, Cell, Missing, Row, Table
 from fairseq_ext.report.figures import (
+    BEST,
     NOT_MEASURED,
     SPREAD,
     Column,
@@ -108,7 +109,7 @@ def perplexities(results: WordLmResults, design: WordLmDesign) -> Shown:
             f"{KNESER_NEY}: all {design.order}-grams, modified Kneser-Ney smoothing, discounts {how}; its parameters "
             "are n-grams. The other models’ do not count general-domain word vectors, which are not trained."
         )
-    notes += [SPREAD, "Seconds are those of the training, validation after every epoch included. Bold is the best."]
+    notes += [SPREAD, "Seconds are those of the training, validation after every epoch included.", BEST]
     below = Below(notes, [PERPLEXITY_FILE.format("*"), TRAINING_FILE.format("*")])
     return figure_table("Table 2. Perplexity", "System", _columns(results, design), groups, below)
 
