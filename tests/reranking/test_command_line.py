@@ -140,7 +140,7 @@ def test_options_on_the_page_exist(capsys: pytest.CaptureFixture[str]) -> None:
         known |= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
     page = PAGE.read_text(encoding="utf-8")
     commands = re.findall(r"rerank_nbest.py .*(?:\\\n.*)*|^lm=.*", page, re.MULTILINE)
-    inline = re.findall(r"`(--[a-z-]+)[^`]*`", page.partition("## From a translation model")[0])
+    inline = re.findall(r"`(--[a-z-]+)[^`]*`", page.partition("## A whole experiment")[0])
     used = {option for command in commands for option in re.findall(r"--[a-z-]+", command)} | set(inline)
     assert len(used) > 12
     assert used <= known
