@@ -21,8 +21,10 @@ class ContiguousSegments(FairseqDataset):
     Every token is in exactly one place, so that only the ends of the last rows are padded. What is read is what comes
     before each token; the text itself, and each row, goes on from the row before, and begins after an end of sentence.
 
+    Tokens are copied a segment at a time, so that a text on disk, mapped, takes no memory.
+
     Args:
-        tokens: all tokens of the text.
+        tokens: all tokens of the text, numbers of any width.
         rows: B, at least 1.
         length: T, at least 1.
         pad: number of the padding symbol.
@@ -35,29 +37,42 @@ class ContiguousSegments(FairseqDataset):
         ValueError: if there are fewer tokens than rows.
     """
 
-    def __init__(self, tokens: Tensor, rows: int, length: int, pad: int, eos: int):
+    def __init__(self, tokens: np.ndarray, rows: int, length: int, pad: int, eos: int):
         if len(tokens) < rows:
             raise ValueError(f"{len(tokens)} tokens are too few for {rows} rows")
+        self.tokens = tokens
+        self.rows = rows
         self.length = length
         self.pad = pad
-        width = -(-len(tokens) // rows)
-        self.target = _in_rows(tokens, rows, width, pad)
-        self.source = _in_rows(torch.cat([tokens.new_tensor([eos]), tokens[:-1]]), rows, width, pad)
+        self.eos = eos
+        self._width = -(-len(tokens) // rows)  # of a row
 
     def __len__(self) -> int:
-        return -(-self.target.size(1) // self.length)
+        return -(-self._width // self.length)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         """The segment of this number, as a batch."""
-        part = slice(index * self.length, (index + 1) * self.length)
-        source, target = self.source[:, part].contiguous(), self.target[:, part].contiguous()
+        source, target = self._source_and_target(index)
         return {
-            "id": torch.arange(len(source)) + index * len(source),
-            "nsentences": len(source),
+            "id": torch.arange(self.rows) + index * self.rows,
+            "nsentences": self.rows,
             "ntokens": int(target.ne(self.pad).sum()),
             "net_input": {"src_tokens": source, "src_lengths": source.ne(self.pad).sum(1), "segment": index},
             "target": target,
         }
+
+    def _source_and_target(self, index: int) -> tuple[Tensor, Tensor]:
+        """B×T each, the last segment shorter."""
+        start = index * self.length
+        length = min(self.length, self._width - start)
+        source, target = (np.full((self.rows, length), self.pad) for _ in range(2))
+        for row in range(self.rows):
+            begin = row * self._width + start
+            part = self.tokens[begin : begin + length]
+            target[row, : len(part)] = part
+            before = self.tokens[begin - 1 : begin] if begin else [self.eos]
+            source[row, : len(part)] = np.concatenate([before, part[:-1]])[: len(part)]
+        return torch.from_numpy(source), torch.from_numpy(target)
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         """The only segment of a batch."""
@@ -70,14 +85,7 @@ class ContiguousSegments(FairseqDataset):
         return np.full(len(self), self.length)
 
     def num_tokens(self, index: int) -> int:
-        return self.target[:, :1].size(0) * self.length
+        return self.rows * self.length
 
     def size(self, index: int) -> int:
         return self.length
-
-
-def _in_rows(tokens: Tensor, rows: int, width: int, pad: int) -> Tensor:
-    """B×W, row after row, the rest padded."""
-    padded = tokens.new_full((rows * width,), pad)
-    padded[: len(tokens)] = tokens
-    return padded.view(rows, width)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_ext.modules.gru import GRU
+from fairseq_ext.modules.recurrent_steps import GatedContexts, GatedWords, all_steps
 
 
 class DomainGate(nn.Module):
@@ -25,13 +26,14 @@ class DomainGate(nn.Module):
         self.given = nn.Linear(embed_dim + vector_dim + hidden_dim, gated_dim)  # W, W*, U*
         self.context = nn.Linear(hidden_dim, gated_dim, bias=False)  # U
 
-    def forward(self, own: Tensor, general: Tensor, projected: Tensor, state: Tensor) -> Tensor:
-        """Mix one step: ``g ⊙ own + (1 − g) ⊙ general``.
+    def forward(self, words: Tensor, general_words: Tensor, general_states: Tensor) -> tuple[Tensor, Tensor]:
+        """What words and general contexts give to the gate at all steps, and the U that contexts are multiplied by.
 
         Shape:
-            own, general, result: B×G; projected: B×G, what ``self.given`` makes of ``[x; x*; h*]``; state: B×H
+            words: T×B×E; general_words: T×B×E*; general_states: T×B×H; result: T×B×G, G×H
         """
-        return torch.lerp(general, own, torch.sigmoid(projected + self.context(state)))
+        given = self.given(torch.cat([words, general_words, general_states], -1))
+        return given, self.context.weight.to(given.dtype)
 
 
 class GatedGRU(nn.Module):
@@ -70,18 +72,15 @@ class GatedGRU(nn.Module):
         self.context_gate = DomainGate(*widths, hidden_dim) if gates_contexts else None
 
     def forward(self, words: Tensor, general_words: Tensor, general_states: Tensor, initial: Tensor) -> Tensor:
-        given = torch.cat([words, general_words, general_states], -1)
-        of_words, of_contexts = (
-            given if gate is None else gate.given(given) for gate in (self.word_gate, self.context_gate)
-        )
-        inputs = self.gru.input(words) if self.word_gate is None else words
-        state, states = initial, []
-        for t in range(len(words)):
-            projected, before = inputs[t], state
-            if self.word_gate is not None:
-                projected = self.gru.input(self.word_gate(words[t], general_words[t], of_words[t], before))
-            if self.context_gate is not None:
-                state = self.context_gate(before, general_states[t], of_contexts[t], before)
-            state = self.gru.step(projected, state)
-            states.append(state)
-        return torch.stack(states)
+        given = words, general_words, general_states
+        gated_words = gated_contexts = None
+        if self.word_gate is None:
+            inputs = self.gru.input(words)
+        else:
+            # What the GRU reads, and so what that gives, is found step by step.
+            inputs = self.gru.input.bias.expand(*words.shape[:2], -1)
+            values, weight = self.word_gate(*given)
+            gated_words = GatedWords(values, weight, words, general_words, self.gru.input.weight.to(weight.dtype))
+        if self.context_gate is not None:
+            gated_contexts = GatedContexts(*self.context_gate(*given), general_states)
+        return all_steps(inputs, initial, self.gru.recurrent_weights(words), gated_words, gated_contexts)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
+
+from fairseq_ext.modules.autocast import autocast_dtype
+from fairseq_ext.modules.recurrent_steps import all_steps
 
 
 class GRU(nn.Module):
@@ -34,20 +36,13 @@ class GRU(nn.Module):
 
     def forward(self, inputs: Tensor, initial: Tensor) -> Tensor:
         # What the inputs give does not depend on the states, so one product gives it for all steps.
-        state, states = initial, []
-        for projected in self.input(inputs):
-            state = self.step(projected, state)
-            states.append(state)
-        return torch.stack(states)
+        return all_steps(self.input(inputs), initial, self.recurrent_weights(inputs))
 
-    def step(self, projected: Tensor, state: Tensor) -> Tensor:
-        """The next state.
+    def recurrent_weights(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """U_u with U_r, and U, in the type of products with such inputs.
 
         Shape:
-            projected: B×3H, what ``self.input`` makes of the inputs; state, result: B×H
+            result: 2H×H, H×H
         """
-        hidden_dim = state.size(-1)
-        gates, candidate = projected.split([2 * hidden_dim, hidden_dim], -1)
-        update, reset = torch.sigmoid(gates + self.gates(state)).chunk(2, -1)
-        candidate = torch.tanh(candidate + self.candidate(reset * state))
-        return torch.lerp(state, candidate, update)
+        dtype = autocast_dtype(inputs)
+        return self.gates.weight.to(dtype), self.candidate.weight.to(dtype)

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 from fairseq.data import data_utils, iterators
+from fairseq.data.indexed_dataset import MMapIndexedDataset, data_file_path
 from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from omegaconf import open_dict
@@ -61,14 +62,14 @@ class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModeli
         text = data_utils.load_indexed_dataset(str(path), self.dictionary, self.cfg.dataset_impl, combine=combine)
         if text is None:
             raise InputError(f"{path}.bin: not found; make it with fairseq-preprocess --only-source")
-        tokens = torch.cat([text[index] for index in range(len(text))]) if len(text) else torch.zeros(0)
+        tokens = _tokens_of(text, path) if len(text) else np.zeros(0)
         rows = self._rows(split)
         if len(tokens) < rows:
             raise InputError(
                 f"{path}.bin: {len(tokens)} tokens are too few for --batch-size {rows}; give a smaller one"
             )
         pad, eos = self.dictionary.pad(), self.dictionary.eos()
-        self.datasets[split] = ContiguousSegments(tokens.long(), rows, self.cfg.tokens_per_sample, pad, eos)
+        self.datasets[split] = ContiguousSegments(tokens, rows, self.cfg.tokens_per_sample, pad, eos)
         return self.datasets[split]
 
     def _rows(self, split: str) -> int:
@@ -106,3 +107,21 @@ class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModeli
             buffer_size=data_buffer_size,
             disable_shuffling=True,
         )
+
+
+def _tokens_of(text: Any, path: Path) -> np.ndarray:
+    """All tokens of a binarised text: those of one mapped file where they lie, others in memory.
+
+    Raises:
+        InputError: if a file holds other tokens than those of the lines in its index.
+    """
+    if not isinstance(text, MMapIndexedDataset):
+        return np.concatenate([text[index].numpy() for index in range(len(text))])
+    file = Path(data_file_path(str(path)))
+    count, size = int(text.sizes.sum(dtype=np.int64)), text._index.dtype().itemsize
+    if file.stat().st_size != count * size:
+        raise InputError(
+            f"{file}: holds {file.stat().st_size // size:,} tokens and its index {count:,}; make both anew with "
+            "fairseq-preprocess --only-source"
+        )
+    return np.memmap(file, dtype=text._index.dtype, mode="r")

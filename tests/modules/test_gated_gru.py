@@ -33,22 +33,53 @@ def set_gates(gru: GatedGRU, bias: float) -> None:
                 gate.given.bias.fill_(bias)
 
 
-@pytest.mark.parametrize(("gates_words", "gates_contexts"), GATES)
-def test_is_its_formula(gates_words: bool, gates_contexts: bool) -> None:
-    gru, inputs = made(gates_words, gates_contexts)
-    words, general_words, general_states, state = inputs
-    expected = []
+def by_formula(gru: GatedGRU, words: Tensor, general_words: Tensor, general_states: Tensor, state: Tensor) -> Tensor:
+    """Eq. 14 and 16, step by step."""
+    states = []
     for x, general_x, general_h in zip(words, general_words, general_states, strict=True):
         given = x, general_x, general_h, state
         if gru.word_gate is not None:
             gate = gate_by_hand(gru.word_gate, *given)
-            x = gate * x + (1 - gate) * general_x  # Eq. 14
+            x = gate * x + (1 - gate) * general_x
         if gru.context_gate is not None:
             gate = gate_by_hand(gru.context_gate, *given)
-            state = gate * state + (1 - gate) * general_h  # Eq. 16
+            state = gate * state + (1 - gate) * general_h
         state = by_hand(gru.gru, x.unsqueeze(0), state)[0]
-        expected.append(state)
-    torch.testing.assert_close(gru(*inputs), torch.stack(expected), atol=1e-6, rtol=0)
+        states.append(state)
+    return torch.stack(states)
+
+
+@pytest.mark.parametrize(("gates_words", "gates_contexts"), GATES)
+def test_is_its_formula(gates_words: bool, gates_contexts: bool) -> None:
+    gru, inputs = made(gates_words, gates_contexts)
+    torch.testing.assert_close(gru(*inputs), by_formula(gru, *inputs), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(("gates_words", "gates_contexts"), GATES)
+def test_gradients_are_the_formula_s(gates_words: bool, gates_contexts: bool) -> None:
+    gru, inputs = made(gates_words, gates_contexts)
+    leaves = [*(each.requires_grad_() for each in inputs), *gru.parameters()]
+    upstream = torch.randn(T, B, H)
+    written, automatic = (
+        torch.autograd.grad((states * upstream).sum(), leaves) for states in (gru(*inputs), by_formula(gru, *inputs))
+    )
+    torch.testing.assert_close(written, automatic, atol=5e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("gates_words", "gates_contexts"), GATES)
+def test_products_in_bfloat16(gates_words: bool, gates_contexts: bool) -> None:
+    """States and gradients stay float32, and near."""
+    gru, inputs = made(gates_words, gates_contexts)
+    exact = gru(*inputs)
+    with torch.autocast("cpu", torch.bfloat16):
+        states = gru(*inputs)
+    assert states.dtype == torch.float32
+    assert not torch.equal(states, exact)
+    torch.testing.assert_close(states, exact, atol=0.02, rtol=0)
+    weight = gru.gru.candidate.weight
+    (rough,), (fine,) = (torch.autograd.grad(each.sum(), [weight]) for each in (states, exact))
+    assert rough.dtype == torch.float32
+    assert torch.linalg.norm(rough - fine) < 0.03 * torch.linalg.norm(fine)
 
 
 @pytest.mark.parametrize(("gates_words", "gates_contexts"), GATES)
@@ -68,9 +99,10 @@ def test_shut_gates_leave_the_general_domain() -> None:
     torch.testing.assert_close(gru(words, general_words, before, torch.randn(B, H)), states, atol=1e-6, rtol=0)
 
 
-def test_gradients() -> None:
+@pytest.mark.parametrize(("gates_words", "gates_contexts"), GATES)
+def test_gradients_are_those_of_small_differences(gates_words: bool, gates_contexts: bool) -> None:
     torch.manual_seed(1)
-    gru = GatedGRU(2, 2, 3, True, True).double()
+    gru = GatedGRU(2, 2, 3, gates_words, gates_contexts).double()
     sizes = (4, 2, 2), (4, 2, 2), (4, 2, 3), (2, 3)
     inputs = [torch.randn(*size).double().requires_grad_() for size in sizes]
     names, parameters = zip(*gru.named_parameters(), strict=True)

@@ -2,12 +2,15 @@
 
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from fairseq import tasks
+from fairseq.data import data_utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import TASK_REGISTRY
 
@@ -43,7 +46,34 @@ def test_batches_come_in_the_order_of_the_text(stream: Path, epoch: int) -> None
     assert [batch["net_input"]["segment"] for batch in found] == list(range(len(found)))
     text = torch.cat([batch["target"] for batch in found], 1)
     assert text.shape[0] == 3
-    assert text[text.ne(1)].tolist() == task.dataset("train").target.flatten()[: text.ne(1).sum()].tolist()
+    assert text[text.ne(1)].tolist() == task.dataset("train").tokens.tolist()
+
+
+def test_text_is_read_where_it_lies(stream: Path) -> None:
+    task, _ = toy_stream.make_task(stream)
+    tokens = task.load_dataset("train").tokens
+    lines = data_utils.load_indexed_dataset(str(stream / "train"), task.dictionary)
+    assert isinstance(tokens, np.memmap)
+    assert tokens.tolist() == torch.cat([lines[index] for index in range(len(lines))]).tolist()
+
+
+def test_several_files_are_one_text(stream: Path, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(stream, tmp_path / "data"))
+    for suffix in ("bin", "idx"):
+        shutil.copy(data / f"valid.{suffix}", data / f"train1.{suffix}")
+    task, _ = toy_stream.make_task(data)
+    whole = task.load_dataset("train", combine=True).tokens.tolist()
+    first, second = (task.load_dataset(split).tokens.tolist() for split in ("train", "valid"))
+    assert whole == first + second
+
+
+def test_a_text_that_is_not_its_index_s_is_named(stream: Path, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(stream, tmp_path / "data"))
+    with (data / "train.bin").open("ab") as file:
+        file.write(b"\0\0\0\0")
+    task, _ = toy_stream.make_task(data)
+    with pytest.raises(InputError, match=r"train.bin: holds [\d,]+ tokens and its index [\d,]+; make both anew"):
+        task.load_dataset("train")
 
 
 def test_validation_has_rows_of_its_own(stream: Path) -> None:
