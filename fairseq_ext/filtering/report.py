@@ -1,6 +1,6 @@
 """One page about what cleaning dropped and why, for people: tables, charts and samples.
 
-The page is made from the report file alone, fetches nothing and runs no script, so it can be sent
+The page is made from the report file alone and fetches nothing, so it can be sent
 around. Its charts are SVG written out here, which lets them follow the reader's light or dark colours.
 """
 

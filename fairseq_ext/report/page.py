@@ -1,7 +1,8 @@
 """What every page for people shares: its frame, colours and way to write numbers.
 
-A page is one file that fetches nothing and runs no script but its own, ``page.js``, which the policy in its head knows by
-its hash; it says the same without. So it can be sent around. Text from corpora, configurations and records is escaped.
+A page is one file that fetches nothing, so that it can be sent around. It runs no script but ``page.js``, which the
+policy in its head knows by its hash, and says the same without it. Text from corpora, configurations and records
+is escaped.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ def signed(number: float) -> str:
 if TYPE_CHECKING:
     import jinja2
 
+GENERATOR = "fairseq_ext"  # by which pages are known
 NUM_COLOURS, NUM_MARKERS = 10, 4
 NUM_SERIES = 20  # that a colour and a marker tell apart
 
@@ -60,7 +62,7 @@ def make_environment(folder: Path) -> jinja2.Environment:
     script = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment.globals |= {"light": LIGHT, "dark": DARK, "num_colours": NUM_COLOURS}
-    environment.globals |= {"script": Markup(script), "script_hash": Markup(digest)}
+    environment.globals |= {"script": Markup(script), "script_hash": Markup(digest), "generator": GENERATOR}
     environment.filters |= {"thousands": "{:,}".format, "visible": visible}
     return environment
 

@@ -16,7 +16,7 @@ _SMALL = 0.85  # of that, at the size of what is small
 _LONGEST_LABEL = 26  # letters; the rest is cut
 _CELL = (50, 28)  # of a heat map with figures in it
 _HALF_WIDTH = 420  # up to which cells are made wide enough for their labels
-_SHADE = 0.52  # of the darkest cell that holds a figure, which must stay legible
+SHADE = 0.52  # of the darkest cell that holds a figure, which must stay legible
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def heat_map(
             x = left + column * width
             title = f"{rows[row]}, {columns[column]}: {texts[row][column]}"
             shapes.append(Shape("rect", x, y, "faint", "", width - 2, height - 2))
-            shapes.append(Shape("rect", x, y, "heat", title, width - 2, height - 2, opacity=round(_SHADE * share, 3)))
+            shapes.append(Shape("rect", x, y, "heat", title, width - 2, height - 2, opacity=round(SHADE * share, 3)))
             if texts[row][column]:
                 text = texts[row][column]
                 shapes.append(Shape("text", x + width / 2 - 1, y + height / 2 + 3.5, "figure", text, anchor="middle"))

@@ -15,7 +15,7 @@ from fairseq_ext.report.figures import (
 )
 from fairseq_ext.report.records import Measured, over_runs
 
-FOUND = {"mix": [41.0], "gad": [42.004, 41.996], "ad": [42.0], "none": []}
+FOUND = {"mix": [41.0], "gad": [42.004, 41.996], "ad": [41.5, 41.51], "none": []}
 
 
 def figure(best: object = max, **changes: object) -> Figure:
@@ -26,25 +26,30 @@ def cells(column: Figure | Words, *rows: str, competing: list[str] | None = None
     return [row.cells[0] for row in figure_rows([column], rows, competing)]
 
 
-def test_what_reads_the_same_is_equally_good() -> None:
-    assert cells(figure(), "mix", "gad", "ad", "none") == [
-        Cell("41.00"), Cell("42.00", "±0.01", True), Cell("42.00", "", True), NOTHING,
-    ]  # fmt: skip
+def test_the_best_is_marked_where_runs_show_it() -> None:
+    assert cells(figure(), "gad", "ad", "none") == [Cell("42.00", "±0.01", True), Cell("41.50", "±0.01"), NOTHING]
+    assert not any(cell.is_best for cell in cells(figure(), "gad", "ad", "mix"))
 
 
-@pytest.mark.parametrize(("best", "expected"), [(min, ["mix"]), (max, ["gad", "ad"]), (None, [])])
+@pytest.mark.parametrize(("best", "expected"), [(min, ["ad"]), (max, ["gad"]), (None, [])])
 def test_either_end_may_be_the_best(best: object, expected: list[str]) -> None:
-    rows = figure_rows([figure(best)], ["mix", "gad", "ad"])
+    rows = figure_rows([figure(best)], ["gad", "ad"])
     assert [row.name for row in rows if row.cells[0].is_best] == expected
 
 
+def test_a_mark_shows_what_is_better_than_the_baseline() -> None:
+    marked = figure(mark={"mix": "", "gad": "▲", "ad": ""}.__getitem__, baseline="mix")
+    assert [cell.is_best for cell in cells(marked, "mix", "gad", "ad")] == [0, 1, 0]
+    assert not any(cell.is_best for cell in cells(marked, "mix", "ad"))
+
+
 def test_a_figure_alone_is_not_the_best() -> None:
-    assert not any(cell.is_best for cell in cells(figure(), "mix", "none"))
-    assert not any(cell.is_best for cell in cells(figure(), "mix", "gad", competing=["gad"]))
+    assert not any(cell.is_best for cell in cells(figure(), "gad", "none"))
+    assert not any(cell.is_best for cell in cells(figure(), "ad", "gad", competing=["gad"]))
 
 
 def test_who_does_not_compete_is_never_the_best() -> None:
-    assert [cell.is_best for cell in cells(figure(), "mix", "gad", "ad", competing=["mix", "gad"])] == [0, 1, 0]
+    assert [cell.is_best for cell in cells(figure(min), "gad", "ad", "mix", competing=["ad", "gad"])] == [0, 1, 0]
 
 
 def test_numbers_are_written_as_declared() -> None:
@@ -62,13 +67,14 @@ def test_a_table_of_nothing_is_missing_and_says_so() -> None:
 
 
 def test_figures_compete_across_groups() -> None:
-    table = figure_table("T", "Output", [figure()], [("", ["mix"]), ("told", ["gad"])], Below())
+    table = figure_table("T", "Output", [figure()], [("", ["ad"]), ("told", ["gad"])], Below())
     assert isinstance(table, Table)
     assert [rows[0].cells[0].is_best for _, rows in table.groups] == [False, True]
 
 
 @pytest.mark.parametrize(
-    ("names", "notes"), [(["mix"], []), (["mix", "ad"], [BEST]), (["gad"], [SPREAD]), (["mix", "gad"], [BEST, SPREAD])]
+    ("names", "notes"),
+    [(["mix"], []), (["gad"], [SPREAD]), (["mix", "gad"], [SPREAD]), (["ad", "gad"], [BEST, SPREAD])],
 )
 def test_signs_are_explained_where_they_stand(names: list[str], notes: list[str]) -> None:
     rows = figure_rows([figure()], names)

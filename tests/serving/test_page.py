@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.browser import needs_axe, needs_browser, open_browser, show, violations
 from tests.serving.fake_server import TIMEOUT, Served, served
 
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not (BROWSER and DRIVER), reason="needs chromium and chromedriver on the PATH"),
-]
+pytestmark = [pytest.mark.slow, needs_browser]
 
 
 class Page:
@@ -62,17 +47,8 @@ class Page:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(BROWSER)
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
-        options.add_argument(flag)
-    options.add_experimental_option("mobileEmulation", {"deviceMetrics": {"width": 390, "height": 800, "touch": False}})
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield browser
-    browser.quit()
+    with open_browser(tmp_path_factory.mktemp("browser"), width=390) as browser:
+        yield browser
 
 
 @pytest.fixture
@@ -126,3 +102,16 @@ def test_what_is_refused_is_said_and_the_next_text_goes_on(page: Page) -> None:
     page.wait(lambda: page.texts("[data-route=gates] p") == ["b a"])
     assert page.texts("#error") == [""]
     assert [each["message"] for each in page.browser.get_log("browser") if "422" not in each["message"]] == []
+
+
+@needs_axe
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nobody_is_left_out(page: Page, scheme: str) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page.type("law of the sea", Keys.CONTROL + Keys.ENTER)
+    page.wait(lambda: page.texts("mark") == ["[base]"])
+    for width in (390, 1280):
+        show(page.browser, width, scheme)
+        assert violations(page.browser) == []
+    show(page.browser, 390, "light")

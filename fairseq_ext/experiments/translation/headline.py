@@ -1,4 +1,4 @@
-"""What an experiment shows, in a sentence or two above its report: differences to the baseline by what the test says."""
+"""What an experiment shows, in a sentence or two: differences to the baseline, by what the test says."""
 
 from __future__ import annotations
 

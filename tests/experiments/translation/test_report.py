@@ -20,10 +20,9 @@ from fairseq_ext.report.content import Missing
 from fairseq_ext.report.writing import write_report
 from tests.experiments.translation import made_up
 from tests.experiments.translation.small_translation_experiment import write_translation_experiment
-from tests.filtering.test_report import Page
+from tests.filtering.test_report import Page, script_hash
 from tests.recorded import restore
 
-NOT_TOLD = ("mix", "ad-classifier", "gad")
 HOSTILE = "</td></table></section><script>alert(1)</script> \" onload='x' | pipe \\ {{ 7 * 7 }} ` \u202e &lt; ]]>"
 
 
@@ -77,10 +76,7 @@ def test_every_part_is_in_the_page_and_in_the_markdown(files: dict[str, str], sc
     assert "**Table 4. Translation quality: COMET** – not run: no model." in files["report.md"]
     assert "It *works*.\n\n- as <b>hoped</b>" in files["report.md"]
     assert "<li>as &lt;b&gt;hoped&lt;/b&gt;</li>" in files["report.html"]
-    best = max(("mix", "tag-classifier", "ad-classifier", "gad"), key=lambda name: scores[name]["AVG"])
-    assert (
-        f"Of the outputs that are not told the domain, {best} has the highest chrF: {scores[best]['AVG']:.2f}" in page
-    )
+    assert f"chrF, averaged over the domains, against mix ({scores['mix']['AVG']:.2f}). Shown to be better" in page
 
 
 def test_the_page_has_the_rows_of_the_tables(files: dict[str, str], scores: dict[str, Any]) -> None:
@@ -99,8 +95,6 @@ def test_markdown_tables_are_well_formed(files: dict[str, str], scores: dict[str
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
         assert len(widths) == 1
         assert re.fullmatch(r"\|(--\|)((--|-:)\|)*", lines[1])
-    # The baseline is in it, in bold is the best of those that are not told the domain.
-    assert f"**{max(scores[name]['AVG'] for name in NOT_TOLD):.2f}**" in files["report.md"]
     assert f"| mix | {scores['mix']['bank']:.2f} |" in files["report.md"].replace("*", "")
 
 
@@ -126,13 +120,14 @@ def test_sources_are_named_and_exist(files: dict[str, str], experiment: Translat
     assert f"`{signature}`" in files["report.md"]
 
 
-def test_the_page_fetches_nothing_and_runs_nothing(files: dict[str, str]) -> None:
+def test_the_page_fetches_nothing_and_runs_its_own_script_alone(files: dict[str, str]) -> None:
     page = Page(files["report.html"])
-    assert not {"script", "link", "img", "iframe", "object", "embed", "base", "form"} & set(page.elements)
+    assert page.elements.count("script") == 1
+    assert not {"link", "img", "iframe", "object", "embed", "base", "form"} & set(page.elements)
     assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("src", "xlink:href", "style")]
     assert all(value and value.startswith("#") for name, value in page.attributes if name == "href")
     assert not re.search(r"https?:|url\(|@import", files["report.html"])
-    assert "default-src 'none'; style-src 'unsafe-inline'" in files["report.html"]
+    assert f"; script-src 'sha256-{script_hash(files['report.html'])}'" in files["report.html"]
 
 
 def test_links_lead_to_sections(files: dict[str, str]) -> None:

@@ -1,0 +1,145 @@
+"""Every page in a browser: whoever reads it, on whatever screen, can; and what its script adds."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.filtering.report import render_report
+from fairseq_ext.report.content import Below, Cell, Example, Examples, Picture, Report, Row, Section, Table
+from fairseq_ext.report.overview import PAGE_FILE, find_reports, write_overview
+from fairseq_ext.report.pictures import DotPoint, dot_plot
+from fairseq_ext.report.writing import write_report
+from tests.browser import needs_axe, needs_browser, open_browser, show, violations
+from tests.filtering.test_report import report as cleaning_report
+from tests.recorded import restore
+from tests.recorded.record import WRITERS
+
+DOCUMENTS = Path(__file__).resolve().parents[2] / "docs"
+KINDS = sorted(WRITERS)
+PAGES = [*KINDS, "cleaning", "overview", *sorted(path.stem for path in DOCUMENTS.glob("*.html"))]
+
+pytestmark = [pytest.mark.slow, needs_browser]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with open_browser(tmp_path_factory.mktemp("browser")) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of each name, the experiments' of what a tiny real run has measured."""
+    folder = tmp_path_factory.mktemp("pages")
+    for kind in KINDS:
+        (folder / f"run-{kind}").mkdir()
+        (folder / kind).mkdir()
+        experiment = restore(kind, WRITERS[kind](folder / f"run-{kind}"))
+        write_report(
+            folder / kind, importlib.import_module(f"fairseq_ext.experiments.{kind}.report").make_report(experiment)
+        )
+        shutil.copy(folder / kind / "report.html", folder / f"{kind}.html")
+    (folder / "cleaning.html").write_text(render_report(cleaning_report.__wrapped__()), encoding="utf-8")
+    write_overview(folder, find_reports(folder))
+    (folder / PAGE_FILE).rename(folder / "overview.html")
+    for path in DOCUMENTS.glob("*.html"):
+        shutil.copy(path, folder / path.name)
+    return folder
+
+
+@pytest.fixture
+def small(tmp_path: Path, browser: Any) -> Any:
+    """A page of one table, one picture and one example, open in the browser."""
+    rows = [Row(name, [Cell(text)]) for name, text in (("a", "9.5"), ("b", "−1"), ("c", "–"), ("d", "1,010.2"))]
+    points = [DotPoint("r", 0, 1.0, 0.0, "one: 1.0"), DotPoint("r", 1, 2.0, 0.0, "two: 2.0")]
+    shapes, size = dot_plot(["r"], ["one", "two"], points, "points")
+    lines = [("Source", "s"), ("Reference", "a c"), ("mix", "a b"), ("gad", "a c")]
+    blocks = [
+        Table("T", "System", ["chrF"], [("", rows)]),
+        Picture("p", "P", *size, shapes),
+        Examples("E", [Example("first", lines)], ("en", "de"), Below(), "mix"),
+    ]
+    write_report(tmp_path, Report("R", "L", [], [Section("s", "S", blocks)]))
+    show(browser, 1280, "light")
+    browser.get((tmp_path / "report.html").as_uri())
+    return browser
+
+
+def texts(browser: Any, selector: str) -> list[str]:
+    script = "return [...document.querySelectorAll(arguments[0])].map((each) => each.innerText)"
+    found: list[str] = browser.execute_script(script, selector)
+    return found
+
+
+@needs_axe
+@pytest.mark.parametrize("name", PAGES)
+def test_nobody_is_left_out(name: str, pages: Path, browser: Any) -> None:
+    browser.get((pages / f"{name}.html").as_uri())
+    for width, scheme, rules in (
+        (1280, "light", ()),
+        (1280, "dark", ("color-contrast",)),
+        (390, "light", ("color-contrast", "scrollable-region-focusable")),
+        (390, "dark", ()),
+    ):
+        show(browser, width, scheme)
+        assert violations(browser, *rules) == [], f"{width} pixels, {scheme}"
+        # Nothing is wider than the screen: what is, scrolls in its own frame.
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_cut_off_and_no_policy_is_broken(name: str, pages: Path, browser: Any) -> None:
+    browser.get_log("browser")
+    show(browser, 1280, "light")
+    browser.get((pages / f"{name}.html").as_uri())
+    script = """
+    return [...document.querySelectorAll("svg.drawing:not(.narrow) text")].filter((text) => {
+      const [own, all] = [text, text.ownerSVGElement].map((each) => each.getBoundingClientRect());
+      const isWide = own.left < all.left - 1 || own.right > all.right + 1;
+      return isWide || own.top < all.top - 1 || own.bottom > all.bottom + 1;
+    }).map((text) => text.textContent)"""
+    assert browser.execute_script(script) == []
+    assert browser.get_log("browser") == []
+
+
+def test_a_click_sorts_up_then_down_then_not_at_all(small: Any) -> None:
+    [_, button] = small.find_elements("css selector", "th button")
+    orders = []
+    for _ in range(3):
+        button.click()
+        orders.append("".join(texts(small, "tbody th")))
+    assert orders == ["badc", "dabc", "abcd"]
+    assert texts(small, "th[aria-sort]") == []
+
+
+def test_a_dot_that_is_pointed_at_says_what_it_is(small: Any) -> None:
+    from selenium.webdriver import ActionChains
+
+    dot = small.find_elements("css selector", ".drawing .dot")[-1]
+    ActionChains(small).move_to_element(dot).perform()
+    assert texts(small, "#hint") == ["two: 2.0"]
+    # Its name in the legend stands out with it.
+    assert texts(small, "text.of-chosen") == ["two"] or small.find_elements("css selector", ".of-chosen")
+
+
+def test_what_differs_is_marked_from_whom_one_likes(small: Any) -> None:
+    assert texts(small, ".versions dt") == ["Source", "Reference, gad", "mix"]
+    assert texts(small, ".versions mark") == ["c"]
+    small.find_elements("css selector", ".compared option")[1].click()
+    assert texts(small, ".versions mark") == ["b"]
+
+
+def test_without_scripts_a_page_says_the_same(small: Any) -> None:
+    with_script = texts(small, "table, dl, figure")
+    small.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    small.refresh()
+    small.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert texts(small, "th button, #hint") == []
+    assert texts(small, "table, dl, figure") == with_script
+    assert texts(small, ".compared") == ["Marked: what differs from mix."]
