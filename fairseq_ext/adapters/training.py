@@ -21,7 +21,7 @@ from fairseq_ext.adapters.domains import NEAREST, NOTHING, add_domain
 from fairseq_ext.adapters.new_text import VALID, Sizes, new_pairs, old_pairs, write_data
 from fairseq_ext.adapters.rows import State
 from fairseq_ext.adapters.system import ADDED, GATED, PLAIN, System, refuse_existing
-from fairseq_ext.engine.fairseq_cli import as_arguments, run_fairseq
+from fairseq_ext.engine.fairseq_cli import as_arguments, run_training
 from fairseq_ext.engine.processes import distributed_arguments
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.training.adapter_names import GUARDED as GUARDED_ENTRY
@@ -213,7 +213,8 @@ class _Bench:
         languages = dict(zip(("source-lang", "target-lang"), system.manifest.languages, strict=True))
         files = {"save-dir": folder, "finetune-from-model": start, "seed": self.training.sizes.seed, **languages}
         given = [*as_arguments({**_OPTIONS, **options, **files}), *self.training.extra]
-        run_fairseq("train", [str(self.data), *model_arguments(system), *given, *distributed_arguments(given)])
+        arguments = [str(self.data), *model_arguments(system), *given, *distributed_arguments(given)]
+        run_training(what, arguments, self.folder / f"{what}.log")
         print(f"{what}: trained in {(time.monotonic() - started) / 60:.1f} minutes", file=sys.stderr)
         return System.read(folder / "checkpoint_best.pt").model
 

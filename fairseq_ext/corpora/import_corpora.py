@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_ext.corpora.blocks import CorpusWriter
+from fairseq_ext.corpora.blocks import CorpusIndex, CorpusWriter
 from fairseq_ext.corpora.compressed import SUFFIXES, open_binary
 from fairseq_ext.corpora.entries import (
     FORMS,
@@ -41,7 +41,7 @@ def import_domain(
     *,
     on_bad_utf8: str,
     downloads: Path,
-) -> dict[str, Any]:
+) -> CorpusIndex:
     """Write ``NAME.SRC`` and ``NAME.TGT`` from a domain's entries, and the index of their blocks.
 
     Args:
@@ -72,8 +72,7 @@ def import_domain(
                 raise InputError(f"{name}: {entry}: in no line both sides have text")
         if not total:
             raise InputError(f"{name}: no finished {langs[1]!r} translation in {', '.join(entries)}")
-        index = writer.write_index(tally)
-    return index
+        return writer.write_index(tally)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -7,11 +7,12 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairseq_ext.engine.children import how_it_ended, run_child
-from fairseq_ext.engine.progress import last_lines
+from fairseq_ext.engine.progress import last_lines, progress, training_progress
 from fairseq_ext.inputs.errors import InputError, shown
 
 _OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -103,6 +104,21 @@ def run_fairseq(
             lines = last_lines(messages).splitlines()[-_LAST_LINES:]
             sys.stderr.write("\n".join([*lines, f"(the end of {messages})", ""]))
         raise InputError(f"fairseq-{tool} {how_it_ended(status)}")
+
+
+def run_training(label: str, arguments: Sequence[str], log: Path) -> None:
+    """Run ``fairseq-train``, tell how far it is on stderr, and put what it says itself into a file.
+
+    Args:
+        label: what is trained, for messages.
+        arguments: its command line; how it logs is added, which changes nothing in the result.
+        log: the file, which is added to.
+
+    Raises:
+        InputError: as :func:`run_fairseq` does.
+    """
+    with progress(label, partial(training_progress, log, arguments)):
+        run_fairseq("train", [*arguments, "--log-format", "simple", "--log-interval", "100"], messages=log)
 
 
 def _stdout_for(output: Path | None, stderr: Any) -> AbstractContextManager[Any]:

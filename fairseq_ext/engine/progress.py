@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from fairseq_ext.engine.option_files import options_in
 # The part that is done, and words for it; None as long as nothing is known.
 Look = Callable[[], tuple[float, str] | None]
 
+_UPDATE = re.compile(r"epoch (\d+): +(\d+) / (\d+) .*?\bloss=([\d.]+).*?\bnum_updates=(\d+)")
 _TERMINAL_SECONDS, _LOG_SECONDS = 1.0, 60.0
 _TAIL_BYTES = 16 << 10
 
@@ -83,3 +85,38 @@ def number_of(arguments: Sequence[str], name: str) -> float | None:
     except (IndexError, ValueError):
         return None
     return value if value > 0 else None
+
+
+def training_progress(log: Path, arguments: Sequence[str]) -> tuple[float, str] | None:
+    """The part of its epochs or updates that a training of fairseq's has done, as its log's last lines say."""
+    found = _UPDATE.findall(last_lines(log))
+    epochs, updates = number_of(arguments, "max-epoch"), number_of(arguments, "max-update")
+    if not found or not (epochs or updates):
+        return None
+    epoch, place, length, loss, update = map(float, found[-1])
+    parts = [(epoch - 1 + place / max(length, 1)) / epochs] if epochs else []
+    parts += [update / updates] if updates else []
+    by_epoch = epochs and parts[0] == max(parts)
+    words = f"epoch {epoch:.0f} of {epochs:.0f}" if by_epoch else f"update {update:,.0f} of {updates:,.0f}"
+    return min(max(parts), 1.0), f"{words}, loss {loss:.2f}"
+
+
+class LinesWritten:
+    """Counts the lines of a file that is being written which begin with some bytes; each part is read once."""
+
+    def __init__(self, path: Path, beginning: bytes) -> None:
+        self._path, self._beginning = path, beginning
+        self._count = self._read = 0
+
+    def __call__(self) -> int:
+        """How many there are by now, less one that has no end yet."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                for line in file:
+                    if line.endswith(b"\n"):
+                        self._read += len(line)
+                        self._count += line.startswith(self._beginning)
+        except OSError:
+            pass
+        return self._count

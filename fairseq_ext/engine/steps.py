@@ -41,7 +41,7 @@ _POLL_SECONDS = 0.5
 _accepted: set[FairseqCommand] = set()
 
 
-class Begin(Enum):
+class _Begin(Enum):
     """Where the build of a directory begins."""
 
     ANEW = "build"
@@ -58,7 +58,7 @@ class Step:
         inputs: files and directories whose *contents* the result depends on, in a fixed order.
         options: everything else the result depends on, as JSON can hold it. The program's own code is
             not compared: give a version here and raise it when ``build`` comes to work differently.
-        build: fills the (existing) directory that it is given.
+        build: fills the (existing) directory that it is given, and may return a line on what it made.
         resumable: ``build`` continues from what an interrupted run with the same fingerprint left.
         join: what further processes of the same command (see :mod:`fairseq_ext.engine.processes`) do in the
             directory while the first one builds it; None lets them wait. Only for resumable steps.
@@ -72,7 +72,7 @@ class Step:
     output: Path
     inputs: Sequence[Path]
     options: Mapping[str, Any]
-    build: Callable[[Path], None] = field(compare=False)
+    build: Callable[[Path], str | None] = field(compare=False)
     resumable: bool = False
     join: Callable[[Path], None] | None = field(default=None, compare=False)
     results: Sequence[str] = ()
@@ -123,7 +123,7 @@ def run_step(step: Step) -> bool:
 def _build(step: Step, workspace: Workspace, origin: Origin) -> None:
     unfinished = _begin(step, workspace, origin)
     start = time.monotonic()
-    step.build(unfinished)
+    made = step.build(unfinished)
     for name in step.results:
         if not (unfinished / name).is_file():
             raise InputError(
@@ -131,38 +131,39 @@ def _build(step: Step, workspace: Workspace, origin: Origin) -> None:
             )
     write_record(unfinished, origin)
     workspace.finish()
-    _log(step.output, f"done in {time.monotonic() - start:.1f} s")
+    _log(step.output, f"done in {time.monotonic() - start:.1f} s{f': {made}' if made else ''}")
 
 
 def _begin(step: Step, workspace: Workspace, origin: Origin) -> Path:
     """The directory to build in, with what there is to go on from in it; says which that is."""
     begin, words = _beginning(step, workspace, origin)
     record = read_record(step.output)
-    if begin is Begin.WHERE_IT_ENDED and record is not None:
+    if begin is _Begin.WHERE_IT_ENDED and record is not None:
         check_contents(step.output, record)
     _log(step.output, words if ": " in words else step.message(words))
-    if begin is Begin.WHERE_IT_STOPPED:
+    if begin is _Begin.WHERE_IT_STOPPED:
         return workspace.go_on(origin.fingerprint, origin)
-    return workspace.start(origin.fingerprint, origin, step.output if begin is Begin.WHERE_IT_ENDED else None)
+    return workspace.start(origin.fingerprint, origin, step.output if begin is _Begin.WHERE_IT_ENDED else None)
 
 
-def _beginning(step: Step, workspace: Workspace, origin: Origin) -> tuple[Begin, str]:
+def _beginning(step: Step, workspace: Workspace, origin: Origin) -> tuple[_Begin, str]:
     """Where the build of a directory that is not up to date begins, and why, in words."""
     if step.resumable and workspace.is_begun(origin.fingerprint):
-        return Begin.WHERE_IT_STOPPED, "continuing an interrupted run"
+        return _Begin.WHERE_IT_STOPPED, "continuing an interrupted run"
     begun, record = workspace.origin(), read_record(step.output)
+    since_begun = _changes(step, begun, origin) if begun else ""
     if begun is not None and _obstacle(step, begun, origin) is None:
-        return Begin.WHERE_IT_STOPPED, f"continuing an interrupted run: {_changes(step, begun, origin)}"
+        return _Begin.WHERE_IT_STOPPED, f"continuing an interrupted run: {since_begun}"
     if record is None:
-        return Begin.ANEW, f"made anew: {_changes(step, begun, origin)}" if begun else "started"
+        return _Begin.ANEW, f"made anew: {since_begun}" if since_begun else "started"
     if not has_all_files(step.output, record):
-        return Begin.ANEW, "made anew: files of it are gone or have other sizes"
+        return _Begin.ANEW, "made anew: files of it are gone or have other sizes"
     if record.origin is None:
-        return Begin.ANEW, "made anew: an earlier version made it, from something else, and recorded not what"
+        return _Begin.ANEW, "made anew: an earlier version made it, from something else, and recorded not what"
     why, obstacle = _changes(step, record.origin, origin), _obstacle(step, record.origin, origin)
     if obstacle is None:
-        return Begin.WHERE_IT_ENDED, f"goes on where it ended: {why}"
-    return Begin.ANEW, f"made anew: {why}{obstacle and f' ({obstacle})'}"
+        return _Begin.WHERE_IT_ENDED, f"goes on where it ended: {why}"
+    return _Begin.ANEW, f"made anew: {why}{obstacle and f' ({obstacle})'}"
 
 
 def _obstacle(step: Step, before: Origin, now: Origin) -> str | None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.engine.fairseq_cli import as_arguments, run_fairseq
+from fairseq_ext.engine.fairseq_cli import as_arguments, run_fairseq, run_training
 from fairseq_ext.engine.fairseq_options import FairseqCommand
 from fairseq_ext.engine.option_files import check_training_options, named_files, options_in, without
 from fairseq_ext.engine.origins import EXTRA, extra_of
 from fairseq_ext.engine.processes import distributed_arguments
-from fairseq_ext.engine.progress import last_lines, number_of, progress
+from fairseq_ext.engine.progress import number_of
 from fairseq_ext.engine.steps import Step, options_before
 from fairseq_ext.experiments.systems import Experiment, Run
 
@@ -26,7 +24,6 @@ _LENGTHS = ("max-epoch", "max-update")
 _SCHEDULERS = ("fixed", "inverse_sqrt", "step", "manual")
 # What fairseq does again at every start, or counts anew; and without its last checkpoint it cannot go on.
 _ONLY_AT_ONCE = ("restore-file", "reset-", "patience", "no-last-checkpoints", "use-sharded-state")
-_UPDATE = re.compile(r"epoch (\d+): +(\d+) / (\d+) .*?\bloss=([\d.]+).*?\bnum_updates=(\d+)")
 
 
 def system_dir(config: Experiment, run: str) -> Path:
@@ -77,11 +74,7 @@ def train_step(
         return [str(inputs[0]), *derived(), *given, *distributed_arguments(given)]
 
     def build(folder: Path) -> None:
-        # How progress is shown changes nothing in the result.
-        whole, log = command(), folder / LOG_FILE
-        display = ["--save-dir", str(folder), "--log-format", "simple", "--log-interval", "100"]
-        with progress(run.name, partial(_how_far, log, whole)):
-            run_fairseq("train", [*whole, *display], messages=log)
+        run_training(run.name, [*command(), "--save-dir", str(folder)], folder / LOG_FILE)
         for leftover in folder.glob("*.tmp"):  # of a run that was killed as it saved
             leftover.unlink()
 
@@ -154,17 +147,3 @@ def remembered_extra(output: Path, given: Mapping[str, Any], section: str | None
     then = then if isinstance(then, dict) else {}
     changed = {name for name in {*then, *given} if name != EXTRA and then.get(name) != given.get(name)}
     return without(extra_of(before), {name.replace("_", "-") for name in changed})
-
-
-def _how_far(log: Path, arguments: Sequence[str]) -> tuple[float, str] | None:
-    """The part of its epochs or updates that a training has done, as its log's last lines say."""
-    found = _UPDATE.findall(last_lines(log))
-    epochs, updates = number_of(arguments, "max-epoch"), number_of(arguments, "max-update")
-    if not found or not (epochs or updates):
-        return None
-    epoch, place, length, loss, update = map(float, found[-1])
-    parts = [(epoch - 1 + place / max(length, 1)) / epochs] if epochs else []
-    parts += [update / updates] if updates else []
-    by_epoch = epochs and parts[0] == max(parts)
-    words = f"epoch {epoch:.0f} of {epochs:.0f}" if by_epoch else f"update {update:,.0f} of {updates:,.0f}"
-    return min(max(parts), 1.0), f"{words}, loss {loss:.2f}"

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -128,7 +127,7 @@ def clean_corpora(
     cleaning: Cleaning,
     engine: Engine,
     learned: Path | None = None,
-) -> None:
+) -> str:
     """Clean all domains of a folder of imported corpora, and report on it.
 
     Writes ``DOMAIN.LANG``, ``report.json``, ``report.html`` and, if asked for, ``rejected/DOMAIN.tsv.gz``. An
@@ -160,11 +159,7 @@ def clean_corpora(
     write_report(folder, make_report(langs, cleaning.cascade, _options(cleaning), statistics))
     remove_tasks(folder / TASKS_DIR)
     kept, pairs = (sum(each[key] for each in statistics.values()) for key in ("kept", "pairs"))
-    print(
-        f"clean: kept {kept:,} of {pairs:,} pairs; report.html beside them says what was dropped, and why"
-        f"{_slowest(timings)}",
-        file=sys.stderr,
-    )
+    return f"kept {kept:,} of {pairs:,} pairs; report.html says what was dropped, and why{_slowest(timings)}"
 
 
 def normalise_pairs(raw: Sequence[Pair], langs: tuple[str, str], options: Normalise | None) -> Sequence[Pair]:
@@ -306,7 +301,7 @@ def _open_rejected(folder: Path, name: str) -> Iterator[IO[bytes]]:
 
 def _slowest(timings: Sequence[Mapping[str, tuple[int, float]]]) -> str:
     """The filter that took longest in the blocks cleaned just now, and its pairs a second on one core."""
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     pairs: Counter[str] = Counter()
     for timing in timings:
         for name, (count, spent) in timing.items():
@@ -314,8 +309,8 @@ def _slowest(timings: Sequence[Mapping[str, tuple[int, float]]]) -> str:
             seconds[name] += spent
     if not seconds:
         return ""
-    [(name, spent)] = seconds.most_common(1)
-    return f"; slowest was {name}, {pairs[name] / max(spent, 1e-9):,.0f} pairs a second and core"
+    name = max(seconds, key=lambda name: seconds[name])
+    return f"; slowest was {name}, {pairs[name] / max(seconds[name], 1e-9):,.0f} pairs a second and core"
 
 
 def _counts(statistics: Statistics) -> str:

@@ -27,7 +27,7 @@ from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.classifiers.task_split import LABEL, set_path
 from fairseq_ext.classifiers.training import task_arguments
 from fairseq_ext.corpora.text_files import write_lines
-from fairseq_ext.engine.fairseq_cli import as_arguments, run_fairseq
+from fairseq_ext.engine.fairseq_cli import as_arguments, run_training
 from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
@@ -73,7 +73,7 @@ class HoulsbyClassifier:
             chosen = self._training_options()
             folders = ["--save-dir", scratch, "--finetune-from-model", str(self.base)]
             arguments = [*task_arguments(data, _TASK, chosen), *as_arguments(chosen), "--seed", str(self.seed)]
-            run_fairseq("train", [str(data), *arguments, *folders, "--log-format", "simple"])
+            run_training("classifier", [str(data), *arguments, *folders], Path(scratch) / "train.log")
             write_model_alone(Path(scratch) / "checkpoint_last.pt", self._file)
         self._model = None
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import shutil
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import DICT_FILE, MODEL_FILE, check_pieces
 
-_WITHOUT_UNKNOWN = ", 0.000 % <unk>"
-
 
 @dataclass(frozen=True)
 class BinariseFile:
-    """The task that binarises one file with fairseq's own binariser; returns a line on what it held.
+    """The task that binarises one file with fairseq's own binariser; returns its name and how much of it is unknown.
 
     fairseq can divide a file among processes of its own, but these outlive a parent that is killed.
 
@@ -32,8 +30,9 @@ class BinariseFile:
     dictionary: Path
     files: Sequence[tuple[str, str]]
 
-    def __call__(self, index: int, output: Path) -> str:
+    def __call__(self, index: int, output: Path) -> tuple[str, float]:
         """Write the file of this number as ``NAME.{bin,idx}`` into an empty directory."""
+        quieten_fairseq()
         # fairseq takes seconds to import; only this step pays.
         from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
         from fairseq.data import Dictionary
@@ -49,14 +48,11 @@ class BinariseFile:
             vocab_size=len(dictionary),
             num_workers=1,
         )
-        counts = f"{summary.num_seq} sentences, {summary.num_tok} tokens"
-        return f"{source}: {counts}, {summary.replaced_percent:.3f} % <unk>"
+        return source, round(summary.replaced_percent, 3)
 
 
-def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str], engine: Engine) -> None:
+def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str], engine: Engine) -> str:
     """Write the binarised sets, the dictionaries, the subword model and the domains.
-
-    The share of unknown pieces goes to stderr.
 
     Args:
         folder: where to write; with this it is complete as ``fairseq-train``'s data directory.
@@ -64,6 +60,9 @@ def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str]
         subwords: folder of the subword model.
         langs: source and target language.
         engine: where the files are binarised; makes no difference to the result.
+
+    Returns:
+        How many pieces are unknown, in words.
     """
     domains = read_domain_names(encoded / DOMAINS_FILE)
     pair = "-".join(langs)
@@ -74,25 +73,32 @@ def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str]
         for lang in langs
     ]
     check_pieces(subwords / MODEL_FILE, subwords / DICT_FILE)
-    binarise_files(folder, encoded, subwords / DICT_FILE, files, engine)
+    unknown = binarise_files(folder, encoded, subwords / DICT_FILE, files, engine)
     for lang in langs:
         shutil.copyfile(subwords / DICT_FILE, folder / f"dict.{lang}.txt")
     shutil.copyfile(subwords / MODEL_FILE, folder / MODEL_FILE)
     shutil.copyfile(encoded / DOMAINS_FILE, folder / DOMAINS_FILE)
+    return unknown
 
 
 def binarise_files(
     folder: Path, encoded: Path, dictionary: Path, files: Sequence[tuple[str, str]], engine: Engine
-) -> None:
-    """Binarise files below ``folder``, and say on stderr which had unknown pieces; see :class:`BinariseFile`."""
+) -> str:
+    """Binarise files below ``folder``, each as :class:`BinariseFile` does; returns what :func:`summary_of` says."""
     task = BinariseFile(encoded.resolve(), dictionary.resolve(), files)
-    for line in summary_of(run_tasks(task, folder / TASKS_DIR, len(files), engine, "binarise")):
-        print(line, file=sys.stderr)
+    unknown = dict(run_tasks(task, folder / TASKS_DIR, len(files), engine, "binarise"))
     move_outputs(folder / TASKS_DIR, len(files), folder)
+    return summary_of(unknown)
 
 
-def summary_of(told: Iterable[str]) -> list[str]:
-    """What :class:`BinariseFile` told of files with unknown pieces, and how many others there are."""
-    lines = sorted(told)
-    unknown = [line for line in lines if not line.endswith(_WITHOUT_UNKNOWN)]
-    return [*unknown, f"{len(lines)} files, {len(lines) - len(unknown)} of them without unknown pieces"]
+def summary_of(unknown: Mapping[str, float]) -> str:
+    """In how many files there are unknown pieces, and where most.
+
+    Args:
+        unknown: per cent of a file's pieces, by its name.
+    """
+    odd = {name: percent for name, percent in sorted(unknown.items()) if percent}
+    if not odd:
+        return "no unknown pieces"
+    worst = max(odd, key=lambda name: odd[name])
+    return f"unknown pieces in {len(odd)} of {len(unknown)} files, most in {worst}: {odd[worst]:.3f} %"

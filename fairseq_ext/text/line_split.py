@@ -7,7 +7,6 @@ text. Lines are compared by :func:`~fairseq_ext.corpora.folded_text.fold`.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
@@ -66,7 +65,7 @@ def write_text_splits(
     options: LanguageModelSplit,
     seed: int,
     elsewhere: Collection[str] = (),
-) -> None:
+) -> str:
     """Write ``DOMAIN/{train,valid,test}.txt``.
 
     Which stretches are held out follows from the seed, the domain's name and their numbers. The test sets are exactly
@@ -80,6 +79,9 @@ def write_text_splits(
         options: number of held-out lines, and of consecutive ones.
         seed: draws other stretches.
         elsewhere: folded lines that something else is tested on; they count as test lines.
+
+    Returns:
+        How many lines came where, in words.
 
     Raises:
         InputError: naming the first domain that is too small.
@@ -97,7 +99,7 @@ def write_text_splits(
             if not counts[name][role] and (role != "test" or options.test):
                 raise InputError(f"{name}: nothing is left for {role}: all its lines repeat held-out ones; add text")
     write_lines(folder / SIZES_FILE, _sizes_table(counts))
-    print(f"splits: {_summary(counts)}", file=sys.stderr)
+    return _summary(counts)
 
 
 def _choose(name: str, num_lines: int, options: LanguageModelSplit, seed: int) -> _Stretches:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -77,7 +76,7 @@ def write_splits(
     *,
     options: Split,
     seed: int,
-) -> None:
+) -> str:
     """Split the corpora, write ``DOMAIN/{train,valid,test}.LANG`` and ``domains.txt``, and check what was written.
 
     Which sources are held out follows from their seeded hashes, so it depends neither on the order
@@ -92,6 +91,9 @@ def write_splits(
         langs: source and target language, the files' suffixes.
         options: number of held-out pairs, all with different sources, and the longest sentence kept.
         seed: draws other sets.
+
+    Returns:
+        How many pairs came where, in words.
 
     Raises:
         InputError: naming the first domain with too few different sources; also if a corpus cannot be read,
@@ -113,8 +115,8 @@ def write_splits(
         for role, chosen in domain.held_out.items():
             write_parallel(*_files(folder / name, role, langs), [domain.drawn[key] for key in chosen])
     write_lines(folder / SIZES_FILE, _sizes_table(domains, options))
-    print(f"splits: {_summary(domains, options)}", file=sys.stderr)
     check_splits(folder, langs, options)
+    return _summary(domains, options)
 
 
 def check_splits(folder: Path, langs: tuple[str, str], options: Split) -> None:
@@ -231,6 +233,6 @@ def _sizes_table(domains: Mapping[str, _Domain], options: Split) -> list[str]:
 def _summary(domains: Mapping[str, _Domain], options: Split) -> str:
     train, too_long = (sum(domain.counts[key] for domain in domains.values()) for key in ("train", "too long"))
     return (
-        f"{train:,} pairs to train on; of each of {len(domains)} domains {options.valid} to validate and {options.test} "
-        f"to test; {too_long:,} were too long"
+        f"{train:,} pairs to train on; of each of {len(domains)} domains {options.valid} to validate and "
+        f"{options.test} to test; {too_long:,} were too long"
     )

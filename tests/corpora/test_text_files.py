@@ -8,6 +8,7 @@ import pytest
 from fairseq_ext.corpora.text_files import (
     Pair,
     collapse,
+    count_lines,
     read_lines,
     read_parallel,
     stream_parallel,
@@ -75,3 +76,14 @@ def test_written_pairs_are_read_again(tmp_path: Path) -> None:
     write_parallel(*files, pairs)
     assert list(stream_parallel(*files)) == pairs
     assert files[0].read_bytes() == "one\x00\ntwo \u0105\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [(b"a", 1), (b"a\n", 1), (b"a\n\nb", 3), (b"a\n\xff\n", 2), (b"a\r\nb\rc\n", 2)]
+)
+def test_lines_are_counted_as_they_are_read(tmp_path: Path, text: bytes, count: int) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(text)
+    assert count_lines(path) == count
+    if b"\xff" not in text:
+        assert len(read_lines(path)) == count

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.engine import progress as module
-from fairseq_ext.engine.progress import last_lines, number_of, progress, time_left
+from fairseq_ext.engine.progress import LinesWritten, last_lines, number_of, progress, time_left, training_progress
 
 
 class Terminal(io.StringIO):
@@ -79,3 +79,36 @@ def test_numbers_of_options() -> None:
         None,
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--max-epoch", "4"], (0.375, "epoch 2 of 4, loss 8.68")),
+        (["--max-update", "400"], (0.5, "update 200 of 400, loss 8.68")),
+        (["--max-epoch", "4", "--max-update", "250"], (0.8, "update 200 of 250, loss 8.68")),
+        (["--max-epoch", "1"], (1.0, "epoch 2 of 1, loss 8.68")),
+        ([], None),
+    ],
+)
+def test_how_far_a_training_is(tmp_path: Path, arguments: list[str], expected: tuple[float, str] | None) -> None:
+    path = tmp_path / "train.log"
+    lines = [
+        f"| train_inner | epoch {epoch:03d}:     50 / 100 loss=8.675, ppl=271, num_updates={epoch}00, lr=1"
+        for epoch in (1, 2)
+    ]
+    path.write_text("\n".join([*lines, "2026 | INFO | fairseq_cli.train | begin validation"]))
+    assert training_progress(path, arguments) == expected
+    assert training_progress(tmp_path / "none", arguments) is None
+
+
+def test_lines_of_a_growing_file_are_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "generate.txt"
+    count = LinesWritten(path, b"D-")
+    assert count() == 0
+    for text, number in (("S-0\tD-\nD-0\tx\nD-", 1), ("1\ty\nH-2\n", 2), ("", 2), ("D-2\tz", 2), ("\n", 3)):
+        with path.open("a") as file:
+            file.write(text)
+        assert count() == number
+    path.write_bytes(b"x" * path.stat().st_size)  # what has been read is not read again
+    assert count() == 3

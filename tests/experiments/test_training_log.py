@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from fairseq_ext.experiments import training
 from fairseq_ext.experiments.training_log import read_training_log
 
 
@@ -43,24 +40,3 @@ def test_a_training_that_has_ended_no_epoch_says_nothing(tmp_path: Path) -> None
     path.write_text("2026-01-01 00:00:00 | INFO | fairseq_cli.train | training on 1 devices\n", encoding="utf-8")
     log = read_training_log(path)
     assert (dict(log.valid), log.best_epoch, log.seconds) == ({}, None, None)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["--max-epoch", "4"], (0.375, "epoch 2 of 4, loss 8.68")),
-        (["--max-update", "400"], (0.5, "update 200 of 400, loss 8.68")),
-        (["--max-epoch", "4", "--max-update", "250"], (0.8, "update 200 of 250, loss 8.68")),
-        (["--max-epoch", "1"], (1.0, "epoch 2 of 1, loss 8.68")),
-        ([], None),
-    ],
-)
-def test_how_far_a_training_is(tmp_path: Path, arguments: list[str], expected: tuple[float, str] | None) -> None:
-    path = tmp_path / "train.log"
-    lines = [
-        f"| train_inner | epoch {epoch:03d}:     50 / 100 loss=8.675, ppl=271, num_updates={epoch}00, lr=1"
-        for epoch in (1, 2)
-    ]
-    path.write_text("\n".join([*lines, "2026 | INFO | fairseq_cli.train | begin validation"]))
-    assert training._how_far(path, arguments) == expected
-    assert training._how_far(tmp_path / "none", arguments) is None

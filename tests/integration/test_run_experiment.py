@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -160,7 +161,7 @@ def test_a_killed_experiment_ends_with_the_same_translations(whole: Path, tmp_pa
     done = run(path)
     assert translations(path) == translations(whole)
     assert not list(work.glob("**/.*.step"))
-    started = [line.split(": ")[0] for line in done.splitlines() if line.endswith(": started")]
+    started = [line.split(": ")[0] for line in done.splitlines() if re.search(": (started|made anew|continuing)", line)]
     # What was killed, and what follows from a training made again.
     assert set(started) <= {"gad", "ad-classifier@2", "examples"}
 

@@ -59,8 +59,8 @@ def test_what_is_measured_is_not_measured_again(experiment: Path) -> None:
     shown.write_text(experiment.read_text().replace("samples: 2", "samples: 1"))
     result = run("-m", "fairseq_ext.experiments.run", str(shown), "--from", "topics")
     assert result.returncode == 0, result.stderr[-2000:]
-    assert "topics: started" not in result.stderr
-    assert "report: started" in result.stderr
+    assert "topics: up to date" in result.stderr
+    assert "report: made anew: " in result.stderr
 
 
 def test_without_the_section_its_defaults_are_taken(experiment: Path) -> None:

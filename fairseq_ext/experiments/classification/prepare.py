@@ -135,13 +135,14 @@ def _masked_lm_step(config: ClassificationExperiment, names: Sequence[str], engi
         for name in names:
             yield from stream_lines(text_path(encoded, name, role))
 
-    def build(folder: Path) -> None:
+    def build(folder: Path) -> str:
         for role in _ROLES:
             write_lines(folder / _PIECES / f"{role}.txt", lines(role))
-        dictionary = subwords / DICT_FILE
-        binarise_files(folder, folder / _PIECES, dictionary, [(f"{role}.txt", role) for role in _ROLES], engine)
+        dictionary, files = subwords / DICT_FILE, [(f"{role}.txt", role) for role in _ROLES]
+        unknown = binarise_files(folder, folder / _PIECES, dictionary, files, engine)
         shutil.rmtree(folder / _PIECES)
         shutil.copyfile(dictionary, folder / DICT_FILE)
+        return unknown
 
     return Step(config.work_dir / MASKED_LM_DIR, [encoded, subwords], {"domains": list(names)}, build)
 

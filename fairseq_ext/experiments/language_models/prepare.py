@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,8 +52,8 @@ class ImportText:
     files: Mapping[str, Path]
     on_bad_utf8: str
 
-    def __call__(self, index: int, output: Path) -> str:
-        """Write the domain of this number as ``DOMAIN.txt``; returns a line on what was read.
+    def __call__(self, index: int, output: Path) -> Counter[str]:
+        """Write the domain of this number as ``DOMAIN.txt``; returns what was read, counted.
 
         Raises:
             InputError: if the file cannot be read, or no line has text.
@@ -64,7 +63,7 @@ class ImportText:
         write_lines(output / f"{name}.{_ENDING}", self._lines(path, tally))
         if not tally["lines"]:
             raise InputError(f"{path}: no line has text; a domain's file holds its text line by line")
-        return f"{name}: " + ", ".join(f"{count} {key.replace('_', ' ')}" for key, count in tally.items() if count)
+        return tally
 
     def _lines(self, path: Path, tally: Counter[str]) -> Iterator[str]:
         for line in stream_canonical_lines(path, self.on_bad_utf8, tally):
@@ -113,10 +112,11 @@ def import_text_step(work_dir: Path, files: Mapping[str, Path], on_bad_utf8: str
     """The step ``corpora``: every domain's text, canonical; see :class:`ImportText`."""
     task = ImportText({name: path.resolve() for name, path in files.items()}, on_bad_utf8)
 
-    def build(folder: Path) -> None:
-        for line in sorted(run_tasks(task, folder / TASKS_DIR, len(files), engine, "import")):
-            print(line, file=sys.stderr)
+    def build(folder: Path) -> str:
+        tally = sum(run_tasks(task, folder / TASKS_DIR, len(files), engine, "import"), Counter[str]())
         move_outputs(folder / TASKS_DIR, len(files), folder)
+        counts = ", ".join(f"{count:,} {key.replace('_', ' ')}" for key, count in tally.items() if count)
+        return f"{counts or 'text'}, of {len(files)} domains"
 
     return Step(
         work_dir / "corpora",
@@ -192,11 +192,12 @@ def _binarise_step(config: LanguageModelExperiment, output: str, names: Sequence
     encoded, subwords = config.work_dir / "encoded", config.work_dir / "subwords"
     files = [(f"{name}/{role}.{_ENDING}", f"{name}/{role}") for name in names for role in SPLITS]
 
-    def build(folder: Path) -> None:
-        binarise_files(folder, encoded, subwords / DICT_FILE, files, engine)
+    def build(folder: Path) -> str:
+        unknown = binarise_files(folder, encoded, subwords / DICT_FILE, files, engine)
         for name in subword_files(subwords):
             shutil.copyfile(subwords / name, folder / name)
         write_lines(folder / DOMAINS_FILE, names)
+        return unknown
 
     return Step(
         config.work_dir / output,

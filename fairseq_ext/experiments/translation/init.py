@@ -1,31 +1,69 @@
 """An experiment file for a folder of corpora: counted, of a fitting size, every key explained.
 
 What it says of the time is 2,200 target subwords a second and process, with a quarter for all that is not training:
-set by the quickstart on two cores of an AMD EPYC with bfloat16 units (16 minutes by this rule, 14 measured; with more
-updates of adapters since, 15.5).
+set by the quickstart on two cores of an AMD EPYC with bfloat16 units, which took 15.5 minutes. The trainings of the
+small English-Polish experiment come to 1.5 hours by it; they took 2.5 of a shared machine, with code that was 1.7 times
+slower. Memory is what two processes of the small model were seen to take at 3,000 tokens each (docs/speed.md), and what
+an epoch of millions of pairs adds. Of GPUs both is arithmetic: nothing has been measured there.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from fairseq_ext.corpora.text_files import stream_lines
+from fairseq_ext.corpora.text_files import count_lines, stream_lines
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError, run_command
 
-TEMPLATE = Path(__file__).with_name("small.yaml.jinja")
-_BLOCK_BYTES = 1 << 20
+TEMPLATE = Path(__file__).with_name("own.yaml.jinja")
+_NVIDIA = Path("/proc/driver/nvidia/gpus")
 _SAMPLE = 2000
 _SUBWORDS_PER_WORD = 1.6
-_SUBWORDS_A_SECOND = 2200
+# Sentences of one length fill three quarters of a batch.
+_FILLED = 0.75
 # Without training; of held-out sentences, steps and reports.
 _MINUTES_BESIDES = 1
 _LEAST_PAIRS = 100
+# So many pairs are worth the paper's model, where there is a GPU.
+_MANY_PAIRS = 300_000
+_BYTES_A_PAIR = 27  # of an epoch's order
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size of models, and what it costs.
+
+    Attributes:
+        arch: ending of the architectures' names.
+        about: the model, in words.
+        lr: learning rate.
+        warmup: updates of the base until it is reached, and of adapters.
+        dropout: its probability.
+        updates: of the adapters.
+        subwords: target subwords that the base should see, within some 4 and 30 passes.
+        subwords_a_second: trained on by one process.
+        gigabytes: a process.
+    """
+
+    arch: str
+    about: str
+    lr: float
+    warmup: tuple[int, int]
+    dropout: float
+    updates: int
+    subwords: float
+    subwords_a_second: float
+    gigabytes: float
+
+
+_TINY = Size("_small", "3+2 pre-norm layers, width 192", 0.002, (300, 100), 0.2, 320, 3e6, 2200, 0.73)
+_SMALL = Size("_small", "3+2 pre-norm layers, width 192", 0.002, (300, 100), 0.2, 500, 3e6, 2200, 0.73)
+_PAPER = Size("", "6+6 layers, width 512: the paper's", 0.0005, (4000, 1000), 0.1, 10_000, 2e9, 20_000, 6.0)
 
 
 @dataclass(frozen=True)
@@ -51,15 +89,29 @@ class Corpora:
 
 @dataclass(frozen=True)
 class Plan:
-    """What depends on the size."""
+    """What depends on the size, and on the machine.
 
+    Attributes:
+        size: of the models.
+        held_out: pairs a domain, twice.
+        vocab_size: symbols.
+        max_tokens: of a batch and process.
+        gpus: that train; 0 trains on cores.
+        processes: that train together.
+        epochs: of the base.
+        minutes: all of it takes.
+        gigabytes: of memory that trainings take, on each GPU where there are any.
+    """
+
+    size: Size
     held_out: int
     vocab_size: int
     max_tokens: int
+    gpus: int
     processes: int
     epochs: int
-    updates: int
     minutes: float
+    gigabytes: float
 
 
 def find_corpora(folder: Path, source: str | None = None, target: str | None = None) -> Corpora:
@@ -84,12 +136,12 @@ def find_corpora(folder: Path, source: str | None = None, target: str | None = N
         lang = langs[stem in stems[0]]
         raise InputError(f"{folder / f'{stem}.{lang}'}: is missing beside the other language; add it or move that away")
     pairs = {stem: _count_pairs(folder, stem, langs) for stem in sorted(stems[0])}
-    lines = [line for stem in pairs for line in islice(stream_lines(folder / f"{stem}.{langs[1]}"), _SAMPLE)]
+    lines = [line for stem in pairs for line in islice(stream_lines(folder / f"{stem}.{langs[1]}", "replace"), _SAMPLE)]
     return Corpora(folder, (langs[0], langs[1]), pairs, sum(len(line.split()) for line in lines) / len(lines))
 
 
-def plan_for(corpora: Corpora, cores: int) -> Plan:
-    """Sizes between those of the quickstart (28,000 pairs) and of the small English–Polish experiment (118,000).
+def plan_for(corpora: Corpora, cores: int, gpus: int = 0) -> Plan:
+    """Sizes like those of the quickstart (28,000 pairs), the small English-Polish experiment (118,000), or the paper's.
 
     Raises:
         InputError: naming a domain that is too small.
@@ -98,15 +150,31 @@ def plan_for(corpora: Corpora, cores: int) -> Plan:
         if pairs < _LEAST_PAIRS:
             raise InputError(f"{corpora.folder}: {domain} has {pairs} pairs; give each domain {_LEAST_PAIRS} at least")
     is_tiny = corpora.total < 50_000
+    size = _TINY if is_tiny else _PAPER if gpus and corpora.total >= _MANY_PAIRS else _SMALL
     held_out = max(20, min(1000 if not is_tiny else 200, min(corpora.pairs.values()) // 20))
     train = corpora.total - 2 * held_out * len(corpora.pairs)
     subwords = train * corpora.words * _SUBWORDS_PER_WORD
-    epochs = max(4, min(30, round(3e6 / subwords)))
-    max_tokens, updates, processes = (1500, 320, min(2, cores)) if is_tiny else (3000, 500, min(2, cores))
-    # Sentences of one length fill three quarters of a batch.
-    trained = subwords * epochs + 2 * updates * 0.75 * max_tokens * processes
-    minutes = trained / (_SUBWORDS_A_SECOND * processes) / 60 * 1.25 + _MINUTES_BESIDES
-    return Plan(held_out, _vocabulary(corpora.total), max_tokens, processes, epochs, updates, minutes)
+    epochs = max(4, min(30, round(size.subwords / subwords)))
+    max_tokens = 1500 if is_tiny else 3000 if size is _SMALL else 4096
+    processes = gpus or min(2, cores)
+    trained = subwords * epochs + 2 * size.updates * _FILLED * max_tokens * processes
+    return Plan(
+        size,
+        held_out,
+        _vocabulary(corpora.total),
+        max_tokens,
+        gpus,
+        processes,
+        epochs,
+        minutes_for(trained, size, processes) + _MINUTES_BESIDES,
+        # Processes of cores have one above them that waits.
+        size.gigabytes if gpus else size.gigabytes * (processes + 1) + processes * train * _BYTES_A_PAIR / 1e9,
+    )
+
+
+def minutes_for(subwords: float, size: Size, processes: int) -> float:
+    """How long it takes to train on so many target subwords, and to use what was trained."""
+    return subwords / (size.subwords_a_second * processes) / 60 * 1.25
 
 
 def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str) -> None:
@@ -119,9 +187,10 @@ def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str) ->
         raise InputError(f"{path}: is there already; move it away, or name another file by --output")
     from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     environment.filters["pad"] = lambda value, width: f"{value:<{width - 1}} "
     values = {
+        **vars(plan.size),
         **vars(plan),
         "domains": list(corpora.pairs),
         "pairs": corpora.total,
@@ -148,48 +217,48 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--source", metavar="LANG", help="language of the text to translate (default: en, if it is there)"
     )
     parser.add_argument("--target", metavar="LANG", help="language to translate into (default: the other one)")
+    parser.add_argument("--gpus", type=int, metavar="N", help="that will train (default: those of this machine)")
     parser.add_argument("--output", type=Path, default=Path("my.yaml"), help="file to write (default: my.yaml)")
     options = parser.parse_args(arguments)
     corpora = find_corpora(options.folder, options.source, options.target)
-    plan = plan_for(corpora, os.cpu_count() or 1)
+    if options.gpus is not None and options.gpus < 0:
+        raise InputError(f"--gpus: {options.gpus} is no number of GPUs; give 0 or more")
+    plan = plan_for(corpora, os.cpu_count() or 1, _count_gpus() if options.gpus is None else options.gpus)
     write_experiment(corpora, plan, options.output, f"runs/{options.output.stem}")
     for domain, pairs in corpora.pairs.items():
         print(f"{domain:<20}{pairs:>12,} pairs")
     print(f"{options.output}: {' to '.join(corpora.langs)}, {plan.epochs} epochs for mix. {_estimate(plan)}")
-    if corpora.total > 1_000_000:
-        print("So much text is worth a larger model, on GPUs: configs/template.yaml has the paper's size.")
+    if corpora.total >= _MANY_PAIRS and not plan.gpus:
+        print("So much text is worth the paper's model, on GPUs: scripts/init.sh there, or with --gpus N.")
     print(f"Next: scripts/run_experiment.sh {options.output}")
 
 
 def _count_pairs(folder: Path, stem: str, langs: Sequence[str]) -> int:
-    counts = [_count_lines(folder / f"{stem}.{lang}") for lang in langs]
+    counts = [count_lines(folder / f"{stem}.{lang}") for lang in langs]
     if counts[0] != counts[1]:
         given = " and ".join(f"{stem}.{lang} {count:,}" for lang, count in zip(langs, counts, strict=True))
         raise InputError(f"{folder}: {given} lines; they must be line by line translations of each other")
     return counts[0]
 
 
-def _count_lines(path: Path) -> int:
-    lines, last = 0, b"\n"
-    for block in _blocks(path):
-        lines, last = lines + block.count(b"\n"), block
-    return lines + (not last.endswith(b"\n"))
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            yield block
+def _count_gpus() -> int:
+    """Those that NVIDIA's driver knows; torch, which knows of others too, takes seconds to import."""
+    return sum(1 for _ in _NVIDIA.iterdir()) if _NVIDIA.is_dir() else 0
 
 
 def _vocabulary(pairs: int) -> int:
-    return next((size for limit, size in ((10_000, 2000), (50_000, 4000), (300_000, 8000)) if pairs < limit), 16_000)
+    limits = ((10_000, 2000), (50_000, 4000), (300_000, 8000), (3_000_000, 16_000))
+    return next((size for limit, size in limits if pairs < limit), 32_000)
 
 
 def _estimate(plan: Plan) -> str:
     time = f"{plan.minutes:.0f} minutes" if plan.minutes < 90 else f"{plan.minutes / 60:.1f} hours"
+    memory = f"{plan.gigabytes:.1f} GB of memory"
+    if plan.gpus:
+        where = "one GPU" if plan.gpus == 1 else f"{plan.gpus} GPUs"
+        return f"About {time} on {where}, and {memory} on each: by arithmetic, not measured."
     cores = "one core" if plan.processes == 1 else f"{plan.processes} cores"
-    return f"About {time} on {cores} with bfloat16 units, some times that on others; not measured on GPUs."
+    return f"About {time} and {memory} on {cores} with bfloat16 units; some times as long on others."
 
 
 def _quoted(path: Path | str) -> str:

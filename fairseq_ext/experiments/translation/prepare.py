@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +98,7 @@ def _import_step(config: TranslationExperiment, domains: Mapping[str, Sequence[s
     # Reading is cheap and paths are relative to here, so no cluster is asked.
     here = Engine(engine.workers)
 
-    def build(folder: Path) -> None:
+    def build(folder: Path) -> str:
         check_filters(config.clean.filters, langs)
         entries = [entry for name in sorted(domains) for entry in domains[name]]
         fetch_entries(entries, langs, task.downloads)
@@ -110,7 +109,7 @@ def _import_step(config: TranslationExperiment, domains: Mapping[str, Sequence[s
                 path.rename(folder / path.name)
         remove_tasks(tasks)
         pairs = sum(json.loads(index_path(folder, name).read_text(encoding="utf-8"))["pairs"] for name in domains)
-        print(f"corpora: {pairs:,} pairs of {len(domains)} domains", file=sys.stderr)
+        return f"{pairs:,} pairs of {len(domains)} domains"
 
     names = {
         name: [Path(entry).name if entry_paths(entry, langs) else entry for entry in entries]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,7 @@ def teacher_steps(config: TranslationExperiment, engine: Engine = _THIS_MACHINE)
 
 def train_teacher(
     folder: Path, splits: Path, lang: str, *, options: Teacher, seed: int, engine: Engine = _THIS_MACHINE
-) -> None:
+) -> str:
     """Train, label and measure; models and blocks of labels that an interrupted run finished are taken over.
 
     Args:
@@ -62,6 +61,9 @@ def train_teacher(
         options: kind of classifier, its options and the number of folds.
         seed: draws the folds.
         engine: where models are trained and sentences labelled.
+
+    Returns:
+        How good it is, in words.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     sentences = train_and_label(folder, splits, lang, options, seed, engine)
@@ -70,8 +72,8 @@ def train_teacher(
     write_teacher_record(folder, domains, options.backend, metrics, sentences=sentences)
     for split in ("train", "test"):
         write_picture(folder, draw_confusion({"domains": domains, "metrics": metrics}, split))
-    print(f"teacher: {summary_line(metrics)}; teacher.json has it by domain", file=sys.stderr)
     clear_tasks(folder)
+    return f"{summary_line(metrics)}; teacher.json has it by domain"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

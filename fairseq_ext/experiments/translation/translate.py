@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from fairseq_ext.corpora.text_files import read_lines
@@ -15,7 +14,7 @@ from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand
 from fairseq_ext.engine.option_files import named_files
 from fairseq_ext.engine.origins import EXTRA
-from fairseq_ext.engine.progress import progress
+from fairseq_ext.engine.progress import LinesWritten, Look, progress
 from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.experiments.training import best_checkpoint, remembered_extra
@@ -114,7 +113,7 @@ def _translation_step(config: TranslationExperiment, run: OutputRun, extra: Sequ
             for name in ([domain] if domain else read_domain_names(data / DOMAINS_FILE))
         }
         arguments = [str(data), *subset, *how.arguments, *gates, *extra]
-        with progress(f"{run.name} translates", partial(_how_far, printed, sum(lengths.values()))):
+        with progress(f"{run.name} translates", _look_at(printed, sum(lengths.values()))):
             run_fairseq("generate", arguments, output=printed, messages=folder / MESSAGES_FILE)
         write_hypotheses(folder, printed, lengths, config.target_lang)
 
@@ -125,13 +124,15 @@ def _translation_step(config: TranslationExperiment, run: OutputRun, extra: Sequ
     return Step(output, inputs=inputs, options=options, build=build, commands=[command])
 
 
-def _how_far(printed: Path, total: int) -> tuple[float, str] | None:
-    """The part of the sentences that have been translated, as what is printed of them says."""
-    try:
-        done = printed.read_bytes().count(b"\nD-")
-    except OSError:
-        return None
-    return min(done / total, 1.0), f"{done:,} of {total:,} sentences"
+def _look_at(printed: Path, total: int) -> Look:
+    """Tells what part of the sentences have been translated, as what is printed of them says."""
+    count = LinesWritten(printed, b"D-")
+
+    def look() -> tuple[float, str] | None:
+        done = count()
+        return (min(done / total, 1.0), f"{done:,} of {total:,} sentences") if done else None
+
+    return look
 
 
 def write_hypotheses(folder: Path, printed: Path, lengths: Mapping[str, int], lang: str) -> None:

@@ -123,8 +123,11 @@ def _describe(counts: dict[str, int], unknown: Counter[str]) -> str:
 def _binarise(folder: Path, text: Path) -> None:
     files = [f"--{split}pref={text / f'{split}.txt'}" for split in SPLITS]
     # Nothing but words in the dictionary: symbols that fill it up would take part of the probability.
-    run_fairseq("preprocess", ["--only-source", *files, "--destdir", str(folder), "--padding-factor", "1"])
-    (folder / _PREPROCESS_LOG).unlink()
+    log = folder / _PREPROCESS_LOG  # where fairseq writes, too
+    run_fairseq(
+        "preprocess", ["--only-source", *files, "--destdir", str(folder), "--padding-factor", "1"], messages=log
+    )
+    log.unlink()
 
 
 def _coverage_step(config: WordLmExperiment, vectors: Sequence[GeneralVectors]) -> Step:

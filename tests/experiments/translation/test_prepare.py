@@ -78,8 +78,10 @@ def test_changed_option_rebuilds_what_depends_on_it(prepared: Path, capsys: pyte
     folder = prepared.parent
     config = write_config(folder / "c.yaml", folder / "corpora", subwords={"vocab_size": 71})
     prepare_data.main([str(config), "--dry-run"])
-    state = {Path(line.split()[-1]).name: line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    plan = capsys.readouterr().out.splitlines()
+    state = {Path(line.split()[1]).name: line.split()[0] for line in plan}
     assert [name for name in STEPS if state[name] == "build"] == ["subwords", "encoded", "data-bin"]
+    assert [line.partition(" (")[2] for line in plan if "(" in line] == ["vocab_size was 70, is 71)"]
 
 
 def test_subwords_of_another_experiment_are_taken_as_they_are(prepared: Path, tmp_path: Path) -> None:
