@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Turn a RoBERTa, XLM-R or BERT of Hugging Face's into a fairseq checkpoint, or back; see ``import_roberta.py --help``."""
+"""Turn a RoBERTa, XLM-R or BERT of Hugging Face's into a fairseq checkpoint; see ``import_roberta.py --help``."""
 
 import sys
 from pathlib import Path

@@ -60,10 +60,10 @@ def num_updates(facts: TaskFacts, options: Mapping[str, Any], num_workers: int |
 
     Args:
         facts: of its data.
-        options: fairseq-train's: ``max-epoch`` or ``max-update``, ``batch-size``, ``update-freq``.
+        options: fairseq-train's: ``max-epoch`` or ``max-update``, ``batch-size``, ``update-freq``, ``cpu-processes``.
         num_workers: processes that share a batch's work; None finds it out.
     """
-    workers = num_workers or _num_workers(option_of(options, "cpu"))
+    workers = num_workers or _num_workers(option_of(options, "cpu"), int(option_of(options, "cpu-processes") or 1))
     per_update = int(option_of(options, "batch-size")) * int(option_of(options, "update-freq") or 1) * workers
     per_epoch = -(-facts.counts["train"] // per_update)
     epochs, most = option_of(options, "max-epoch"), option_of(options, "max-update")
@@ -71,8 +71,11 @@ def num_updates(facts: TaskFacts, options: Mapping[str, Any], num_workers: int |
     return min([*limits, int(most)] if most is not None else limits)
 
 
-def _num_workers(cpu: bool | None) -> int:
+def _num_workers(cpu: bool | None, cpu_processes: int) -> int:
     """The processes that fairseq starts or is started in."""
     import torch
 
-    return this_process().count if cpu or this_process().count > 1 else max(1, torch.cuda.device_count())
+    started, num_gpus = this_process().count, torch.cuda.device_count()
+    if started > 1:
+        return started
+    return cpu_processes if cpu or not num_gpus else num_gpus

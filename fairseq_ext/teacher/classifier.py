@@ -46,6 +46,8 @@ def make_classifier(options: Teacher, seed: int) -> Classifier:
 
 def input_files(options: Teacher) -> list[Path]:
     """Files that a classifier starts from, whose contents its predictions depend on."""
+    if isinstance(options, TfidfTeacher):
+        return [Path(options.subword_model)] if options.subword_ngrams and options.subword_model else []
     if not isinstance(options, HoulsbyTeacher):
         return []
     folder = options.subwords_folder

@@ -30,11 +30,20 @@ def choose_precision(name: str, device: str) -> torch.dtype:
     Raises:
         InputError: if the precision is unknown.
     """
-    if name not in _PRECISIONS:
-        raise InputError(f"teacher.precision: {name!r} is unknown; choose one of {', '.join(_PRECISIONS)}")
+    check_precision(name)
     if name == "auto":
         name = "bfloat16" if _has_bfloat16(device) else "float32"
     return torch.bfloat16 if name == "bfloat16" else torch.float32
+
+
+def check_precision(name: str) -> None:
+    """Raise if it is none that a classifier can have.
+
+    Raises:
+        InputError: naming those that it can.
+    """
+    if name not in _PRECISIONS:
+        raise InputError(f"teacher.precision: {name!r} is unknown; choose one of {', '.join(_PRECISIONS)}")
 
 
 def _has_bfloat16(device: str) -> bool:

@@ -33,7 +33,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.sections import check_numbers, read_section
 from fairseq_ext.modules.tunings import ARCHITECTURE
-from fairseq_ext.teacher.devices import choose_device
+from fairseq_ext.teacher.devices import check_precision, choose_device
 from fairseq_ext.teacher.options import HoulsbyTeacher
 from fairseq_ext.text.encoders import load_encoder, subword_files
 
@@ -50,13 +50,14 @@ class HoulsbyClassifier:
         seed: of the new parameters, the order of the batches and dropout.
 
     Raises:
-        InputError: if the device is unknown or absent.
+        InputError: if the device is unknown or absent, or the precision unknown.
     """
 
     def __init__(self, options: HoulsbyTeacher, seed: int) -> None:
         self.options = options
         self.seed = seed
         self.device = choose_device(options.device)
+        check_precision(options.precision)
         self.base, self.subwords = Path(options.model), options.subwords_folder
         # The trained model lives in a file, as fairseq leaves it, and is copied to where it is saved.
         self._scratch = tempfile.TemporaryDirectory()
@@ -144,6 +145,7 @@ class HoulsbyClassifier:
             "max-epoch": options.epochs,
             "batch-size": options.batch_size,
             "cpu": self.device == "cpu",
+            "cpu-precision": options.precision,
             "num-workers": 0,
             "disable-validation": True,
             "no-epoch-checkpoints": True,

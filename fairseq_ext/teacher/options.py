@@ -11,13 +11,19 @@ MAX_SENTENCES = 500_000
 
 @dataclass(frozen=True)
 class TfidfTeacher:
-    """Options of the TF-IDF classifier; see :mod:`fairseq_ext.teacher.tfidf`."""
+    """Options of the TF-IDF classifier; see :mod:`fairseq_ext.teacher.tfidf`.
+
+    ``subword_ngrams`` is the longest sequence of subwords to count, None for none; ``subword_model`` the SentencePiece
+    model that cuts them, by default the experiment's.
+    """
 
     backend: str = "tfidf"
     folds: int = 5
     max_sentences: int = MAX_SENTENCES
     word_ngrams: int = 2
     char_ngrams: int = 5
+    subword_ngrams: int | None = None
+    subword_model: str | None = None
     min_count: int = 2
     inverse_regularisation: float = 10.0
 
@@ -52,6 +58,7 @@ class HoulsbyTeacher:
     learning_rate: float = 1e-3
     bottleneck_dim: int = 64
     device: str = "auto"
+    precision: str = "float32"
 
     @property
     def subwords_folder(self) -> Path:

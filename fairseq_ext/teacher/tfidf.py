@@ -1,4 +1,4 @@
-"""Domain classifier on word and character n-grams: a minute for tens of thousands of sentences.
+"""Domain classifier on n-grams of words, characters and subwords: a minute for tens of thousands of sentences.
 
 Multinomial logistic regression on sub-linear TF-IDF. On text as different as whole products it comes
 close to a fine-tuned encoder (Klimaszewski et al. 2023 use RoBERTa), and it needs no GPU.
@@ -7,7 +7,8 @@ close to a fine-tuned encoder (Klimaszewski et al. 2023 use RoBERTa), and it nee
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ from fairseq_ext.inputs.array_file import read_arrays
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import is_texts, read_json
 from fairseq_ext.teacher.options import TfidfTeacher
+from fairseq_ext.text.subwords import MODEL_FILE, load_subwords
 
 _ARRAYS = "tfidf.npz"
 _NGRAMS = "tfidf.json"
 _MAX_ITERATIONS = 1000
 _LONGEST_NGRAM = 1000
+_LENGTHS = {kind: f"{kind}_ngrams" for kind in ("word", "char", "subword")}  # by kind of n-gram, the option
 _REMEDY = "train the teacher again"
 
 
@@ -34,11 +37,14 @@ class TfidfClassifier:
 
     Args:
         options: lengths of the n-grams, their least count, and the regression's C.
+
+    Raises:
+        InputError: if subwords are to be counted and there is no model that cuts them.
     """
 
     def __init__(self, options: TfidfTeacher) -> None:
         self.options = options
-        self.vectorizers = _make_vectorizers(options)
+        self.vectorizers: dict[str, TfidfVectorizer] = _make_vectorizers(options)
         self.coefficients = np.empty((0, 0))
         self.intercepts = np.empty(0)
 
@@ -49,7 +55,7 @@ class TfidfClassifier:
             InputError: if no n-gram is frequent enough.
         """
         try:
-            blocks = [each.fit_transform(texts) for each in self.vectorizers]
+            blocks = [each.fit_transform(texts) for each in self.vectorizers.values()]
         except ValueError as error:
             raise InputError(f"teacher.min_count: no n-gram is left ({error}); lower it") from None
         features = scipy.sparse.hstack(blocks, format="csr")
@@ -63,7 +69,7 @@ class TfidfClassifier:
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
         """Return P(domain | text), N×D, float32."""
-        features = scipy.sparse.hstack([each.transform(texts) for each in self.vectorizers], format="csr")
+        features = scipy.sparse.hstack([each.transform(texts) for each in self.vectorizers.values()], format="csr")
         logits = features @ self.coefficients.T + self.intercepts
         exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
         return (exponentials / exponentials.sum(axis=1, keepdims=True)).astype(np.float32)
@@ -72,15 +78,12 @@ class TfidfClassifier:
         """Write the n-grams as JSON and the numbers as plain arrays: nothing in them can run code."""
         folder.mkdir(parents=True, exist_ok=True)
         arrays = {"coefficients": self.coefficients, "intercepts": self.intercepts}
-        for kind, vectorizer in zip(("word", "char"), self.vectorizers, strict=True):
-            arrays[f"{kind}_idf"] = vectorizer.idf_
+        arrays |= {f"{kind}_idf": vectorizer.idf_ for kind, vectorizer in self.vectorizers.items()}
         np.savez(folder / _ARRAYS, allow_pickle=False, **arrays)
-        record = {
-            "word_ngrams": self.options.word_ngrams,
-            "char_ngrams": self.options.char_ngrams,
-            "word": self.vectorizers[0].get_feature_names_out().tolist(),
-            "char": self.vectorizers[1].get_feature_names_out().tolist(),
-        }
+        record: dict[str, Any] = {_LENGTHS[kind]: getattr(self.options, _LENGTHS[kind]) for kind in self.vectorizers}
+        record |= {kind: each.get_feature_names_out().tolist() for kind, each in self.vectorizers.items()}
+        if self.options.subword_ngrams:
+            shutil.copyfile(str(self.options.subword_model), folder / MODEL_FILE)
         (folder / _NGRAMS).write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
@@ -91,32 +94,33 @@ class TfidfClassifier:
             InputError: if files are missing or do not fit together.
         """
         record = read_json(folder / _NGRAMS, _REMEDY)
-        arrays = read_arrays(folder / _ARRAYS, ["coefficients", "intercepts", "word_idf", "char_idf"], _REMEDY)
-        _check_saved(record, arrays, folder)
-        classifier = cls(TfidfTeacher(word_ngrams=record["word_ngrams"], char_ngrams=record["char_ngrams"]))
-        for kind, vectorizer in zip(("word", "char"), classifier.vectorizers, strict=True):
+        kinds = [kind for kind in _LENGTHS if kind != "subword" or kind in record]
+        names = ["coefficients", "intercepts", *(f"{kind}_idf" for kind in kinds)]
+        arrays = read_arrays(folder / _ARRAYS, names, _REMEDY)
+        _check_saved(record, arrays, kinds, folder)
+        lengths = {_LENGTHS[kind]: record[_LENGTHS[kind]] for kind in kinds}
+        classifier = cls(TfidfTeacher(**lengths, subword_model=str(folder / MODEL_FILE)))
+        for kind, vectorizer in classifier.vectorizers.items():
             vectorizer.vocabulary = {ngram: column for column, ngram in enumerate(record[kind])}
             vectorizer.idf_ = arrays[f"{kind}_idf"]
         classifier.coefficients, classifier.intercepts = arrays["coefficients"], arrays["intercepts"]
         return classifier
 
 
-def _check_saved(record: dict[str, Any], arrays: dict[str, np.ndarray], folder: Path) -> None:
+def _check_saved(record: dict[str, Any], arrays: dict[str, np.ndarray], kinds: Sequence[str], folder: Path) -> None:
     """Check that files are what :meth:`TfidfClassifier.save` wrote, and fit together."""
-    for key in ("word_ngrams", "char_ngrams"):
+    for key in (_LENGTHS[kind] for kind in kinds):
         length = record.get(key)
         if type(length) is not int or not 1 <= length <= _LONGEST_NGRAM:
             raise InputError(f"{folder / _NGRAMS}: {key}: {shown(length)} is no length of n-grams; {_REMEDY}")
-    for key in ("word", "char"):
+    for key in kinds:
         if not is_texts(record.get(key)) or not 0 < len(record[key]) == len(set(record[key])):
             raise InputError(f"{folder / _NGRAMS}: {key} is no list of different n-grams; {_REMEDY}")
-    words, characters = len(record["word"]), len(record["char"])
     domains = len(arrays["intercepts"]) if arrays["intercepts"].ndim == 1 else 0
     shapes = {
-        "coefficients": (domains, words + characters),
+        "coefficients": (domains, sum(len(record[kind]) for kind in kinds)),
         "intercepts": (domains,),
-        "word_idf": (words,),
-        "char_idf": (characters,),
+        **{f"{kind}_idf": (len(record[kind]),) for kind in kinds},
     }
     for name, shape in shapes.items():
         array = arrays[name]
@@ -124,12 +128,29 @@ def _check_saved(record: dict[str, Any], arrays: dict[str, np.ndarray], folder: 
             raise InputError(f"{folder / _ARRAYS}: {name} is no finite array of shape {shape}; {_REMEDY}")
 
 
-def _make_vectorizers(options: TfidfTeacher) -> list[TfidfVectorizer]:
-    shared = {"sublinear_tf": True, "min_df": options.min_count, "strip_accents": None, "lowercase": True}
+def _make_vectorizers(options: TfidfTeacher) -> dict[str, TfidfVectorizer]:
+    """By kind of n-gram, in the order of the coefficients."""
+    shared = {"sublinear_tf": True, "min_df": options.min_count, "strip_accents": None}
     # A word is anything between blanks and punctuation, one letter included: scikit-learn wants two.
-    words = TfidfVectorizer(ngram_range=(1, options.word_ngrams), token_pattern=r"\w+", **shared)
-    characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, options.char_ngrams), **shared)
-    return [words, characters]
+    words = TfidfVectorizer(ngram_range=(1, options.word_ngrams), token_pattern=r"\w+", lowercase=True, **shared)
+    characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, options.char_ngrams), lowercase=True, **shared)
+    vectorizers = {"word": words, "char": characters}
+    if options.subword_ngrams:
+        vectorizers["subword"] = TfidfVectorizer(
+            ngram_range=(1, options.subword_ngrams),
+            tokenizer=_cutter(options),
+            token_pattern=None,
+            lowercase=False,
+            **shared,
+        )
+    return vectorizers
+
+
+def _cutter(options: TfidfTeacher) -> Callable[[str], list[str]]:
+    if options.subword_model is None:
+        raise InputError(f"teacher.subword_ngrams: needs teacher.subword_model, a {MODEL_FILE}")
+    processor = load_subwords(Path(options.subword_model))
+    return lambda text: processor.encode(text, out_type=str)
 
 
 def _one_row_a_domain(coefficients: np.ndarray, intercepts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -162,7 +162,7 @@ def test_other_directories_are_one_clear_line(
 
 
 def test_there_is_no_way_back(imported: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"wordpiece\.json: is a BERT's, of which there is no way back"):
+    with pytest.raises(InputError, match=r"wordpiece\.json: is a BERT's, which has no way back"):
         main(["--export", str(imported / MODEL_FILE), str(tmp_path / "hf")])
 
 
@@ -174,10 +174,11 @@ def test_minilm_itself(tmp_path: Path) -> None:
 
     main([str(MINILM), str(tmp_path / "fs")])
     theirs, tokenizer = TheirBert.from_pretrained(MINILM).eval(), AutoTokenizer.from_pretrained(MINILM)
-    order, model = (
-        read_imported_wordpiece(tmp_path / "fs").order(),
-        load(tmp_path / "fs" / MODEL_FILE, tmp_path / "fs")[0],
-    )
+<!-- not run: an excerpt -->
+```sh
+order = read_imported_wordpiece(tmp_path / "fs").order()
+model = load(tmp_path / "fs" / MODEL_FILE, tmp_path / "fs")[0]
+```
     texts = [*TEXT, "How far is it from Denver to Aspen?", "Déjà vu: 中文 it's ½ 🙂"]
     for text, pieces in zip(texts, load_encoder(tmp_path / "fs")(texts), strict=True):
         row = model.encoder.dictionary.encode_line(f"<s> {pieces}", add_if_not_exist=False).long()

@@ -12,14 +12,15 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.classifier import load_classifier
 from fairseq_ext.teacher.options import TfidfTeacher
 from fairseq_ext.teacher.tfidf import TfidfClassifier
+from fairseq_ext.text.subwords import MODEL_FILE, SentencePiece, train_sentencepiece
 
 TOPICS = ["the account has credit", "a tree in the garden", "the court and the law"]
 NEW = ["Credit Account", "trees", "court", "völlig unbekannt", ""]
 
 
-def train(num_domains: int) -> TfidfClassifier:
+def train(num_domains: int, **options: Any) -> TfidfClassifier:
     texts = [f"{TOPICS[n % num_domains]} {n}" for n in range(30)]
-    classifier = TfidfClassifier(TfidfTeacher())
+    classifier = TfidfClassifier(TfidfTeacher(**options))
     classifier.fit(texts, np.arange(30) % num_domains, num_domains)
     return classifier
 
@@ -38,6 +39,28 @@ def test_loaded_classifier_predicts_the_same_numbers(tmp_path: Path, num_domains
     classifier = train(num_domains)
     classifier.save(tmp_path)
     np.testing.assert_array_equal(load_classifier(tmp_path, "tfidf").predict(NEW), classifier.predict(NEW))
+
+
+def test_subword_pairs_are_counted_and_saved(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in TOPICS))
+    train_sentencepiece(tmp_path, [[tmp_path / "text"]], [], options=SentencePiece(vocab_size=40), seed=1)
+    classifier = train(3, subword_ngrams=2, subword_model=str(tmp_path / MODEL_FILE))
+    pieces = classifier.vectorizers["subword"].get_feature_names_out()
+    assert any(" " in piece for piece in pieces)
+    assert any("\u2581" in piece for piece in pieces)
+    expected = classifier.predict(NEW)
+    assert not np.array_equal(expected, train(3).predict(NEW))
+    classifier.save(tmp_path / "saved")
+    (tmp_path / MODEL_FILE).unlink()
+    np.testing.assert_array_equal(load_classifier(tmp_path / "saved", "tfidf").predict(NEW), expected)
+    (tmp_path / "saved" / MODEL_FILE).unlink()
+    with pytest.raises(InputError, match=r"sentencepiece\.model: cannot be loaded"):
+        load_classifier(tmp_path / "saved", "tfidf")
+
+
+def test_subwords_need_a_model() -> None:
+    with pytest.raises(InputError, match=r"teacher\.subword_ngrams: needs teacher\.subword_model"):
+        TfidfClassifier(TfidfTeacher(subword_ngrams=2))
 
 
 def test_saved_files_hold_no_code(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def corpus_steps(config: TranslationExperiment, engine: Engine = _THIS_MACHINE) 
 def subword_steps(config: TranslationExperiment) -> list[Step]:
     """The steps that make ``subwords``, unless another experiment's are used, and, with them, ``encoded``."""
     langs = _langs(config)
-    splits, subwords = config.work_dir / "splits", _subwords_dir(config)
+    splits, subwords = config.work_dir / "splits", subwords_dir(config)
     options = dataclasses.asdict(config.subwords)
     train = Step(
         subwords,
@@ -178,7 +178,7 @@ def _split_step(config: TranslationExperiment, domains: Sequence[str]) -> Step:
 
 def _binarise_step(config: TranslationExperiment, engine: Engine) -> Step:
     langs = _langs(config)
-    encoded, subwords = config.work_dir / "encoded", _subwords_dir(config)
+    encoded, subwords = config.work_dir / "encoded", subwords_dir(config)
     here = Engine(engine.workers)
     return Step(
         config.work_dir / "data-bin",
@@ -189,7 +189,8 @@ def _binarise_step(config: TranslationExperiment, engine: Engine) -> Step:
     )
 
 
-def _subwords_dir(config: TranslationExperiment) -> Path:
+def subwords_dir(config: TranslationExperiment) -> Path:
+    """Where the subwords are: the experiment's own, or those that it reuses."""
     return Path(config.subwords.reuse) if config.subwords.reuse else config.work_dir / "subwords"
 
 

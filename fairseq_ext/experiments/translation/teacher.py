@@ -21,32 +21,34 @@ from fairseq_ext.engine.tasks import Engine, add_engine_options, engine_from
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.pictures import draw_confusion
-from fairseq_ext.experiments.translation.prepare import corpus_steps
+from fairseq_ext.experiments.translation.prepare import corpus_steps, subword_steps, subwords_dir
 from fairseq_ext.report.writing import write_picture
 from fairseq_ext.teacher.classifier import input_files
 from fairseq_ext.teacher.labelling import clear_tasks, train_and_label
 from fairseq_ext.teacher.metrics import summarise, summary_line
-from fairseq_ext.teacher.options import Teacher
+from fairseq_ext.teacher.options import Teacher, TfidfTeacher
 from fairseq_ext.text.split import SPLITS
+from fairseq_ext.text.subwords import MODEL_FILE
 
 _THIS_MACHINE = Engine()
 # What earlier versions had not counts where it is given: teachers that they trained stay.
-_LATER_OPTIONS = ("max_sentences", "precision")
+_LATER_OPTIONS = ("max_sentences", "precision", "subword_ngrams", "subword_model")
 
 
 def teacher_steps(config: TranslationExperiment, engine: Engine = _THIS_MACHINE) -> list[Step]:
     """The steps that end with ``teacher``; the sets are made first if they are missing."""
-    splits = config.work_dir / "splits"
+    splits, options = config.work_dir / "splits", _with_subwords(config)
     teacher = Step(
         config.work_dir / "teacher",
-        inputs=[splits, *input_files(config.teacher)],
+        inputs=[splits, *input_files(options)],
         options={"lang": config.source_lang, "seed": config.seed, **_options_that_count(config.teacher)},
         build=lambda folder: train_teacher(
-            folder, splits, config.source_lang, options=config.teacher, seed=config.seed, engine=engine
+            folder, splits, config.source_lang, options=options, seed=config.seed, engine=engine
         ),
         resumable=True,
     )
-    return [*corpus_steps(config, engine), teacher]
+    needed = [] if options == config.teacher else [s for s in subword_steps(config) if s.output == subwords_dir(config)]
+    return [*corpus_steps(config, engine), *needed, teacher]
 
 
 def train_teacher(
@@ -89,6 +91,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     steps = teacher_steps(load_config(options.config), engine_from(options))
     run_steps(steps, dry_run=options.dry_run, verify=options.verify)
+
+
+def _with_subwords(config: TranslationExperiment) -> Teacher:
+    """The classifier's options; subwords that it counts are the experiment's where the file names no others."""
+    options = config.teacher
+    if isinstance(options, TfidfTeacher) and options.subword_ngrams and options.subword_model is None:
+        return dataclasses.replace(options, subword_model=str((subwords_dir(config) / MODEL_FILE).resolve()))
+    return options
 
 
 def _options_that_count(options: Teacher) -> Mapping[str, Any]:
