@@ -22,7 +22,6 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
   echo "$wanted" > "$stamp"
 fi
 cd "$root"
-mkdir -p runs
 export NO_MKDOCS_2_WARNING=1
 [ "${1:-}" != --serve ] || exec "$environment/bin/python" -m mkdocs serve --dev-addr 127.0.0.1:8001
 "$environment/bin/python" -m mkdocs --quiet build --strict

@@ -77,7 +77,8 @@ def _signature(function: Any) -> str:
     """With annotations as they are written."""
     signature = inspect.signature(function)
     own = [value for name, value in signature.parameters.items() if name not in ("self", "cls")]
-    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(signature.replace(parameters=own)))
+    text = re.sub(r"<function .*? at 0x[0-9a-f]+>", "…", str(signature.replace(parameters=own)))
+    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
 
 
 def markdown(owner: Any) -> str:

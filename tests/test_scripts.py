@@ -19,6 +19,7 @@ STAMPS = {
     ".venv/.installed-dev": ["requirements-dev.txt", "requirements-cluster.txt", "requirements-serve.txt"],
     ".venv/.installed-serve": ["requirements-serve.txt"],
     ".venv-comet/.installed": ["requirements-comet.txt"],
+    ".venv-docs/.installed": ["requirements-docs.txt"],
 }
 
 
@@ -54,7 +55,8 @@ def test_a_search_path_for_folders_does_not_mislead_the_scripts(script: str, pro
     )
     assert result.returncode == 0, result.stderr
     printed = {line for line in result.stdout.splitlines() if line}
-    assert printed == (set() if script == "comet.sh" else {f"{project}/.venv/bin/python"})
+    environment = {"docs.sh": ".venv-docs"}.get(script, ".venv")
+    assert printed == (set() if script == "comet.sh" else {f"{project}/{environment}/bin/python"})
     assert sorted(project.rglob("*")) == before
 
 
