@@ -74,10 +74,7 @@ def read_imported(folder: Path) -> ByteLevelBpe | Unigram:
         InputError: as :func:`read_vocabulary`; also if ``dict.txt`` is not that of the subwords, or if it is a BERT's.
     """
     if (folder / WORDPIECE_FILE).is_file():
-<!-- not run: an excerpt -->
-```sh
-    raise InputError(f"{folder / WORDPIECE_FILE}: is a BERT's, which has no way back to Hugging Face's files")
-```
+        raise InputError(f"{folder / WORDPIECE_FILE}: is a BERT's, which has no way back to Hugging Face's files")
     path = folder / PIECES_FILE
     if not path.is_file():
         return read_imported_bpe(folder, ROBERTA)

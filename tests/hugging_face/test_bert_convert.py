@@ -174,11 +174,8 @@ def test_minilm_itself(tmp_path: Path) -> None:
 
     main([str(MINILM), str(tmp_path / "fs")])
     theirs, tokenizer = TheirBert.from_pretrained(MINILM).eval(), AutoTokenizer.from_pretrained(MINILM)
-<!-- not run: an excerpt -->
-```sh
-order = read_imported_wordpiece(tmp_path / "fs").order()
-model = load(tmp_path / "fs" / MODEL_FILE, tmp_path / "fs")[0]
-```
+    order = read_imported_wordpiece(tmp_path / "fs").order()
+    model = load(tmp_path / "fs" / MODEL_FILE, tmp_path / "fs")[0]
     texts = [*TEXT, "How far is it from Denver to Aspen?", "Déjà vu: 中文 it's ½ 🙂"]
     for text, pieces in zip(texts, load_encoder(tmp_path / "fs")(texts), strict=True):
         row = model.encoder.dictionary.encode_line(f"<s> {pieces}", add_if_not_exist=False).long()
