@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Label data by what each adapter is worth to a sentence; see ``label_worth.py --help``."""
+"""Label data by what each adapter of a system is worth to a sentence; see ``label_worth.py --help``."""
 
 import sys
 from pathlib import Path

@@ -193,23 +193,37 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
     def gate_weights(self, net_input: dict, prev_output_tokens: Tensor) -> dict[str, Tensor]:
         """The routing weights of every layer as they are used, the decoder's averaged over the target positions.
 
+        Of gates that see more than states also what each input would decide alone: ``source``, the source's words, and
+        ``encoder_states`` and ``decoder_states``, the states of each layer.
+
         Shape:
             prev_output_tokens: B×T; result: encoder B×L×D, decoder B×L×D, and the decoder's averaged over its layers,
-            tokens B×T×D; rows sum to one
+            tokens B×T×D; source B×1×D, the states' as their sides; rows sum to one
         """
         encoder_out = self.encoder(**{k: v for k, v in net_input.items() if k != "prev_output_tokens"})
         _, extra = self.decoder(prev_output_tokens, encoder_out=encoder_out, features_only=True)
         gates = extra["gate_logits"]
         gate = self.gates[0]  # all gates weigh alike
-        encoder = gate.weights(torch.stack(gates["encoder"], dim=1))
-        decoder = gate.weights(torch.stack(gates["decoder"], dim=1))  # B×L×T×D
-        is_token = prev_output_tokens.ne(self.decoder.padding_idx)[:, None, :, None].to(decoder)
-        means = (decoder * is_token).sum(2) / is_token.sum(2)
-        sides = {"encoder": encoder, "decoder": means, "tokens": decoder.mean(1)}
+        encoder, decoder = (torch.stack(gates[side], dim=1) for side in ("encoder", "decoder"))  # B×L×D, B×L×T×D
+        is_token = prev_output_tokens.ne(self.decoder.padding_idx)[:, None, :, None]
+
+        def means(logits: Tensor) -> Tensor:
+            return (gate.weights(logits) * is_token).sum(2) / is_token.sum(2)
+
+        sides = {"encoder": gate.weights(encoder), "decoder": means(decoder), "tokens": gate.weights(decoder).mean(1)}
+        parts: dict[str, Tensor] = {}
+        source, told = self.encoder.source_gate, encoder_out["known_logits"]
+        known = None if source is None else source(net_input["src_tokens"]).transpose(0, 1)  # B×1×D
+        if known is not None:
+            parts["source"] = gate.weights(known)
+        if gate.weight is not None and told:
+            parts["encoder_states"] = gate.weights(encoder if known is None else encoder - known)
+            parts["decoder_states"] = means(decoder - told[0].transpose(0, 1).unsqueeze(1))
         is_forced = net_input.get("is_forced")
         given = given_weights(self.encoder.layers, net_input.get("domain_ids"), is_forced)
         batch = RoutingBatch(given_weights=given, is_forced=is_forced)
-        return {side: batch.force(weights.transpose(0, 1)).transpose(0, 1) for side, weights in sides.items()}
+        used = {side: batch.force(weights.transpose(0, 1)).transpose(0, 1) for side, weights in sides.items()}
+        return used | parts
 
 
 @register_model_architecture("transformer_gated_adapter", "transformer_gated_adapter")

@@ -11,6 +11,10 @@ import torch
 from fairseq.data import data_utils
 from torch import Tensor
 
+SIDES = ("encoder", "decoder")
+# What each input of a gate would decide alone, of gates that see several.
+PARTS = ("source", "encoder_states", "decoder_states")
+
 
 class GateReport:
     """Prints ``G-ID`` lines, and writes the gate weights by layer as JSON lines.
@@ -20,7 +24,8 @@ class GateReport:
     Args:
         domains: D names, in order.
         prints: print ``G-ID<tab>NAME=weight …``, averaged over all layers.
-        path: write ``{"id", "encoder": [L][D], "decoder": [L][D]}`` per sentence here; empty for nowhere.
+        path: write ``{"id", "encoder": [L][D], "decoder": [L][D]}`` per sentence here, and :data:`PARTS` likewise where
+            there are; empty for nowhere.
         by_token: write ``"tokens": [T][D]`` too, the decoder's weights as it goes.
     """
 
@@ -28,7 +33,7 @@ class GateReport:
         self.domains = domains
         self.prints = prints
         self.path = Path(path) if path else None
-        self.sides = ("encoder", "decoder", "tokens") if by_token else ("encoder", "decoder")
+        self.sides = (*SIDES, *PARTS, *(["tokens"] if by_token else []))
         self._has_written = False
         self._lines_read = 0
         self._expected: dict[tuple[int, ...], deque[int]] = defaultdict(deque)
@@ -56,7 +61,8 @@ class GateReport:
         """Report the gates of one translated batch, if :func:`attach_gates` found some."""
         if "gates" in hypotheses[0][0]:
             for number, best in zip(self._ids(sample, pad), (found[0] for found in hypotheses), strict=True):
-                self._report(number, {side: best["gates"][side].tolist() for side in self.sides})
+                found = best["gates"]
+                self._report(number, {side: found[side].tolist() for side in self.sides if side in found})
 
     def _report(self, number: int, sides: dict[str, list[list[float]]]) -> None:
         layers = sides["encoder"] + sides["decoder"]
@@ -75,8 +81,8 @@ def attach_gates(models: list, net_input: dict, hypotheses: list, dictionary: An
     """Add ``gates`` to the best hypothesis of each sentence: L×D routing weights of ``encoder`` and ``decoder``.
 
     They are found by one forced pass over it, a decoder layer's averaged over the target positions, an ensemble's over
-    its models; ``tokens`` are the decoder's at each of its T positions, T×D. Models without gates are passed over;
-    without any, nothing is added.
+    its models; ``tokens`` are the decoder's at each of its T positions, T×D, and :data:`PARTS` what all models have of
+    them. Models without gates are passed over; without any, nothing is added.
 
     Args:
         models: of the ensemble.
@@ -93,7 +99,8 @@ def attach_gates(models: list, net_input: dict, hypotheses: list, dictionary: An
     prev_output_tokens = prev_output_tokens.to(net_input["src_tokens"].device)
     with torch.no_grad():
         weights = [model.gate_weights(net_input, prev_output_tokens) for model in gated]
-    sides = {side: torch.stack([w[side] for w in weights]).mean(0).cpu() for side in weights[0]}
+    shared = [side for side in weights[0] if all(side in found for found in weights)]
+    sides = {side: torch.stack([found[side] for found in weights]).mean(0).cpu() for side in shared}
     for row, found in enumerate(hypotheses):
         gates = {side: layers[row] for side, layers in sides.items()}
         found[0]["gates"] = gates | {"tokens": gates["tokens"][: len(tokens[row])]}

@@ -45,6 +45,30 @@ def test_gate_weights_of_a_sentence_sum_to_one(data: Path) -> None:
         torch.testing.assert_close(weights[side].sum(-1), torch.ones(weights[side].shape[:2]))
 
 
+@pytest.mark.parametrize("inputs", ["states", "source", "states,source", "states,source,encoder", "states,encoder"])
+def test_what_each_input_would_decide_alone(data: Path, inputs: str) -> None:
+    """Each is a distribution; and an input that says nothing leaves the other with what is used."""
+    task, args = toy.make_task(data, "--gate-inputs", inputs, "--gate-pairs", "16")
+    model = toy.make_model(task, args).eval()
+    toy.randomise_adapters(model)
+    net_input = toy.first_batch(task)["net_input"]
+    weights = model.gate_weights(net_input, net_input["prev_output_tokens"])
+    has_states, has_more = "states" in inputs, inputs != "states"
+    parts = {"source"} if "source" in inputs else set()
+    parts |= {"encoder_states", "decoder_states"} if has_states and has_more else set()
+    assert weights.keys() == {"encoder", "decoder", "tokens"} | parts
+    for part in parts:
+        torch.testing.assert_close(weights[part].sum(-1), torch.ones(weights[part].shape[:2]))
+    if inputs == "source":
+        torch.testing.assert_close(weights["encoder"], weights["source"].expand_as(weights["encoder"]))
+    if inputs == "states,source":
+        model.encoder.source_gate.weight.data.zero_()
+        silent = model.gate_weights(net_input, net_input["prev_output_tokens"])
+        torch.testing.assert_close(silent["source"], torch.full_like(silent["source"], 1 / 3))
+        for side in ("encoder", "decoder"):
+            torch.testing.assert_close(silent[f"{side}_states"], silent[side])
+
+
 def test_needs_no_domain(data: Path) -> None:
     task, args = toy.make_task(data, "--domain-source", "none")
     model = toy.make_model(task, args)

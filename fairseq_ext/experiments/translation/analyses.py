@@ -11,26 +11,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.domains.names import DOMAINS_FILE
+from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.training import best_checkpoint
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.experiments.translation.out_of_domain import out_of_domain_dir, sets_dir
 from fairseq_ext.experiments.translation.outputs import REFERENCE, OutputRun
 from fairseq_ext.experiments.translation.speed import ROUNDS, TimedOutput, write_speed
 from fairseq_ext.experiments.translation.translate import GATES_FILE, how_to_make, translation_dir
 from fairseq_ext.inputs.errors import InputError, run_command
 
-NAMES = ("distances", "gates", "worth", "parameters", "speed")
+NAMES = ("distances", "gates", "joined", "worth", "parameters", "speed")
 _ASK_FOR_WORTH = ("even", REFERENCE)  # outputs by which one sees what routing is worth
 
 
 def analysis_steps(config: TranslationExperiment) -> list[Step]:
     """The steps of all analyses that the experiment gives reason for.
 
-    ``gates`` wants an output with ``gates: true``, ``worth`` one of plain adapters with the same weight for all,
-    ``parameters`` a system, ``speed`` what ``evaluate: speed`` names.
+    ``gates`` wants an output with ``gates: true``, ``joined`` one and ``evaluate: joined``, ``worth`` one of plain
+    adapters with the same weight for all, ``parameters`` a system, ``speed`` what ``evaluate: speed`` names.
     """
     return [step for steps in _steps_by_name(config).values() for step in steps]
 
@@ -40,6 +41,8 @@ def _steps_by_name(config: TranslationExperiment) -> dict[str, list[Step]]:
     steps = {"distances": [distances_step(config)]}
     if _gated_runs(config):
         steps["gates"] = [gates_step(config)]
+    if _gated_runs(config) and config.evaluate.joined:
+        steps["joined"] = [joined_step(config)]
     if _plain_runs(config):
         steps["worth"] = worth_analysis(config)
     if config.systems:
@@ -77,6 +80,20 @@ def gates_step(config: TranslationExperiment) -> Step:
 
     inputs = [splits / DOMAINS_FILE, teacher, *paths.values()]
     return Step(_folder(config, "gates"), inputs=inputs, options={"runs": list(paths)}, build=build)
+
+
+def joined_step(config: TranslationExperiment) -> Step:
+    """The step that says how gates go with sentences whose domain changes in the middle."""
+    from fairseq_ext.experiments.translation.joined import write_joined
+
+    splits, sets = config.work_dir / "splits", sets_dir(config)
+    paths = {name: out_of_domain_dir(config, name) for name in _gated_runs(config)}
+
+    def build(folder: Path) -> None:
+        write_joined(folder, paths, read_domain_names(splits / DOMAINS_FILE), sets, config.source_lang)
+
+    inputs = [splits / DOMAINS_FILE, sets, *paths.values()]
+    return Step(_folder(config, "joined"), inputs=inputs, options={"runs": list(paths)}, build=build)
 
 
 def _gated_runs(config: TranslationExperiment) -> list[str]:
@@ -186,6 +203,7 @@ def chosen_steps(config: TranslationExperiment, names: Sequence[str]) -> list[St
         if name not in steps:
             reason = {
                 "gates": "no output under translate: outputs has gates: true",
+                "joined": "evaluate: joined is 0, or no output has gates: true",
                 "worth": "no output under translate: outputs has domain-source: even",
                 "parameters": "train: systems is empty",
                 "speed": "evaluate: speed names no output",

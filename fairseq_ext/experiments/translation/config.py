@@ -16,7 +16,7 @@ from fairseq_ext.corpora.languages import check_language
 from fairseq_ext.corpora.raw_text import ON_BAD_UTF8
 from fairseq_ext.domains.names import check_domain_names
 from fairseq_ext.experiments.kinds import load_as
-from fairseq_ext.experiments.translation.experiment import Corpora, Evaluate, Report, TranslationExperiment
+from fairseq_ext.experiments.translation.experiment import JOINED, Corpora, Evaluate, Report, TranslationExperiment
 from fairseq_ext.experiments.translation.outputs import Output, check_output, read_examples, read_outputs
 from fairseq_ext.experiments.translation.systems import read_translation_systems
 from fairseq_ext.filtering.cascade import FILTERS
@@ -101,9 +101,14 @@ def _check(config: TranslationExperiment) -> None:
         raise InputError(f"{where}: target_lang: {config.target_lang!r} is also the source_lang; change one")
     for name in ("split", "subwords", "teacher", "evaluate"):
         # All are counts, sizes or rates, so none makes sense at zero; two have a higher minimum.
-        check_numbers(dataclasses.asdict(getattr(config, name)), f"{where}: {name}", _MINIMUM)
+        given = dataclasses.asdict(getattr(config, name))
+        check_numbers({key: value for key, value in given.items() if key != "joined"}, f"{where}: {name}", _MINIMUM)
+    if config.evaluate.joined < 0:
+        raise InputError(f"{where}: evaluate: joined: {config.evaluate.joined} is too small; give 0 for none")
     if config.evaluate.ood:
         check_domain_names(sorted(config.evaluate.ood), f"{where}: evaluate: ood")
+    if config.evaluate.joined and JOINED in config.evaluate.ood:
+        raise InputError(f"{where}: evaluate: ood: {JOINED} is what evaluate: joined makes; choose another name")
     check_seed(config.seed, where)
     check_sentencepiece(config.subwords, f"{where}: subwords")
     _check_starts(config)

@@ -19,6 +19,8 @@ from fairseq_ext.teacher.options import Teacher, TfidfTeacher
 from fairseq_ext.text.split import Split
 from fairseq_ext.text.subwords import Subwords
 
+JOINED = "JOINED"  # the set of sentences whose domain changes
+
 
 @dataclass(frozen=True)
 class Corpora:
@@ -62,6 +64,7 @@ class Evaluate:
         comet: local checkpoint of a COMET model; None for no COMET.
         ood: out-of-domain test sets by name, each a corpus in one of the forms of
             :data:`fairseq_ext.corpora.entries.FORMS`.
+        joined: how many sentences to make whose domain changes in the middle, as one more such set; 0 for none.
         speed: outputs to time.
         distance_model: folder of a Hugging Face encoder for the distances between domains; None for TF-IDF.
         distance_sentences: most sentences a domain for these distances.
@@ -73,10 +76,16 @@ class Evaluate:
     metrics: list[str] = field(default_factory=lambda: list(DEFAULT_METRICS))
     comet: str | None = None
     ood: dict[str, str] = field(default_factory=dict)
+    joined: int = 0
     speed: list[str] = field(default_factory=list)
     distance_model: str | None = None
     distance_sentences: int = 2000
     report: Report = Report()
+
+    @property
+    def sets(self) -> list[str]:
+        """The names of all sets of no domain, sorted."""
+        return sorted([*self.ood, *([JOINED] if self.joined else [])])
 
 
 @dataclass(frozen=True)

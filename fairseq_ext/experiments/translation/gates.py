@@ -18,6 +18,8 @@ from fairseq_ext.inputs.errors import InputError
 GATES_FILE = "gates.json"
 DISAGREEMENTS_FILE = "disagreements.jsonl"
 SIDES = ("encoder", "decoder")
+STATES = ("encoder_states", "decoder_states")
+SOURCE = "source"
 
 
 @dataclass(frozen=True)
@@ -27,10 +29,14 @@ class GateWeights:
     Attributes:
         layers: L names, ``encoder 1`` first.
         weights: N×L×D, the decoder's averaged over the target positions.
+        states: the same, if a layer's states alone decided; None where gates see nothing else, or no states.
+        source: N×1×D, if the source's words alone decided; None where gates do not see them.
     """
 
     layers: list[str]
     weights: np.ndarray
+    states: np.ndarray | None = None
+    source: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -81,16 +87,21 @@ def read_gates(path: Path, num_sentences: int, num_domains: int) -> GateWeights:
     Raises:
         InputError: naming the file and line, or the first sentence that is missing.
     """
-    rows: dict[int, np.ndarray] = {}
+    rows: dict[int, dict[str, np.ndarray]] = {}
     sizes: tuple[int, ...] = (0, 0)
     for number, line in enumerate(stream_lines(path), start=1):
         try:
             entry = json.loads(line)
             sizes = tuple(len(entry[side]) for side in SIDES)
-            weights = np.array(entry["encoder"] + entry["decoder"], dtype=np.float32)
-            if weights.shape != (sum(sizes), num_domains):
+            lengths = {"weights": (SIDES, sum(sizes)), "states": (STATES, sum(sizes)), "source": ((SOURCE,), 1)}
+            found = {
+                name: np.array([layer for side in sides for layer in entry[side]], dtype=np.float32)
+                for name, (sides, _) in lengths.items()
+                if name == "weights" or sides[0] in entry
+            }
+            if any(array.shape != (lengths[name][1], num_domains) for name, array in found.items()):
                 raise ValueError(f"not {num_domains} weights a layer")
-            rows[int(entry["id"])] = weights
+            rows[int(entry["id"])] = found
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
             raise InputError(f"{path}, line {number}: holds no gates of {num_domains} domains ({error})") from None
     missing = next((index for index in range(num_sentences) if index not in rows), None)
@@ -101,7 +112,8 @@ def read_gates(path: Path, num_sentences: int, num_domains: int) -> GateWeights:
             + "; translate them again"
         )
     layers = [f"{side} {layer + 1}" for side, size in zip(SIDES, sizes, strict=True) for layer in range(size)]
-    return GateWeights(layers, np.stack([rows[index] for index in range(num_sentences)]))
+    names = [name for name in rows[0] if all(name in found for found in rows.values())] if rows else ["weights"]
+    return GateWeights(layers, **{name: np.stack([rows[i][name] for i in range(num_sentences)]) for name in names})
 
 
 def summarise_gates(gates: GateWeights, sentences: ClassifiedSentences) -> dict[str, Any]:
@@ -110,9 +122,10 @@ def summarise_gates(gates: GateWeights, sentences: ClassifiedSentences) -> dict[
     Returns:
         ``domains`` (D), ``layers`` (L), ``weights`` (by domain L×D), ``agreement`` (L shares of sentences whose
         largest gate is the classifier's first choice), ``correct`` (L shares where it is the true domain) and
-        ``teacher_correct`` (the classifier's own share).
+        ``teacher_correct`` (the classifier's own share); of gates that see several inputs, ``states`` and ``source``
+        with the two shares if these alone decided.
     """
-    choices = gates.weights.argmax(-1)  # N×L
+    alone = {"states": gates.states, "source": gates.source}
     teacher = sentences.probs.argmax(-1)  # N
     means = {
         name: gates.weights[sentences.labels == number].mean(0).round(5).astype(float)
@@ -124,9 +137,19 @@ def summarise_gates(gates: GateWeights, sentences: ClassifiedSentences) -> dict[
         "weights": {
             name: [[round(value, 5) for value in row] for row in rows.tolist()] for name, rows in means.items()
         },
+        **_choices(gates.weights, sentences),
+        "teacher_correct": round(float((teacher == sentences.labels).mean()), 4),
+        **{name: _choices(weights, sentences) for name, weights in alone.items() if weights is not None},
+    }
+
+
+def _choices(weights: np.ndarray, sentences: ClassifiedSentences) -> dict[str, list[float]]:
+    """How often the largest of N×L×D weights is the classifier's first choice, and how often the true domain's."""
+    choices = weights.argmax(-1)  # N×L
+    teacher = sentences.probs.argmax(-1)  # N
+    return {
         "agreement": _shares(choices == teacher[:, None]),
         "correct": _shares(choices == sentences.labels[:, None]),
-        "teacher_correct": round(float((teacher == sentences.labels).mean()), 4),
     }
 
 

@@ -14,8 +14,9 @@ from fairseq_ext.domains.names import domain_tag
 from fairseq_ext.engine.fairseq_cli import run_fairseq
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.experiments.translation.joined import draw_pairs, write_pairs
 from fairseq_ext.experiments.translation.outputs import OutputRun
-from fairseq_ext.experiments.translation.translate import how_to_make, write_hypotheses
+from fairseq_ext.experiments.translation.translate import GATES_FILE, how_to_make, write_hypotheses
 from fairseq_ext.filtering.normalise import normalise_lines
 
 TYPED_FILE = "typed.txt"
@@ -32,8 +33,8 @@ def out_of_domain_dir(config: TranslationExperiment, name: str) -> Path:
 
 
 def out_of_domain_steps(config: TranslationExperiment) -> list[Step]:
-    """The steps that import the sets of ``evaluate: ood`` and translate them; none without sets."""
-    if not config.evaluate.ood:
+    """The steps that make the sets of ``evaluate: ood`` and ``joined``, and translate them; none without sets."""
+    if not config.evaluate.sets:
         return []
     runs = [run for run in config.all_output_runs() if run.output.takes_other_text]
     return [_sets_step(config), *(_translation_step(config, run) for run in runs)]
@@ -57,6 +58,10 @@ def import_sets(folder: Path, config: TranslationExperiment) -> None:
         for lang, lines in zip(langs, zip(*pairs, strict=True), strict=True):
             normal = normalise_lines(lines, lang, config.clean.normalise) if config.clean.normalise else lines
             write_lines(folder / f"{name}.{lang}", normal)
+    if config.evaluate.joined:
+        splits = config.work_dir / "splits"
+        pairs = draw_pairs(splits, langs, config.evaluate.joined, config.split.max_words, config.seed)
+        write_pairs(folder, langs, pairs)
 
 
 def with_guessed_domains(lines: Sequence[str], teacher: Path) -> list[str]:
@@ -73,16 +78,17 @@ def with_guessed_domains(lines: Sequence[str], teacher: Path) -> list[str]:
 def _sets_step(config: TranslationExperiment) -> Step:
     langs = (config.source_lang, config.target_lang)
     sets = {name: [entry] for name, entry in config.evaluate.ood.items()}
-    clean = config.clean.normalise
+    clean, joined = config.clean.normalise, config.evaluate.joined
     return Step(
         sets_dir(config),
-        inputs=check_entries(sets, langs),
+        inputs=[*check_entries(sets, langs), *([config.work_dir / "splits"] if joined else [])],
         options={
             # As with the corpora: what is fetched is known by its name, local files by their contents.
             "sets": {name: Path(e).name if entry_paths(e, langs) else e for name, [e] in sets.items()},
             "langs": langs,
             "on_bad_utf8": config.corpora.on_bad_utf8,
             "normalise": dataclasses.asdict(clean) if clean else None,
+            **({"joined": joined, "max_words": config.split.max_words, "seed": config.seed} if joined else {}),
         },
         build=lambda folder: import_sets(folder, config),
     )
@@ -90,7 +96,7 @@ def _sets_step(config: TranslationExperiment) -> Step:
 
 def _translation_step(config: TranslationExperiment, run: OutputRun) -> Step:
     output, sets = how_to_make(config, run), sets_dir(config)
-    names = sorted(config.evaluate.ood)
+    names, is_watched = config.evaluate.sets, run.output.gates and config.evaluate.joined
 
     def build(folder: Path) -> None:
         texts = {name: read_lines(sets / f"{name}.{config.source_lang}") for name in names}
@@ -101,7 +107,8 @@ def _translation_step(config: TranslationExperiment, run: OutputRun) -> Step:
         write_lines(typed, lines)
         # All lines at once, so that batches hold lines of one length.
         reading = ["--input", str(typed), "--buffer-size", str(len(lines))]
-        arguments = [str(output.inputs[0]), *output.arguments, *reading]
+        gates = ["--gates-output", str(folder / GATES_FILE), "--gates-by-token"] if is_watched else []
+        arguments = [str(output.inputs[0]), *output.arguments, *gates, *reading]
         run_fairseq("interactive", arguments, output=printed, messages=folder / "interactive.log")
         write_hypotheses(folder, printed, {name: len(text) for name, text in texts.items()}, config.target_lang)
 

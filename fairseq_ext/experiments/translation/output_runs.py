@@ -48,7 +48,7 @@ class ScoredRun:
 
 
 def _folders(config: TranslationExperiment, run: OutputRun) -> list[Path]:
-    has_ood = config.evaluate.ood and run.output.takes_other_text
+    has_ood = config.evaluate.sets and run.output.takes_other_text
     return [translation_dir(config, run.name), *([out_of_domain_dir(config, run.name)] if has_ood else [])]
 
 

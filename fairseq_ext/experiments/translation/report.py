@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
-from fairseq_ext.experiments.translation import expectations, pictures, tables
+from fairseq_ext.experiments.translation import expectations, gate_pictures, pictures, tables
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.disagreements import example_files, read_examples
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
@@ -84,7 +84,7 @@ def make_report(config: TranslationExperiment) -> Report:
         Section("speed", "Speed", [tables.speed(results, design)]),
         Section("ood", "Out of domain", [tables.out_of_domain(results, design)]),
         Section("ablation", "Ablation", [tables.ablation(results, design)]),
-        Section("gates", "What the gates decide", _gates(results, design)),
+        Section("gates", "What the gates decide", _gates(results, design, config.evaluate.report.examples)),
         *tuning.sections(),
     ]
     return Report(
@@ -141,13 +141,16 @@ def _confusion(results: Results) -> Block:
     return pictures.draw_confusion(results.teacher)
 
 
-def _gates(results: Results, design: Design) -> list[Block]:
+def _gates(results: Results, design: Design, examples: int) -> list[Block]:
     gates = results.gates or {}
     named = dict.fromkeys([*design.main, *design.ablation])
     outputs = [name for name in named if tables.gate_runs(gates, name)]
     if not outputs:
         return [Missing("Gate weights", f"not available: no output has gates in {FILES['gates']}")]
-    blocks: list[Block] = [*tables.agreement(results, outputs)]
+    firsts = [tables.gate_runs(gates, output)[0] for output in outputs]
+    blocks: list[Block] = [*tables.agreement(results, outputs), gate_pictures.draw_agreement(gates, firsts)]
+    if results.joined:
+        blocks += [gate_pictures.draw_change(results.joined), *gate_pictures.draw_sentences(results.joined, examples)]
     for output in outputs:
         if output in design.main:
             # Of several runs the first: they were trained alike.

@@ -20,6 +20,7 @@ FILES = {
     "distances": "analysis/distances/distances.json",
     "parameters": "analysis/parameters/parameters.json",
     "gates": "analysis/gates/gates.json",
+    "joined": "analysis/joined/joined.json",
     "worth": "analysis/worth/worth.json",
     "speed": "analysis/speed/speed.json",
 }
@@ -28,6 +29,7 @@ DISAGREEMENTS = "analysis/gates/disagreements.jsonl"
 # What records of these are called, beside the metrics of translations.
 TRAINING_PAIRS, TEST_SENTENCES = "training pairs", "test sentences"
 PARAMETERS, TRAINED = "total", "trained"
+ALONE = ("states", "source")  # inputs of gates that see several
 PARTS = ("gain", "lower end", "upper end")  # of an interval
 TRUE_IS_BEST = "true domain’s adapter is the best"
 CHOICES = {"the classifier’s choice": "agreement", "the true domain": "correct"}  # whether a gate's is that
@@ -95,6 +97,7 @@ class Results:
     distances: Mapping[str, Any] | None = None
     parameters: Mapping[str, Any] | None = None
     gates: Mapping[str, Any] | None = None
+    joined: Mapping[str, Any] | None = None
     worth: Mapping[str, Any] | None = None
     speed: Mapping[str, Any] | None = None
 
@@ -149,9 +152,9 @@ def over_of(metric: str, other: str, part: str) -> str:
     return f"{metric}: over {other}, {part}"
 
 
-def agreement_with(choice: str, layer: str) -> str:
-    """Under which name records have how often a layer's largest gate is that of a choice."""
-    return f"largest gate is {choice}, {layer}"
+def agreement_with(choice: str, layer: str, inputs: str = "") -> str:
+    """Under which name records have how often a layer's largest gate is that of a choice, if some inputs decided."""
+    return ", ".join(filter(None, [f"largest gate is {choice}", layer, inputs]))
 
 
 def read_results(work_dir: Path) -> Results:
@@ -203,10 +206,21 @@ def _of_parameters(parameters: Mapping[str, Any], source: str) -> Iterator[Recor
 
 def _of_gates(gates: Mapping[str, Any], source: str) -> Iterator[Record]:
     for run, found in gates.items():
-        for choice, key in CHOICES.items():
-            shares = {**dict(zip(found["layers"], found[key], strict=True)), "mean": statistics.fmean(found[key])}
-            for layer, share in shares.items():
-                yield Record(run.split("@")[0], run, "", agreement_with(choice, layer), 100 * share, source)
+        layers = found["layers"]
+        for inputs, shares in (("", found), *((f"{name} alone", found[name]) for name in ALONE if name in found)):
+            for choice, key in CHOICES.items():
+                by_layer = dict(zip(layers, shares[key], strict=True)) if len(shares[key]) == len(layers) else {}
+                for layer, share in {**by_layer, "mean": statistics.fmean(shares[key])}.items():
+                    metric = agreement_with(choice, layer, inputs)
+                    yield Record(run.split("@")[0], run, "", metric, 100 * share, source)
+
+
+def _of_joined(joined: Mapping[str, Any], source: str) -> Iterator[Record]:
+    for run, found in joined.items():
+        rows = {f"part {part + 1}": row for part, row in enumerate(found["by_part"])}
+        for place, weights in {**rows, "encoder": found["encoder"]}.items():
+            for domain, weight in zip(("first", "second", "other"), weights, strict=True):
+                yield Record(run.split("@")[0], run, "JOINED", f"gates of the {domain} domain, {place}", weight, source)
 
 
 def _of_worth(worth: Mapping[str, Any], source: str) -> Iterator[Record]:
@@ -233,6 +247,7 @@ _MAKERS = {
     "distances": _of_distances,
     "parameters": _of_parameters,
     "gates": _of_gates,
+    "joined": _of_joined,
     "worth": _of_worth,
     "speed": _of_speed,
 }

@@ -168,7 +168,7 @@ def scoring_step(config: TranslationExperiment) -> Step:
     """
     expected = find_runs(config)
     runs = {output: made for output, found in expected.items() if (made := [r for r in found if r.folders(config)])}
-    ood = [name for name in config.evaluate.ood if (sets_dir(config) / f"{name}.{config.target_lang}").is_file()]
+    ood = [name for name in config.evaluate.sets if (sets_dir(config) / f"{name}.{config.target_lang}").is_file()]
     missing = [name for found in expected.values() for run in found for name in run.missing(config)]
     checkpoint = comet.checkpoint_of(config)
     design = Design.of(config)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fairseq_ext.experiments.translation.results import (
+    ALONE,
     CHOICES,
     FILES,
     PARAMETERS,
@@ -209,9 +211,16 @@ def agreement(results: Results, outputs: Sequence[str]) -> list[Table]:
             continue
         layers = (*runs[0]["layers"], "mean")
         columns = [Figure(layer, _agreement(results, output, layer), ".1f") for layer in layers]
-        tables.setdefault(layers, []).append((output, figure_rows(columns, list(CHOICES))))
+        inputs = ["", *(f"{name} alone" for name in ALONE if name in runs[0])]
+        rows = [", ".join(filter(None, pair)) for pair in itertools.product(CHOICES, inputs)]
+        tables.setdefault(layers, []).append((output, figure_rows(columns, rows)))
         right.append(_percent(runs[0]["teacher_correct"]))
     notes = ["In percent of all test sentences; in a decoder layer, gates are averaged over the target words."]
+    if any(name in found for found in gates.values() for name in ALONE):
+        notes.append(
+            "States alone, source alone: what the largest gate would be if the layer’s states, or the source’s words, "
+            "which all layers share, decided without the other."
+        )
     if len(set(right)) == 1:
         notes.append(f"The classifier’s own choice is the true domain in {right[0]}%.")
     return [
@@ -232,7 +241,11 @@ def gate_runs(gates: Mapping[str, Any], output: str) -> list[str]:
 
 
 def _agreement(results: Results, output: str, layer: str) -> Callable[[str], Measured | None]:
-    return lambda choice: results.records.figure(output, agreement_with(choice, layer))
+    def figure(row: str) -> Measured | None:
+        choice, _, inputs = row.partition(", ")
+        return results.records.figure(output, agreement_with(choice, layer, inputs))
+
+    return figure
 
 
 def _scores(

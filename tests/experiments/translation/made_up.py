@@ -169,9 +169,7 @@ def make_experiment(
         text: stands in every sentence and, where there are words, in the records.
         report: for ``evaluate: report``.
     """
-    contents = experiment_file(folder, domains, **report)
-    (folder / "experiment.yaml").write_text(yaml.safe_dump(contents, sort_keys=False), encoding="utf-8")
-    config = load_config(folder / "experiment.yaml")
+    config = load(folder, experiment_file(folder, domains, **report))
     work = config.work_dir
     write_json(work / "scores" / "scores.json", make_scores(domains))
     write_json(work / "teacher" / "teacher.json", make_teacher(domains))
@@ -182,6 +180,12 @@ def make_experiment(
     write_json(work / "analysis" / "gates" / "gates.json", gates)
     write_sentences(work, domains, text)
     return config
+
+
+def load(folder: Path, contents: dict[str, Any]) -> TranslationExperiment:
+    """Write an experiment file and read it."""
+    (folder / "experiment.yaml").write_text(yaml.safe_dump(contents, sort_keys=False), encoding="utf-8")
+    return load_config(folder / "experiment.yaml")
 
 
 def write_sentences(work: Path, domains: list[str], text: str) -> None:

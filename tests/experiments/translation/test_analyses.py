@@ -45,7 +45,12 @@ def names(root: Path, text: str) -> list[str]:
 
 
 def test_every_analysis_is_a_step_of_its_own(tmp_path: Path) -> None:
-    assert names(tmp_path, CONFIG) == [f"analysis/{name}" for name in NAMES]
+    more = CONFIG.replace("outputs:", "outputs:\n    even: {{system: ad, domain-source: even}}") + "  joined: 2\n"
+    found = [name for name in names(tmp_path, more) if name.startswith("analysis/")]
+    assert found == [f"analysis/{name}" for name in NAMES]
+    assert "worth/ad/test" in names(tmp_path, more)
+    config = config_of(tmp_path, more)
+    assert [step.output.name for step in chosen_steps(config, ["worth"])] == ["test", "worth"]
 
 
 def test_what_the_file_gives_no_reason_for_is_left_out(tmp_path: Path) -> None:

@@ -51,6 +51,18 @@ def test_summary(tmp_path: Path, gates: Path, sentences: ClassifiedSentences) ->
     }
 
 
+def test_inputs_alone_are_counted_where_gates_see_several(tmp_path: Path, sentences: ClassifiedSentences) -> None:
+    path, lines = tmp_path / "several.jsonl", []
+    for number, own in GATES.items():
+        parts = {"source": [[0.1, 0.9]], "encoder_states": own["decoder"], "decoder_states": own["encoder"]}
+        lines.append(json.dumps({"id": number, **own, **parts}) + "\n")
+    path.write_text("".join(lines))
+    write_gates(tmp_path, {"gad": path}, sentences)
+    record = json.loads((tmp_path / "gates.json").read_text())["gad"]
+    assert record["source"] == {"agreement": [0.3333], "correct": [0.3333]}
+    assert record["states"]["correct"] == record["correct"][::-1] == [0.6667, 0.3333]
+
+
 def test_agreement_is_with_the_classifier_not_with_the_truth(tmp_path: Path, gates: Path) -> None:
     sentences = ClassifiedSentences(["law", "med"], np.array([0, 0, 1]), np.array([[0.1, 0.9], [0.2, 0.8], [0.0, 1.0]]))
     write_gates(tmp_path, {"gad": gates}, sentences)

@@ -58,6 +58,7 @@ def test_all_files_are_written(files: dict[str, str]) -> None:
         "confusion.svg",
         "distances.svg",
         "gains.svg",
+        "gate-agreement.svg",
         "gate-layers-gad.svg",
         "gates-gad.svg",
         "records.jsonl",

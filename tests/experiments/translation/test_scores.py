@@ -119,7 +119,7 @@ def synthetic(num_better: int, num_worse: int) -> tuple[Sets, dict[str, list[str
 
 
 def p_of_second(tests: Sets, base: dict, other: dict, resamples: int = 300) -> dict[str, dict[str, float]]:
-    outputs = score_outputs(
+    outputs, _ = score_outputs(
         {"base": ["base"], "other": ["other"]},
         count_text(text_metrics(), [base, other], tests),
         text_metrics(),
