@@ -282,6 +282,18 @@ def test_teachers_of_earlier_versions_stay(tmp_path: Path) -> None:
     assert set(train.teacher_steps(capped)[-1].options) == {*before, "max_sentences"}
 
 
+def test_subwords_are_made_before_a_teacher_that_counts_them(tmp_path: Path) -> None:
+    config = load_config(write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora")))
+    plain = train.teacher_steps(config)
+    counting = dataclasses.replace(config, teacher=dataclasses.replace(config.teacher, subword_ngrams=2))
+    *corpora, subwords, teacher = train.teacher_steps(counting)
+    assert [step.output for step in corpora] == [step.output for step in plain[:-1]]
+    assert subwords.output.name == "subwords"
+    assert teacher.inputs == [*plain[-1].inputs, subwords.output.resolve() / "sentencepiece.model"]
+    # Where the subwords lie makes no other teacher.
+    assert teacher.options == {**plain[-1].options, "subword_ngrams": 2}
+
+
 def test_too_many_folds_for_the_text(memory: type[Memory], tmp_path: Path) -> None:
     splits = write_splits(tmp_path / "splits", {"bank": ["only one"] * 5, "garden": ["other", "third"]})
     with pytest.raises(InputError, match=r"too few sentences for 3 folds; lower teacher\.folds"):
