@@ -155,7 +155,8 @@ def test_re_ranking_parses(path: Path) -> None:
     assert translation.work_dir == experiment.translation.work_dir
     assert translation.runs(experiment.translation.run)
     assert translation.target_lang == experiment.translation.target_lang
-    assert parse("generate", as_arguments(experiment.translation.options))
+    given = ["--task", "multi_domain_translation", "--path", "x.pt", *as_arguments(experiment.translation.options)]
+    assert parse("generate", given).domain_source == "none"
     for system in experiment.systems.values():
         assert parse("train", ["--task", WORD_LM_TASK, *as_arguments(system.options)]).arch == "dagru_lm_small"
 
