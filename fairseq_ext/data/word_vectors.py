@@ -43,6 +43,7 @@ class WordVectors:
         vectors: row by row those of the symbols; of padding, zero.
         found: words that the file has, in the dictionary's order.
         missing: words that it has not.
+        rows: numbers of all symbols that it has, but for padding.
         rms: root mean square of the numbers of those found, in the file.
         coverage: share of the running text that the found words are, by the dictionary's counts. A dictionary keeps no
             counts of ``<unk>`` and ``</s>``, so they have no part in it.
@@ -54,6 +55,7 @@ class WordVectors:
     vectors: Tensor
     found: Sequence[str]
     missing: Sequence[str]
+    rows: Sequence[int]
     rms: float
     coverage: float
 
@@ -91,7 +93,7 @@ def vectors_for(
     vectors = torch.zeros(len(dictionary), file.vector_size)
     if missing == "mean":
         vectors[:] = torch.tensor(file[found]).mean(dim=0)
-    rows = [row for row, symbol in enumerate(dictionary.symbols) if symbol in file]
+    rows = [row for row, symbol in enumerate(dictionary.symbols) if symbol in file and row != dictionary.pad()]
     vectors[rows] = torch.tensor(file[[dictionary[row] for row in rows]])
     vectors[dictionary.pad()] = 0
     _check_finite(vectors, dictionary, path)
@@ -99,9 +101,28 @@ def vectors_for(
     if scale is not None:
         vectors *= scale / (rms or 1)
     coverage = sum(counts[word] for word in found) / sum(counts.values())
-    result = WordVectors(vectors, found, others, rms, coverage)
+    result = WordVectors(vectors, found, others, rows, rms, coverage)
     print(f"{path}: {describe(result)}", file=sys.stderr)
     return result
+
+
+def cut_vectors(dictionary: Any, path: Path, target: Path) -> WordVectors:
+    """Write the vectors that :func:`vectors_for` finds for a dictionary's symbols, as word2vec's binary.
+
+    Read instead of the whole file, it gives the same for this dictionary, bit for bit.
+
+    Returns:
+        What :func:`vectors_for` finds.
+
+    Raises:
+        InputError: as there.
+    """
+    vectors = vectors_for(dictionary, path)
+    with target.open("wb") as out:
+        out.write(f"{len(vectors.rows)} {vectors.dimension}\n".encode())
+        for row in vectors.rows:
+            out.write(dictionary[row].encode() + b" " + vectors.vectors[row].numpy().astype("<f4").tobytes() + b"\n")
+    return vectors
 
 
 def describe(vectors: WordVectors) -> str:

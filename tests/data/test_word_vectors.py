@@ -12,7 +12,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from fairseq_ext.data.word_vectors import vectors_for
+from fairseq_ext.data.word_vectors import cut_vectors, vectors_for
 from fairseq_ext.inputs.errors import InputError
 
 ROWS = {"the": [1.0, 2.0, -3.0], "</s>": [0.5, 0.0, 0.0], "naïve": [0.25, -1.5, 4.0], "other": [9.0, 9.0, 9.0]}
@@ -57,6 +57,17 @@ def test_all_forms_give_the_same(form: Callable, name: str, tmp_path: Path, dict
     assert result.vectors.dtype == torch.float32
     assert (result.found, result.missing) == (["the", "naïve"], ["cat"])
     assert result.coverage == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("missing", ["zero", "mean"])
+def test_what_is_cut_out_gives_the_same(missing: str, tmp_path: Path, dictionary: Dictionary) -> None:
+    """Symbols with a row of their own name, too; words of others are gone."""
+    file = write(tmp_path / "v.txt", glove({**ROWS, "<pad>": [1.0, 1.0, 1.0], "madeupword0000": [0.1, 0.2, 0.3]}))
+    cut_vectors(dictionary, file, tmp_path / "cut.bin")
+    whole, cut = (vectors_for(dictionary, path, missing, 0.05) for path in (file, tmp_path / "cut.bin"))
+    assert torch.equal(cut.vectors, whole.vectors)
+    assert (cut.found, cut.missing, cut.rms, cut.coverage) == (whole.found, whole.missing, whole.rms, whole.coverage)
+    assert b"other" not in (tmp_path / "cut.bin").read_bytes()
 
 
 def test_missing_words_take_the_mean_of_those_found(tmp_path: Path, dictionary: Dictionary) -> None:

@@ -2,8 +2,8 @@
 
 ``text`` has ``{train,valid,test}.txt``, words separated by single blanks, without blank lines; words that the training
 text does not have, or not often enough for the vocabulary, are ``<unk>`` there. ``data-bin`` is what
-``fairseq-preprocess --only-source`` makes of it. ``word-vectors/coverage.json`` says how many of the words have a
-general-domain vector.
+``fairseq-preprocess --only-source`` makes of it. ``word-vectors`` has the general-domain vectors of these words, cut
+out of their files once, and ``coverage.json`` says how many of the words have one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.engine.fairseq_cli import run_fairseq
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.prepare import versions
-from fairseq_ext.experiments.word_lm.config import GeneralVectors, WordLmExperiment
+from fairseq_ext.experiments.word_lm.config import WordLmExperiment
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.split import HELD_OUT, SPLITS
 from fairseq_ext.text.subwords import DICT_FILE
@@ -32,6 +32,7 @@ _RESERVED = ("<s>", "</s>", "<pad>")  # fairseq's symbols
 _PREPROCESS_LOG = "preprocess.log"  # has times in it
 _SHOWN = 20  # missing words
 _VERSION = 1
+_VECTORS_VERSION = 2  # 1: only counted
 
 
 def preparation_steps(config: WordLmExperiment) -> list[Step]:
@@ -45,8 +46,14 @@ def preparation_steps(config: WordLmExperiment) -> list[Step]:
         Step(data, [text], {"version": _VERSION, "with": versions("fairseq-fixed")}, lambda f: _binarise(f, text)),
     ]
     if config.vector_files:
-        steps.append(_coverage_step(config, config.vector_files))
+        steps.append(_vectors_step(config))
     return steps
+
+
+def vectors_file(config: WordLmExperiment, file: Path) -> Path:
+    """The vectors of the vocabulary's words out of a file of general-domain ones."""
+    files = list(dict.fromkeys(each.file for each in config.vector_files))
+    return config.work_dir / VECTORS_DIR / f"{files.index(file) + 1}.bin"
 
 
 def text_file(work_dir: Path, split: str) -> Path:
@@ -65,19 +72,10 @@ def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> 
     Raises:
         InputError: if a file cannot be read, has no words, or has one that is a symbol of fairseq's.
     """
-    known: set[str] = set()
+    known = _most_frequent(_read_words(corpora[SPLITS[0]]), vocabulary)
     counts = {}
     for split, path in corpora.items():
-        lines = list(_read_words(path))
-        if split == SPLITS[0]:
-            known = _most_frequent(lines, vocabulary)
-        unknown = Counter(word for words in lines for word in words if word not in known)
-        write_lines(folder / f"{split}.txt", (" ".join(w if w in known else UNKNOWN for w in words) for words in lines))
-        counts[split] = {
-            "lines": len(lines),
-            "tokens": sum(map(len, lines)) + len(lines),
-            "unknown": sum(unknown.values()),
-        }
+        counts[split], unknown = _write_text(folder / f"{split}.txt", path, known)
         print(f"{path}: {_describe(counts[split], unknown)}", file=sys.stderr)
     if UNKNOWN not in known and any(counts[split]["unknown"] for split in HELD_OUT):
         print(
@@ -87,6 +85,22 @@ def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> 
         )
     counts["train"]["words"] = len(known)
     (folder / COUNTS_FILE).write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
+
+
+def _write_text(target: Path, source: Path, known: Set[str]) -> tuple[dict[str, int], Counter[str]]:
+    """Write a text in the memory of a line; returns how many lines, tokens and unknown words it has, and these."""
+    unknown: Counter[str] = Counter()
+    counts = {"lines": 0, "tokens": 0}
+
+    def lines() -> Iterator[str]:
+        for words in _read_words(source):
+            counts["lines"] += 1
+            counts["tokens"] += len(words) + 1
+            unknown.update(word for word in words if word not in known)
+            yield " ".join(word if word in known else UNKNOWN for word in words)
+
+    write_lines(target, lines())
+    return {**counts, "unknown": sum(unknown.values())}, unknown
 
 
 def _most_frequent(lines: Iterable[list[str]], count: int) -> set[str]:
@@ -130,26 +144,27 @@ def _binarise(folder: Path, text: Path) -> None:
     log.unlink()
 
 
-def _coverage_step(config: WordLmExperiment, vectors: Sequence[GeneralVectors]) -> Step:
+def _vectors_step(config: WordLmExperiment) -> Step:
     data = config.work_dir / DATA_DIR
+    files = {each.file: vectors_file(config, each.file).name for each in config.vector_files}
     return Step(
         config.work_dir / VECTORS_DIR,
-        [data, *(each.file for each in vectors)],
-        {"version": _VERSION, "files": [str(each.file) for each in vectors], "with": versions("gensim")},
-        lambda folder: _write_coverage(folder, data / DICT_FILE, {each.file: each.missing for each in vectors}),
+        [data, *files],
+        {"version": _VECTORS_VERSION, "files": [str(file) for file in files], "with": versions("gensim")},
+        lambda folder: _cut_vectors(folder, data / DICT_FILE, files),
     )
 
 
-def _write_coverage(folder: Path, dictionary: Path, files: dict[Path, str]) -> None:
+def _cut_vectors(folder: Path, dictionary: Path, files: Mapping[Path, str]) -> None:
     # Loads fairseq.
     from fairseq.data import Dictionary
 
-    from fairseq_ext.data.word_vectors import vectors_for
+    from fairseq_ext.data.word_vectors import cut_vectors
 
     words = Dictionary.load(str(dictionary))
     record: dict[str, Any] = {}
-    for path, missing in files.items():
-        vectors = vectors_for(words, path, missing)
+    for path, name in files.items():
+        vectors = cut_vectors(words, path, folder / name)
         record[str(path)] = {
             "dimension": vectors.dimension,
             "found": len(vectors.found),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairseq_ext.engine.fairseq_cli import as_arguments
+from fairseq_ext.engine.fairseq_cli import as_arguments, option_of
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.training import train_step
 from fairseq_ext.experiments.word_lm.config import KneserNeyBaseline, WordLmExperiment
-from fairseq_ext.experiments.word_lm.prepare import DATA_DIR, text_file
+from fairseq_ext.experiments.word_lm.prepare import DATA_DIR, text_file, vectors_file
 
 TASK = "contiguous_language_modeling"
 KNESER_NEY = "kneser-ney"
@@ -20,11 +20,15 @@ _NGRAM_VERSION = 2
 
 def training_step(config: WordLmExperiment, run: Run) -> Step:
     """The step that trains one run."""
-    inputs = [config.work_dir / DATA_DIR]
-    arguments = ["--task", TASK, "--seed", str(run.seed), "--no-epoch-checkpoints", *as_arguments(run.system.options)]
-    # Where a file lies makes no difference.
+    inputs, vectors = [config.work_dir / DATA_DIR], {}
     options = {key: value for key, value in run.system.options.items() if key.replace("_", "-") != "word-vectors"}
-    vectors = {"vectors": _VECTORS_VERSION} if len(options) < len(run.system.options) else {}
+    arguments = ["--task", TASK, "--seed", str(run.seed), "--no-epoch-checkpoints", *as_arguments(options)]
+    file = option_of(run.system.options, "word-vectors")
+    if file:
+        # What counts is what has been cut out of the file, not where it lies.
+        inputs.append(vectors_file(config, Path(file)))
+        arguments += ["--word-vectors", str(inputs[-1])]
+        vectors = {"vectors": _VECTORS_VERSION}
     return train_step(config, run, inputs, arguments, {"system": options, "seed": run.seed, **vectors})
 
 

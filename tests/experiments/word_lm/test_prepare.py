@@ -56,6 +56,13 @@ def test_rare_words_are_unknown_in_training_too(tmp_path: Path, capsys: pytest.C
     assert "has no <unk>" not in capsys.readouterr().err
 
 
+def test_texts_are_written_line_by_line(tmp_path: Path) -> None:
+    """What comes before a mistake has been written when it is found, so no text is held in memory."""
+    with pytest.raises(InputError, match="valid.txt, line 3"):
+        write_texts(tmp_path / "out", write_corpora(tmp_path, valid="the cat\nsat\nthe </s>\n"))
+    assert read_lines(tmp_path / "out/valid.txt") == ["the cat", "sat"]
+
+
 @pytest.mark.parametrize("size", [0, 4])
 def test_a_vocabulary_that_is_large_enough_changes_nothing(tmp_path: Path, size: int) -> None:
     (tmp_path / "out").mkdir()
@@ -72,14 +79,14 @@ def test_a_vocabulary_that_is_large_enough_changes_nothing(tmp_path: Path, size:
 )
 def test_mistakes_are_named(tmp_path: Path, texts: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        write_texts(tmp_path, write_corpora(tmp_path, **texts))
+        write_texts(tmp_path / "out", write_corpora(tmp_path, **texts))
 
 
 def test_bytes_that_are_no_utf8_are_named(tmp_path: Path) -> None:
     paths = write_corpora(tmp_path)
     paths["train"].write_bytes(b"the cat\nthe \xff\n")
     with pytest.raises(InputError, match="train.txt, line 2"):
-        write_texts(tmp_path, paths)
+        write_texts(tmp_path / "out", paths)
 
 
 @pytest.mark.slow
@@ -95,4 +102,5 @@ def test_the_data_directory_is_fairseqs_and_always_the_same(tmp_path: Path) -> N
         "test.bin", "train.bin", "valid.bin",
     ]  # fmt: skip
     record = json.loads((tmp_path / "work/word-vectors/coverage.json").read_text())[str(vectors)]
+    assert (data.parent / "word-vectors/1.bin").read_bytes().startswith(b"2 2\nthe ")
     assert (record["found"], record["missing_words"], record["coverage"]) == (2, ["cat"], 0.75)
