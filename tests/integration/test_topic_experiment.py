@@ -59,8 +59,8 @@ def test_what_is_measured_is_not_measured_again(experiment: Path) -> None:
     shown.write_text(experiment.read_text().replace("samples: 2", "samples: 1"))
     result = run("-m", "fairseq_ext.experiments.run", str(shown), "--from", "topics")
     assert result.returncode == 0, result.stderr[-2000:]
-    assert "topics: up to date" in result.stderr
-    assert "report: made anew: " in result.stderr
+    [made] = [line for line in result.stderr.splitlines() if "made anew: " in line or "started" in line]
+    assert made.startswith("report: made anew: ")
 
 
 def test_without_the_section_its_defaults_are_taken(experiment: Path) -> None:
@@ -68,6 +68,6 @@ def test_without_the_section_its_defaults_are_taken(experiment: Path) -> None:
     path.write_text(experiment.read_text().partition("\ntopics:")[0] + "\n")
     result = run("-m", "fairseq_ext.experiments.run", str(path), "--from", "topics", "--dry-run")
     assert result.returncode == 0, result.stderr[-2000:]
-    states = {line.split()[-1].rpartition("/")[2]: line.split()[0] for line in result.stdout.splitlines()}
+    states = {line[12:].split()[0].rpartition("/")[2]: line.split()[0] for line in result.stdout.splitlines()}
     assert len(states) == len(SYSTEMS) + 2 + 1
     assert {states[name] for name in [*SYSTEMS, "report"]} == {"build"}
