@@ -80,7 +80,7 @@ class AdapterScorer:
             dataset, max_tokens=self.max_tokens, max_positions=limits, disable_iterator_cache=True
         ).next_epoch_itr(shuffle=False)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def _of_batch(self, batch: dict[str, Any]) -> Tensor:
         """B×D."""
         batch = utils.apply_to_sample(lambda tensor: tensor.to(next(self.model.parameters()).device), batch)
