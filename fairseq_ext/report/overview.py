@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``scripts/reports.sh``."""
     parser = argparse.ArgumentParser(
         prog="scripts/reports.sh",
-        description=f"List all reports below a folder, of experiments and of cleaning, in {PAGE_FILE} and {MARKDOWN_FILE}",
+        description=f"List all reports of experiments and cleaning below a folder in {PAGE_FILE} and {MARKDOWN_FILE}.",
     )
     parser.add_argument("folder", type=Path, help="folder with reports in it, at any depth, such as runs")
     folder = parser.parse_args(arguments).folder

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairseq_ext.report.figures import BEST
 from fairseq_ext.report.score_tables import columns_of, format_table, gain_label
 
 
@@ -15,7 +16,7 @@ def record_of(outputs: dict[str, dict], **changes: Any) -> dict[str, Any]:
     return record | {"significance": "paired bootstrap", "comet": "wmt20", "missing": []} | changes
 
 
-def test_table_marks_the_best_of_each_column() -> None:
+def test_table_marks_what_is_shown_to_be_the_best_of_a_column() -> None:
     table = format_table(
         record_of(
             {
@@ -27,10 +28,11 @@ def test_table_marks_the_best_of_each_column() -> None:
     assert table.splitlines() == [
         "| chrF | law | AVG |",
         "|---|---:|---:|",
-        "| mix | 10.0 | **20.0** |",
+        "| mix | 10.0 | 20.0 |",
         "| gad | **12.0 ± 0.34**† | 19.0 ± 0.10 |",
         "",
         "± sample standard deviation over runs.",
+        BEST.replace("▲ and ▼", "†"),
         "† p < 0.05 against mix: paired bootstrap.",
     ]
 
@@ -55,13 +57,13 @@ def test_columns_are_in_order_and_may_have_gaps() -> None:
     }
     record = record_of(outputs)
     assert columns_of(record, "chrF") == ["law", "med", "AVG", "wAVG", "misclassified", "ood:NEWS"]
-    assert "| ft | 2.0 | **1.0** |  |  |  |  |" in format_table(record)
+    assert "| ft | 2.0 | 1.0 |  |  |  |  |" in format_table(record)
 
 
 def test_the_lowest_error_rate_is_the_best() -> None:
-    outputs = {"mix": {"TER": {"law": figure(60)}}, "gad": {"TER": {"law": figure(58)}}}
+    outputs = {"mix": {"TER": {"law": figure(60)}}, "gad": {"TER": {"law": figure(58, p=0.01)}}}
     table = format_table({**record_of({}), "signatures": {"TER": "…"}, "outputs": outputs})
-    assert "| gad | **58.0** |" in table
+    assert "| gad | **58.0**† |" in table
     assert "| mix | 60.0 |" in table
     assert "TER: lower is better." in table
     assert gain_label("TER", "mix") == "TER points below mix"

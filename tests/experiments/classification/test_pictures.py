@@ -10,7 +10,7 @@ import pytest
 from fairseq_ext.experiments.classification import pictures as pictures
 from fairseq_ext.experiments.classification.results import TaskDesign, TaskResults, read_results
 from fairseq_ext.report.content import Picture, Shape
-from fairseq_ext.report.pictures import _SHADE
+from fairseq_ext.report.pictures import SHADE
 from tests.experiments.classification import made_up as made_up
 
 Measured = tuple[TaskResults, TaskDesign]
@@ -39,15 +39,15 @@ def test_methods_are_placed_by_parameters_and_distance(measured: Measured) -> No
     # Heights are linear, places logarithmic.
     heights = {name: by_name[name].y for name in order}
     assert heights["norms"] - heights["full"] == pytest.approx(6 * (heights["top-2"] - heights["full"]))
-    assert [by_name[name].style for name in ("adapters-8", "full", "norms")] == ["f7", "f0", "f3"]
+    assert [by_name[name].style for name in ("adapters-8", "full", "norms")] == ["f1", "f0", "f2"]
 
 
 def test_lines_join_the_dots_of_a_series(measured: Measured) -> None:
     picture = pictures.draw_trade_off(*measured)
     # Two sizes of adapters; two numbers of top layers and all.
-    assert sorted(shape.style for shape in shapes(picture, "segment")) == ["s0", "s0", "s7"]
+    assert sorted(shape.style for shape in shapes(picture, "segment")) == ["s0", "s0", "s1"]
     dots = {shape.text.partition(":")[0]: shape for shape in shapes(picture, "dot") if shape.text}
-    segment = next(shape for shape in shapes(picture, "segment") if shape.style == "s7")
+    segment = next(shape for shape in shapes(picture, "segment") if shape.style == "s1")
     end = (segment.x + segment.width, segment.y + segment.height)
     assert end == pytest.approx((dots["adapters-64"].x, dots["adapters-64"].y))
 
@@ -57,7 +57,7 @@ def test_every_task_has_a_panel(measured: Measured) -> None:
     titles = [shape.text for shape in shapes(picture, "text") if shape.style == "strong"]
     assert titles == ["films: accuracy", "questions: accuracy", "irony: accuracy"]
     # Of two seeds the line is from the lower to the higher.
-    spreads = [shape for shape in shapes(picture, "line") if shape.style == "s7"]
+    spreads = [shape for shape in shapes(picture, "line") if shape.style == "s1"]
     assert len(spreads) == 3
 
 
@@ -65,8 +65,8 @@ def test_removed_layers_are_shaded_by_what_they_cost(measured: Measured) -> None
     picture = pictures.draw_layers(measured[0])
     cells = {shape.text: shape.opacity for shape in shapes(picture, "rect") if shape.style == "heat"}
     # The worst of both tasks: all layers of questions, 5.5² percent.
-    assert cells["0, 3: −30.2"] == pytest.approx(_SHADE)
-    assert cells["3, 3: −9.0"] == pytest.approx(_SHADE * 9 / 30.25, abs=1e-3)
+    assert cells["0, 3: −30.2"] == pytest.approx(SHADE)
+    assert cells["3, 3: −9.0"] == pytest.approx(SHADE * 9 / 30.25, abs=1e-3)
     figures = [shape.text for shape in shapes(picture, "text") if shape.style == "figure"]
     # Ten spans of four layers, in two tasks.
     assert len(figures) == 20
@@ -79,7 +79,7 @@ def test_a_gain_is_not_shaded(measured: Measured) -> None:
     picture = pictures.draw_layers(replace(results, layers=layers))
     cells = {shape.text: shape.opacity for shape in shapes(picture, "rect") if shape.style == "heat"}
     assert cells["0, 0: +20.0"] == 0
-    assert cells["0, 1: −20.0"] == pytest.approx(_SHADE)
+    assert cells["0, 1: −20.0"] == pytest.approx(SHADE)
 
 
 def test_a_task_of_which_nothing_was_learnt_is_left_out(measured: Measured) -> None:

@@ -86,10 +86,8 @@ def test_perplexities_are_those_that_were_measured(experiment: HierarchyExperime
     losses["average"] = [statistics.fmean(each) for each in zip(*losses.values(), strict=True)]
     rows = rows_of(table)
     assert rows == {name: [f"{math.exp(loss):.2f}" for loss in found] for name, found in losses.items()}
-    low = min(rows["average"], key=float)
-    assert best_of(table, "average") == [
-        name for name, text in zip(table.columns, rows["average"], strict=True) if text == low
-    ]
+    # Single runs show no winner.
+    assert best_of(table, "average") == []
 
 
 def test_what_is_chosen_on_the_test_set_does_not_compete(
@@ -101,7 +99,6 @@ def test_what_is_chosen_on_the_test_set_does_not_compete(
     paths = [loss_of(experiment, "single", "garden_new", f"path:{name}") for name in PLACES]
     assert shown["single: best"] == f"{math.exp(min(paths)):.2f}" == min(shown.values(), key=float)
     assert shown["single: mean"] == f"{math.exp(statistics.fmean(paths)):.2f}"
-    assert best_of(table, "garden_new") == ["manual: 1 path", "manual: 2 paths"]
 
 
 def test_chosen_paths_name_what_they_were_trained_on(

@@ -8,7 +8,7 @@ import pytest
 from fairseq_ext.experiments.translation import pictures
 from fairseq_ext.experiments.translation.results import Design, Results
 from fairseq_ext.report.content import Picture, Shape
-from fairseq_ext.report.pictures import _SHADE
+from fairseq_ext.report.pictures import SHADE
 from tests.experiments.translation import made_up
 
 
@@ -27,7 +27,7 @@ def test_shades_of_distances_are_relative_to_two() -> None:
     record["matrix"] = [[0, 1.0], [1.0, 0]]
     picture = pictures.draw_distances(record)
     opacities = {shape.text: shape.opacity for shape in shapes(picture, "rect") if shape.style == "heat"}
-    assert opacities["A, B: 1.00"] == pytest.approx(_SHADE / 2)
+    assert opacities["A, B: 1.00"] == pytest.approx(SHADE / 2)
     assert [shape.text for shape in shapes(picture, "text") if shape.style == "figure"] == ["1.00", "1.00"]
 
 
@@ -35,7 +35,7 @@ def test_confusions_are_counts_shaded_by_row() -> None:
     teacher = made_up.make_teacher(["A", "B"])
     teacher["metrics"]["test"]["confusion"] = [[30, 10], [0, 0]]
     cells = {s.text: s.opacity for s in shapes(pictures.draw_confusion(teacher), "rect") if s.style == "heat"}
-    assert cells["A, A: 30"] == pytest.approx(_SHADE * 0.75)
+    assert cells["A, A: 30"] == pytest.approx(SHADE * 0.75)
     assert cells["B, A: "] == 0
 
 

@@ -64,7 +64,8 @@ def test_perplexities_are_those_that_were_measured_beside_the_papers(
     assert re.fullmatch(r"\d, \d", rows["dagru"][5])
     assert rows["dagru"][6] == "3"
     best = [row.name for _, rows in table.groups for row in rows if row.cells[1].is_best]
-    assert best == [min(rows, key=lambda name: float(rows[name][1].partition("±")[0]))]
+    # Single runs among them show no winner.
+    assert best == []
 
 
 def test_findings_are_set_beside_the_papers(experiment: WordLmExperiment, blocks: dict[str, object]) -> None:
@@ -122,7 +123,7 @@ def test_the_report_is_written_and_follows_what_was_measured(experiment: WordLmE
     run_steps([report_step(experiment)])
     report = experiment.work_dir / "report"
     text = (report / MARKDOWN_FILE).read_text(encoding="utf-8")
-    assert "has the lowest perplexity on the test set" in text
+    assert "Perplexity on the test set: " in text
     assert "<svg" in (report / PAGE_FILE).read_text(encoding="utf-8")
     assert (report / "curves.svg").is_file()
     found = read_records(report / RECORDS_FILE)
