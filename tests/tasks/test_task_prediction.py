@@ -1,9 +1,7 @@
 """fairseq's sentence prediction with the options of our tasks."""
 
-from types import SimpleNamespace
-
 import torch
-from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
+from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
 from fairseq.tasks import TASK_REGISTRY
 from torch import Tensor
 
@@ -25,7 +23,7 @@ def gradients(precision: str) -> list[Tensor]:
     tokens = toy_tasks.tokens_of()
     sample = {"net_input": {"src_tokens": tokens}, "target": torch.zeros(len(tokens), dtype=torch.long), "ntokens": 9,
               "nsentences": len(tokens)}  # fmt: skip
-    criterion = SentencePredictionCriterion(SimpleNamespace(classification_head_name="sst2"), task)
+    criterion = SentencePredictionCriterion(SentencePredictionConfig(classification_head_name="sst2"), task)
     torch.manual_seed(1)
     task.train_step(sample, model, criterion, _Optimizer(), 1)
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]

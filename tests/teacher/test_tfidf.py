@@ -43,7 +43,7 @@ def test_loaded_classifier_predicts_the_same_numbers(tmp_path: Path, num_domains
 
 def test_subword_pairs_are_counted_and_saved(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in TOPICS))
-    train_sentencepiece(tmp_path, [[tmp_path / "text"]], [], options=SentencePiece(vocab_size=40), seed=1)
+    train_sentencepiece(tmp_path, [[tmp_path / "text"]], [], options=SentencePiece(vocab_size=25), seed=1)
     classifier = train(3, subword_ngrams=2, subword_model=str(tmp_path / MODEL_FILE))
     pieces = classifier.vectorizers["subword"].get_feature_names_out()
     assert any(" " in piece for piece in pieces)
