@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import transformers
 
 from fairseq_ext.hugging_face import pretrained
 from fairseq_ext.inputs.errors import InputError
@@ -102,15 +101,18 @@ def test_unusable_models_and_devices_are_named(tmp_path: Path) -> None:
 
 
 def test_without_a_network_a_hubs_model_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fairseq_ext.teacher.transformers_classifier import transformers
+
     def fail(*_: Any) -> None:
         raise OSError("no such name")
 
+    def load(_: str, *, local_files_only: bool, **__: Any) -> None:
+        raise ValueError(f"local: {local_files_only}")
+
     monkeypatch.setattr(pretrained, "getproxies", dict)
     monkeypatch.setattr(pretrained.socket, "getaddrinfo", fail)
-    monkeypatch.setattr(
-        transformers.AutoTokenizer, "from_pretrained", lambda name, **given: 1 / (not given["local_files_only"])
-    )
-    with pytest.raises(InputError, match=r"'roberta-large' cannot be loaded \(division by zero\); give a folder"):
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", load)
+    with pytest.raises(InputError, match=r"'roberta-large' cannot be loaded \(local: True\); give a folder"):
         pretrained.load_pretrained("AutoModel", "roberta-large", "teacher: model")
 
 
