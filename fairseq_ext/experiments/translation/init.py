@@ -4,7 +4,7 @@ What it says of the time is 2,450 target subwords a second and process, with a q
 set by the quickstart on two cores of an AMD EPYC with bfloat16 units, which took 15.5 minutes (16 by this rule). The
 trainings of the small English-Polish experiment come to 1.3 hours by it; they took 2.5 of a shared machine, with code
 that was 1.7 times slower. Memory is what two processes of the small model were seen to take at 3,000 tokens each
-(docs/speed.md), and what an epoch of millions of pairs adds. Of GPUs both is arithmetic: nothing has been measured there.
+(docs/speed.md), and what an epoch of millions of pairs adds. Of GPUs both is arithmetic, not measured.
 """
 
 from __future__ import annotations
