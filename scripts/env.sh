@@ -1,5 +1,6 @@
 # Create the virtual environment .venv, shared by all scripts, unless it is there already.
-# Sourced by them; sets $root and $python. PYTHON=/path/to/python3 chooses the interpreter, TORCH=cuda torch for GPUs.
+# Sourced by them; sets $root and $python. PYTHON=/path/to/python3 chooses the interpreter, TORCH=cuda torch for GPUs,
+# LOCKED=1 takes the very files, by their hashes, that requirements-lock/ names.
 
 root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 python=$root/.venv/bin/python
@@ -20,14 +21,21 @@ find_python() {
 
 # install NAME FILE…: bring .venv to what these requirement files ask for, once per content.
 install() {
-  local stamp=$root/.venv/.installed-$1 wanted options
+  local stamp=$root/.venv/.installed-$1 wanted options locked=()
   shift
-  wanted=$(CDPATH= cd "$root" && cat "$@" | cksum)
+  [ "${LOCKED:-0}" = 0 ] || locked=("${@/#/requirements-lock/}")
+  wanted=$(CDPATH= cd "$root" && cat "$@" ${locked[@]+"${locked[@]}"} | cksum)
   [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return
   echo "Installing $* into .venv (about 5 minutes, once) …" >&2
   for file in "$@"; do
     # fairseq builds from source against the torch that is installed, not against one of its own.
     options=(--quiet --disable-pip-version-check --no-warn-conflicts --no-build-isolation)
+    if [ ${#locked[@]} -gt 0 ]; then
+      "$python" -m pip install "${options[@]}" --no-deps --require-hashes -r "$root/requirements-lock/$file" ||
+        fail "Installation failed: see pip's message above, then run the same command again, or without LOCKED=1."
+      # torch and, for GPUs, what it brings differ by machine and index; it is pinned alone.
+      [ "$file" = requirements-build.txt ] || continue
+    fi
     case $file in
       requirements-build.txt) options+=($(torch_index)) ;;
       requirements-fairseq.txt) options+=(--no-deps) ;;

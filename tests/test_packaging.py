@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 METADATA = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -67,6 +68,39 @@ def test_the_page_tells_of_every_package() -> None:
     told = set(re.findall(r"^\| `([\w.-]+)` \|", page, re.MULTILINE))
     files = sorted(path.name for path in ROOT.glob("requirements*.txt") if path.name != "requirements-comet.txt")
     assert told == set(pinned(*files))
+
+
+LOCKED = sorted(path.name for path in ROOT.glob("requirements*.txt") if path.name != "requirements-comet.txt")
+
+
+def locked(file: str) -> dict[str, list[tuple[Requirement, str]]]:
+    """The entries of a lock file by package, its name in small letters, with their lines; some differ by Python."""
+    text = (ROOT / "requirements-lock" / file).read_text(encoding="utf-8").replace("\\\n", " ")
+    found: dict[str, list[tuple[Requirement, str]]] = {}
+    for line in filter(None, text.splitlines()):
+        requirement = Requirement(line.split(" --hash=")[0])
+        found.setdefault(canonicalize_name(requirement.name), []).append((requirement, line))
+    return found
+
+
+@pytest.mark.parametrize("file", LOCKED)
+def test_lock_files_have_what_the_requirements_pin(file: str) -> None:
+    packages = locked(file)
+    for name, requirement in pinned(file).items():
+        if name != "torch":  # its file differs by machine
+            assert [entry.specifier for entry, _ in packages[canonicalize_name(name)]] == [requirement.specifier]
+    for requirement, line in (entry for entries in packages.values() for entry in entries):
+        assert [each.operator for each in requirement.specifier] == ["=="]
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}( |$)", line), line
+
+
+def test_lock_files_agree_on_every_version() -> None:
+    versions: dict[str, set[frozenset[str]]] = {}
+    for file in LOCKED:
+        for name, entries in locked(file).items():
+            versions.setdefault(name, set()).add(frozenset(str(entry.specifier) for entry, _ in entries))
+    assert {name: found for name, found in versions.items() if len(found) > 1} == {}
+    assert not {name for name in versions if name.startswith(("nvidia-", "cuda-")) or name == "torch"}
 
 
 def test_everything_beside_the_code_is_package_data() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
+from urllib.request import getproxies
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -14,6 +18,7 @@ from fairseq_ext.hugging_face.weight_files import weight_files
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import values_in
 
+_HUB = "https://huggingface.co"
 _LAYERS = re.compile(r".*layers?")
 _WIDTHS = re.compile(r".*_(size|dim|heads?|embd|inner|labels|ff)|d_model|dim")
 _MOST_LAYERS, _MOST_WIDTH = 256, 8192
@@ -39,9 +44,12 @@ def load_pretrained(auto_class: str, name: str | Path, where: str, **options: An
     """
     import transformers
 
+    is_local = options.pop("local_files_only", False)
     if Path(name).is_dir():
         _check_config(Path(name))
-    safely = {"trust_remote_code": False, "local_files_only": options.pop("local_files_only", False)}
+    else:
+        is_local = is_local or not _finds_hub()
+    safely = {"trust_remote_code": False, "local_files_only": is_local}
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **safely)
         model = getattr(transformers, auto_class).from_pretrained(name, use_safetensors=True, **safely, **options)
@@ -56,6 +64,17 @@ def load_pretrained(auto_class: str, name: str | Path, where: str, **options: An
         if not bool(torch.isfinite(weight).all()):
             raise InputError(f"{where}: {str(name)!r}: the weight {key!r} has entries that are not finite")
     return tokenizer, model
+
+
+def _finds_hub() -> bool:
+    """Whether the hub's name leads anywhere; where it does not, its library would try again for a minute."""
+    if getproxies():  # which know names that this machine does not
+        return True
+    try:
+        socket.getaddrinfo(urlparse(os.environ.get("HF_ENDPOINT") or _HUB).hostname, None)
+    except OSError:
+        return False
+    return True
 
 
 def _check_config(folder: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairseq_ext.hugging_face import pretrained
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.classifier import Classifier, load_classifier, make_classifier
 from fairseq_ext.teacher.options import TransformersTeacher
@@ -97,6 +98,22 @@ def test_unusable_models_and_devices_are_named(tmp_path: Path) -> None:
         make_classifier(TransformersTeacher(model="x", device="cpu", precision="float8"), 1)
     with pytest.raises(InputError, match="classifier.json: not found; train the teacher again"):
         load_classifier(tmp_path, "transformers")
+
+
+def test_without_a_network_a_hubs_model_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fairseq_ext.teacher.transformers_classifier import transformers
+
+    def fail(*_: Any) -> None:
+        raise OSError("no such name")
+
+    def load(_: str, *, local_files_only: bool, **__: Any) -> None:
+        raise ValueError(f"local: {local_files_only}")
+
+    monkeypatch.setattr(pretrained, "getproxies", dict)
+    monkeypatch.setattr(pretrained.socket, "getaddrinfo", fail)
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", load)
+    with pytest.raises(InputError, match=r"'roberta-large' cannot be loaded \(local: True\); give a folder"):
+        pretrained.load_pretrained("AutoModel", "roberta-large", "teacher: model")
 
 
 def spoil_config(**values: Any) -> Callable[[Path], None]:

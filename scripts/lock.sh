@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Write requirements-lock/: every package that the requirement files ask for, in turn too, with the hashes of its files.
+# Needs uv (pip install uv) and PyPI. UV=/path/to/uv chooses it.
+# Usage: scripts/lock.sh
+set -euo pipefail
+root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+[ $# -eq 0 ] || { echo "Usage: scripts/lock.sh (it takes no arguments)" >&2; exit 1; }
+files=(requirements-{build,teacher,cluster,serve,dev}.txt requirements.txt)
+all=$(mktemp -d)
+trap 'rm -rf "$all"' EXIT
+compile() { "${UV:-uv}" pip compile --quiet --no-header --no-annotate --no-emit-index-url --universal --python-version 3.11 "$@"; }
+
+# One version of each package for all files, for Python 3.11 and later.
+compile "${files[@]}" -o "$all/versions.txt"
+# Of torch alone one file does not fit all machines; what it brings on Linux is for GPUs.
+left_out=(--no-emit-package torch --no-emit-package triton)
+for name in $(sed -nE 's/^((nvidia|cuda)-[a-z0-9-]+).*/\1/p' "$all/versions.txt" | sort -u); do
+  left_out+=(--no-emit-package "$name")
+done
+mkdir -p requirements-lock
+for file in "${files[@]}"; do
+  compile --generate-hashes "${left_out[@]}" -c "$all/versions.txt" "$file" -o "requirements-lock/$file"
+done
+compile --generate-hashes --no-deps requirements-fairseq.txt -o requirements-lock/requirements-fairseq.txt
