@@ -9,7 +9,7 @@ from fairseq_ext.report.pictures import cut, text_width
 
 _CELL = (20.0, 16.0)
 _ASIDE_GAP = 10.0  # between what is beside and the first piece
-_BAND = 16  # pieces side by side, so that a telephone shows them
+_BAND = 12  # pieces side by side, so that a telephone shows them
 _GAP = 12.0
 
 

@@ -57,12 +57,12 @@ def draw_change(joined: Mapping[str, Any]) -> Picture:
     """How the decoder's weights move from the first domain to the second along joined sentences; a panel a run."""
     panels = []
     for run, found in joined.items():
-        size = len(found["by_part"])
+        count = len(found["by_part"])
         lines = [
             (
                 number,
                 [
-                    Point(100 * (part + 0.5) / size, 100 * row[number], f"{run}, {name}: {100 * row[number]:.1f}%")
+                    Point(100 * (part + 0.5) / count, 100 * row[number], f"{run}, {name}: {100 * row[number]:.1f}%")
                     for part, row in enumerate(found["by_part"])
                 ],
             )

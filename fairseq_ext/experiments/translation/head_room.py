@@ -14,7 +14,7 @@ import numpy as np
 from fairseq_ext.experiments.translation.results import FILES, PARTS, TRUE_IS_BEST, Design, Results, over_of
 from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.report.content import Below, Missing, Table
-from fairseq_ext.report.figures import BEST, SPREAD, Figure, Words, figure_table
+from fairseq_ext.report.figures import BEST, SPREAD, Column, Figure, Words, figure_table
 
 AVERAGE, MISCLASSIFIED = "AVG", "misclassified"
 _TITLE = "Head room of routing"
@@ -53,7 +53,7 @@ def gains_over(
     found: dict[str, dict[str, list[float]]] = {}
     for other in (name for name in others if name in means):
         for name in (name for name in means if name != other):
-            gains = METRICS[metric].gain(means[name], means[other])
+            gains = np.asarray(METRICS[metric].gain(means[name], means[other]))
             ends = np.percentile(gains[1:], _PERCENT) if len(gains) > 1 else [gains[0]] * 2
             found.setdefault(other, {})[name] = [round(float(value), 4) for value in (gains[0], *ends)]
     return found
@@ -93,7 +93,7 @@ def _table(results: Results, design: Design, even: str) -> Table | Missing:
     gains = {name: _gain(results, name, even, metric) for name in names}
     room = gains.get(oracle)
     caution = _caution(results, metric, oracle, even, room)
-    columns = [
+    columns: list[Column] = [
         Words("Routed by", lambda name: _GATES if name in design.gated else _ROUTES[design.sources[name]]),
         *(
             Figure(f"{each}: {column}", results.records.of_systems(each, column), best=METRICS[each].best)
