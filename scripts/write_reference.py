@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from types import ModuleType
 from typing import Any
 
@@ -84,6 +85,9 @@ def _signature(function: Any) -> str:
 def markdown(owner: Any) -> str:
     """A docstring of Google's form as Markdown: roles and double backticks as code, sections as lists."""
     text = re.sub(r":\w+:`~?([^`]*)`", r"`\1`", inspect.getdoc(owner) or "").replace("``", "`")
+    text = re.sub(
+        r"^::\n\n((?: {4}.*\n)+)", lambda literal: f"```text\n{dedent(literal[1])}```\n", text, flags=re.MULTILINE
+    )
     lines: list[str] = []
     in_section = False
     for line in text.splitlines():

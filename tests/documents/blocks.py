@@ -79,7 +79,7 @@ def blocks_in(page: Path) -> list[Block]:
 
 def commands_in(text: str) -> Iterator[list[str]]:
     """The words of each command, its program first: a script, a module (``-m NAME``) or a tool's name."""
-    for line in text.replace("\\\n", " ").splitlines():
+    for line in re.sub(r"\$\([^)]*\)", "…", text.replace("\\\n", " ")).splitlines():
         words = shlex.shlex(line, posix=True, punctuation_chars=True)
         words.whitespace_split = True
         command: list[str] = []
