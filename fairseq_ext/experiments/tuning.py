@@ -17,15 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.engine.hashing import relative_files
+from fairseq_ext.engine.progress import last_lines
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.grids import combinations, name_of, with_values, without
 from fairseq_ext.experiments.systems import Experiment, Run
-from fairseq_ext.experiments.training import BEST_CHECKPOINT, best_checkpoint, system_dir
+from fairseq_ext.experiments.training import BEST_CHECKPOINT, LOG_FILE, best_checkpoint, system_dir
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
 
 CHOSEN_FILE, TRIALS_FILE = "chosen.json", "trials.json"
 _VERSION = 1
+_DIVERGED = "FloatingPointError"
 
 
 @dataclass(frozen=True)
@@ -87,23 +89,36 @@ def steps_of_runs(
         if not run.system.tune:
             steps.append(train(run))
         elif run == first:
-            steps += [*(train(trial.run) for trial in trials_of(run)), _choosing_step(config, run)]
+            steps += [*(_may_diverge(train(trial.run)) for trial in trials_of(run)), _choosing_step(config, run)]
         else:
             steps.append(_later_step(config, run, first, train))
     return steps
 
 
-def choose(outcomes: Sequence[Outcome], where: str) -> int:
+def choose(outcomes: Sequence[Outcome | None], where: str) -> int:
     """The number of the best outcome, the first of equals.
 
     Raises:
         InputError: if none has a figure.
     """
-    figures = {number: outcome.figure for number, outcome in enumerate(outcomes) if outcome.figure is not None}
-    if not figures:
+    found = {number: outcome for number, outcome in enumerate(outcomes) if outcome and outcome.figure is not None}
+    if not found:
         raise InputError(f"{where}: tune: no trial has a number as its validation figure; try other values")
-    best = max if outcomes[0].is_maximized else min
-    return best(figures, key=lambda number: figures[number])
+    best = max if next(iter(found.values())).is_maximized else min
+    return best(found, key=lambda number: found[number].figure)
+
+
+def _may_diverge(trial: Step) -> Step:
+    """The step of a trial, which is finished, too, where gradients are no numbers any more and fairseq ends."""
+
+    def build(folder: Path) -> None:
+        try:
+            trial.build(folder)
+        except InputError:
+            if _DIVERGED not in last_lines(folder / LOG_FILE):
+                raise
+
+    return replace(trial, build=build, results=())
 
 
 def _choosing_step(config: Experiment, run: Run) -> Step:
@@ -111,20 +126,23 @@ def _choosing_step(config: Experiment, run: Run) -> Step:
     trials = trials_of(run)
 
     def build(folder: Path) -> None:
-        outcomes = [_outcome_of(best_checkpoint(config, trial.run.name)) for trial in trials]
-        chosen = trials[choose(outcomes, run.system.place.where)]
+        checkpoints = [best_checkpoint(config, trial.run.name) for trial in trials]
+        outcomes = [_outcome_of(path) if path.is_file() else None for path in checkpoints]
+        number = choose(outcomes, run.system.place.where)
+        chosen, best = trials[number], outcomes[number]
+        assert best is not None
         _take_over(system_dir(config, chosen.run.name), folder)
         found = [
-            {"run": trial.run.name, "values": trial.values, "figure": outcome.figure}
+            {"run": trial.run.name, "values": trial.values, "figure": outcome and outcome.figure}
             for trial, outcome in zip(trials, outcomes, strict=True)
         ]
-        record = {"metric": outcomes[0].metric, "is_maximized": outcomes[0].is_maximized, "trials": found}
+        record = {"metric": best.metric, "is_maximized": best.is_maximized, "trials": found}
         _write(folder / CHOSEN_FILE, chosen.values)
         _write(folder / TRIALS_FILE, {**record, "chosen": chosen.run.name})
 
     return Step(
         system_dir(config, run.name),
-        [best_checkpoint(config, trial.run.name) for trial in trials],
+        [system_dir(config, trial.run.name) for trial in trials],
         {"version": _VERSION, "trials": [trial.run.name for trial in trials]},
         build,
         results=[BEST_CHECKPOINT],

@@ -48,6 +48,22 @@ def test_a_system_has_a_run_a_seed_or_a_domain() -> None:
     assert names(per_domain=True) == [("x@law", 7, "law"), ("x@med", 7, "med")]
 
 
+def test_a_system_tunes_what_common_or_it_itself_says() -> None:
+    common = {"lr": 0.1, "tune": {"lr": [1, 2]}}
+    systems = {"mix": {"tune": None}, "ad": {}, "gad": {"tune": {"clip-norm": [3]}}}
+    found = read(common=common, systems=systems)
+    assert {name: system.tune for name, system in found.items()} == {
+        "mix": {}, "ad": {"lr": (1, 2)}, "gad": {"clip-norm": (3,)},
+    }  # fmt: skip
+    # The first value stands for all, where the options of a system are looked at before any is chosen.
+    assert {name: system.options for name, system in found.items()} == {
+        "mix": {"lr": 0.1}, "ad": {"lr": 1}, "gad": {"lr": 0.1, "clip-norm": 3},
+    }  # fmt: skip
+    assert found["ad"].place("lr") == "c.yaml: train: systems: ad (under common): tune: lr"
+    assert found["gad"].place("clip-norm") == "c.yaml: train: systems: gad: tune: clip-norm"
+    assert found["gad"].place("lr") == "c.yaml: train: systems: gad (under common): lr"
+
+
 @pytest.mark.parametrize(
     ("system", "message"),
     [
@@ -60,6 +76,8 @@ def test_a_system_has_a_run_a_seed_or_a_domain() -> None:
         ({"seeds": [1, 2], "per_domain": True}, r"seeds: a system that is trained per_domain"),
         ({"seeds": [1, 2], "seed": 3}, r"seed: would undo seeds"),
         ({"per_domain": True, "train_domains": "bank"}, r"train-domains: per_domain chooses"),
+        ({"tune": {"lr": []}}, r"systems: new: tune: lr: expected a list of values to try, got \[\]"),
+        ({"tune": {"clip-norm": [1]}, "clip_norm": 2}, r"new: clip_norm: is tuned; take it out, or write tune: null"),
     ],
 )
 def test_mistakes_in_systems_are_named(system: dict, message: str) -> None:

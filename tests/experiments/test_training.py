@@ -54,6 +54,19 @@ def test_runs_of_several_seeds_share_the_steps_before_them(tmp_path: Path) -> No
     assert [step.output.name for step in training_steps(config_of(tmp_path, text), "gad@4")] == ["mix", "gad@4"]
 
 
+def test_a_run_of_a_tuned_system_comes_after_the_trials_that_choose_for_it(tmp_path: Path) -> None:
+    config = config_of(tmp_path, CONFIG.replace("gad: {{", "gad: {{seeds: [3, 4], tune: {{lr: [1, 2]}}, "))
+    steps = training_steps(config, "gad@4", ["--bf16"])
+    assert [step.output.name for step in steps] == ["mix", "gad.lr=1", "gad.lr=2", "gad@3", "gad@4"]
+    _, one, two, _, last = steps
+    assert [step.options["system"]["lr"] for step in (one, two)] == [1, 2]
+    assert [step.options["extra"] for step in (one, two, last)] == [["--bf16"]] * 3
+    # What the second seed is trained with is not known before.
+    assert "lr" not in last.options["system"]
+    assert last.inputs[-1] == tmp_path / "systems/gad@3/chosen.json"
+    assert [step.output.name for step in training_steps(config, "gad")] == [step.output.name for step in steps]
+
+
 def test_a_single_seed_changes_neither_name_nor_options(tmp_path: Path) -> None:
     (_, plain), (_, seeded) = (
         training_steps(config_of(tmp_path, CONFIG.replace("gad: {{", f"gad: {{{{{seeds}")), "gad")

@@ -36,6 +36,9 @@ def train(config: Config, log: list[str], run: Run) -> Step:
 
     def build(folder: Path) -> None:
         log.append(run.name)
+        if options["lr"] > 1:
+            (folder / "train.log").write_text(f"{options['clip-norm']}Error: gradients are Nan/Inf\n")
+            raise InputError("fairseq-train ended with status 1")
         loss = abs(options["lr"] - 0.03) + run.seed / 1000
         (folder / BEST_CHECKPOINT).write_text(json.dumps(loss))
         (folder / "train.log").write_text(f"{run.name} {options}")
@@ -108,9 +111,10 @@ def test_a_killed_run_ends_in_the_same_bytes(config: Config, monkeypatch: pytest
         (folder / BEST_CHECKPOINT).write_text("half of it")
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as broken, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as broken:
         broken.setattr(tuning, "_take_over", killed)
-        run_all(config, runs)
+        with pytest.raises(KeyboardInterrupt):
+            run_all(config, runs)
     assert not (config.work_dir / "systems/gad").exists()
     assert run_all(config, runs) == []
     undisturbed = Config(config.path, config.work_dir / "other")
@@ -146,12 +150,24 @@ def test_a_trial_has_the_system_of_its_run_and_one_value_each() -> None:
     assert trial.run.system.options == {"clip-norm": 3, "lr": 0.01}
 
 
+def test_a_trial_that_diverges_loses_and_any_other_failure_is_one(config: Config) -> None:
+    runs = runs_of({"lr": [9, 0.02]}, **{"clip-norm": "FloatingPoint"})
+    assert run_all(config, runs) == ["gad.lr=9", "gad.lr=0.02"]
+    record = json.loads((config.work_dir / "systems/gad/trials.json").read_text())
+    assert [trial["figure"] for trial in record["trials"]] == [None, pytest.approx(0.011)]
+    assert run_all(config, runs) == []
+    with pytest.raises(InputError, match="ended with status 1"):
+        run_all(Config(config.path, config.work_dir / "other"), runs_of({"lr": [9, 0.02]}, **{"clip-norm": "Memory"}))
+
+
 @pytest.mark.parametrize(
     ("figures", "is_maximized", "chosen"),
     [([3, 1, 2], False, 1), ([3, 1, 2], True, 0), ([None, 5, 4], False, 2), ([2, 1, 1], False, 1)],
 )
 def test_the_best_figure_is_chosen(figures: list[float | None], is_maximized: bool, chosen: int) -> None:
-    assert choose([Outcome("x", is_maximized, figure) for figure in figures], "gad") == chosen
+    outcomes = [Outcome("x", is_maximized, figure) for figure in figures]
+    assert choose(outcomes, "gad") == chosen
+    assert choose([None, *outcomes], "gad") == chosen + 1
 
 
 def test_trials_without_any_figure_are_said() -> None:

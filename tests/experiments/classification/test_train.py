@@ -60,6 +60,29 @@ def test_a_run_depends_on_its_task_and_on_what_it_starts_from(tmp_path: Path) ->
     assert step_of(config, "full@verb").options["task"] == "verb"
 
 
+def test_every_task_is_tuned_on_what_its_run_starts_from(tmp_path: Path) -> None:
+    untuned = {key: value for key, value in ADAPTERS.items() if key != "lr"}
+    tuned = {**untuned, "in_sequence": True, "tasks": ["place", "verb"], "seeds": [1, 2], "tune": {"lr": [0.1, 0.2]}}
+    train = {"systems": {"base": {"arch": "roberta_tiny"}, "adapters": tuned}}
+    config, systems = config_of(tmp_path, train=train, evaluate={}), tmp_path / "work/systems"
+    steps = {step.output.name: step for step in training_steps(config, config.runs["adapters"])}
+    assert list(steps) == [
+        "adapters.lr=0.1@place", "adapters.lr=0.2@place", "adapters@place@1",
+        "adapters.lr=0.1@verb", "adapters.lr=0.2@verb", "adapters@verb@1",
+        "adapters@place@2", "adapters@verb@2",
+    ]  # fmt: skip
+    chosen = systems / "adapters@place@1/checkpoint_best.pt"
+    assert [steps[f"adapters.lr={lr}@verb"].inputs[1] for lr in (0.1, 0.2)] == [chosen, chosen]
+    assert steps["adapters@verb@2"].inputs[1:] == [
+        systems / "adapters@place@2/checkpoint_best.pt", systems / "adapters@verb@1/chosen.json",
+    ]  # fmt: skip
+    # The sweep has the values that were chosen for its task.
+    [swept] = training_steps(config, [config.sweep_runs["place"][0.1]])
+    assert swept.inputs[1:] == [systems / "base/checkpoint_best.pt", systems / "adapters@place@1/chosen.json"]
+    with pytest.raises(InputError, match=r"sweep: option: lr is tuned for adapters; sweep another one"):
+        config_of(tmp_path, train=train, sweep={"system": "adapters", "option": "lr", "values": [1], "tasks": ["verb"]})
+
+
 def test_an_imported_base_is_not_trained(tmp_path: Path) -> None:
     systems = {"base": {"checkpoint": str(tmp_path / "roberta.pt")}, "x": ADAPTERS}
     config = config_of(tmp_path, train={"systems": systems}, sweep={}, evaluate={})

@@ -1,0 +1,43 @@
+"""An experiment whose system is tuned, killed where it trains and chooses, and what is left of it in the end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.commands import kill_in_every_step, run_experiment
+from tests.experiments.word_lm.small_word_lm_experiment import COMMON, write_file, write_word_lm_experiment
+
+pytestmark = pytest.mark.slow
+
+
+def test_trials_choose_by_validation_and_are_run_once(tmp_path: Path) -> None:
+    write_word_lm_experiment(tmp_path)
+    standard = {"combination": "none", "embed-dim": 8, "max-epoch": 1, "seeds": [1, 2], "tune": {"lr": [1e-9, 1]}}
+    experiment = write_file(
+        tmp_path,
+        kneser_ney={"order": 2},
+        train={"common": {**COMMON, "tune": {"lr": [3, 4, 5]}}, "systems": {"standard": standard}},
+        evaluate={"cpu": True},
+    )
+    command = [sys.executable, "-m", "fairseq_ext.experiments.run", str(experiment)]
+    kill_in_every_step(command, ["standard.lr=1e-09", "standard.lr=1", "standard@1", "standard@2"])
+    result = run_experiment(str(experiment))
+    assert result.returncode == 0, result.stderr[-2000:]
+    systems = experiment.parent / "work/systems"
+    record = json.loads((systems / "standard@1/trials.json").read_text())
+    # Without learning a word has the perplexity of all twenty, less or more.
+    still, learned = (trial["figure"] for trial in record["trials"])
+    assert (record["metric"], record["chosen"]) == ("loss", "standard.lr=1")
+    assert learned + 0.5 < still < 5
+    best = [(systems / name / "checkpoint_best.pt").read_bytes() for name in ("standard@1", "standard.lr=1")]
+    assert best[0] == best[1]
+    assert "'lr': [1.0]" in (systems / "standard@2/train.log").read_text()
+    report = (experiment.parent / "work/report/report.md").read_text(encoding="utf-8")
+    assert f"| standard | {still:.3f} | **{learned:.3f}** | 1 |" in report
+    assert "standard (lr 1, the highest)" in report
+    result = run_experiment(str(experiment), "--dry-run")
+    assert {line.split("/")[0].strip() for line in result.stdout.splitlines()} == {"up to date"}
