@@ -18,6 +18,7 @@ from fairseq_ext.experiments.prepare import versions
 from fairseq_ext.experiments.reranking.config import GeneralVectors, RerankingExperiment
 from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.training import train_step
+from fairseq_ext.experiments.tuning import steps_of_runs
 
 TASK = "contiguous_language_modeling"
 ARPA_FILE, VECTORS_FILE = "model.arpa", "vectors.txt"
@@ -43,7 +44,7 @@ def data_steps(config: RerankingExperiment) -> list[Step]:
 
 def training_steps(config: RerankingExperiment, name: str) -> list[Step]:
     """The steps that train a system, one a domain."""
-    return [_training_step(config, run, str(run.domain)) for run in config.runs(name)]
+    return steps_of_runs(config, config.runs(name), partial(_training_step, config))
 
 
 def ngram_steps(config: RerankingExperiment) -> list[Step]:
@@ -95,9 +96,9 @@ def learn_vectors(path: Path, texts: Sequence[Path], options: GeneralVectors, se
     model.wv.save_word2vec_format(str(path))
 
 
-def _training_step(config: RerankingExperiment, run: Run, domain: str) -> Step:
+def _training_step(config: RerankingExperiment, run: Run) -> Step:
     arguments = ["--task", TASK, "--seed", str(run.seed), "--no-epoch-checkpoints", *as_arguments(run.system.options)]
-    inputs = [data_dir(config, domain)]
+    inputs = [data_dir(config, str(run.domain))]
     if config.needs_vectors(run.system.name):
         inputs.append(config.work_dir / "word-vectors")
         arguments += ["--word-vectors", str(inputs[-1] / VECTORS_FILE)]

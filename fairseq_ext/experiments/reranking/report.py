@@ -12,6 +12,7 @@ from typing import Any
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.reranking.config import KNESER_NEY, LIST, RerankingExperiment
 from fairseq_ext.experiments.reranking.rerank import SCORES_FILE
+from fairseq_ext.experiments.tuning_report import TuningReport
 from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
 from fairseq_ext.report.content import Below, Cell, Missing, Report, Row, Section, Table
 from fairseq_ext.report.figures import BEST, NOT_MEASURED, Figure, figure_table
@@ -34,10 +35,10 @@ def report_step(config: RerankingExperiment) -> Step:
         InputError: naming a key of the file, or a reading that is not there.
     """
     reading = find_reading(config.path, "rerank: reading", config.rerank.reading)
-    options = {"version": _VERSION, "rows": config.rows, "translation": _translated_by(config)}
-    return step_of_report(
-        config.work_dir, [config.work_dir / SCORES_FILE], reading, options, lambda: make_report(config)
-    )
+    tuning = _tuning_of(config)
+    options = {"version": _VERSION, "rows": config.rows, "translation": _translated_by(config), **tuning.options}
+    files = [config.work_dir / SCORES_FILE, *tuning.files]
+    return step_of_report(config.work_dir, files, reading, options, lambda: make_report(config))
 
 
 def make_report(config: RerankingExperiment) -> Report:
@@ -47,7 +48,8 @@ def make_report(config: RerankingExperiment) -> Report:
         InputError: if the scores cannot be read.
     """
     result = read_result(config.work_dir / SCORES_FILE) or {}
-    records = Records(list(_records(result)))
+    tuning = _tuning_of(config)
+    records = Records([*_records(result), *tuning.records()])
     reading = find_reading(config.path, "rerank: reading", config.rerank.reading)
     return Report(
         f"Experiment report: {config.work_dir.name}",
@@ -60,6 +62,7 @@ def make_report(config: RerankingExperiment) -> Report:
             Section("bleu", "BLEU", [_scores(result, records, "BLEU"), _comparisons(result)]),
             Section("chrf", "chrF", [_scores(result, records, "chrF")]),
             Section("models", "Language models", [_perplexities(config, result, records)]),
+            *tuning.sections(),
         ],
         [
             "Table 5 is numbered as in “Fast Gated Neural Domain Adaptation: Language Model as a Case Study”. "
@@ -67,6 +70,10 @@ def make_report(config: RerankingExperiment) -> Report:
         ],
         records,
     )
+
+
+def _tuning_of(config: RerankingExperiment) -> TuningReport:
+    return TuningReport.of(config, config.systems, config.runs)
 
 
 def _translated_by(config: RerankingExperiment) -> str:
