@@ -54,8 +54,7 @@ def test_table_5_has_every_row_and_domain(config: RerankingExperiment) -> None:
         scores = record["systems"][name]["BLEU"]
         assert [cell.text for cell in cells] == [f"{scores[group]:.2f}" for group in table.columns]
     assert [cell.mark for cell in rows["dagru"]] == ["", "▼", ""]
-    assert not any(cell.is_best for cell in rows["oracle"])
-    assert any(cell.is_best for name, cells in rows.items() for cell in cells)
+    assert not any(cell.is_best for cells in rows.values() for cell in cells), "no difference to list is shown"
 
 
 def test_models_and_pairs_are_told(config: RerankingExperiment) -> None:
