@@ -101,11 +101,11 @@ def choose(outcomes: Sequence[Outcome | None], where: str) -> int:
     Raises:
         InputError: if none has a figure.
     """
-    found = {number: outcome for number, outcome in enumerate(outcomes) if outcome and outcome.figure is not None}
+    found = [outcome for outcome in outcomes if outcome and outcome.figure is not None]
     if not found:
         raise InputError(f"{where}: tune: no trial has a number as its validation figure; try other values")
-    best = max if next(iter(found.values())).is_maximized else min
-    return best(found, key=lambda number: found[number].figure)
+    sign = -1 if found[0].is_maximized else 1
+    return outcomes.index(min(found, key=lambda outcome: sign * (outcome.figure or 0.0)))
 
 
 def _may_diverge(trial: Step) -> Step:

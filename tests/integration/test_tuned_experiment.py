@@ -29,10 +29,9 @@ def test_trials_choose_by_validation_and_are_run_once(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr[-2000:]
     systems = experiment.parent / "work/systems"
     record = json.loads((systems / "standard@1/trials.json").read_text())
-    # Without learning a word has the perplexity of all twenty, less or more.
     still, learned = (trial["figure"] for trial in record["trials"])
     assert (record["metric"], record["chosen"]) == ("loss", "standard.lr=1")
-    assert learned + 0.5 < still < 5
+    assert learned < still - 0.5
     best = [(systems / name / "checkpoint_best.pt").read_bytes() for name in ("standard@1", "standard.lr=1")]
     assert best[0] == best[1]
     assert "'lr': [1.0]" in (systems / "standard@2/train.log").read_text()
