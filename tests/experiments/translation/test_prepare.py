@@ -79,7 +79,7 @@ def test_changed_option_rebuilds_what_depends_on_it(prepared: Path, capsys: pyte
     config = write_config(folder / "c.yaml", folder / "corpora", subwords={"vocab_size": 71})
     prepare_data.main([str(config), "--dry-run"])
     plan = capsys.readouterr().out.splitlines()
-    state = {Path(line.split()[1]).name: line.split()[0] for line in plan}
+    state = {Path(line[12:].split()[0]).name: line.split()[0] for line in plan}
     assert [name for name in STEPS if state[name] == "build"] == ["subwords", "encoded", "data-bin"]
     assert [line.partition(" (")[2] for line in plan if "(" in line] == ["vocab_size was 70, is 71)"]
 
