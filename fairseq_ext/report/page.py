@@ -50,7 +50,6 @@ def make_environment(folder: Path) -> jinja2.Environment:
     """Templates of a folder, which may extend ``page.html.jinja``; what they print is escaped."""
     # Imported here because every command of the package would wait for it.
     import jinja2
-    from markupsafe import Markup
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, Path(__file__).parent]),
@@ -62,7 +61,7 @@ def make_environment(folder: Path) -> jinja2.Environment:
     script = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment.globals |= {"light": LIGHT, "dark": DARK, "num_colours": NUM_COLOURS}
-    environment.globals |= {"script": Markup(script), "script_hash": Markup(digest), "generator": GENERATOR}
+    environment.globals |= {"script": script, "script_hash": digest, "generator": GENERATOR}
     environment.filters |= {"thousands": "{:,}".format, "visible": visible}
     return environment
 

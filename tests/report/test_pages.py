@@ -124,8 +124,8 @@ def test_a_dot_that_is_pointed_at_says_what_it_is(small: Any) -> None:
     dot = small.find_elements("css selector", ".drawing .dot")[-1]
     ActionChains(small).move_to_element(dot).perform()
     assert texts(small, "#hint") == ["two: 2.0"]
-    # Its name in the legend stands out with it.
-    assert texts(small, "text.of-chosen") == ["two"] or small.find_elements("css selector", ".of-chosen")
+    # With it stand out its name and its dot in the legend.
+    assert len(small.find_elements("css selector", ".of-chosen")) == 3
 
 
 def test_what_differs_is_marked_from_whom_one_likes(small: Any) -> None:
