@@ -39,7 +39,7 @@ def training_steps(config: TranslationExperiment, name: str, extra: Sequence[str
 
 def run_steps_of(config: TranslationExperiment, run: Run, extra: Sequence[str] = ()) -> list[Step]:
     """The steps that make the labels that a run alone has, and that train it."""
-    start, temperature = config.start(run), run.system.worth_temperature
+    start, temperature = config.start(run), config.systems[run.system.name].worth_temperature
     labels = worth_steps(config, start, temperature) if start and temperature else []
     return [*labels, training_step(config, run, extra)]
 
@@ -52,8 +52,9 @@ def training_step(config: TranslationExperiment, run: Run, extra: Sequence[str] 
     if system.uses_teacher:
         inputs.append(config.work_dir / "teacher")
         arguments += ["--teacher-dir", str(inputs[-1])]
-    if start and system.worth_temperature:
-        inputs.append(labels_dir(config, start, system.worth_temperature))
+    temperature = config.systems[system.name].worth_temperature
+    if start and temperature:
+        inputs.append(labels_dir(config, start, temperature))
         arguments += ["--teacher-dir", str(inputs[-1])]
     if start:
         inputs.append(best_checkpoint(config, start.name))
