@@ -60,8 +60,8 @@ def import_sets(folder: Path, config: TranslationExperiment) -> None:
             write_lines(folder / f"{name}.{lang}", normal)
     if config.evaluate.joined:
         splits = config.work_dir / "splits"
-        pairs = draw_pairs(splits, langs, config.evaluate.joined, config.split.max_words, config.seed)
-        write_pairs(folder, langs, pairs)
+        joined = draw_pairs(splits, langs, config.evaluate.joined, config.split.max_words, config.seed)
+        write_pairs(folder, langs, joined)
 
 
 def with_guessed_domains(lines: Sequence[str], teacher: Path) -> list[str]:

@@ -45,7 +45,7 @@ def run_steps_of(
     config: TranslationExperiment, run: Run, siblings: Sequence[Run], extra: Sequence[str] = ()
 ) -> list[Step]:
     """The steps that make the labels of a run alone, and that train it; ``siblings`` are all runs of its system."""
-    start, temperature = config.start(run), run.system.worth_temperature
+    start, temperature = config.start(run), config.systems[run.system.name].worth_temperature
     labels = worth_steps(config, start, temperature) if start and temperature else []
     return [*labels, *steps_of_runs(config, [run], partial(training_step, config, extra=extra), siblings)]
 
@@ -58,8 +58,9 @@ def training_step(config: TranslationExperiment, run: Run, extra: Sequence[str] 
     if system.uses_teacher:
         inputs.append(config.work_dir / "teacher")
         arguments += ["--teacher-dir", str(inputs[-1])]
-    if start and system.worth_temperature:
-        inputs.append(labels_dir(config, start, system.worth_temperature))
+    temperature = config.systems[system.name].worth_temperature
+    if start and temperature:
+        inputs.append(labels_dir(config, start, temperature))
         arguments += ["--teacher-dir", str(inputs[-1])]
     if start:
         inputs.append(best_checkpoint(config, start.name))
