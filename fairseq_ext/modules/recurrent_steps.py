@@ -87,7 +87,7 @@ class _AllSteps(torch.autograd.Function):
         assert values[0] is not None
         states = initial.new_empty(*values[0].shape[:2], initial.size(-1))
         before = torch.empty_like(states)
-        layer = _Layer(before, *values, *inputs[3:])
+        layer = _Layer(before, *values, *inputs[3:])  # type: ignore[arg-type]
         state = initial
         for t in range(len(states)):
             state = layer.step(t, state, states[t])
