@@ -82,5 +82,6 @@ class GatedGRU(nn.Module):
             values, weight = self.word_gate(*given)
             gated_words = GatedWords(values, weight, words, general_words, self.gru.input.weight.to(weight.dtype))
         if self.context_gate is not None:
-            gated_contexts = GatedContexts(*self.context_gate(*given), general_states)
+            values, weight = self.context_gate(*given)
+            gated_contexts = GatedContexts(values, weight, general_states)
         return all_steps(inputs, initial, self.gru.recurrent_weights(words), gated_words, gated_contexts)
