@@ -84,10 +84,11 @@ class _AllSteps(torch.autograd.Function):
     def forward(ctx: Any, initial: Tensor, *inputs: Tensor | None) -> Tensor:  # type: ignore[override]
         # The steps write over what is given to them.
         values = [None if given is None else given.to(initial.dtype, copy=True) for given in inputs[:3]]
-        assert values[0] is not None
-        states = initial.new_empty(*values[0].shape[:2], initial.size(-1))
+        of_units, of_words, of_contexts = values
+        assert of_units is not None
+        states = initial.new_empty(*of_units.shape[:2], initial.size(-1))
         before = torch.empty_like(states)
-        layer = _Layer(before, *values, *inputs[3:])  # type: ignore[arg-type]
+        layer = _Layer(before, of_units, of_words, of_contexts, *inputs[3:])
         state = initial
         for t in range(len(states)):
             state = layer.step(t, state, states[t])
