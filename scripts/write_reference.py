@@ -135,9 +135,10 @@ def _component(kind: str, module: ModuleType, models: ModuleType) -> Iterator[st
     if presets:
         yield "Presets: " + ", ".join(f"`{preset}`" for preset in presets) + "."
     yield markdown(component)
-    config = getattr(component, "config_class", None) or configs[-1]
-    rows = [f"| `--{option}` | {words} |" for option, words in options_of(config)]
-    yield "\n".join(["| option | meaning |", "|---|---|", *rows])
+    config = getattr(component, "config_class", None) or next(reversed(configs), None)
+    rows = [f"| `--{option}` | {words} |" for option, words in options_of(config)] if config else []
+    if rows:
+        yield "\n".join(["| option | meaning |", "|---|---|", *rows])
 
 
 def options_of(config: type) -> Iterator[tuple[str, str]]:
