@@ -71,7 +71,7 @@ class Wanted:
         return json.dumps(record, ensure_ascii=False)
 
 
-def load_quietly(directory: Path, device: str, decoding_precision: str) -> SystemTranslator:
+def load_quietly(directory: Path, device: str, decoding_precision: str = PRECISIONS[0]) -> SystemTranslator:
     """A translator for a command line: of one thread, so that it finds the same on all machines of a kind."""
     quieten_fairseq()
     import torch
