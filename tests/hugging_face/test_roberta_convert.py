@@ -353,8 +353,8 @@ NORM = "roberta.encoder.layer.1.output.LayerNorm.weight"
     ("spoil", "message"),
     [
         (
-            change_config(model_type="bert"),
-            r"config\.json: model_type is 'bert', which is none of roberta, xlm-r",
+            change_config(model_type="electra"),
+            r"config\.json: model_type is 'electra', which is none of roberta, xlm-roberta, bert",
         ),
         (change_config(layer_norm_eps=1e-6), r"layer_norm_eps is 1e-06; only models with 1e-05"),
         (change_config(layer_norm_eps=...), r"layer_norm_eps is 1e-12; only models with 1e-05"),

@@ -155,7 +155,7 @@ def test_outputs_moved_halfway_are_moved_to_the_end(prepared: Path, tmp_path: Pa
 def test_changed_option_rebuilds_what_depends_on_it(prepared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = write_config(prepared.parent / "other.yaml", prepared.parent / "text", subwords={"vocab_size": 91})
     prepare_data.main([str(config), "--dry-run"])
-    state = {Path(line.split()[-1]).name: line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    state = {Path(line[12:].split()[0]).name: line.split()[0] for line in capsys.readouterr().out.splitlines()}
     assert [name for name in STEPS if state[name] == "build"] == ["subwords", "encoded", "data-bin", "data-bin-unseen"]
 
 
@@ -172,8 +172,8 @@ def test_text_is_made_canonical(tmp_path: Path) -> None:
     with gzip.open(folder / "a.txt.gz", "wb") as file:
         file.write(raw)
     files = lm_prepare.text_files(folder)
-    said = lm_prepare.ImportText(files, "drop")(0, tmp_path)
-    assert {"3 lines", "2 blank", "1 bad utf8 dropped", "1 control characters"} <= set(said[3:].split(", "))
+    tally = lm_prepare.ImportText(files, "drop")(0, tmp_path)
+    assert {"lines": 3, "blank": 2, "bad_utf8_dropped": 1, "control_characters": 1}.items() <= tally.items()
     assert read_lines(tmp_path / "a.txt") == ["one", "two words here", "three"]
     lm_prepare.ImportText(files, "replace")(0, tmp_path)
     assert read_lines(tmp_path / "a.txt")[-1] == "bad \ufffd"
