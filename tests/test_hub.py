@@ -101,7 +101,7 @@ def test_gates_decide_where_no_domain_is_given(systems: Path, data: Path) -> Non
         gated[3][0],
     ]
     for row, weights in ((0, [1.0, 0.0, 0.0]), (2, [0.0, 0.0, 1.0])):
-        assert all(each == weights for layers in mixed[row][1].values() for each in layers.tolist())
+        assert all(each == weights for side in ("encoder", "decoder") for each in mixed[row][1][side].tolist())
     for row in (1, 3):
         torch.testing.assert_close(mixed[row][1], gated[row][1])
 

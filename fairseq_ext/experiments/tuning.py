@@ -162,10 +162,7 @@ def _later_step(config: Experiment, run: Run, first: Run, train: Callable[[Run],
 
     options = without(run.system.options, run.system.tune)
     untuned = train(replace(run, system=replace(run.system, options=options, tune={})))
-    # Trials have the same options for fairseq to read.
-    return replace(
-        untuned, inputs=[*untuned.inputs, chosen], build=lambda folder: step().build(folder), join=join, commands=()
-    )
+    return replace(untuned, inputs=[*untuned.inputs, chosen], build=lambda folder: step().build(folder), join=join)
 
 
 def _with(run: Run, values: Mapping[str, Any]) -> Run:

@@ -14,5 +14,5 @@ class TaskPredictionConfig(PrecisionConfig, SentencePredictionConfig):
 
 
 @register_task("task_prediction", dataclass=TaskPredictionConfig)
-class TaskPrediction(Precision, SentencePredictionTask):
+class TaskPredictionTask(Precision, SentencePredictionTask):
     """Classification of sentences or of pairs, or regression, with data, heads and criterion of fairseq's."""

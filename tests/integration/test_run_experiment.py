@@ -127,7 +127,9 @@ def test_scores_and_examples_are_there(whole: Path) -> None:
 
 def test_everything_is_analysed(whole: Path) -> None:
     folder = whole.parent / "work" / "analysis"
-    distances, gates, parameters, speed = (read(folder / name / f"{name}.json") for name in analyses.NAMES)
+    names = "distances", "gates", "parameters", "speed"
+    assert set(names) <= set(analyses.NAMES)
+    distances, gates, parameters, speed = (read(folder / name / f"{name}.json") for name in names)
     assert distances["domains"] == ["bank", "garden"]
     # The sentences share all words but one.
     assert distances["matrix"][0][1] > 1.5

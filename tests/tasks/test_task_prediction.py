@@ -5,7 +5,7 @@ from fairseq.criterions.sentence_prediction import SentencePredictionConfig, Sen
 from fairseq.tasks import TASK_REGISTRY
 from torch import Tensor
 
-from fairseq_ext.tasks.task_prediction import TaskPrediction, TaskPredictionConfig
+from fairseq_ext.tasks.task_prediction import TaskPredictionTask, TaskPredictionConfig
 from tests import toy_tasks
 
 
@@ -18,7 +18,7 @@ def gradients(precision: str) -> list[Tensor]:
     """Those of the task's parameters after a batch."""
     cfg = TaskPredictionConfig(data="", num_classes=3, classification_head_name="sst2")
     cfg.cpu_precision = precision  # type: ignore[assignment]
-    task = TaskPrediction(cfg, toy_tasks.make_dictionary(), toy_tasks.make_dictionary(toy_tasks.LABELS))
+    task = TaskPredictionTask(cfg, toy_tasks.make_dictionary(), toy_tasks.make_dictionary(toy_tasks.LABELS))
     model = toy_tasks.randomise(toy_tasks.make_model()).train()
     tokens = toy_tasks.tokens_of()
     sample = {"net_input": {"src_tokens": tokens}, "target": torch.zeros(len(tokens), dtype=torch.long), "ntokens": 9,
@@ -30,7 +30,7 @@ def gradients(precision: str) -> list[Tensor]:
 
 
 def test_it_is_registered_and_heeds_the_precision() -> None:
-    assert TASK_REGISTRY["task_prediction"] is TaskPrediction
+    assert TASK_REGISTRY["task_prediction"] is TaskPredictionTask
     exact, rounded = gradients("float32"), gradients("bfloat16")
     assert {gradient.dtype for gradient in rounded} == {torch.float32}
     assert any(not torch.equal(one, other) for one, other in zip(exact, rounded, strict=True))

@@ -32,7 +32,7 @@ def step_of(config: ClassificationExperiment, name: str) -> Step:
 def command_of(step: Step, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What fairseq-train would be called with."""
     commands: list[list[str]] = []
-    monkeypatch.setattr(training, "run_fairseq", lambda tool, arguments, messages: commands.append(list(arguments)))
+    monkeypatch.setattr(training, "run_training", lambda label, arguments, log: commands.append(list(arguments)))
     step.build(step.output)
     return commands[0]
 
@@ -111,7 +111,7 @@ def test_the_head_and_the_schedule_follow_from_the_data(tmp_path: Path, monkeypa
     command = command_of(step, monkeypatch)
     assert command[0] == str(data)
     expected = {
-        "task": "sentence_prediction", "criterion": "sentence_prediction", "num-classes": "3", "init-token": "0",
+        "task": "task_prediction", "criterion": "sentence_prediction", "num-classes": "3", "init-token": "0",
         "classification-head-name": "verb", "best-checkpoint-metric": "accuracy", "total-num-update": "22",
         "warmup-updates": "2", "shorten-method": "truncate", "required-batch-size-multiple": "1",
     }  # fmt: skip
