@@ -5,7 +5,7 @@ from fairseq.criterions.sentence_prediction import SentencePredictionConfig, Sen
 from fairseq.tasks import TASK_REGISTRY
 from torch import Tensor
 
-from fairseq_ext.tasks.task_prediction import TaskPredictionTask, TaskPredictionConfig
+from fairseq_ext.tasks.task_prediction import TaskPredictionConfig, TaskPredictionTask
 from tests import toy_tasks
 
 
