@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ext.corpora.text_files import read_lines, read_parallel, stream_lines, write_lines
+from fairseq_ext.corpora.text_files import count_lines, read_lines, read_parallel, stream_lines, write_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.experiments.translation.experiment import JOINED
 from fairseq_ext.inputs.errors import InputError
@@ -101,7 +101,7 @@ def write_joined(folder: Path, paths: Mapping[str, Path], domains: Sequence[str]
     sources = read_lines(sets / f"{JOINED}.{lang}")
     # Sets are translated in the order of their names.
     names = sorted(path.name.removesuffix(f".{lang}") for path in sets.glob(f"*.{lang}"))
-    first = sum(sum(1 for _ in stream_lines(sets / f"{name}.{lang}")) for name in names[: names.index(JOINED)])
+    first = sum(count_lines(sets / f"{name}.{lang}") for name in names[: names.index(JOINED)])
     record = {}
     for run, path in paths.items():
         found = list(_sentences(path, pairs, sources, domains, first))
