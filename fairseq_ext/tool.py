@@ -12,10 +12,12 @@ def main() -> None:
     # Before the rest of fairseq: it says where messages go.
     tool = importlib.import_module(f"fairseq_cli.{sys.argv.pop(1)}")
     import fairseq_ext.registration  # noqa: F401
+    from fairseq_ext.engine.kept_memory import give_back_at_times
 
     sys.argv[0] = str(tool.__file__)
     # Processes that it spawns begin with it, and find this package by --user-dir.
     sys.modules["__main__"].__spec__ = tool.__spec__
+    give_back_at_times()
     tool.cli_main()
 
 

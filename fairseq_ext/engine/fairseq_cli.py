@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.engine.children import how_it_ended, run_child
+from fairseq_ext.engine.kept_memory import KEEP_MEMORY
 from fairseq_ext.engine.progress import last_lines, progress, training_progress
 from fairseq_ext.inputs.errors import InputError, shown
 
 _OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-# glibc gives large free blocks back to the kernel, which cleans and maps them anew for every batch. Training on a CPU
-# spends a third to a half of its time on that, unless the process keeps them.
-_KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
 _LAST_LINES = 20  # of its messages, when a tool fails
 USER_DIR = Path(__file__).resolve().parents[1]
 
@@ -94,7 +92,7 @@ def run_fairseq(
     """
     # -P: a folder of the user's, say one named "examples", must not pass for a module.
     command = [sys.executable, "-P", "-m", "fairseq_ext.tool", tool, *arguments, "--user-dir", str(USER_DIR)]
-    environment = _KEEP_MEMORY | own_environment()
+    environment = KEEP_MEMORY | own_environment()
     # Each training under torchrun meets at a store of its own, not at the one they would share.
     environment.pop("TORCHELASTIC_USE_AGENT_STORE", None)
     with _stderr_for(messages) as stderr, _stdout_for(output, stderr) as stdout:
