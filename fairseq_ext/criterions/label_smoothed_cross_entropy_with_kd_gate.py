@@ -55,7 +55,8 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
     padding; all are summed, as L_CE is, and fairseq divides both by the same sample size.
 
     The sample carries ``teacher_probs`` (B×D) or, for hard labels, ``domain_ids`` (B,); the model returns
-    ``gate_logits`` as ``transformer_gated_adapter`` does.
+    ``gate_logits`` as ``transformer_gated_adapter`` does. A sentence whose ``teacher_probs`` are all zero has no label:
+    no term is its own, and what is logged of gates is of the others.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         return {side: torch.stack(gates[side]) for side in SIDES if gates[side]}
 
     def target(self, sample: dict, num_domains: int) -> Tensor:
-        """P_τ, what the gates shall match: B×D, rows sum to one."""
+        """P_τ, what the gates shall match: B×D, rows sum to one, or are zero where there is no label."""
         if self.gate_target == "domain":
             if sample.get("domain_ids") is None:
                 raise InputError("--gate-target domain needs the domains of --task multi_domain_translation")
@@ -123,7 +124,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         if probs is None:
             raise InputError("the gates have no teacher: give --teacher-dir, as data-prep/train_teacher.py writes it")
         scores = probs.float().log() if self.gate_target == "log-probs" else probs.float()
-        return (scores / self.tau).softmax(-1)
+        return (scores / self.tau).softmax(-1).where(probs.any(-1, keepdim=True), 0.0)
 
     def gate_loss(self, gate_logits: dict[str, Tensor], sample: dict) -> tuple[Tensor, dict[str, Any]]:
         """The gate loss, summed over layers and terms, with its log.
@@ -132,10 +133,12 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
             gate_logits: encoder L×B×D, decoder L×B×T×D; loss: scalar
         """
         target = self.target(sample, next(iter(gate_logits.values())).size(-1))
-        is_token = sample["target"].ne(self.padding_idx)  # B×T
-        loss, log = target.new_zeros(()), {}
+        is_labelled = target.any(-1)  # B
+        is_token = sample["target"].ne(self.padding_idx) & is_labelled.unsqueeze(1)  # B×T
+        rows = is_labelled if self.sentence_avg else is_token
+        loss, log = target.new_zeros(()), {"gate_sample_size": rows.sum(), "gate_labelled": is_labelled.sum()}
         for side, logits in gate_logits.items():
-            terms_of_row = is_token if side == "decoder" else is_token.new_ones(len(is_token))
+            terms_of_row = is_token if side == "decoder" else is_labelled
             # B×D, or B×1×D to serve all target positions.
             goal = target.unsqueeze(1) if side == "decoder" else target
             log_probs = (logits / self.tau).log_softmax(-1)
@@ -158,8 +161,10 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         super().reduce_metrics(logging_outputs)
 
         total = _totals(logging_outputs)
-        if sample_size := total.get("sample_size", 0):
+        if sample_size := total.get("gate_sample_size", 0):
             metrics.log_scalar("gate_loss", total["gate_loss"] / sample_size / math.log(2), sample_size, round=4)
+        if rows := total.get("nsentences", 0):
+            metrics.log_scalar("gate_labelled", 100 * total["gate_labelled"] / rows, rows, round=2)
         for side in SIDES:
             terms = total.get(f"gate_terms_{side}", 0)
             layers = sum(key.startswith(f"gate_loss_{side}_") for key in total) if terms else 0
@@ -172,7 +177,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
 
 def _totals(logs: list[dict]) -> dict[str, float]:
     """The sums of what gates log, over batches, read from the device at once."""
-    keys = [key for key in (logs[0] if logs else ()) if key == "sample_size" or key.startswith("gate_")]
+    keys = [key for key in (logs[0] if logs else ()) if key == "nsentences" or key.startswith("gate_")]
     sums = [sum(log.get(key, 0) for log in logs) for key in keys]
     if not sums:
         return {}

@@ -113,6 +113,61 @@ def test_padding_changes_nothing(task: Any) -> None:
     assert {k: v.item() for k, v in log_padded.items()} == pytest.approx({k: v.item() for k, v in log.items()})
 
 
+@pytest.mark.parametrize("target", ["probs", "log-probs", "domain"])
+@pytest.mark.parametrize("term", ["sentence", "token"])
+def test_where_all_have_labels_every_bit_is_that_of_the_plain_formula(task: Any, target: str, term: str) -> None:
+    gates = {"encoder": torch.randn(3, 2, 3), "decoder": torch.randn(2, 2, 2, 3)}
+    loss, log = criterion(task, 0.7, target, term).gate_loss(gates, SAMPLE)
+    probs, tau = SAMPLE["teacher_probs"], 0.7
+    goal = {
+        "probs": (probs / tau).softmax(-1),
+        "log-probs": (probs.log() / tau).softmax(-1),
+        "domain": torch.nn.functional.one_hot(SAMPLE["domain_ids"], 3).float(),
+    }[target]
+    is_token, total = SAMPLE["target"].ne(PAD), torch.zeros(())
+    for side, goals in (("encoder", goal), ("decoder", goal.unsqueeze(1))):
+        log_probs = (gates[side] / tau).log_softmax(-1)
+        terms = tau**2 * torch.nn.functional.kl_div(log_probs, goals.expand_as(log_probs), reduction="none").sum(-1)
+        weights = is_token if side == "decoder" else is_token.sum(1) if term == "token" else torch.tensor([1, 1])
+        total = total + (terms * weights).sum()
+    assert torch.equal(loss, total)
+    assert (log["gate_sample_size"], log["gate_labelled"]) == (SAMPLE["ntokens"], 2)
+
+
+@pytest.mark.parametrize("target", ["probs", "log-probs"])
+@pytest.mark.parametrize("term", ["sentence", "token"])
+def test_sentences_without_a_label_teach_the_gates_nothing(task: Any, target: str, term: str) -> None:
+    gates = {"encoder": torch.randn(3, 2, 3), "decoder": torch.randn(2, 2, 2, 3)}
+    for side in gates.values():
+        side.requires_grad_()
+    probs = SAMPLE["teacher_probs"].clone()
+    probs[0] = 0
+    loss, log = criterion(task, 0.7, target, term).gate_loss(gates, SAMPLE | {"teacher_probs": probs})
+    loss.backward()
+    second = {key: value[1:] for key, value in SAMPLE.items() if key != "ntokens"}
+    alone = {side: logits[:, 1:] for side, logits in gates.items()}
+    loss_alone, log_alone = criterion(task, 0.7, target, term).gate_loss(alone, second)
+    torch.testing.assert_close(loss, loss_alone)
+    assert {k: v.item() for k, v in log.items()} == pytest.approx({k: v.item() for k, v in log_alone.items()})
+    assert log["gate_sample_size"] == log["gate_labelled"] == log["gate_terms_decoder"] == 1
+    for side in gates.values():
+        assert side.grad is not None
+        assert not side.grad[:, 0].any()
+        assert side.grad[:, 1].any()
+
+
+def test_a_batch_without_any_label_costs_and_logs_nothing(task: Any) -> None:
+    gates = {"encoder": torch.randn(1, 2, 3), "decoder": torch.randn(1, 2, 2, 3)}
+    loss, log = criterion(task, 0.1, "log-probs").gate_loss(gates, SAMPLE | {"teacher_probs": torch.zeros(2, 3)})
+    assert loss.item() == 0
+    with metrics.aggregate(new_root=True) as reduced:
+        KDGate.reduce_metrics([log | {"loss": 3.0, "nll_loss": 2.0, "gate_loss": loss, "ntokens": 3, "nsentences": 2,
+                                      "sample_size": 3}])  # fmt: skip
+    shown = reduced.get_smoothed_values()
+    assert shown["gate_labelled"] == 0
+    assert not {"gate_loss", "gate_accuracy_encoder_0"} & shown.keys()
+
+
 def test_total_is_translation_plus_alpha_times_gates(task: Any, data: Path, teacher: Path) -> None:
     own_task, args = toy.make_task(data, "--teacher-dir", str(teacher))
     model = toy.make_model(own_task, args)
@@ -140,6 +195,7 @@ def test_logs_of_workers_sum_to_the_log_of_all(task: Any, data: Path, teacher: P
     with metrics.aggregate(new_root=True) as reduced:
         KDGate.reduce_metrics(logs)
     shown = reduced.get_smoothed_values()
+    assert shown["gate_labelled"] == 100
     assert 0 <= shown["gate_accuracy_decoder_1"] <= 100
     assert shown["gate_loss_encoder_0"] == pytest.approx(float(one["gate_loss_encoder_0"]) / 12 / math.log(2), abs=1e-4)
 
