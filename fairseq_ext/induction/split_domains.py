@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``data-prep/split_domains.py``."""
     parser = argparse.ArgumentParser(
         description="Cut the domains of a folder of DOMAIN.LANG files into more, by the words of their sentences: "
-        "k-means on TF-IDF within each, which has parts in proportion to its size. A finished folder is not made again.",
+        "k-means on TF-IDF within each, which has parts in proportion to its size. What is finished is not made again.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("folder", type=Path, help="has DOMAIN.LANG, compressed or not")

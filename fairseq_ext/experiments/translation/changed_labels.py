@@ -43,7 +43,7 @@ def changed_labels_step(config: TranslationExperiment, system: TranslationSystem
         raise InputError(f"{system.place('label_noise')}: a label of a single domain cannot be wrong; take it out")
     teacher, unlabelled = config.work_dir / "teacher", sorted(system.unlabelled)
     return Step(
-        config.work_dir / "labels" / system.name,
+        config.work_dir / "labels" / f"labels-{system.name}",
         inputs=[teacher],
         options={"version": 1, "noise": system.label_noise, "unlabelled": unlabelled, "seed": config.seed},
         build=partial(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,9 +53,8 @@ def _read(system: System, where: str) -> TranslationSystem:
     options = dict(system.options)
     given = take(options, "needs_domain", bool, None, where)
     needs_domain = implies_domain(options) if given is None else given
-    read = {"worth_temperature": _temperature, "label_noise": _noise, "unlabelled": _unlabelled}
-    values = {key: options.pop(key, None) for key in read}
-    labels = {key: read[key](value, system, f"{where}: {key}") for key, value in values.items() if value is not None}
+    values = {key: options.pop(key, None) for key in _LABELS}
+    labels = {key: _LABELS[key](value, system, f"{where}: {key}") for key, value in values.items() if value is not None}
     return TranslationSystem(**{**vars(system), "options": options}, needs_domain=needs_domain, **labels)
 
 
@@ -112,6 +111,14 @@ def _check_learns_labels(system: System, where: str) -> None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)  # isinstance(True, int) holds
+
+
+# What an entry may say of the labels that its system learns.
+_LABELS: Mapping[str, Callable[[Any, System, str], Any]] = {
+    "worth_temperature": _temperature,
+    "label_noise": _noise,
+    "unlabelled": _unlabelled,
+}
 
 
 def implies_domain(options: Mapping[str, Any]) -> bool:

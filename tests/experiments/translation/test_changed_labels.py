@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,9 @@ from fairseq_ext.experiments.translation.train import training_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.metrics import summarise
 from fairseq_ext.text.split import SPLITS
+from tests.experiments.commands import run_experiment
+from tests.experiments.translation.small_translation_experiment import TRAIN
+from tests.small_corpus import write_config, write_corpora
 
 DOMAINS = ["it", "law", "med"]
 SIZES = {"train": 40, "valid": 5, "test": 6}
@@ -120,10 +124,10 @@ def test_a_system_is_trained_on_its_labels_and_all_its_seeds_on_the_same(tmp_pat
     config = config_of(tmp_path)
     steps = training_steps(config, "gad")
     names = [step.output.relative_to(tmp_path).as_posix() for step in steps]
-    assert names == ["systems/mix", "labels/gad", "systems/gad@1", "systems/gad@2"]
+    assert names == ["systems/mix", "labels/labels-gad", "systems/gad@1", "systems/gad@2"]
     arguments = steps[-1].commands[0].arguments
-    assert arguments[arguments.index("--teacher-dir") + 1] == str(tmp_path / "labels/gad")
-    assert tmp_path / "labels/gad" in steps[-1].inputs
+    assert arguments[arguments.index("--teacher-dir") + 1] == str(tmp_path / "labels/labels-gad")
+    assert tmp_path / "labels/labels-gad" in steps[-1].inputs
     assert not {"--label-noise", "--label_noise"} & set(arguments)
     [*_, last] = training_steps(config, "all")
     assert tmp_path / "teacher" in last.inputs  # nothing to change
@@ -134,9 +138,26 @@ def test_the_step_is_done_once_for_every_share(tmp_path: Path, teacher: Path) ->
     config = config_of(tmp_path)
     steps = [changed_labels_step(config, config.systems[name]) for name in ("gad", "few")]
     assert [run_step(step) for step in (*steps, *steps)] == [True, True, False, False]
-    assert json.loads((tmp_path / "labels/few/teacher.json").read_text())["unlabelled"] == ["it", "med"]
+    assert json.loads((tmp_path / "labels/labels-few/teacher.json").read_text())["unlabelled"] == ["it", "med"]
     other = config_of(tmp_path, CONFIG.replace("0.3", "0.4"))
     assert run_step(changed_labels_step(other, other.systems["gad"]))
+
+
+@pytest.mark.slow
+def test_one_file_trains_gates_on_changed_labels_and_in_balance(tmp_path: Path) -> None:
+    systems = {name: {**TRAIN["systems"][name], "max-epoch": 1} for name in ("mix", "gad")}
+    systems["gad"] |= {"from": "mix", "label_noise": 0.5, "unlabelled": "bank", "gate-balance-weight": 0.01}
+    train = {**TRAIN, "systems": systems}
+    path = write_config(tmp_path / "robust.yaml", write_corpora(tmp_path / "corpora"), train=train)
+    run = run_experiment(str(path), "--to", "gad")
+    assert run.returncode == 0, run.stderr
+    assert "80 training sentences are labelled, F1 0.5" in run.stderr
+    log = (tmp_path / "work/systems/gad/train.log").read_text()
+    shares = [float(share) for share in re.findall(r"gate_labelled[^0-9]+([0-9.]+)", log)]
+    assert set(shares) == {50.0, 100.0}  # of the training text, and of validation
+    assert "gate_balance" in log
+    again = run_experiment(str(path), "--to", "gad")
+    assert again.stderr.count("up to date") == 10
 
 
 @pytest.mark.parametrize(
