@@ -26,7 +26,7 @@ from fairseq_ext.experiments.translation.systems import TranslationSystem
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.sections import check_choice
 from fairseq_ext.teacher.metrics import summarise
-from fairseq_ext.text.split import SPLITS, stable_hash
+from fairseq_ext.text.split import HELD_OUT, stable_hash
 
 _TRAIN = "train"
 
@@ -54,7 +54,7 @@ def changed_labels_step(config: TranslationExperiment, system: TranslationSystem
 
 
 def write_changed_labels(folder: Path, teacher: Path, noise: float, unlabelled: Collection[str], seed: int) -> str:
-    """Write a directory like the classifier's; files that an interrupted run finished are taken over.
+    """Write a directory like the classifier's; labels that an interrupted run changed are taken over.
 
     Args:
         folder: where to write.
@@ -72,17 +72,14 @@ def write_changed_labels(folder: Path, teacher: Path, noise: float, unlabelled: 
     record = read_teacher_record(teacher)
     domains = record["domains"]
     for name in domains:
-        for split in SPLITS:
-            source, target = label_path(teacher, name, split), label_path(folder, name, split)
-            if target.is_file():
-                continue
-            if split != _TRAIN:
-                with atomic_write(target) as temporary:
-                    shutil.copyfile(source, temporary)
-                continue
+        source, target = label_path(teacher, name, _TRAIN), label_path(folder, name, _TRAIN)
+        if not target.is_file():
             labels = open_labels(source, len(domains))
             rng = np.random.default_rng(stable_hash(seed, "label noise", name))
             write_probs(target, np.zeros_like(labels.raw) if name in unlabelled else with_noise(labels, noise, rng))
+        for split in HELD_OUT:
+            with atomic_write(label_path(folder, name, split)) as temporary:
+                shutil.copyfile(label_path(teacher, name, split), temporary)
     matrix = _confusion(folder, domains)
     metrics = {**record["metrics"], _TRAIN: summarise(matrix, domains)}
     facts = {"noise": noise, "unlabelled": list(unlabelled)}
