@@ -29,7 +29,7 @@ OPTIONS = {
     },
     TopicLanguageModelingCriterion: {"tdm", "tdm-margin", "tdm-weight"},
     LabelSmoothedCrossEntropyWithKDGateCriterion: {
-        "gate-loss-weight", "gate-loss-temperature", "gate-target", "gate-encoder-term",
+        "gate-loss-weight", "gate-loss-temperature", "gate-target", "gate-encoder-term", "gate-balance-weight",
     },
     MultiDomainTranslationTask: {
         "teacher-dir", "upsampling", "upsampling-temperature", "domain-tags", "domain-source", "domain",

@@ -1,6 +1,7 @@
 """Translation loss plus distillation of a domain classifier into the gates (Klimaszewski et al. 2023, §2.2.2)."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from torch import Tensor
 from fairseq_ext.inputs.errors import InputError
 
 SIDES = ("encoder", "decoder")
+_COUNTS = ("sample_size", "nsentences")
 
 
 @dataclass
@@ -45,6 +47,13 @@ class KDGateCriterionConfig(LabelSmoothedCrossEntropyCriterionConfig):
             "as much as a decoder gate) (default: sentence)"
         },
     )
+    gate_balance_weight: float = field(
+        default=0.0,
+        metadata={
+            "help": "weight of a loss that keeps all adapters in use: the squared coefficient of variation of a "
+            "training batch's mean gate weights, summed over layers (default: 0.0, none)"
+        },
+    )
 
 
 @register_criterion("label_smoothed_cross_entropy_with_kd_gate", dataclass=KDGateCriterionConfig)
@@ -55,7 +64,12 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
     padding; all are summed, as L_CE is, and fairseq divides both by the same sample size.
 
     The sample carries ``teacher_probs`` (B×D) or, for hard labels, ``domain_ids`` (B,); the model returns
-    ``gate_logits`` as ``transformer_gated_adapter`` does.
+    ``gate_logits`` as ``transformer_gated_adapter`` does. A sentence whose ``teacher_probs`` are all zero has no label:
+    no term is its own, and what is logged of gates is of the others.
+
+    With ``gate_balance_weight`` a training batch adds :meth:`balance_loss`; one for validation does not, as it is of
+    one domain. It is a loss of a whole batch, so that unlike the others it depends on how sentences are shared out
+    among batches and processes.
     """
 
     def __init__(
@@ -67,13 +81,17 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         gate_loss_temperature: float,
         gate_target: str,
         gate_encoder_term: str,
+        gate_balance_weight: float = 0.0,
         ignore_prefix_size: int = 0,
         report_accuracy: bool = False,
     ):
         super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
         if gate_loss_temperature <= 0:
             raise InputError(f"--gate-loss-temperature must be positive, not {gate_loss_temperature}")
+        if gate_balance_weight < 0:
+            raise InputError(f"--gate-balance-weight must be 0 or more, not {gate_balance_weight}")
         self.gate_loss_weight = gate_loss_weight
+        self.gate_balance_weight = gate_balance_weight
         self.tau = gate_loss_temperature
         self.gate_target = str(gate_target)
         self.gate_encoder_term = str(gate_encoder_term)
@@ -81,10 +99,15 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
     def forward(self, model: Any, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
         net_output = model(**sample["net_input"])
         loss, nll_loss = self.compute_loss(model, net_output, sample, reduce=reduce)
-        gate_loss, gate_log = self.gate_loss(self.gate_logits(net_output), sample)
+        gate_logits = self.gate_logits(net_output)
+        gate_loss, gate_log = self.gate_loss(gate_logits, sample)
+        sample_size = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
         if reduce:
             loss = loss + self.gate_loss_weight * gate_loss
-        sample_size = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
+        if reduce and self.gate_balance_weight and self.training:
+            balance = sample_size * self.balance_loss(gate_logits, sample, model.gates[0].weights)  # all weigh alike
+            loss = loss + self.gate_balance_weight * balance
+            gate_log["gate_balance"] = balance.data
         logging_output = {
             "loss": loss.data,
             "nll_loss": nll_loss.data,
@@ -114,7 +137,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         return {side: torch.stack(gates[side]) for side in SIDES if gates[side]}
 
     def target(self, sample: dict, num_domains: int) -> Tensor:
-        """P_τ, what the gates shall match: B×D, rows sum to one."""
+        """P_τ, what the gates shall match: B×D, rows sum to one, or are zero where there is no label."""
         if self.gate_target == "domain":
             if sample.get("domain_ids") is None:
                 raise InputError("--gate-target domain needs the domains of --task multi_domain_translation")
@@ -123,7 +146,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         if probs is None:
             raise InputError("the gates have no teacher: give --teacher-dir, as data-prep/train_teacher.py writes it")
         scores = probs.float().log() if self.gate_target == "log-probs" else probs.float()
-        return (scores / self.tau).softmax(-1)
+        return (scores / self.tau).softmax(-1).where(probs.any(-1, keepdim=True), 0.0)
 
     def gate_loss(self, gate_logits: dict[str, Tensor], sample: dict) -> tuple[Tensor, dict[str, Any]]:
         """The gate loss, summed over layers and terms, with its log.
@@ -132,10 +155,12 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
             gate_logits: encoder L×B×D, decoder L×B×T×D; loss: scalar
         """
         target = self.target(sample, next(iter(gate_logits.values())).size(-1))
-        is_token = sample["target"].ne(self.padding_idx)  # B×T
-        loss, log = target.new_zeros(()), {}
+        is_labelled = target.any(-1)  # B
+        is_token = sample["target"].ne(self.padding_idx) & is_labelled.unsqueeze(1)  # B×T
+        rows = is_labelled if self.sentence_avg else is_token
+        loss, log = target.new_zeros(()), {"gate_sample_size": rows.sum(), "gate_labelled": is_labelled.sum()}
         for side, logits in gate_logits.items():
-            terms_of_row = is_token if side == "decoder" else is_token.new_ones(len(is_token))
+            terms_of_row = is_token if side == "decoder" else is_labelled
             # B×D, or B×1×D to serve all target positions.
             goal = target.unsqueeze(1) if side == "decoder" else target
             log_probs = (logits / self.tau).log_softmax(-1)
@@ -152,14 +177,42 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
                 log |= {f"gate_{kind}_{side}_{layer}": value for layer, value in enumerate(values.unbind())}
         return loss, log
 
+    def balance_loss(
+        self, gate_logits: dict[str, Tensor], sample: dict, weights_of: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """CV(Importance)² (Shazeer et al. 2017, §4, Eq. 6), summed over layers: 0 where all adapters have as much.
+
+        An adapter's importance is its mean weight over the batch, where Shazeer et al. have the sum, which varies
+        alike: over sentences in the encoder, over target tokens that are no padding in the decoder.
+
+        Args:
+            gate_logits: as of :meth:`gate_loss`.
+            sample: the batch.
+            weights_of: the routing weights of logits.
+        """
+        is_token = sample["target"].ne(self.padding_idx).unsqueeze(-1)  # B×T×1
+        loss = next(iter(gate_logits.values())).new_zeros(())
+        for side, logits in gate_logits.items():
+            weights = weights_of(logits)
+            is_decoder = side == "decoder"
+            importance = (weights * is_token).sum((1, 2)) / is_token.sum() if is_decoder else weights.mean(1)  # L×D
+            # Weights sum to one, so that their mean is 1 / D.
+            loss = loss + (logits.size(-1) ** 2 * importance.var(-1, unbiased=False)).sum()
+        return loss
+
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict]) -> None:
         """Aggregate over batches and workers; gate losses are per term and in bits, like fairseq's others."""
         super().reduce_metrics(logging_outputs)
 
         total = _totals(logging_outputs)
-        if sample_size := total.get("sample_size", 0):
+        if sample_size := total.get("gate_sample_size", 0):
             metrics.log_scalar("gate_loss", total["gate_loss"] / sample_size / math.log(2), sample_size, round=4)
+        if "gate_balance" in total:
+            sample_size = total["sample_size"]
+            metrics.log_scalar("gate_balance", total["gate_balance"] / sample_size, sample_size, round=4)
+        if rows := total.get("nsentences", 0):
+            metrics.log_scalar("gate_labelled", 100 * total["gate_labelled"] / rows, rows, round=2)
         for side in SIDES:
             terms = total.get(f"gate_terms_{side}", 0)
             layers = sum(key.startswith(f"gate_loss_{side}_") for key in total) if terms else 0
@@ -172,7 +225,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
 
 def _totals(logs: list[dict]) -> dict[str, float]:
     """The sums of what gates log, over batches, read from the device at once."""
-    keys = [key for key in (logs[0] if logs else ()) if key == "sample_size" or key.startswith("gate_")]
+    keys = [key for key in (logs[0] if logs else ()) if key in _COUNTS or key.startswith("gate_")]
     sums = [sum(log.get(key, 0) for log in logs) for key in keys]
     if not sums:
         return {}

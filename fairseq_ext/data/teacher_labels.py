@@ -4,6 +4,9 @@
 of ``splits/DOMAIN/SPLIT.LANG``; earlier versions wrote float32, which is read as it is. Rows are counted from 1 in
 messages, as lines are.
 
+A row of zeros is no label. It is taken for one only in the training text of domains that ``teacher.json`` lists as
+``unlabelled``; elsewhere it is an error, as zeros are what a damaged file has.
+
 ``teacher.json`` also records each file's size and SHA-256. A recorded file is not read at the start: its size and shape
 are compared, and rows are checked as they are used.
 """
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +44,12 @@ class TeacherLabels:
     Attributes:
         path: of their file, for messages.
         raw: N×D, float16, or float32 of an earlier version.
+        may_lack: whether rows may be zero throughout, for no label.
     """
 
     path: Path
     raw: np.ndarray
+    may_lack: bool = False
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -56,7 +61,7 @@ class TeacherLabels:
             rows: K row numbers, a slice, or one number.
 
         Shape:
-            result: K×D, or D; rows sum to 1
+            result: K×D, or D; rows sum to 1, or are zero where they may be
 
         Raises:
             InputError: naming the file and the first row that is no distribution.
@@ -65,9 +70,12 @@ class TeacherLabels:
         with np.errstate(invalid="ignore"):
             totals = probs.sum(axis=-1, keepdims=True)
         # Written so that NaN fails: every comparison with it is false.
-        is_distribution = (probs >= 0).all(axis=-1) & (np.abs(totals[..., 0] - 1) <= _SUM_TOLERANCE)
-        if not is_distribution.all():
-            row = int(np.arange(len(self))[rows].reshape(-1)[np.argmin(is_distribution)])
+        is_good = (probs >= 0).all(axis=-1) & (np.abs(totals[..., 0] - 1) <= _SUM_TOLERANCE)
+        if self.may_lack:
+            is_good |= (probs == 0).all(axis=-1)
+            totals = np.where(totals == 0, 1, totals)
+        if not is_good.all():
+            row = int(np.arange(len(self))[rows].reshape(-1)[np.argmin(is_good)])
             values = np.array2string(np.asarray(self.raw[row]), precision=4, separator=", ", threshold=12)
             raise InputError(
                 f"{self.path}, row {row + 1}: {values} is no distribution (not negative, sum 1); label the set again"
@@ -135,6 +143,8 @@ def read_teacher_record(teacher_dir: Path) -> dict[str, Any]:
     labels = record.setdefault("labels", {})  # earlier versions recorded none
     if not isinstance(labels, dict) or not all(_is_file_record(each) for each in labels.values()):
         raise InputError(f"{path}: 'labels' is no record of files; {_REMEDY}")
+    if not is_texts(record.setdefault("unlabelled", [])):
+        raise InputError(f"{path}: 'unlabelled' is no list of domains; {_REMEDY}")
     return record
 
 
@@ -173,6 +183,8 @@ def read_teacher_probs(
         )
     path = label_path(teacher_dir, domain, split)
     labels = open_labels(path, len(domains))
+    if split == "train" and domain in record["unlabelled"]:
+        labels = replace(labels, may_lack=True)
     if len(labels) != num_rows:
         excess = "missing" if len(labels) < num_rows else "too many"
         row = min(len(labels), num_rows) + 1

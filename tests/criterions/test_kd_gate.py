@@ -25,8 +25,10 @@ def task(data: Path, teacher: Path) -> Any:
     return toy.make_task(data, "--teacher-dir", str(teacher))[0]
 
 
-def criterion(task: Any, tau: float = 1.0, target: str = "probs", term: str = "sentence", alpha: float = 0.5) -> KDGate:
-    return KDGate(task, False, 0.1, alpha, tau, target, term)
+def criterion(
+    task: Any, tau: float = 1.0, target: str = "probs", term: str = "sentence", alpha: float = 0.5, balance: float = 0.0
+) -> KDGate:
+    return KDGate(task, False, 0.1, alpha, tau, target, term, balance)
 
 
 # Two sentences of three domains, the first with two target tokens, the second with one and a pad.
@@ -113,6 +115,61 @@ def test_padding_changes_nothing(task: Any) -> None:
     assert {k: v.item() for k, v in log_padded.items()} == pytest.approx({k: v.item() for k, v in log.items()})
 
 
+@pytest.mark.parametrize("target", ["probs", "log-probs", "domain"])
+@pytest.mark.parametrize("term", ["sentence", "token"])
+def test_where_all_have_labels_every_bit_is_that_of_the_plain_formula(task: Any, target: str, term: str) -> None:
+    gates = {"encoder": torch.randn(3, 2, 3), "decoder": torch.randn(2, 2, 2, 3)}
+    loss, log = criterion(task, 0.7, target, term).gate_loss(gates, SAMPLE)
+    probs, tau = SAMPLE["teacher_probs"], 0.7
+    goal = {
+        "probs": (probs / tau).softmax(-1),
+        "log-probs": (probs.log() / tau).softmax(-1),
+        "domain": torch.nn.functional.one_hot(SAMPLE["domain_ids"], 3).float(),
+    }[target]
+    is_token, total = SAMPLE["target"].ne(PAD), torch.zeros(())
+    for side, goals in (("encoder", goal), ("decoder", goal.unsqueeze(1))):
+        log_probs = (gates[side] / tau).log_softmax(-1)
+        terms = tau**2 * torch.nn.functional.kl_div(log_probs, goals.expand_as(log_probs), reduction="none").sum(-1)
+        weights = is_token if side == "decoder" else is_token.sum(1) if term == "token" else torch.tensor([1, 1])
+        total = total + (terms * weights).sum()
+    assert torch.equal(loss, total)
+    assert (log["gate_sample_size"], log["gate_labelled"]) == (SAMPLE["ntokens"], 2)
+
+
+@pytest.mark.parametrize("target", ["probs", "log-probs"])
+@pytest.mark.parametrize("term", ["sentence", "token"])
+def test_sentences_without_a_label_teach_the_gates_nothing(task: Any, target: str, term: str) -> None:
+    gates = {"encoder": torch.randn(3, 2, 3), "decoder": torch.randn(2, 2, 2, 3)}
+    for side in gates.values():
+        side.requires_grad_()
+    probs = SAMPLE["teacher_probs"].clone()
+    probs[0] = 0
+    loss, log = criterion(task, 0.7, target, term).gate_loss(gates, SAMPLE | {"teacher_probs": probs})
+    loss.backward()
+    second = {key: value[1:] for key, value in SAMPLE.items() if key != "ntokens"}
+    alone = {side: logits[:, 1:] for side, logits in gates.items()}
+    loss_alone, log_alone = criterion(task, 0.7, target, term).gate_loss(alone, second)
+    torch.testing.assert_close(loss, loss_alone)
+    assert {k: v.item() for k, v in log.items()} == pytest.approx({k: v.item() for k, v in log_alone.items()})
+    assert log["gate_sample_size"] == log["gate_labelled"] == log["gate_terms_decoder"] == 1
+    for side in gates.values():
+        assert side.grad is not None
+        assert not side.grad[:, 0].any()
+        assert side.grad[:, 1].any()
+
+
+def test_a_batch_without_any_label_costs_and_logs_nothing(task: Any) -> None:
+    gates = {"encoder": torch.randn(1, 2, 3), "decoder": torch.randn(1, 2, 2, 3)}
+    loss, log = criterion(task, 0.1, "log-probs").gate_loss(gates, SAMPLE | {"teacher_probs": torch.zeros(2, 3)})
+    assert loss.item() == 0
+    with metrics.aggregate(new_root=True) as reduced:
+        KDGate.reduce_metrics([log | {"loss": 3.0, "nll_loss": 2.0, "gate_loss": loss, "ntokens": 3, "nsentences": 2,
+                                      "sample_size": 3}])  # fmt: skip
+    shown = reduced.get_smoothed_values()
+    assert shown["gate_labelled"] == 0
+    assert not {"gate_loss", "gate_accuracy_encoder_0"} & shown.keys()
+
+
 def test_total_is_translation_plus_alpha_times_gates(task: Any, data: Path, teacher: Path) -> None:
     own_task, args = toy.make_task(data, "--teacher-dir", str(teacher))
     model = toy.make_model(own_task, args)
@@ -122,6 +179,59 @@ def test_total_is_translation_plus_alpha_times_gates(task: Any, data: Path, teac
     gate = criterion(own_task)(model, batch)[2]["gate_loss"].item()
     assert losses[1] - losses[0] == pytest.approx(gate, rel=1e-4)
     assert losses[2] - losses[0] == pytest.approx(3 * gate, rel=1e-4)
+
+
+def softmax(logits: torch.Tensor) -> torch.Tensor:
+    return logits.softmax(-1)
+
+
+def test_balance_by_hand(task: Any) -> None:
+    """Mean weights (½, ½, 0) have variance (2·(1/6)² + (1/3)²) / 3 = 1/18, CV² = 1/18 / (1/3)² = ½; (1, 0, 0) has 2."""
+    even, split, alone = torch.zeros(3), torch.tensor([60.0, 60.0, 0.0]), torch.tensor([60.0, 0.0, 0.0])
+    loss = criterion(task).balance_loss
+    assert loss({"encoder": torch.stack([even, even]).unsqueeze(0)}, SAMPLE, softmax).item() == pytest.approx(
+        0, abs=1e-6
+    )
+    layers = torch.stack([torch.stack([split, split]), torch.stack([alone, alone])])
+    assert loss({"encoder": layers}, SAMPLE, softmax).item() == pytest.approx(0.5 + 2, rel=1e-5)
+    # Two sentences that each take an adapter of their own weigh both alike.
+    both = torch.stack([alone, alone.flip(0)]).unsqueeze(0)
+    assert loss({"encoder": both}, SAMPLE, softmax).item() == pytest.approx(0.5, rel=1e-5)
+    # Of three target tokens, two take the first adapter and one the last: (2/3, 0, 1/3); the pad takes the second.
+    tokens = torch.stack([torch.stack([alone, alone]), torch.stack([alone.flip(0), alone.roll(1)])]).unsqueeze(0)
+    assert loss({"decoder": tokens}, SAMPLE, softmax).item() == pytest.approx(3 * (4 / 9 + 1 / 9) - 1, rel=1e-5)
+
+
+def test_balance_has_the_gradient_of_its_value(task: Any) -> None:
+    gates = [torch.randn(2, 2, 3, dtype=torch.float64), torch.randn(2, 2, 2, 3, dtype=torch.float64)]
+
+    def loss(encoder: torch.Tensor, decoder: torch.Tensor) -> torch.Tensor:
+        return criterion(task).balance_loss({"encoder": encoder, "decoder": decoder}, SAMPLE, softmax)
+
+    assert torch.autograd.gradcheck(loss, [each.requires_grad_() for each in gates])
+    loss(*gates).backward()
+    assert gates[1].grad is not None
+    assert not gates[1].grad[:, 1, 1].any()  # the pad
+
+
+def test_balance_counts_in_training_alone_and_without_weight_not_at_all(data: Path, teacher: Path) -> None:
+    own_task, args = toy.make_task(data, "--teacher-dir", str(teacher))
+    model = toy.make_model(own_task, args)
+    toy.randomise_adapters(model)
+    batch = toy.first_batch(own_task)
+    plain, _, plain_log = criterion(own_task)(model, batch)
+    balanced = criterion(own_task, balance=0.5)
+    loss, size, log = balanced(model, batch)
+    expected = balanced.balance_loss(balanced.gate_logits(model(**batch["net_input"])), batch, model.gates[0].weights)
+    assert expected > 0
+    assert (loss - plain).item() == pytest.approx(0.5 * size * expected.item(), rel=1e-3)
+    with metrics.aggregate(new_root=True) as reduced:
+        KDGate.reduce_metrics([log])
+    assert reduced.get_smoothed_values()["gate_balance"] == pytest.approx(expected.item(), abs=1e-4)
+    assert torch.equal(balanced.eval()(model, batch)[0], plain)
+    assert "gate_balance" not in plain_log
+    with pytest.raises(InputError, match="--gate-balance-weight must be 0 or more, not -1"):
+        criterion(own_task, balance=-1)
 
 
 def test_logs_of_workers_sum_to_the_log_of_all(task: Any, data: Path, teacher: Path) -> None:
@@ -140,6 +250,7 @@ def test_logs_of_workers_sum_to_the_log_of_all(task: Any, data: Path, teacher: P
     with metrics.aggregate(new_root=True) as reduced:
         KDGate.reduce_metrics(logs)
     shown = reduced.get_smoothed_values()
+    assert shown["gate_labelled"] == 100
     assert 0 <= shown["gate_accuracy_decoder_1"] <= 100
     assert shown["gate_loss_encoder_0"] == pytest.approx(float(one["gate_loss_encoder_0"]) / 12 / math.log(2), abs=1e-4)
 

@@ -131,6 +131,25 @@ def test_first_bad_row_is_named(teacher: Path, probs: np.ndarray, row: list[floa
         read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
 
 
+def test_zeros_are_no_label_in_training_text_that_is_said_to_lack_some(teacher: Path, probs: np.ndarray) -> None:
+    raw = as_labels(probs)
+    raw[[4, 6]] = 0
+    for split in ("train", "valid"):
+        write_probs(label_path(teacher, "bank", split), raw)
+    write_teacher_record(teacher, DOMAINS, "tfidf", {}, unlabelled=["bank"])
+    labels = read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
+    assert not labels[np.array([4, 6])].any()
+    np.testing.assert_array_equal(labels[np.array([0, 5])], TeacherLabels(Path("as before"), raw)[np.array([0, 5])])
+    with pytest.raises(InputError, match=r"valid\.npy, row 5: .* is no distribution"):
+        read_teacher_probs(teacher, "bank", "valid", DOMAINS, 8)[:]
+    raw[5, 1] = np.nan
+    with pytest.raises(InputError, match=r"row 6: .* is no distribution"):
+        TeacherLabels(teacher, raw, may_lack=True)[:]
+    write_teacher_record(teacher, DOMAINS, "tfidf", {}, unlabelled="bank")
+    with pytest.raises(InputError, match=r"teacher\.json: 'unlabelled' is no list of domains"):
+        read_teacher_record(teacher)
+
+
 def test_other_domains_or_another_order_are_refused(teacher: Path) -> None:
     for domains in (["bank", "law", "garden"], ["bank", "garden"]):
         with pytest.raises(InputError, match=r"teacher\.json: its domains are \['bank', 'garden', 'law'\]"):

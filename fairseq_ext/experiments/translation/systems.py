@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairseq_ext.engine.fairseq_cli import option_of
@@ -24,10 +24,14 @@ class TranslationSystem(System):
             follows from its tags and its architecture.
         worth_temperature: T; it is given, in place of the classifier's labels, what each adapter of the system that it
             starts from is worth to a sentence, softmax(−loss / T) of the true translation.
+        label_noise: share of the training sentences, from 0 to 1, whose label is made wrong.
+        unlabelled: domains whose training sentences have no label.
     """
 
     needs_domain: bool = False
     worth_temperature: float | None = None
+    label_noise: float = 0.0
+    unlabelled: list[str] = field(default_factory=list)
 
     @property
     def has_tags(self) -> bool:
@@ -49,28 +53,72 @@ def _read(system: System, where: str) -> TranslationSystem:
     options = dict(system.options)
     given = take(options, "needs_domain", bool, None, where)
     needs_domain = implies_domain(options) if given is None else given
-    temperature = _temperature(options.pop("worth_temperature", None), system, f"{where}: worth_temperature")
-    return TranslationSystem(
-        **{**vars(system), "options": options}, needs_domain=needs_domain, worth_temperature=temperature
-    )
+    values = {key: options.pop(key, None) for key in _LABELS}
+    labels = {key: _LABELS[key](value, system, f"{where}: {key}") for key, value in values.items() if value is not None}
+    return TranslationSystem(**{**vars(system), "options": options}, needs_domain=needs_domain, **labels)
 
 
-def _temperature(value: Any, system: System, where: str) -> float | None:
-    """That of labels by what adapters are worth, if the system is to have such.
+def _temperature(value: Any, system: System, where: str) -> float:
+    """That of labels by what adapters are worth.
 
     Raises:
         InputError: naming ``where``, if it is no temperature, or the system has no use for it.
     """
-    if value is None:
-        return None
-    # isinstance(True, int) holds.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+    if not _is_number(value) or not 0 < value < float("inf"):
         raise InputError(f"{where}: expected a number above 0, got {shown(value)}")
     if system.uses_teacher:
         raise InputError(f"{where}: takes the place of the classifier; take uses_teacher out")
     if system.start is None:
         raise InputError(f"{where}: is of the adapters that the system starts from; name theirs under from")
     return float(value)
+
+
+def _noise(value: Any, system: System, where: str) -> float:
+    """The share of labels to make wrong.
+
+    Raises:
+        InputError: naming ``where``, if it is no share, or the system learns no labels of the classifier.
+    """
+    if not _is_number(value) or not 0 <= value <= 1:
+        raise InputError(f"{where}: expected a share from 0 to 1, got {shown(value)}")
+    _check_learns_labels(system, where)
+    return float(value)
+
+
+def _unlabelled(value: Any, system: System, where: str) -> list[str]:
+    """The domains without labels; whether there are such is seen when these are known.
+
+    Raises:
+        InputError: naming ``where``, if it is no list of names, or the system learns no labels of the classifier.
+    """
+    names = value if isinstance(value, list) else [value]
+    if not all(isinstance(name, str) for name in names):
+        raise InputError(f"{where}: expected names of domains, got {shown(value)}")
+    _check_learns_labels(system, where)
+    return names
+
+
+def _check_learns_labels(system: System, where: str) -> None:
+    """
+    Raises:
+        InputError: naming ``where``, if the system is not given the classifier's labels, or does not look at them.
+    """
+    if not system.uses_teacher:
+        raise InputError(f"{where}: is of the classifier's labels; write uses_teacher: true")
+    if option_of(system.options, "gate-target") == "domain":
+        raise InputError(f"{where}: with gate-target domain no label is learnt; take one of them out")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)  # isinstance(True, int) holds
+
+
+# What an entry may say of the labels that its system learns.
+_LABELS: Mapping[str, Callable[[Any, System, str], Any]] = {
+    "worth_temperature": _temperature,
+    "label_noise": _noise,
+    "unlabelled": _unlabelled,
+}
 
 
 def implies_domain(options: Mapping[str, Any]) -> bool:

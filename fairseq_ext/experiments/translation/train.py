@@ -12,9 +12,10 @@ from fairseq_ext.engine.origins import EXTRA
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.training import best_checkpoint, remembered_extra, system_dir, train_step
+from fairseq_ext.experiments.translation.changed_labels import changed_labels_step
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
-from fairseq_ext.experiments.translation.worth import labels_dir, worth_steps
+from fairseq_ext.experiments.translation.worth import worth_steps
 from fairseq_ext.experiments.tuning import first_run, steps_of_runs
 from fairseq_ext.inputs.errors import run_command
 
@@ -45,9 +46,8 @@ def run_steps_of(
     config: TranslationExperiment, run: Run, siblings: Sequence[Run], extra: Sequence[str] = ()
 ) -> list[Step]:
     """The steps that make the labels of a run alone, and that train it; ``siblings`` are all runs of its system."""
-    start, temperature = config.start(run), config.systems[run.system.name].worth_temperature
-    labels = worth_steps(config, start, temperature) if start and temperature else []
-    return [*labels, *steps_of_runs(config, [run], partial(training_step, config, extra=extra), siblings)]
+    trainings = steps_of_runs(config, [run], partial(training_step, config, extra=extra), siblings)
+    return [*_label_steps(config, run), *trainings]
 
 
 def training_step(config: TranslationExperiment, run: Run, extra: Sequence[str] = ()) -> Step:
@@ -55,12 +55,9 @@ def training_step(config: TranslationExperiment, run: Run, extra: Sequence[str] 
     system, start = run.system, config.start(run)
     inputs = [system.data or config.work_dir / "data-bin"]
     arguments = ["--task", "multi_domain_translation", "--seed", str(run.seed), "--no-epoch-checkpoints"]
-    if system.uses_teacher:
-        inputs.append(config.work_dir / "teacher")
-        arguments += ["--teacher-dir", str(inputs[-1])]
-    temperature = config.systems[system.name].worth_temperature
-    if start and temperature:
-        inputs.append(labels_dir(config, start, temperature))
+    made = [step.output for step in _label_steps(config, run)]
+    if made or system.uses_teacher:
+        inputs.append(made[-1] if made else config.work_dir / "teacher")
         arguments += ["--teacher-dir", str(inputs[-1])]
     if start:
         inputs.append(best_checkpoint(config, start.name))
@@ -70,6 +67,14 @@ def training_step(config: TranslationExperiment, run: Run, extra: Sequence[str] 
     extra = extra or remembered_extra(system_dir(config, run.name), chosen, "system")
     options = {"system": chosen, EXTRA: list(extra), "seed": run.seed}
     return train_step(config, run, inputs, arguments, options, extra=extra)
+
+
+def _label_steps(config: TranslationExperiment, run: Run) -> list[Step]:
+    """The steps that end with a run's labels, unless these are the classifier's as they are, or none."""
+    start, system = config.start(run), config.systems[run.system.name]
+    if start and system.worth_temperature:
+        return worth_steps(config, start, system.worth_temperature)
+    return [changed_labels_step(config, system)] if system.label_noise or system.unlabelled else []
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -46,11 +46,6 @@ def worth_dir(config: TranslationExperiment, run: Run) -> Path:
     return config.work_dir / "worth" / run.name
 
 
-def labels_dir(config: TranslationExperiment, run: Run, temperature: float) -> Path:
-    """Where the labels of all sets lie that a run's losses give at a temperature."""
-    return worth_dir(config, run) / _labels_name(temperature)
-
-
 def losses_step(config: TranslationExperiment, run: Run, split: str, folder: Path | None = None) -> Step:
     """The step that scores a set's true translations under every adapter of a run: ``DOMAIN.npy``, N×D, in nats.
 
@@ -91,8 +86,8 @@ def worth_steps(config: TranslationExperiment, run: Run, temperature: float, fol
     """The steps that end with labels of all sets; arguments as of :func:`losses_step` and :func:`labels_step`."""
     folder = folder or worth_dir(config, run)
     losses = {split: losses_step(config, run, split, folder) for split in SPLITS}
-    output = folder / _labels_name(temperature)
-    labels = labels_step({split: step.output for split, step in losses.items()}, output, temperature)
+    paths = {split: step.output for split, step in losses.items()}
+    labels = labels_step(paths, folder / f"labels-{temperature:g}", temperature)
     return [*losses.values(), labels]
 
 
@@ -113,10 +108,6 @@ def read_losses(folder: Path, domains: Sequence[str]) -> dict[str, np.ndarray]:
         if losses.ndim != 2 or losses.shape[1] != len(domains) or losses.dtype != np.float32:
             raise InputError(f"{folder / name}.npy: holds no losses of {len(domains)} adapters; {_REMEDY}")
     return found
-
-
-def _labels_name(temperature: float) -> str:
-    return f"labels-{temperature:g}"
 
 
 def as_probs(losses: np.ndarray, temperature: float) -> np.ndarray:

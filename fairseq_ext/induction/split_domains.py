@@ -1,0 +1,142 @@
+"""Few domains into many, by the words of their sentences: ``data-prep/split_domains.py``.
+
+It makes what experiments with many domains, some of them nearly alike, need: k-means on TF-IDF within each domain.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_ext.corpora.entries import entry_paths, folder_entries
+from fairseq_ext.corpora.parallel_files import read_parallel_files
+from fairseq_ext.corpora.text_files import Pair, write_parallel
+from fairseq_ext.engine.steps import Step, add_step_options, run_steps
+from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.inputs.sections import check_seed
+
+_COLUMNS = 1 << 16  # into which words are hashed
+_DIMENSIONS = 50  # of the space in which sentences are clustered
+_STARTS = 10  # of the clustering, of which the best counts
+
+
+def split_step(folder: Path, output: Path, langs: tuple[str, str], num_domains: int, seed: int) -> Step:
+    """The step that cuts the domains of a folder of ``DOMAIN.LANG`` files into more.
+
+    Args:
+        folder: of the files, compressed or not.
+        output: where ``DOMAIN-1.LANG``, … are written; each line of a domain is in one of them, in its order.
+        langs: source and target; by the source sentences are told apart.
+        num_domains: of all together.
+        seed: where the clustering starts.
+
+    Raises:
+        InputError: if there are no such files, or fewer domains are wanted than there are.
+    """
+    entries = folder_entries(folder, langs)
+    if num_domains < len(entries):
+        raise InputError(f"--domains {num_domains}: {folder} has {len(entries)} already; give as many or more")
+    paths = {name: entry_paths(entry, langs) for name, [entry] in entries.items()}
+    options = {"version": 1, "names": list(paths), "langs": langs, "domains": num_domains, "seed": seed}
+    build = partial(write_split, paths=paths, langs=langs, num_domains=num_domains, seed=seed)
+    return Step(output, [path for sides in paths.values() for path in sides], options, build)
+
+
+def write_split(
+    output: Path, paths: Mapping[str, Sequence[Path]], langs: tuple[str, str], num_domains: int, seed: int
+) -> str:
+    """Write the parts of every domain; a domain that stays whole keeps its name.
+
+    Args:
+        output: where to write.
+        paths: by domain its two files.
+        langs, num_domains, seed: see :func:`split_step`.
+
+    Returns:
+        How large the parts are, in words.
+
+    Raises:
+        InputError: if a file cannot be read, a domain has too few kinds of sentences, or two parts have one name.
+    """
+    corpora = {name: list(read_parallel_files((one, two), "fail", Counter())) for name, (one, two) in paths.items()}
+    parts = shares([len(pairs) for pairs in corpora.values()], num_domains)
+    sizes: dict[str, int] = {}
+    for (name, pairs), count in zip(corpora.items(), parts, strict=True):
+        labels = cluster([pair.source for pair in pairs], count, seed)
+        if len(set(labels)) < count:
+            raise InputError(f"{name}: has too few kinds of sentences for {count} domains; ask for fewer by --domains")
+        for number in range(count):
+            part = f"{name}-{number + 1}" if count > 1 else name
+            if part in sizes:
+                raise InputError(f"{name}: a part would be named {part}, as another domain is; rename that")
+            sizes[part] = _write_part(output, part, langs, [pairs[row] for row in np.flatnonzero(labels == number)])
+    return f"{len(sizes)} domains of {min(sizes.values()):,} to {max(sizes.values()):,} pairs"
+
+
+def shares(sizes: Sequence[int], total: int) -> list[int]:
+    """Into how many parts each corpus is cut: one at least, and each further one where parts are largest so far."""
+    parts = [1] * len(sizes)
+    for _ in range(total - len(sizes)):
+        parts[max(range(len(sizes)), key=lambda row: sizes[row] / parts[row])] += 1
+    return parts
+
+
+def cluster(texts: Sequence[str], count: int, seed: int) -> np.ndarray:
+    """The cluster of every text, N; the largest is number 0.
+
+    Mini-batch k-means (Sculley 2010) on the leading singular vectors of TF-IDF, of unit length: on the words
+    themselves, which few short texts share, one cluster would be nearly all.
+    """
+    from sklearn.cluster import MiniBatchKMeans
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+    from sklearn.preprocessing import normalize
+    from threadpoolctl import threadpool_limits
+
+    if count == 1 or len(set(texts)) < count:
+        return np.zeros(len(texts), dtype=np.int64)
+    words = HashingVectorizer(n_features=_COLUMNS, alternate_sign=False, norm=None, token_pattern=r"\w+")
+    weights = TfidfTransformer(sublinear_tf=True).fit_transform(words.transform(texts))
+    # Sums of another number of threads are others in the last digit.
+    with threadpool_limits(1):
+        points = normalize(TruncatedSVD(_DIMENSIONS, random_state=seed).fit_transform(weights))
+        found = MiniBatchKMeans(count, random_state=seed, n_init=_STARTS).fit_predict(points)
+    order = np.argsort(-np.bincount(found, minlength=count), kind="stable")
+    return np.argsort(order)[found]
+
+
+def _write_part(output: Path, name: str, langs: tuple[str, str], pairs: Sequence[Pair]) -> int:
+    write_parallel(output / f"{name}.{langs[0]}", output / f"{name}.{langs[1]}", pairs)
+    return len(pairs)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line of ``data-prep/split_domains.py``."""
+    parser = argparse.ArgumentParser(
+        description="Cut the domains of a folder of DOMAIN.LANG files into more, by the words of their sentences: "
+        "k-means on TF-IDF within each, which has parts in proportion to its size. What is finished is not made again.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path, help="has DOMAIN.LANG, compressed or not")
+    parser.add_argument("output", type=Path, help="folder to write DOMAIN-1.LANG, DOMAIN-2.LANG, ... to")
+    parser.add_argument("--domains", type=int, required=True, metavar="N", help="how many to make of all together")
+    parser.add_argument(
+        "--source-lang", default="en", metavar="LANG", help="language by which sentences are told apart"
+    )
+    parser.add_argument("--target-lang", required=True, metavar="LANG", help="the other language")
+    parser.add_argument("--seed", type=int, default=1, help="where the clustering starts")
+    add_step_options(parser)
+    options = parser.parse_args(arguments)
+    check_seed(options.seed, "--seed")
+    langs = (options.source_lang, options.target_lang)
+    step = split_step(options.folder, options.output, langs, options.domains, options.seed)
+    run_steps([step], dry_run=options.dry_run, verify=options.verify)
+
+
+if __name__ == "__main__":
+    run_command(main)
