@@ -23,6 +23,7 @@ from fairseq_ext.engine.fairseq_options import FairseqCommand, check_commands
 from fairseq_ext.engine.hashing import RECORD
 from fairseq_ext.engine.origins import Origin, changes, extra_of
 from fairseq_ext.engine.processes import this_process
+from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.records import (
     check_contents,
     foreign_files,
@@ -189,6 +190,7 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = Fa
     Raises:
         InputError: as :func:`run_step` and :func:`verify_steps` do, or naming a hindrance of the machine.
     """
+    quieten_fairseq()  # which some steps load into this process
     processes = this_process()
     if verify and processes.is_first:
         verify_steps(steps)

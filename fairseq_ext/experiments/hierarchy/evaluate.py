@@ -20,7 +20,6 @@ from typing import Any
 from fairseq_ext.domains.domain_tree import DomainTree, Paths
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.domains.path_chooser import CLUSTERS_FILE
-from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.steps import Step, atomic_write
 from fairseq_ext.experiments.hierarchy.config import HierarchyExperiment
 from fairseq_ext.experiments.hierarchy.routings import (
@@ -131,8 +130,6 @@ def measure(folder: Path, places: Places, what: Measurement, *, max_tokens: int 
     # Loads fairseq.
     from fairseq_ext.experiments.hierarchy.adapter_costs import costs_of
     from fairseq_ext.metrics.perplexity import LanguageModelScorer
-
-    quieten_fairseq()
 
     def load(data: Path) -> LanguageModelScorer:
         return LanguageModelScorer.load(

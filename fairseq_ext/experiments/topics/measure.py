@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.corpora.text_files import stream_lines
-from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.steps import Step, atomic_write
 from fairseq_ext.experiments.language_models.prepare import DATA_DIR
 from fairseq_ext.experiments.language_models.train import checkpoint_of
@@ -136,7 +135,6 @@ def measure_topics(folder: Path, places: Places, what: TopicMeasurement) -> None
     from fairseq_ext.metrics.perplexity import LanguageModelScorer
 
     assert places.checkpoint is not None
-    quieten_fairseq()
     scorer = LanguageModelScorer.load(
         places.checkpoint,
         places.data,
@@ -169,7 +167,6 @@ def measure_baselines(folder: Path, places: Places, what: TopicMeasurement) -> N
     from fairseq_ext.experiments.topics.topic_baselines import learn_topics
     from fairseq_ext.metrics.coherence import u_mass
 
-    quieten_fairseq()  # a step before this one may have loaded it
     corpus = _word_corpus(places, what, what.domains[0])
 
     def learn(kind: str, number: int) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from fairseq_ext.engine.fairseq_options import FairseqCommand
 from fairseq_ext.engine.option_files import named_files
 from fairseq_ext.engine.origins import EXTRA
 from fairseq_ext.engine.progress import LinesWritten, Look, progress
-from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.experiments.training import best_checkpoint, remembered_extra
 from fairseq_ext.experiments.translation.config import load_config
@@ -203,7 +202,6 @@ def _names_text(arguments: Sequence[str]) -> bool:
 
 def _export(path: Path, system: str | None) -> Path:
     """A system of an experiment, exported below the experiment's own folder."""
-    quieten_fairseq()
     config = load_config(path)
     step = export_step(config, trained_run(config, system))
     run_steps([step])

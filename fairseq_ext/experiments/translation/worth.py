@@ -20,7 +20,6 @@ from fairseq_ext.data.teacher_labels import label_path, write_probs, write_teach
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.engine.progress import progress
-from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.steps import Step, add_step_options, atomic_write, run_steps
 from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.training import best_checkpoint
@@ -178,7 +177,6 @@ def _write_losses(folder: Path, checkpoint: Path, data: Path, split: str, precis
         from fairseq_ext.metrics.adapter_losses import AdapterScorer
         from fairseq_ext.teacher.devices import choose_precision
 
-        quieten_fairseq()
         scorer = AdapterScorer.load(checkpoint, data, precision=choose_precision(precision, "cpu"))
         _score(folder, scorer, missing, split)
     (folder / DOMAINS_FILE).write_text("".join(f"{name}\n" for name in domains), encoding="utf-8")

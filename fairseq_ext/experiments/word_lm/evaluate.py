@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.training import best_checkpoint
@@ -31,7 +30,6 @@ def perplexity_step(config: WordLmExperiment, run: Run) -> Step:
         # Loads fairseq.
         from fairseq_ext.metrics.word_perplexity import ContiguousScorer
 
-        quieten_fairseq()
         scorer = ContiguousScorer.load(checkpoint, data, cpu=config.evaluate.cpu)
         found = {split: scorer.score(split) for split in HELD_OUT}
         sets = {split: (likelihood.nats, likelihood.tokens) for split, likelihood in found.items()}
