@@ -15,8 +15,9 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
 from torch import Tensor
 
-from fairseq_ext.data.gate_names import SIDES
 from fairseq_ext.inputs.errors import InputError
+
+SIDES = ("encoder", "decoder")
 
 
 @dataclass

@@ -17,7 +17,6 @@ from fairseq.data import data_utils
 from torch import Tensor
 
 from fairseq_ext.corpora.raw_text import canonical
-from fairseq_ext.data.gate_names import SIDES, TOKENS
 from fairseq_ext.filtering.normalise import normalise_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
@@ -307,11 +306,11 @@ def _join(parts: Sequence[_Found]) -> tuple[Candidate, ...]:
 
 def _mean_gates(parts: Sequence[_Found]) -> dict[str, list[list[float]]]:
     sides = [part.gates for part in parts if part.gates is not None]
-    return {name: torch.stack([side[name] for side in sides]).mean(0).tolist() for name in SIDES}
+    return {name: torch.stack([side[name] for side in sides]).mean(0).tolist() for name in ("encoder", "decoder")}
 
 
 def _token_gates(parts: Sequence[_Found]) -> TokenGates:
-    weights = [row for part in parts if part.gates is not None for row in part.gates[TOKENS].tolist()]
+    weights = [row for part in parts if part.gates is not None for row in part.gates["tokens"].tolist()]
     return TokenGates([piece for part in parts for piece in part.pieces], weights)
 
 
