@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Build docs/ as one searchable site, runs/site/index.html, in an environment of its own, .venv-docs.
+# LOCKED=1 takes the very files, by their hashes, that requirements-lock/ names.
 # Usage: scripts/docs.sh [--serve]     with --serve it is at http://127.0.0.1:8001/ until Ctrl-C, built anew after each change
 set -euo pipefail
 root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -11,13 +12,15 @@ case "$*" in
   *) fail "Usage: scripts/docs.sh [--serve]" ;;
 esac
 
-wanted=$(cksum < "$root/requirements-docs.txt")
+file=requirements-docs.txt hashes=()
+[ "${LOCKED:-0}" = 0 ] || file=requirements-lock/$file hashes=(--no-deps --require-hashes)
+wanted=$(cksum < "$root/$file")
 if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
   base=${PYTHON:-python3}
   [ -x "$environment/bin/python" ] || "$base" -m venv "$environment" ||
     fail "Could not create $environment: apt-get install python3-venv, or set PYTHON to another Python."
   echo "Installing MkDocs into .venv-docs (half a minute, once) …" >&2
-  "$environment/bin/python" -m pip install --quiet --disable-pip-version-check -r "$root/requirements-docs.txt" ||
+  "$environment/bin/python" -m pip install --quiet --disable-pip-version-check ${hashes[@]+"${hashes[@]}"} -r "$root/$file" ||
     fail "Installation failed: see pip's message above, then run the same command again."
   echo "$wanted" > "$stamp"
 fi

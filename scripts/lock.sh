@@ -9,7 +9,7 @@ cd "$root"
 files=(requirements-{build,teacher,cluster,serve,dev}.txt requirements.txt)
 all=$(mktemp -d)
 trap 'rm -rf "$all"' EXIT
-compile() { "${UV:-uv}" pip compile --quiet --no-header --no-annotate --no-emit-index-url --universal --python-version 3.11 "$@"; }
+compile() { "${UV:-uv}" pip compile --quiet --no-header --no-annotate --no-emit-index-url --universal --python-version "${minimum:-3.11}" "$@"; }
 
 # One version of each package for all files, for Python 3.11 and later.
 compile "${files[@]}" -o "$all/versions.txt"
@@ -22,4 +22,6 @@ mkdir -p requirements-lock
 for file in "${files[@]}"; do
   compile --generate-hashes "${left_out[@]}" -c "$all/versions.txt" "$file" -o "requirements-lock/$file"
 done
+# pymdown-extensions wants no earlier one.
+minimum=3.11.5 compile --generate-hashes -c "$all/versions.txt" requirements-docs.txt -o requirements-lock/requirements-docs.txt
 compile --generate-hashes --no-deps requirements-fairseq.txt -o requirements-lock/requirements-fairseq.txt

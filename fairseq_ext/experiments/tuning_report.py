@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.grids import name_of, num_trials, spelled
 from fairseq_ext.experiments.systems import Experiment, Run, System
 from fairseq_ext.experiments.tuning import TRIALS_FILE, first_run
-from fairseq_ext.report.content import NOTHING, Below, Block, Cell, Missing, Row, Section, Table, Text
+from fairseq_ext.report.content import NOTHING, Below, Block, Cell, Missing, Report, Row, Section, Table, Text
 from fairseq_ext.report.figures import NOT_MEASURED
-from fairseq_ext.report.records import Record, results_by_name
+from fairseq_ext.report.records import Record, Records, results_by_name
+from fairseq_ext.report.writing import step_of_report
 
 _FILE = f"systems/{{}}/{TRIALS_FILE}"
 _VERSION = 1
@@ -76,13 +79,28 @@ class TuningReport:
         firsts = [run for each in tuned for run in each if first_run(run, each) == run]
         return cls(config.work_dir, systems, firsts)
 
-    @property
-    def files(self) -> list[Path]:
-        """Where all figures would be."""
-        return [self.work_dir / _FILE.format(run.name) for run in self.firsts]
+    def step(
+        self, files: Sequence[Path], reading: Path | None, options: Mapping[str, Any], make: Callable[[], Report]
+    ) -> Step:
+        """The step that writes the experiment's report, with the section on tuning as its last.
+
+        Args:
+            files: those that the rest is made of, as far as they are there.
+            reading: the file with words on the results, if any.
+            options: what else the rest depends on.
+            make: the rest.
+        """
+        figures = [self.work_dir / _FILE.format(run.name) for run in self.firsts]
+        return step_of_report(
+            self.work_dir, [*files, *figures], reading, {**options, **self._options}, lambda: self._added_to(make())
+        )
+
+    def _added_to(self, report: Report) -> Report:
+        records = Records([*report.records, *self.records()])
+        return dataclasses.replace(report, sections=[*report.sections, *self.sections()], records=records)
 
     @property
-    def options(self) -> dict[str, Any]:
+    def _options(self) -> dict[str, Any]:
         """What the report depends on beside the figures; nothing where no system is tuned."""
         if not self.firsts:
             return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 
 from fairseq_ext.inputs.errors import shown
 from fairseq_ext.serving.batcher import Batcher, Batching, Outcome
-from fairseq_ext.serving.body import Limits, read_order
+from fairseq_ext.serving.body import Limits, Order, read_order
 from fairseq_ext.serving.guard import Guard
 from fairseq_ext.serving.metrics import Metrics
 from fairseq_ext.serving.refusals import RefusedError, refuse
@@ -108,15 +108,19 @@ class Service:
         both: list[asyncio.Future[Any]] = [future, leaving]
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            return JSONResponse(self._content(future.result())) if future.done() else Response(status_code=_GONE)
+            return JSONResponse(self._content(order, future.result())) if future.done() else Response(status_code=_GONE)
         finally:
             for each in both:
                 each.cancel()
 
-    def _content(self, outcome: Outcome) -> dict[str, Any]:
+    def _content(self, order: Order, outcome: Outcome) -> dict[str, Any]:
+        domains = self._system.domains
         return {
             "system": self._system.name,
-            "translations": [_answer(answer, self._system.domains) for answer in outcome.answers],
+            "translations": [
+                _answer(answer, domains) | (_tokens(answer, domains) if order.by_token else {})
+                for answer in outcome.answers
+            ],
             "seconds": {"waited": round(outcome.waited, 4), "total": round(outcome.took, 4)},
         }
 
@@ -204,7 +208,15 @@ def _answer(answer: Answer, domains: list[str]) -> dict[str, Any]:
     return found
 
 
-def _rounded(weights: list[float]) -> list[float]:
+def _tokens(answer: Answer, domains: list[str]) -> dict[str, Any]:
+    if answer.tokens is None:
+        return {"tokens": None}
+    columns = zip(*answer.tokens.weights, strict=True)
+    weights = {name: _rounded(column) for name, column in zip(domains, columns, strict=True)}
+    return {"tokens": {"pieces": answer.tokens.pieces, "weights": weights}}
+
+
+def _rounded(weights: Sequence[float]) -> list[float]:
     return [round(weight, 4) for weight in weights]
 
 

@@ -14,8 +14,9 @@ from fairseq_ext.translators.requests import Request
 if TYPE_CHECKING:
     from fairseq_ext.translators.translator import SystemTranslator
 
-KEYS = ("texts", "domain", "route", "beam", "candidates")
+KEYS = ("texts", "domain", "route", "beam", "candidates", "gates")
 _OWN_KEYS = ("text", "domain", "route")
+LAYERS, TOKENS = "layers", "tokens"  # by what weights of gates are told
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class Order:
-    """What one request asks for: its texts with their routes, and how to search."""
+    """What one request asks for: its texts with their routes, how to search, and whether gates are told by token."""
 
     requests: tuple[Request, ...]
     beam: int | None = None
     candidates: int = 1
+    by_token: bool = False
 
 
 def read_order(data: bytes, system: SystemTranslator, limits: Limits) -> Order:
@@ -65,7 +67,10 @@ def read_order(data: bytes, system: SystemTranslator, limits: Limits) -> Order:
         raise RefusedError(413, f'"texts" has {characters} characters; send at most {limits.characters} at once')
     beam = None if content.get("beam") is None else _count(content, "beam", limits.beam)
     candidates = _count(content, "candidates", beam or limits.beam) if "candidates" in content else 1
-    return Order(requests, beam, candidates)
+    gates = content.get("gates", LAYERS)
+    if gates not in (LAYERS, TOKENS):
+        raise RefusedError(422, f'"gates" is {shown(gates)}; give "{LAYERS}" or "{TOKENS}"')
+    return Order(requests, beam, candidates, gates == TOKENS)
 
 
 def _parsed(data: bytes) -> Any:

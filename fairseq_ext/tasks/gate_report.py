@@ -11,9 +11,7 @@ import torch
 from fairseq.data import data_utils
 from torch import Tensor
 
-SIDES = ("encoder", "decoder")
-# What each input of a gate would decide alone, of gates that see several.
-PARTS = ("source", "encoder_states", "decoder_states")
+from fairseq_ext.data.gate_names import SIDES, SOURCE, STATES, TOKENS
 
 
 class GateReport:
@@ -24,8 +22,8 @@ class GateReport:
     Args:
         domains: D names, in order.
         prints: print ``G-ID<tab>NAME=weight …``, averaged over all layers.
-        path: write ``{"id", "encoder": [L][D], "decoder": [L][D]}`` per sentence here, and :data:`PARTS` likewise where
-            there are; empty for nowhere.
+        path: write ``{"id", "encoder": [L][D], "decoder": [L][D]}`` per sentence here, and what each input would decide
+            alone likewise where there are several; empty for nowhere.
         by_token: write ``"tokens": [T][D]`` too, the decoder's weights as it goes.
     """
 
@@ -33,7 +31,7 @@ class GateReport:
         self.domains = domains
         self.prints = prints
         self.path = Path(path) if path else None
-        self.sides = (*SIDES, *PARTS, *(["tokens"] if by_token else []))
+        self.sides = (*SIDES, SOURCE, *STATES, *([TOKENS] if by_token else []))
         self._has_written = False
         self._lines_read = 0
         self._expected: dict[tuple[int, ...], deque[int]] = defaultdict(deque)
@@ -81,8 +79,8 @@ def attach_gates(models: list, net_input: dict, hypotheses: list, dictionary: An
     """Add ``gates`` to the best hypothesis of each sentence: L×D routing weights of ``encoder`` and ``decoder``.
 
     They are found by one forced pass over it, a decoder layer's averaged over the target positions, an ensemble's over
-    its models; ``tokens`` are the decoder's at each of its T positions, T×D, and :data:`PARTS` what all models have of
-    them. Models without gates are passed over; without any, nothing is added.
+    its models; ``tokens`` are the decoder's at each of its T positions, T×D, and what inputs would decide alone is
+    there if all models have it. Models without gates are passed over; without any, nothing is added.
 
     Args:
         models: of the ensemble.
@@ -103,4 +101,4 @@ def attach_gates(models: list, net_input: dict, hypotheses: list, dictionary: An
     sides = {side: torch.stack([found[side] for found in weights]).mean(0).cpu() for side in shared}
     for row, found in enumerate(hypotheses):
         gates = {side: layers[row] for side, layers in sides.items()}
-        found[0]["gates"] = gates | {"tokens": gates["tokens"][: len(tokens[row])]}
+        found[0]["gates"] = gates | {TOKENS: gates[TOKENS][: len(tokens[row])]}

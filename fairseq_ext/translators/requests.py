@@ -32,8 +32,22 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class TokenGates:
+    """What the decoder's gates chose at each piece of a translation, its end included.
+
+    Attributes:
+        pieces: T subwords, as the vocabulary has them.
+        weights: T×D, averaged over layers; rows sum to one.
+    """
+
+    pieces: list[str]
+    weights: list[list[float]]
+
+
+@dataclass(frozen=True)
 class Answer:
-    """The translations of a request. Of a text that was cut into sentences, all figures are means over these.
+    """The translations of a request. Of a text that was cut into sentences, all figures are means over these,
+    but for ``tokens``, which has one sentence after the other.
 
     Attributes:
         candidates: best first.
@@ -41,6 +55,7 @@ class Answer:
         domain: that was asked for or that the classifier found; None for gates and base.
         gates: of ``encoder`` and ``decoder`` L×D, rows sum to one; None where no gates decided, or nobody asked.
         weights: D, those of the adapters, averaged over layers; None for a system without adapters, or if nobody asked.
+        tokens: of the best translation, piece by piece; None as ``gates``.
     """
 
     candidates: tuple[Candidate, ...]
@@ -48,3 +63,4 @@ class Answer:
     domain: str | None
     gates: dict[str, list[list[float]]] | None = None
     weights: list[float] | None = None
+    tokens: TokenGates | None = None

@@ -23,7 +23,7 @@ from fairseq_ext.models.adapter_transformer import NO_ADAPTER
 from fairseq_ext.patches.decoding_precision import lower_precision
 from fairseq_ext.teacher.classifier import Classifier, load_classifier
 from fairseq_ext.translators.exported import BASE, CLASSIFIER, CLASSIFIER_FOLDER, GATES, Manifest, verify
-from fairseq_ext.translators.requests import Answer, Candidate, Request
+from fairseq_ext.translators.requests import Answer, Candidate, Request, TokenGates
 from fairseq_ext.translators.sentences import split_sentences
 
 # Of the source, padding included.
@@ -43,10 +43,10 @@ class _Sentence:
 
 @dataclass(frozen=True)
 class _Found:
-    """What the search found for a sentence; ``gates`` of each side L×D."""
+    """What the search found for a sentence; its best translation's pieces, and ``gates`` of each side L×D."""
 
     candidates: tuple[Candidate, ...]
-    num_tokens: int
+    pieces: list[str]
     gates: dict[str, Tensor] | None
 
 
@@ -266,13 +266,19 @@ class SystemTranslator:
         candidates = tuple(
             Candidate(self.hub.decode(own["tokens"]), float(own["score"]) / math.log(2)) for own in hypotheses
         )
-        return _Found(candidates, len(hypotheses[0]["tokens"]), hypotheses[0].get("gates"))
+        pieces = [self.hub.tgt_dict[token] for token in hypotheses[0]["tokens"]]
+        return _Found(candidates, pieces, hypotheses[0].get("gates"))
 
     def _answer(self, parts: Sequence[_Found], route: str, domain: str | None, *, with_gates: bool) -> Answer:
         if not parts:
             return Answer((Candidate("", 0.0),), route, domain)
-        gates = _mean_gates(parts) if route == GATES and with_gates else None
-        return Answer(_join(parts), route, domain, gates, self._weights(gates, domain) if with_gates else None)
+        candidates = _join(parts)
+        if not with_gates:
+            return Answer(candidates, route, domain)
+        if route != GATES:
+            return Answer(candidates, route, domain, weights=self._weights(None, domain))
+        gates = _mean_gates(parts)
+        return Answer(candidates, route, domain, gates, self._weights(gates, domain), _token_gates(parts))
 
     def _weights(self, gates: dict[str, list[list[float]]] | None, domain: str | None) -> list[float] | None:
         if not self._has_adapters:
@@ -287,12 +293,12 @@ def _join(parts: Sequence[_Found]) -> tuple[Candidate, ...]:
     """The candidates of a text of its parts': the best of all, the second of all, and so on."""
     if len(parts) == 1:
         return parts[0].candidates
-    total = sum(part.num_tokens for part in parts)
+    total = sum(len(part.pieces) for part in parts)
     ranks = zip(*(part.candidates for part in parts), strict=False)
     return tuple(
         Candidate(
             " ".join(candidate.text for candidate in rank),
-            sum(candidate.score * part.num_tokens for candidate, part in zip(rank, parts, strict=True)) / total,
+            sum(candidate.score * len(part.pieces) for candidate, part in zip(rank, parts, strict=True)) / total,
         )
         for rank in ranks
     )
@@ -301,6 +307,11 @@ def _join(parts: Sequence[_Found]) -> tuple[Candidate, ...]:
 def _mean_gates(parts: Sequence[_Found]) -> dict[str, list[list[float]]]:
     sides = [part.gates for part in parts if part.gates is not None]
     return {name: torch.stack([side[name] for side in sides]).mean(0).tolist() for name in ("encoder", "decoder")}
+
+
+def _token_gates(parts: Sequence[_Found]) -> TokenGates:
+    weights = [row for part in parts if part.gates is not None for row in part.gates["tokens"].tolist()]
+    return TokenGates([piece for part in parts for piece in part.pieces], weights)
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

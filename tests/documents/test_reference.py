@@ -127,7 +127,9 @@ def test_the_site_has_every_page_and_loads_nothing_from_elsewhere() -> None:
     assert set(pages_of(site["nav"])) == pages | {"index.md", "CONTRIBUTING.md", "CHANGELOG.md"}
     assert site["theme"]["font"] is False
     assert site["plugins"] == ["search"]
-    assert not {"extra_css", "extra_javascript", "repo_url"} & site.keys()
+    assert "repo_url" not in site
+    assert (site["extra_css"], site["extra_javascript"]) == (["site.css"], ["site.js"])
+    assert "//" not in (ROOT / "docs/site.css").read_text(encoding="utf-8")
 
 
 def test_the_docs_environment_is_pinned() -> None:

@@ -10,9 +10,11 @@ from typing import Any
 
 from fairseq_ext.experiments.systems import expand, read_systems
 from fairseq_ext.experiments.tuning_report import TuningReport
-from fairseq_ext.report.content import Missing, Table, Text
+from fairseq_ext.report.content import Missing, Report, Section, Table, Text
+from fairseq_ext.report.records import Record, Records
 
 GRID = {"lr": [0.01, 0.02, 0.04]}
+REST = Report("Report", "", [], [Section("rest", "Rest", [])], [], Records([Record("b", "other", "", "x", 1.0, "f")]))
 
 
 @dataclass(frozen=True)
@@ -108,4 +110,20 @@ def test_options_that_are_tuned_together_have_a_table_of_their_own(tmp_path: Pat
 
 def test_a_report_without_tuning_is_as_it_was(tmp_path: Path) -> None:
     report = report_of(tmp_path, {"ad": {}})
-    assert (report.sections(), report.options, report.files, report.records()) == ([], {}, [], [])
+    assert (report.sections(), report.records()) == ([], [])
+    step = report.step([], None, {"version": 1}, lambda: REST)
+    assert step.options == report_of(tmp_path, {}).step([], None, {"version": 1}, lambda: REST).options
+    assert "tuning" not in step.options
+
+
+def test_the_reports_last_section_is_that_on_tuning(tmp_path: Path) -> None:
+    report = report_of(tmp_path, {"ad": {"tune": GRID}})
+    write_trials(tmp_path, "ad", {0.01: 7.25, 0.02: 7.125}, chosen=0.02)
+    step = report.step([], None, {"version": 1}, lambda: REST)
+    assert step.inputs == [tmp_path / "systems/ad/trials.json"]
+    assert step.options["tuning"][1] == [["ad", None, 3]]
+    step.build(tmp_path)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert 0 < text.index("## Rest") < text.index("## Tuning") < text.index("7.125")
+    runs = [json.loads(line)["run"] for line in (tmp_path / "records.jsonl").read_text().splitlines()]
+    assert runs == ["ad.lr=0.01", "ad.lr=0.02", "other"]

@@ -10,14 +10,15 @@ from typing import Any
 from fairseq_ext.inputs.errors import InputError, run_command
 from fairseq_ext.serving import command_line
 from fairseq_ext.translators import answers
-from fairseq_ext.translators.requests import Answer, Candidate, Request
+from fairseq_ext.translators.requests import Answer, Candidate, Request, TokenGates
 
 DOMAINS = ["law", "med", "sub"]
 LAYERS = 3
 
 
 class FakeSystem:
-    """Gated adapters of three domains. Their gates go by the first letter of a text, and a route is a word more.
+    """Gated adapters of three domains. Their gates go by the first letter of a text, of each of its words where the
+    decoder is at it, and a route is a word more. Pieces are of at most three letters.
 
     Attributes:
         batches: the texts of every call.
@@ -66,7 +67,16 @@ class FakeSystem:
             domain,
             {side: [weights] * LAYERS for side in ("encoder", "decoder")} if gated else None,
             weights if gated else None,
+            self._token_gates(words) if request.route == "gates" else None,
         )
+
+    def _token_gates(self, words: Sequence[str]) -> TokenGates:
+        pieces, weights = [], []
+        for word in words:
+            cut = [word[start : start + 3] for start in range(0, len(word), 3)]
+            pieces += [f"▁{cut[0]}", *cut[1:]]
+            weights += [self._gates(word)] * len(cut)
+        return TokenGates([*pieces, "</s>"], [*weights, self._gates("")])
 
     def _gates(self, text: str) -> list[float]:
         return next(

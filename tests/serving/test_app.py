@@ -45,6 +45,21 @@ def test_a_translation_comes_with_its_weights_and_times(client: TestClient) -> N
     assert 0 <= content["seconds"]["waited"] <= content["seconds"]["total"]
 
 
+def test_gates_are_told_by_token_where_that_is_asked(client: TestClient) -> None:
+    body = {"texts": ["subs mud lot a", {"text": "a", "domain": "law"}, ""], "gates": "tokens"}
+    gated, forced, empty = client.post("/translate", json=body).json()["translations"]
+    assert gated["tokens"] == {
+        "pieces": ["▁a", "▁lot", "▁mud", "▁sub", "s", "</s>"],
+        "weights": {
+            "law": [0.5, 0.7, 0.15, 0.15, 0.15, 0.5],
+            "med": [0.3, 0.15, 0.7, 0.15, 0.15, 0.3],
+            "sub": [0.2, 0.15, 0.15, 0.7, 0.7, 0.2],
+        },
+    }
+    assert forced["tokens"] is None
+    assert empty["tokens"]["pieces"] == ["</s>"]
+
+
 def test_several_candidates_come_best_first(client: TestClient) -> None:
     content = client.post("/translate", json={"texts": ["a"], "route": "base", "candidates": 2}).json()
     [answer] = content["translations"]

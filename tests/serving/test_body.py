@@ -40,6 +40,7 @@ def test_defaults_are_the_systems() -> None:
     assert read({"texts": ["a"], "domain": None, "route": "classifier", "beam": 4, "candidates": 4}) == Order(
         (Request("a", "classifier"),), 4, 4
     )
+    assert [read({"texts": ["a"], "gates": gates}).by_token for gates in ("layers", "tokens")] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -89,6 +90,10 @@ def test_what_is_no_json_is_refused(data: bytes, said: str) -> None:
         ({"texts": ["a"], "beam": 2.0}, '"beam" is 2.0'),
         ({"texts": ["a"], "beam": True}, '"beam" is True'),
         ({"texts": ["a"], "beam": 2, "candidates": 3}, '"candidates" is 3; give a number from 1 to 2'),
+        ({"texts": ["a"], "gates": "words"}, '"gates" is \'words\'; give "layers" or "tokens"'),
+        ({"texts": ["a"], "gates": ["tokens"]}, "\"gates\" is ['tokens']"),
+        ({"texts": ["a"], "gates": True}, '"gates" is True'),
+        ({"texts": [{"text": "a", "gates": "tokens"}]}, "texts[0] has the key 'gates'"),
         ({"texts": ["a"], "domain": ["law"]}, "is none of law, med, sub"),
         ({"texts": ["a"], "domain": {}}, "is none of law, med, sub"),
     ],

@@ -67,8 +67,9 @@ def test_one_types_forces_a_domain_and_reads_the_bars(page: Page) -> None:
     assert page.texts(".card p:first-of-type") == ["sea the of law", "sea the of law [base]"]
     assert page.texts("mark") == ["[base]"]
     assert page.bars() == {"law": 70, "med": 15, "sub": 15}
-    assert page.all(".layers")[0].get_attribute("aria-label") == "encoder, layer by layer: 70 %, 70 %, 70 %"
+    assert page.all(".layers")[0].get_attribute("aria-label") == "encoder, layer by layer: 70\xa0%, 70\xa0%, 70\xa0%"
     assert [len(each.find_elements("css selector", "i")) for each in page.all(".layers")] == [3] * 6
+    assert page.texts(".word > span") == ["sea", "the", "of", "law"]
     widths = [each.size["width"] for each in page.all(".bar span")]
     assert widths[0] > 4 * widths[1]
 
@@ -89,8 +90,46 @@ def test_lines_are_texts_whose_bars_are_read_one_by_one(page: Page) -> None:
     page.type("law", Keys.ENTER, Keys.ENTER, "med <b>x</b>", Keys.CONTROL + Keys.ENTER)
     page.wait(lambda: page.texts("[data-route=gates] p") == ["law", "<b>x</b> med"])
     assert page.bars() == {"law": 42, "med": 42, "sub": 15} or page.bars() == {"law": 43, "med": 43, "sub": 15}
+    assert page.texts("#words-note") == ["Choose a line to see the decoder’s weights at each of its words."]
+    assert not page.all("#words")[0].is_displayed()
     page.all("#line option")[2].click()
     assert page.bars() == {"law": 15, "med": 70, "sub": 15}
+    assert page.texts(".word > span") == ["<b>x</b>", "med"]
+
+
+def test_words_that_are_missing_differ_too(page: Page) -> None:
+    shorter = "card({route: 'base', lines: [{text: 'a b'}]}, {route: 'gates', lines: [{text: 'a c b d'}]})"
+    said = page.browser.execute_script(f"return {shorter}.querySelector('.hint').textContent")
+    assert said == "2 words differ from Gates"
+
+
+def test_words_have_bars_and_numbers_of_their_own(page: Page) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page.type("subs mud lots " * 9, Keys.CONTROL + Keys.ENTER)
+    page.wait(lambda: len(page.texts(".word > span")) == 27)
+    assert page.texts(".word > span")[:3] == ["lots", "mud", "subs"]
+    # Three domains under each word, and as many bars as it has pieces.
+    heights = """return [...arguments[0].querySelectorAll(".small-bars")].map((domain) => (
+        [...domain.querySelectorAll("i")].map((bar) => bar.style.height)))"""
+    bars = [page.browser.execute_script(heights, word) for word in page.all(".word")[:2]]
+    assert bars == [[["70%", "70%"], ["15%", "15%"], ["15%", "15%"]], [["15%"], ["70%"], ["15%"]]]
+    assert page.all(".word:first-child i")[0].find_element("xpath", "..").get_attribute("title") == "▁lot, law: 70\xa0%"
+    # Every line of words begins with the names of the domains.
+    bottoms = "[...document.querySelectorAll('.word')].map((word) => word.getBoundingClientRect().bottom)"
+    lines = f"return new Set({bottoms}).size"
+    assert len(page.all(".labels")) == page.browser.execute_script(lines) > 1
+    assert page.texts(".labels")[0].split() == ["law", "med", "sub"]
+    assert page.browser.execute_script("return document.documentElement.scrollWidth") == 390
+    show(page.browser, 1280, "light")
+    page.wait(lambda: len(page.all(".labels")) == page.browser.execute_script(lines))
+    show(page.browser, 390, "light")
+    # The numbers are opened with the keyboard.
+    assert not page.all("#numbers-list li")[0].is_displayed()
+    page.browser.execute_script("document.querySelector('summary').focus()")
+    page.type(Keys.ENTER)
+    page.wait(lambda: page.all("#numbers-list li")[0].is_displayed())
+    assert page.texts("#numbers-list li")[0] == "lots: law 70\xa0%, med 15\xa0%, sub 15\xa0%"
 
 
 def test_what_is_refused_is_said_and_the_next_text_goes_on(page: Page) -> None:
@@ -111,6 +150,7 @@ def test_nobody_is_left_out(page: Page, scheme: str) -> None:
 
     page.type("law of the sea", Keys.CONTROL + Keys.ENTER)
     page.wait(lambda: page.texts("mark") == ["[base]"])
+    page.all("summary")[0].click()
     for width in (390, 1280):
         show(page.browser, width, scheme)
         assert violations(page.browser) == []

@@ -33,7 +33,7 @@ def test_many_clients_get_what_offline_translation_finds(name: str, exported: Pa
     with serve(system) as client, ThreadPoolExecutor(8) as clients:
 
         def translate(each: tuple[str, str]) -> dict:
-            body = {"texts": [{"text": each[0], "route": each[1]}], "candidates": 2}
+            body = {"texts": [{"text": each[0], "route": each[1]}], "candidates": 2, "gates": "tokens"}
             [answer] = client.post("/translate", json=body).json()["translations"]
             return answer
 
@@ -46,6 +46,12 @@ def test_many_clients_get_what_offline_translation_finds(name: str, exported: Pa
         weights = None if wanted.weights is None else dict(zip(system.domains, wanted.weights, strict=True))
         assert answer["weights"] == (None if weights is None else pytest.approx(weights, abs=1e-3))
         assert (answer["gates"] is None) == (wanted.gates is None)
+        assert (answer["tokens"] is None) == (wanted.tokens is None)
+        if wanted.tokens is not None:
+            assert answer["tokens"]["pieces"] == wanted.tokens.pieces
+            rows = zip(*answer["tokens"]["weights"].values(), strict=True)
+            for row, wanted_row in zip(rows, wanted.tokens.weights, strict=True):
+                assert row == pytest.approx(wanted_row, abs=1e-3)
 
 
 def test_what_the_system_refuses_is_a_clients_mistake(exported: Path) -> None:  # noqa: F811

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from fairseq_ext.hub import DomainTranslator
 from fairseq_ext.inputs.errors import InputError
@@ -111,6 +112,23 @@ def test_weights_are_those_that_were_used(load: Load) -> None:
     assert (quick.weights, quick.gates) == (None, None)
 
 
+def test_gates_by_token_are_the_hubs_and_mean_those_by_layer(load: Load, exported: Path) -> None:
+    translator = load("gad")
+    hub = DomainTranslator.from_pretrained(exported / "gad")
+    found = hub.translate_with_gates(LINES, beam=3, max_len_a=0.0, max_len_b=6)
+    for answer, (_, gates) in zip(translator.translate([Request(line) for line in LINES]), found, strict=True):
+        assert answer.tokens is not None
+        assert answer.gates is not None
+        tokens = torch.tensor([translator.hub.tgt_dict.index(piece) for piece in answer.tokens.pieces])
+        assert translator.hub.decode(tokens) == answer.candidates[0].text
+        assert answer.tokens.pieces[-1] == "</s>"
+        assert torch.tensor(answer.tokens.weights) == pytest.approx(gates["tokens"], abs=1e-6)
+        assert [sum(row) for row in answer.tokens.weights] == pytest.approx([1.0] * len(answer.tokens.pieces))
+        by_layer, by_token = (torch.tensor(rows).mean(0) for rows in (answer.gates["decoder"], answer.tokens.weights))
+        assert by_token == pytest.approx(by_layer, abs=1e-6)
+    assert [answer.tokens for answer in translator.translate([Request("w4", "med"), Request("")])] == [None, None]
+
+
 def test_candidates_come_best_first(load: Load) -> None:
     [answer] = load("mix").translate([Request("w4 w5")], candidates=3)
     scores = [candidate.score for candidate in answer.candidates]
@@ -145,6 +163,9 @@ def test_too_long_a_text_is_translated_by_sentences(exported: Path) -> None:
     [gated] = translator.translate([Request(whole, "gates")])
     assert gated.gates is not None
     assert sum(gated.gates["encoder"][0]) == pytest.approx(1)
+    assert gated.tokens is not None
+    assert gated.tokens.pieces.count("</s>") == 3
+    assert len(gated.tokens.weights) == len(gated.tokens.pieces)
     with pytest.raises(InputError, match="request 2: has a sentence of 6 pieces, and gad takes 4; break it up"):
         translator.translate([Request("w1"), Request("w4. w4 w5 w6 w7 w8")])
     with pytest.raises(InputError, match="^here: has a sentence"):

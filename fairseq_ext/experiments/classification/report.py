@@ -12,8 +12,7 @@ from fairseq_ext.experiments.classification.config import ClassificationExperime
 from fairseq_ext.experiments.classification.results import SHARE, TaskDesign, TaskResults, read_results, result_files
 from fairseq_ext.experiments.tuning_report import TuningReport
 from fairseq_ext.report.content import Block, Missing, Picture, Report, Section
-from fairseq_ext.report.records import Records
-from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
+from fairseq_ext.report.writing import find_reading, reading_sections
 
 _VERSION = 3
 
@@ -25,15 +24,15 @@ def report_step(config: ClassificationExperiment) -> Step:
         InputError: naming a key of the file, or a reading that is not there.
     """
     reading = find_reading(config.path, "evaluate: reading", config.evaluate.reading)
-    tuning = _tuning_of(config)
-    options = {"version": _VERSION, "design": repr(TaskDesign.of(config)), **tuning.options}
-    files = [*result_files(config), *tuning.files]
-    return step_of_report(config.work_dir, files, reading, options, lambda: make_report(config))
+    systems = {name: each.system for name, each in config.systems.items() if each.checkpoint is None}
+    tuning = TuningReport.of(config, systems, config.runs.__getitem__)
+    options = {"version": _VERSION, "design": repr(TaskDesign.of(config))}
+    return tuning.step(result_files(config), reading, options, lambda: make_report(config))
 
 
 def make_report(config: ClassificationExperiment) -> Report:
     """Everything that the report says."""
-    design, results, tuning = TaskDesign.of(config), read_results(config), _tuning_of(config)
+    design, results = TaskDesign.of(config), read_results(config)
     reading = find_reading(config.path, "evaluate: reading", config.evaluate.reading)
     sections = [
         *reading_sections(reading),
@@ -51,7 +50,6 @@ def make_report(config: ClassificationExperiment) -> Report:
         Section("scale", "Initialisation", [_or_missing(pictures.draw_sweep(results, design), "Initialisation scale")]),
         Section("sequence", "Tasks one after another", tables.sequences(results)),
         Section("tasks", "Tasks", [tables.tasks(results, design)]),
-        *tuning.sections(),
     ]
     return Report(
         f"Experiment report: {design.name}",
@@ -62,13 +60,8 @@ def make_report(config: ClassificationExperiment) -> Report:
             "Tables and figures are numbered as in “Parameter-Efficient Transfer Learning for NLP”. Files are named "
             "relative to the experiment’s folder."
         ],
-        Records([*results.records, *tuning.records()]),
+        results.records,
     )
-
-
-def _tuning_of(config: ClassificationExperiment) -> TuningReport:
-    systems = {name: each.system for name, each in config.systems.items() if each.checkpoint is None}
-    return TuningReport.of(config, systems, config.runs.__getitem__)
 
 
 def _results_blocks(results: TaskResults, design: TaskDesign) -> list[Block]:

@@ -17,9 +17,8 @@ from fairseq_ext.experiments.hierarchy.systems import Tree
 from fairseq_ext.experiments.tuning_report import TuningReport
 from fairseq_ext.induction.options import TREE_FILE
 from fairseq_ext.report.content import Block, Missing, Report, Section
-from fairseq_ext.report.records import Records
 from fairseq_ext.report.significance import describe_range
-from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
+from fairseq_ext.report.writing import find_reading, reading_sections
 
 _VERSION = 3
 
@@ -30,23 +29,20 @@ def report_step(experiment: HierarchyExperiment) -> Step:
     Raises:
         InputError: naming a reading that is not there.
     """
-    tuning = _tuning_of(experiment)
-    options = {"version": _VERSION, "design": repr(LmDesign.of(experiment)), **tuning.options}
-    files = [*result_files(experiment), *tuning.files]
-    return step_of_report(experiment.work_dir, files, _reading_of(experiment), options, lambda: make_report(experiment))
+    tuning = TuningReport.of(experiment, experiment.trained_systems, experiment.runs.__getitem__)
+    options = {"version": _VERSION, "design": repr(LmDesign.of(experiment))}
+    return tuning.step(result_files(experiment), _reading_of(experiment), options, lambda: make_report(experiment))
 
 
 def make_report(experiment: HierarchyExperiment) -> Report:
     """Everything that the report says."""
     design, results, trees = LmDesign.of(experiment), read_results(experiment), experiment.trees
-    tuning = _tuning_of(experiment)
     sections = [
         *reading_sections(_reading_of(experiment)),
         Section("findings", "Against the paper", [findings(results, design)]),
         Section("cost", "Cost", [tables.costs(results, design)]),
         *(_setup_section(results, design, setup, trees[setup.tree]) for setup in design.setups),
         Section("words", "By word", [tables.per_word(results, design)]),
-        *tuning.sections(),
     ]
     return Report(
         f"Experiment report: {design.name}",
@@ -57,12 +53,8 @@ def make_report(experiment: HierarchyExperiment) -> Report:
             "Tables and figures are numbered as in “Efficient Hierarchical Domain Adaptation for Pretrained Language "
             "Models”. Files are named relative to the experiment’s folder."
         ],
-        Records([*results.records, *tuning.records()]),
+        results.records,
     )
-
-
-def _tuning_of(experiment: HierarchyExperiment) -> TuningReport:
-    return TuningReport.of(experiment, experiment.trained_systems, experiment.runs.__getitem__)
 
 
 def _reading_of(experiment: HierarchyExperiment) -> Path | None:

@@ -17,7 +17,7 @@ from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
 from fairseq_ext.report.content import Below, Cell, Missing, Report, Row, Section, Table
 from fairseq_ext.report.figures import BEST, NOT_MEASURED, Figure, figure_table
 from fairseq_ext.report.records import Record, Records, read_result
-from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
+from fairseq_ext.report.writing import find_reading, reading_sections
 from fairseq_ext.reranking.report import ALL, FIRST_BEST, ORACLE
 
 _VERSION = 1
@@ -35,10 +35,9 @@ def report_step(config: RerankingExperiment) -> Step:
         InputError: naming a key of the file, or a reading that is not there.
     """
     reading = find_reading(config.path, "rerank: reading", config.rerank.reading)
-    tuning = _tuning_of(config)
-    options = {"version": _VERSION, "rows": config.rows, "translation": _translated_by(config), **tuning.options}
-    files = [config.work_dir / SCORES_FILE, *tuning.files]
-    return step_of_report(config.work_dir, files, reading, options, lambda: make_report(config))
+    tuning = TuningReport.of(config, config.systems, config.runs)
+    options = {"version": _VERSION, "rows": config.rows, "translation": _translated_by(config)}
+    return tuning.step([config.work_dir / SCORES_FILE], reading, options, lambda: make_report(config))
 
 
 def make_report(config: RerankingExperiment) -> Report:
@@ -48,8 +47,7 @@ def make_report(config: RerankingExperiment) -> Report:
         InputError: if the scores cannot be read.
     """
     result = read_result(config.work_dir / SCORES_FILE) or {}
-    tuning = _tuning_of(config)
-    records = Records([*_records(result), *tuning.records()])
+    records = Records([*_records(result)])
     reading = find_reading(config.path, "rerank: reading", config.rerank.reading)
     return Report(
         f"Experiment report: {config.work_dir.name}",
@@ -62,7 +60,6 @@ def make_report(config: RerankingExperiment) -> Report:
             Section("bleu", "BLEU", [_scores(result, records, "BLEU"), _comparisons(result)]),
             Section("chrf", "chrF", [_scores(result, records, "chrF")]),
             Section("models", "Language models", [_perplexities(config, result, records)]),
-            *tuning.sections(),
         ],
         [
             "Table 5 is numbered as in “Fast Gated Neural Domain Adaptation: Language Model as a Case Study”. "
@@ -70,10 +67,6 @@ def make_report(config: RerankingExperiment) -> Report:
         ],
         records,
     )
-
-
-def _tuning_of(config: RerankingExperiment) -> TuningReport:
-    return TuningReport.of(config, config.systems, config.runs)
 
 
 def _translated_by(config: RerankingExperiment) -> str:

@@ -21,9 +21,8 @@ from fairseq_ext.experiments.topics.results import (
 )
 from fairseq_ext.experiments.tuning_report import TuningReport
 from fairseq_ext.report.content import Block, Report, Section
-from fairseq_ext.report.records import Records
 from fairseq_ext.report.significance import describe_range
-from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
+from fairseq_ext.report.writing import find_reading, reading_sections
 
 _VERSION = 3
 
@@ -34,16 +33,14 @@ def report_step(experiment: TopicExperiment) -> Step:
     Raises:
         InputError: naming a reading that is not there.
     """
-    tuning = _tuning_of(experiment)
-    options = {"version": _VERSION, "design": repr(TopicDesign.of(experiment)), **tuning.options}
-    files = [*result_files(experiment), *tuning.files]
-    return step_of_report(experiment.work_dir, files, _reading_of(experiment), options, lambda: make_report(experiment))
+    tuning = TuningReport.of(experiment, experiment.trained_systems, experiment.runs.__getitem__)
+    options = {"version": _VERSION, "design": repr(TopicDesign.of(experiment))}
+    return tuning.step(result_files(experiment), _reading_of(experiment), options, lambda: make_report(experiment))
 
 
 def make_report(experiment: TopicExperiment) -> Report:
     """Everything that the report says."""
     design, results = TopicDesign.of(experiment), read_results(experiment)
-    tuning = _tuning_of(experiment)
     gains, usage = draw_gains(results, design), draw_usage(results, design)
     sections = [
         *reading_sections(_reading_of(experiment)),
@@ -57,7 +54,6 @@ def make_report(experiment: TopicExperiment) -> Report:
         Section("usage", "Use of topics", [tables.usage_table(results, design), *([usage] if usage else [])]),
         *(_words_section(results, design, domain) for domain in design.systems.domains),
         *(_texts_section(results, design, domain) for domain in design.systems.domains),
-        *tuning.sections(),
     ]
     return Report(
         f"Experiment report: {design.name}",
@@ -68,12 +64,8 @@ def make_report(experiment: TopicExperiment) -> Report:
             "Tables are numbered as in “Topic Aware Transformer”, whose base is GPT-2, and whose text is other and far "
             "more. Files are named relative to the experiment’s folder."
         ],
-        Records([*results.records, *tuning.records()]),
+        results.records,
     )
-
-
-def _tuning_of(experiment: TopicExperiment) -> TuningReport:
-    return TuningReport.of(experiment, experiment.trained_systems, experiment.runs.__getitem__)
 
 
 def _reading_of(experiment: TopicExperiment) -> Path | None:

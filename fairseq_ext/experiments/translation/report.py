@@ -21,8 +21,7 @@ from fairseq_ext.experiments.translation.results import DISAGREEMENTS, FILES, De
 from fairseq_ext.experiments.tuning_report import TuningReport
 from fairseq_ext.inputs.errors import run_command
 from fairseq_ext.report.content import Block, Missing, Report, Section
-from fairseq_ext.report.records import Records
-from fairseq_ext.report.writing import PAGE_FILE, find_reading, reading_sections, step_of_report
+from fairseq_ext.report.writing import PAGE_FILE, find_reading, reading_sections
 
 _VERSION = 3
 
@@ -43,7 +42,6 @@ def report_step(config: TranslationExperiment) -> Step:
     files = [config.work_dir / name for name in [*FILES.values(), DISAGREEMENTS]]
     if config.evaluate.report.examples and files[-1].is_file():
         files += example_files(config, design.main, read_results(config.work_dir).domains)
-    files += tuning.files
     options = {
         "version": _VERSION,
         "name": design.name,
@@ -59,15 +57,13 @@ def report_step(config: TranslationExperiment) -> Step:
         "per_domain": sorted(design.per_domain),
         "resamples": design.resamples,
         "examples": config.evaluate.report.examples,
-        **tuning.options,
     }
-    return step_of_report(config.work_dir, files, reading, options, lambda: make_report(config))
+    return tuning.step(files, reading, options, lambda: make_report(config))
 
 
 def make_report(config: TranslationExperiment) -> Report:
     """Everything that the report says."""
     design, results = Design.of(config), read_results(config.work_dir)
-    tuning = TuningReport.of(config, config.systems, config.runs)
     sections = [
         *reading_sections(reading_path(config)),
         Section("expectations", "What is expected of a multi-domain system", [expectations.checklist(results, design)]),
@@ -85,7 +81,6 @@ def make_report(config: TranslationExperiment) -> Report:
         Section("ood", "Out of domain", [tables.out_of_domain(results, design)]),
         Section("ablation", "Ablation", [tables.ablation(results, design)]),
         Section("gates", "What the gates decide", _gates(results, design, config.evaluate.report.examples)),
-        *tuning.sections(),
     ]
     return Report(
         f"Experiment report: {design.name}, {design.langs[0]}–{design.langs[1]}",
@@ -97,7 +92,7 @@ def make_report(config: TranslationExperiment) -> Report:
             "Machine Translation”. The expectations are those of Pham, Crego & Yvon (2021), “Revisiting Multi-Domain "
             "Machine Translation”. Files are named relative to the experiment’s folder."
         ],
-        Records([*results.records, *tuning.records()]),
+        results.records,
     )
 
 

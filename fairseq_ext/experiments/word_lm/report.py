@@ -23,9 +23,8 @@ from fairseq_ext.report.content import Below, Block, Missing, Picture, Report, S
 from fairseq_ext.report.figures import NOT_MEASURED
 from fairseq_ext.report.line_charts import Panel, Point, line_panels, plain_number
 from fairseq_ext.report.page import NUM_COLOURS, NUM_SERIES
-from fairseq_ext.report.records import Records
 from fairseq_ext.report.significance import describe_range
-from fairseq_ext.report.writing import find_reading, reading_sections, step_of_report
+from fairseq_ext.report.writing import find_reading, reading_sections
 
 _VERSION = 4
 _CURVES = "Figure 5. Perplexity of the validation set by epoch"
@@ -40,15 +39,15 @@ def report_step(config: WordLmExperiment) -> Step:
         InputError: naming a key of the file, or a reading that is not there.
     """
     reading = find_reading(config.path, "evaluate: reading", config.evaluate.reading)
-    tuning = _tuning_of(config)
-    options = {"version": _VERSION, "design": repr(WordLmDesign.of(config)), **tuning.options}
-    files = [*result_files(config), *tuning.files]
-    return step_of_report(config.work_dir, files, reading, options, lambda: make_report(config))
+    systems = {name: each.system for name, each in config.systems.items()}
+    tuning = TuningReport.of(config, systems, config.runs.__getitem__)
+    options = {"version": _VERSION, "design": repr(WordLmDesign.of(config))}
+    return tuning.step(result_files(config), reading, options, lambda: make_report(config))
 
 
 def make_report(config: WordLmExperiment) -> Report:
     """Everything that the report says."""
-    design, results, tuning = WordLmDesign.of(config), read_results(config), _tuning_of(config)
+    design, results = WordLmDesign.of(config), read_results(config)
     reading = find_reading(config.path, "evaluate: reading", config.evaluate.reading)
     curves: Block = draw_curves(results, design) or Missing(_CURVES, NOT_MEASURED)
     return Report(
@@ -60,19 +59,13 @@ def make_report(config: WordLmExperiment) -> Report:
             Section("findings", "Against the paper", [tables.findings(results, design)]),
             Section("perplexity", "Perplexity", [tables.perplexities(results, design), curves]),
             Section("text", "Text and word vectors", [tables.texts(results), tables.word_vectors(results)]),
-            *tuning.sections(),
         ],
         [
             "Tables and figures are numbered as in “Fast Gated Neural Domain Adaptation: Language Model as a Case "
             "Study”. Files are named relative to the experiment’s folder."
         ],
-        Records([*results.records, *tuning.records()]),
+        results.records,
     )
-
-
-def _tuning_of(config: WordLmExperiment) -> TuningReport:
-    systems = {name: each.system for name, each in config.systems.items()}
-    return TuningReport.of(config, systems, config.runs.__getitem__)
 
 
 def draw_curves(results: WordLmResults, design: WordLmDesign) -> Picture | None:

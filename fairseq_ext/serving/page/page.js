@@ -1,11 +1,13 @@
 "use strict";
 
 const byId = (id) => document.getElementById(id);
-const percent = (share) => `${Math.round(100 * share)} %`;
+const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
+const FEW = 0.05; // of the weight: a domain that has less at every word is not drawn
 const NAMES = { gates: "Gates", classifier: "Classifier", base: "MIX, no adapters" };
 
 let info = null; // of GET /info
 let shown = null; // the routes that were asked for, and the lines of each
+let drawn = []; // the domains whose weights are seen word by word
 let running = null; // what stops the request under way
 
 /** An element with its properties and children; texts are never read as HTML. */
@@ -76,7 +78,8 @@ async function translate() {
     const lines = byId("source").value.split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/).filter((line) => line.trim());
     if (!lines.length) return clear();
     const routes = routesToShow();
-    const body = JSON.stringify({ texts: routes.flatMap((route) => lines.map((text) => ({ text, route }))) });
+    const texts = routes.flatMap((route) => lines.map((text) => ({ text, route })));
+    const body = JSON.stringify({ texts, gates: "tokens" });
     const headers = { "Content-Type": "application/json" };
     const start = performance.now();
     const { translations } = await ask("/translate", { method: "POST", headers, body, signal });
@@ -114,10 +117,10 @@ function card({ route, lines }, first) {
   let changed = 0;
   lines.forEach((line, index) => {
     const paragraph = element("p", { lang: info.languages[1] });
-    for (const [word, isNew] of compare(first.lines[index].text, line.text)) {
-      paragraph.append(isNew ? element("mark", {}, word) : word, " ");
-      changed += isNew;
-    }
+    const words = compare(wordsOf(first.lines[index].text), wordsOf(line.text));
+    for (const [word, isNew] of words) paragraph.append(isNew ? element("mark", {}, word) : word, " ");
+    const news = words.filter(([, isNew]) => isNew).length;
+    changed += Math.max(news, wordsOf(first.lines[index].text).length - (words.length - news));
     made.append(paragraph);
   });
   if (route !== first.route) {
@@ -127,9 +130,10 @@ function card({ route, lines }, first) {
   return made;
 }
 
-/** Words of the second text, and whether they are outside the longest common subsequence of both. */
-function compare(before, after) {
-  const [a, b] = [before, after].map((text) => text.split(/\s+/).filter(Boolean));
+const wordsOf = (text) => text.split(/\s+/).filter(Boolean);
+
+/** The second words, and whether they are outside the longest common subsequence of both. */
+function compare(a, b) {
   const longest = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
@@ -168,6 +172,7 @@ function showGates() {
     return bar(domain, mean((each) => each.weights[domain]), layers("encoder"), layers("decoder"), domain === forced);
   });
   byId("bars").replaceChildren(...rows);
+  showWords(lines);
 }
 
 function bar(domain, share, encoder, decoder, isForced) {
@@ -188,14 +193,78 @@ function bar(domain, share, encoder, decoder, isForced) {
 
 function layerBars(side, shares) {
   const label = `${side}, layer by layer: ${shares.map(percent).join(", ")}`;
-  const made = element("div", { className: "layers", role: "img", ariaLabel: label });
+  const titles = shares.map((share, index) => `${side}, layer ${index + 1}: ${percent(share)}`);
+  const made = element("div", { className: "small-bars layers", role: "img", ariaLabel: label }, ...smallBars(shares, titles));
   made.dataset.side = side;
-  shares.forEach((share, index) => {
+  return made;
+}
+
+function smallBars(shares, titles) {
+  return shares.map((share, index) => {
     const fill = element("i");
     fill.style.height = `${100 * share}%`;
-    made.append(element("span", { title: `${side}, layer ${index + 1}: ${percent(share)}` }, fill));
+    return element("span", { title: titles[index] }, fill);
   });
-  return made;
+}
+
+/** Under every word of one line what the decoder's gates weigh there, as bars, a bar a subword, and as numbers. */
+function showWords(lines) {
+  const tokens = lines.length === 1 ? lines[0].tokens : null;
+  for (const id of ["words", "numbers"]) byId(id).hidden = !tokens;
+  byId("words-note").textContent = "Choose a line to see the decoder’s weights at each of its words.";
+  if (!tokens) return;
+  const domains = info.domains.filter((domain) => tokens.weights[domain].some((weight) => weight >= FEW));
+  const words = joinPieces(tokens.pieces);
+  byId("words").replaceChildren(...words.map((word) => wordColumn(word, tokens, domains)));
+  byId("numbers-list").replaceChildren(...words.map((word) => wordNumbers(word, tokens)));
+  byId("words-note").textContent =
+    "The decoder’s weights, averaged over its layers, at each word; several bars are its subwords." +
+    (domains.length < info.domains.length ? ` Domains below ${percent(FEW)} everywhere are left out.` : "");
+  drawn = domains;
+  labelLines();
+}
+
+/** Words with the places of their pieces; one begins at each mark of a blank, and the end of the sentence is none. */
+function joinPieces(pieces) {
+  const words = [];
+  pieces.forEach((piece, place) => {
+    if (piece === "</s>") return;
+    if (!words.length || piece.startsWith("▁")) words.push({ text: "", places: [] });
+    const word = words[words.length - 1];
+    word.text += piece.replaceAll("▁", "");
+    word.places.push(place);
+  });
+  return words;
+}
+
+function wordColumn(word, tokens, domains) {
+  const cells = domains.map((domain) => {
+    const shares = word.places.map((place) => tokens.weights[domain][place]);
+    const titles = word.places.map((place, index) => `${tokens.pieces[place]}, ${domain}: ${percent(shares[index])}`);
+    return element("div", { className: "small-bars" }, ...smallBars(shares, titles));
+  });
+  return element("div", { className: "word" }, element("span", { lang: info.languages[1] }, word.text), ...cells);
+}
+
+/** A word and its domains, the largest weight first. */
+function wordNumbers(word, tokens) {
+  const mean = (domain) => word.places.reduce((sum, place) => sum + tokens.weights[domain][place], 0) / word.places.length;
+  const shares = info.domains.map((domain) => [domain, mean(domain)]).sort((one, other) => other[1] - one[1]);
+  const listed = shares.filter(([, share]) => share >= 0.005).map(([domain, share]) => `${domain} ${percent(share)}`);
+  return element("li", {}, element("span", { lang: info.languages[1] }, word.text), `: ${listed.join(", ")}`);
+}
+
+/** The names of the domains before the first word of every line, as the words are broken into lines now. */
+function labelLines() {
+  for (const old of byId("words").querySelectorAll(".labels")) old.remove();
+  let line = -1;
+  for (const word of byId("words").children) {
+    const bottom = word.offsetTop + word.offsetHeight;
+    if (bottom === line) continue;
+    line = bottom;
+    const labels = drawn.map((domain) => element("span", { title: domain }, domain));
+    word.append(element("div", { className: "labels" }, ...labels));
+  }
 }
 
 byId("form").addEventListener("submit", (event) => {
@@ -209,6 +278,7 @@ byId("form").addEventListener("keydown", (event) => {
   }
 });
 byId("line").addEventListener("change", showGates);
+new ResizeObserver(labelLines).observe(byId("words"));
 byId("token").addEventListener("change", (event) => {
   sessionStorage.setItem("token", event.target.value);
   if (!info) loadInfo().then(() => say(""), (error) => say(error.message));
