@@ -1,6 +1,6 @@
 # Create the virtual environment .venv, shared by all scripts, unless it is there already.
 # Sourced by them; sets $root and $python. PYTHON=/path/to/python3 chooses the interpreter, TORCH=cuda torch for GPUs,
-# LOCKED=1 takes the very files, by their hashes, that requirements-lock/ names.
+# LOCKED=1 takes the very files, by their hashes, that requirements-lock/ names, and .venv keeps to them.
 
 root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 python=$root/.venv/bin/python
@@ -23,7 +23,8 @@ find_python() {
 install() {
   local stamp=$root/.venv/.installed-$1 wanted options locked=()
   shift
-  [ "${LOCKED:-0}" = 0 ] || locked=("${@/#/requirements-lock/}")
+  [ "${LOCKED:-0}" = 0 ] || touch "$root/.venv/.locked"
+  [ ! -e "$root/.venv/.locked" ] || locked=("${@/#/requirements-lock/}")
   wanted=$(CDPATH= cd "$root" && cat "$@" ${locked[@]+"${locked[@]}"} | cksum)
   [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return
   echo "Installing $* into .venv (about 5 minutes, once) …" >&2
@@ -32,7 +33,7 @@ install() {
     options=(--quiet --disable-pip-version-check --no-warn-conflicts --no-build-isolation)
     if [ ${#locked[@]} -gt 0 ]; then
       "$python" -m pip install "${options[@]}" --no-deps --require-hashes -r "$root/requirements-lock/$file" ||
-        fail "Installation failed: see pip's message above, then run the same command again, or without LOCKED=1."
+        fail "Installation failed: see pip's message above, then run the same command again, or delete .venv and leave out LOCKED=1."
       # torch and, for GPUs, what it brings differ by machine and index; it is pinned alone.
       [ "$file" = requirements-build.txt ] || continue
     fi

@@ -12,6 +12,6 @@ cd "$root"
 # Two processes, and in each one thread: trainings would otherwise wait for each other. What a file has made is used by
 # all of its tests, so a file is not split; they come in the order of tests/conftest.py, those with slow tests first.
 export OMP_NUM_THREADS=1
-# Compiled modules are kept, whatever the environment says: dozens of processes import them.
-unset PYTHONDONTWRITEBYTECODE
+# Compiled modules are kept, whatever the environment says: dozens of processes import them. Tests install nothing.
+unset PYTHONDONTWRITEBYTECODE LOCKED
 exec "$python" -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 10 "$@"

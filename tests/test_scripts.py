@@ -74,3 +74,21 @@ def test_a_python_without_the_libraries_hands_over_to_the_projects_own(script: s
     result = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert "has no fairseq; bash scripts/prepare.sh --help creates" in result.stderr
+
+
+def test_an_environment_of_locked_files_stays_one(project: Path) -> None:
+    shutil.copytree(ROOT / "requirements-lock", project / "requirements-lock")
+    python = project / ".venv/bin/python"
+    python.write_text(f'#!/bin/sh\ncase "$*" in *purelib*) echo {project} ;; *) echo "$@" ;; esac\n')
+
+    def installed(**environment: str) -> list[str]:
+        command = ["bash", "scripts/prepare.sh"]
+        environment = {name: value for name, value in os.environ.items() if name != "LOCKED"} | environment
+        result = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=True)
+        return [line.split("/")[-2] for line in result.stdout.splitlines() if "--require-hashes" in line]
+
+    assert installed() == []
+    assert installed(LOCKED="1") == ["requirements-lock"] * 4
+    assert installed() == []
+    (project / "requirements.txt").open("a").write("# changed\n")
+    assert installed() == ["requirements-lock"] * 4
