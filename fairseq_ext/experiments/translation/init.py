@@ -3,8 +3,9 @@
 What it says of the time is 2,450 target subwords a second and process, with a quarter for all that is not training:
 set by the quickstart on two cores of an AMD EPYC with bfloat16 units, which took 15.5 minutes (16 by this rule). The
 trainings of the small English-Polish experiment come to 1.3 hours by it; they took 2.5 of a shared machine, with code
-that was 1.7 times slower. Memory is what two processes of the small model were seen to take at 3,000 tokens each
-(docs/speed.md), and what an epoch of millions of pairs adds. Of GPUs both is arithmetic, not measured.
+that was 1.7 times slower. Memory is what two processes of the small model need at 3,000 tokens each
+(docs/speed.md), as much again that they keep for the next batch (engine/kept_memory.py), and what an epoch of millions
+of pairs adds. Of GPUs both is arithmetic, not measured.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _LEAST_PAIRS = 100
 # So many pairs are worth the paper's model, where there is a GPU.
 _MANY_PAIRS = 300_000
 _BYTES_A_PAIR = 27  # of an epoch's order
+_KEPT = 2  # on a CPU, for each byte that a batch needs
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Size:
         updates: of the adapters.
         subwords: target subwords that the base should see, within some 4 and 30 passes.
         subwords_a_second: trained on by one process.
-        gigabytes: a process.
+        gigabytes: that a process needs.
     """
 
     arch: str
@@ -168,7 +170,7 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0) -> Plan:
         epochs,
         minutes_for(trained, size, processes) + _MINUTES_BESIDES,
         # Processes of cores have one above them that waits.
-        size.gigabytes if gpus else size.gigabytes * (processes + 1) + processes * train * _BYTES_A_PAIR / 1e9,
+        size.gigabytes if gpus else _KEPT * size.gigabytes * (processes + 1) + processes * train * _BYTES_A_PAIR / 1e9,
     )
 
 
