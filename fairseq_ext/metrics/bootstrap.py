@@ -13,6 +13,9 @@ import numpy as np
 
 # Draws are made in blocks of about this many sentences; it bounds the memory (8 bytes each, a few times).
 _BLOCK_SENTENCES = 1 << 20
+# Fewer sentences cannot stand for others of their kind: all draws of one sentence are that sentence, and any difference
+# would hold on every draw.
+MIN_SENTENCES = 30
 # p-values below it count as significant.
 SIGNIFICANT = 0.05
 
@@ -25,6 +28,8 @@ def is_significant(p: float | None) -> bool:
 def resampled_sums(counts: np.ndarray, resamples: int, seed: Sequence[int]) -> np.ndarray:
     """Sum the counts of the sentences as they are and of ``resamples`` draws of as many with replacement.
 
+    Nothing is drawn from fewer than :data:`MIN_SENTENCES`; their result is the plain sum alone.
+
     Equal sentences, ``resamples`` and ``seed`` give equal draws, whatever the columns are: systems whose counts are
     summed in different calls are still paired.
 
@@ -34,13 +39,15 @@ def resampled_sums(counts: np.ndarray, resamples: int, seed: Sequence[int]) -> n
         seed: numbers that seed the generator.
 
     Shape:
-        counts: N×S; result: (1+R)×S, its first row the plain sum
+        counts: N×S; result: (1+R)×S, its first row the plain sum; 1×S of too few sentences
     """
     num_sentences = len(counts)
     counts = counts.astype(np.float64)
     generator = np.random.default_rng(list(seed))
     block = max(1, _BLOCK_SENTENCES // num_sentences)
     sums = [counts.sum(axis=0, keepdims=True)]
+    if num_sentences < MIN_SENTENCES:
+        return sums[0]
     for start in range(0, resamples, block):
         size = min(block, resamples - start)
         drawn = generator.integers(num_sentences, size=(size, num_sentences))
@@ -51,16 +58,30 @@ def resampled_sums(counts: np.ndarray, resamples: int, seed: Sequence[int]) -> n
     return np.concatenate(sums)
 
 
-def p_value(differences: np.ndarray) -> float:
+def average(columns: Sequence[np.ndarray], weights: Sequence[float] | None = None) -> np.ndarray:
+    """Average scores of several test sets draw by draw; the plain average alone if one of them was not drawn from.
+
+    Shape:
+        columns: 1+R each, or 1; result: the shortest of them
+    """
+    shared = min(map(len, columns))
+    return np.average([column[:shared] for column in columns], axis=0, weights=weights)
+
+
+def p_value(differences: np.ndarray) -> float | None:
     """Two-sided p-value of a difference from its values on R resamples: twice the share that contradicts its sign.
 
     Koehn asks in what share of the resamples one system wins; this is that share of the loser, taken twice
     because either system may be the better one. A tie counts for both sides, so systems with equal translations have
-    p = 1. (sacrebleu's ``PairedTest`` gives such systems p = 1 / (R + 1), compares one run with one run and knows no
-    average over domains.) The added one keeps p from being zero, which no finite number of resamples can show.
+    p = 1, also where means of equal scores differ by their last bit. (sacrebleu's ``PairedTest`` gives such systems p = 1 / (R + 1), compares one run with one run and knows no
+    average over domains.) The added one keeps p from being zero, which no finite number of resamples can show. Without
+    resamples nothing is known: None.
 
     Shape:
         differences: R
     """
+    if not len(differences):
+        return None
+    differences = differences.round(9)
     at_most, at_least = int((differences <= 0).sum()), int((differences >= 0).sum())
-    return min(1.0, 2 * (min(at_most, at_least) + 1) / (len(differences) + 1))
+    return round(min(1.0, 2 * (min(at_most, at_least) + 1) / (len(differences) + 1)), 4)

@@ -113,12 +113,12 @@ def scores_of(columns: Columns) -> dict[str, float]:
     return {group: round(float(values[0]), 2) for group, values in columns.items()}
 
 
-def differences(one: Columns, other: Columns) -> dict[str, dict[str, float]]:
-    """By group how much higher the first is, and how likely chance makes it so: see :func:`p_value`."""
+def differences(one: Columns, other: Columns) -> dict[str, dict[str, float | None]]:
+    """By group how much higher the first is, and how likely chance makes it so, see :func:`p_value`."""
     found = {}
     for group, values in one.items():
-        gaps = (values - other[group]).round(9)  # equal scores may differ by their last bit
-        found[group] = {"difference": round(float(gaps[0]), 2), "p": round(p_value(gaps[1:]), 4)}
+        gaps = values - other[group]
+        found[group] = {"difference": round(float(gaps[0]), 2), "p": p_value(gaps[1:])}
     return found
 
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from fairseq_ext.metrics import bootstrap
-from fairseq_ext.metrics.bootstrap import p_value, resampled_sums
+from fairseq_ext.metrics.bootstrap import MIN_SENTENCES, average, p_value, resampled_sums
 
 
-def test_sums_are_those_of_draws_with_replacement() -> None:
+def test_sums_are_those_of_draws_with_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "MIN_SENTENCES", 1)
     # With a column of powers of ten, a sum spells out how often each of the four sentences was drawn.
     counts = np.array([[1], [10], [100], [1000]])
     sums = resampled_sums(counts, 2000, [1])[:, 0]
@@ -36,6 +37,16 @@ def test_p_is_twice_the_share_of_the_losing_side() -> None:
     assert p_value(-differences) == p_value(differences)
 
 
+def test_too_few_sentences_show_nothing() -> None:
+    # Of one sentence, every draw would be as good as the sentence.
+    counts = np.ones((MIN_SENTENCES, 2))
+    enough, few = resampled_sums(counts, 99, [1]), resampled_sums(counts[1:], 99, [1])
+    assert enough.tolist() == [[30.0, 30.0]] * 100
+    assert few.tolist() == [[29.0, 29.0]]
+    assert p_value(few[1:, 0]) is None
+    assert average([enough[:, 0], few[:, 0]], [1, 3]) == pytest.approx([29.25])
+
+
 def test_p_of_no_difference_is_one_and_of_a_sure_one_as_small_as_resamples_allow() -> None:
-    assert p_value(np.zeros(999)) == 1
+    assert p_value(np.zeros(999)) == p_value(np.full(999, -1e-14)) == 1
     assert p_value(np.ones(999)) == pytest.approx(0.002)

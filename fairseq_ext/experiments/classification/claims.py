@@ -116,7 +116,7 @@ def norms_are_worse(results: TaskResults, design: TaskDesign) -> str:
     if norms is None or pair[0] is None or pair[1] is None:
         return ""
     difference, p = pair[0] - pair[1], results.records.mean(norms.name, "p")
-    verdict = "no" if difference >= 0 else "yes" if p is None or is_significant(p) else "not shown"
+    verdict = "no" if difference >= 0 else "yes" if is_significant(p) else "not shown"
     by_task = differences_to(results, design, norms, full)
     behind = f"behind in {sum(value < 0 for value in by_task)} of {len(by_task)} tasks"
     return f"{verdict}: {pair[0]:.1f}, {pair[1]:.1f}{_difference(results, norms.name, difference)}, {behind}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ext.metrics.bootstrap import p_value, resampled_sums
+from fairseq_ext.metrics.bootstrap import average, p_value, resampled_sums
 
 # By task, how many of the system's runs have each of its N examples right; and how many runs there are.
 Hits = Mapping[str, tuple[np.ndarray, int]]
@@ -36,7 +36,7 @@ def compare_systems(systems: Mapping[str, Hits], baseline: str, resamples: int, 
         differences = {task: own[task] - other[task] for task in own if task in other}
         if name != baseline and differences:
             tasks = {task: _figures(values) for task, values in differences.items()}
-            found[name] = {"average": _figures(np.mean(list(differences.values()), axis=0)), "tasks": tasks}
+            found[name] = {"average": _figures(average(list(differences.values()))), "tasks": tasks}
     return found
 
 
@@ -53,7 +53,5 @@ def _accuracies(systems: Mapping[str, Hits], resamples: int, seed: int) -> dict[
     return accuracies
 
 
-def _figures(differences: Sequence[float] | np.ndarray) -> dict[str, float]:
-    # Means of equal accuracies may differ by their last bit.
-    values = np.round(differences, 9)
-    return {"difference": round(float(values[0]), 4), "p": round(p_value(values[1:]), 4)}
+def _figures(differences: np.ndarray) -> dict[str, float | None]:
+    return {"difference": round(float(differences[0]), 4), "p": p_value(differences[1:])}

@@ -22,7 +22,7 @@ from fairseq_ext.experiments.translation.pictures import draw_gains
 from fairseq_ext.experiments.translation.results import Design, Results
 from fairseq_ext.experiments.translation.test_sets import TestSets, ood_name
 from fairseq_ext.inputs.errors import InputError, run_command
-from fairseq_ext.metrics.bootstrap import p_value, resampled_sums
+from fairseq_ext.metrics.bootstrap import MIN_SENTENCES, average, p_value, resampled_sums
 from fairseq_ext.metrics.corpus_metrics import CometMetric, CorpusMetric, TextMetric, text_metrics
 from fairseq_ext.report.score_tables import format_table
 from fairseq_ext.report.writing import write_picture
@@ -70,7 +70,7 @@ def score_columns(
     a domain has neither averages nor misclassified.
 
     Shape:
-        result: of every run, by column, 1+R
+        result: of every run, by column, 1+R; 1 where sentences are too few
     """
     runs = [_with_pool(run, tests) for run in runs]
     found: list[Columns] = [{} for _ in runs]
@@ -97,7 +97,7 @@ def _with_averages(columns: Columns, tests: TestSets) -> Columns:
     if len(domains) < len(tests.domains):
         return columns
     values, weights = list(domains.values()), [tests.train_sizes[name] for name in domains]
-    averages = {"AVG": np.mean(values, axis=0), "wAVG": np.average(values, axis=0, weights=weights)}
+    averages = {"AVG": average(values), "wAVG": average(values, weights)}
     return {**domains, **averages, **{name: column for name, column in columns.items() if name not in domains}}
 
 
@@ -116,10 +116,9 @@ def summarise(runs: Sequence[Columns], baseline: Sequence[Columns] | None) -> di
         values = np.stack([run[column] for run in runs])
         sd = round(float(values[:, 0].std(ddof=1)), 2) if len(runs) > 1 else None
         p = None
-        if baseline and all(column in run for run in baseline) and values.shape[1] > 1:
+        if baseline and all(column in run for run in baseline):
             other = np.mean([run[column] for run in baseline], axis=0)
-            # Means of equal scores may differ by their last bit.
-            p = round(p_value((values.mean(axis=0) - other).round(9)[1:]), 4)
+            p = p_value((values.mean(axis=0) - other)[1:])
         scores = values[:, 0].tolist()
         figures[column] = {"mean": round(float(values[:, 0].mean()), 2), "sd": sd, "values": scores, "p": p}
     return figures
@@ -177,7 +176,7 @@ def scoring_step(config: TranslationExperiment) -> Step:
     inputs = [config.work_dir / "splits", *([teacher] if teacher.exists() else []), *folders]
     inputs += [sets_dir(config)] if ood else []
     options = {
-        "version": 3,
+        "version": 4,
         "runs": {output: [run.name for run in found] for output, found in runs.items()},
         "folders": list(folders.values()),
         "missing": missing,
@@ -241,7 +240,7 @@ def score_experiment(
         "num_misclassified": tests.num_misclassified if tests.is_misclassified else None,
         "baseline": baseline,
         "significance": f"paired bootstrap, {resamples} resamples, two-sided, means over runs, seed {seed}; "
-        "not corrected for the number of comparisons",
+        f"not corrected for the number of comparisons; fewer than {MIN_SENTENCES} sentences are not tested",
         "comet": comet.model_name(checkpoint) if checkpoint else comet.NOT_RUN,
         "outputs": outputs,
         "over_even": over_even,

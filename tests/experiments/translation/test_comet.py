@@ -12,6 +12,7 @@ from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.experiments.translation import comet
 from fairseq_ext.experiments.translation.scores import scoring_step
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics import bootstrap
 from tests.experiments.translation.small_experiment import NEWS, REFERENCES, write_experiment
 
 TRANSLATIONS = {
@@ -54,6 +55,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, folder: Path, skipped: int = 0, st
 
 def test_scores_are_means_of_sentence_scores(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = stand_in(monkeypatch, tmp_path)
+    monkeypatch.setattr(bootstrap, "MIN_SENTENCES", 2)
     evaluate = {"comet": str(model), "resamples": 99, "ood": {"NEWS": "news.tsv"}}
     config = write_experiment(tmp_path, TRANSLATIONS, evaluate)
     run_steps([scoring_step(config)])
@@ -67,7 +69,7 @@ def test_scores_are_means_of_sentence_scores(tmp_path: Path, model: Path, monkey
     assert gad["AVG"]["mean"] == pytest.approx((sum(length["law"]) / 3 + sum(length["med"]) / 2) / 2, abs=0.01)
     assert gad["misclassified"]["mean"] == pytest.approx(length["law"][1], abs=0.01)
     assert gad["ood:NEWS"]["mean"] == pytest.approx(sum(map(len, NEWS)) / 2, abs=0.01)
-    assert (gad["law"]["p"], gad["med"]["p"]) == (0.02, 1.0)
+    assert [gad[column]["p"] for column in ("law", "med", "misclassified")] == [0.02, 1.0, None]
     kept = json.loads((config.work_dir / "comet/gad@1/sentences.json").read_text(encoding="utf-8"))
     assert kept["scores"]["med"] == [number / 100 for number in length["med"]]
     arguments, samples = json.loads(calls.read_text().splitlines()[0]).values()

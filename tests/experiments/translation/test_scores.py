@@ -17,6 +17,7 @@ from fairseq_ext.experiments.translation.report import make_report
 from fairseq_ext.experiments.translation.scores import count_text, score_columns, score_outputs, scoring_step, summarise
 from fairseq_ext.experiments.translation.test_sets import TestSets as Sets
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics import bootstrap
 from fairseq_ext.metrics.corpus_metrics import METRICS, Metric, text_metrics
 from fairseq_ext.report.content import Picture, Table
 from fairseq_ext.report.page import signed
@@ -173,7 +174,8 @@ def changed(**lines: str) -> dict[str, list[str]]:
     return {name: [lines.get(name, own[0]), *own[1:]] for name, own in REFERENCES.items()}
 
 
-def test_a_record_has_all_runs_domains_and_sets(tmp_path: Path) -> None:
+def test_a_record_has_all_runs_domains_and_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "MIN_SENTENCES", 1)
     translations = {
         "translations/mix": changed(law="das Gericht"),
         "translations/gad@1": changed(law="das Gericht"),
@@ -265,6 +267,7 @@ class ExactMatches:
 @pytest.mark.parametrize("is_error", [False, True])
 def test_one_entry_makes_a_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_error: bool) -> None:
     monkeypatch.setitem(METRICS, "exact", Metric(ExactMatches(), is_error))
+    monkeypatch.setattr(bootstrap, "MIN_SENTENCES", 1)
     translations = {**PERFECT, "translations/mix": changed(law="das Gericht", med="zwei")}
     config = write_experiment(tmp_path, translations, {**EVALUATE, "metrics": ["exact"]}, teacher=False)
     record = score(config)
