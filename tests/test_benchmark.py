@@ -152,7 +152,16 @@ def test_what_the_code_before_has_not_is_told_by_its_baseline() -> None:
     lines = table(result).splitlines()
     assert "times before" in lines[0]
     assert "4.00 of float" in lines[3]
-    assert "–" in lines[3]
+
+
+def test_what_was_different_before_is_told_beside_it() -> None:
+    series = [
+        entry("a", "here", [3], peak=7, facts={"kernels": 4, "waits": 2}),
+        entry("a", "before", [2], peak=9, facts={"kernels": 4, "waits": 5}),
+    ]
+    lines = table({"unit": "words/s", "series": series, "baselines": {"a": []}}).splitlines()
+    assert lines[0] == "|  | words/s | CPU seconds | peak, MiB | kernels | waits | times before | times before, by CPU |"
+    assert lines[2] == "| a | 3.00 | 1.33 | 7, before 9 | 4 | 2, before 5 | 1.50 | 1.50 |"
 
 
 def test_results_are_read_as_written_and_others_refused(tmp_path: Path) -> None:

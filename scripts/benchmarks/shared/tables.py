@@ -47,7 +47,10 @@ def machine_line(result: Mapping[str, Any]) -> str:
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """All cases of a verb, a row each; what no case has is no column."""
+    """All cases of a verb, a row each; what no case has is no column.
+
+    Of the code before there are no columns: speeds are told by ratios, other figures where they were different.
+    """
     found = {(entry["case"], entry["code"]): entry for entry in result["series"]}
     names = dict.fromkeys(case for case, _ in found)
     columns = {heading: [cell(name) for name in names] for heading, cell in _columns(result, found).items()}
@@ -63,25 +66,28 @@ def _columns(result: Mapping[str, Any], found: Mapping[tuple[str, str], Entry]) 
     facts = dict.fromkeys(fact for entry in found.values() for fact in entry.get("facts", {}))
     columns: dict[str, Callable[[str], str]] = {}
 
-    def add(heading: str, code: str, cell: Callable[[Entry], str]) -> None:
-        columns[heading + ("" if code == HERE else f", {code}")] = lambda name: _cell(found.get((name, code)), cell)
+    def add(heading: str, cell: Callable[[Entry], str]) -> None:
+        columns[heading] = lambda name: _cell(found.get((name, HERE)), cell)
 
-    def compared(code: str) -> Callable[[Entry], str]:
-        def cell(entry: Entry) -> str:
-            told = {name: _ratio(entry, found.get((name, code)), speed) for name in result["baselines"][entry["case"]]}
-            return "; ".join(f"{ratio} of {name}" for name, ratio in told.items() if ratio)
+    def add_changing(heading: str, cell: Callable[[Entry], str]) -> None:
+        def both(entry: Entry) -> str:
+            now, then = cell(entry), _cell(found.get((entry["case"], BEFORE)), cell)
+            return now if then in ("", _ABSENT, now) else f"{now}, before {then}"
 
-        return cell
+        add(heading, both)
 
-    for code in dict.fromkeys(code for _, code in found):
-        add(result["unit"] if has_rates else "seconds", code, lambda entry: _figures(entry, speed))
-        add("CPU seconds", code, lambda entry: _figures(entry, "cpu"))
-        add("peak, MiB", code, _peak)
-        for fact in facts:
-            add(fact, code, partial(_fact, fact))
-        add("compared", code, compared(code))
+    def compared(entry: Entry) -> str:
+        told = {name: _ratio(entry, found.get((name, HERE)), speed) for name in result["baselines"][entry["case"]]}
+        return "; ".join(f"{ratio} of {name}" for name, ratio in told.items() if ratio)
+
+    add(result["unit"] if has_rates else "seconds", lambda entry: _figures(entry, speed))
+    add("CPU seconds", lambda entry: _figures(entry, "cpu"))
+    add_changing("peak, MiB", _peak)
+    for fact in facts:
+        add_changing(fact, partial(_fact, fact))
+    add("compared", compared)
     for figure, heading in ((speed, "times before"), ("cpu", "times before, by CPU")):
-        add(heading, HERE, partial(_times_before, found, result["baselines"], figure))
+        add(heading, partial(_times_before, found, result["baselines"], figure))
     return columns
 
 
