@@ -195,7 +195,8 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
 
     @classmethod
     def build_decoder(cls, args: Any, tgt_dict: Any, embed_tokens: nn.Embedding) -> AdapterDecoder:
-        return AdapterDecoder(TransformerConfig.from_namespace(args), tgt_dict, embed_tokens)
+        config = TransformerConfig.from_namespace(args)
+        return AdapterDecoder(config, tgt_dict, embed_tokens, no_encoder_attn=config.no_cross_attention)
 
     @classmethod
     def build_model(cls, args: Namespace, task: Any) -> "AdapterTransformerModel":

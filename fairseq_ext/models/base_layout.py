@@ -23,6 +23,7 @@ SIZES = tuple(f"{side}_{name}" for side in _SIDES for name in ("embed_dim", "ffn
 FLAGS = tuple(f"{side}_{name}" for side in _SIDES for name in ("normalize_before", "learned_pos")) + (
     *("share_all_embeddings", "share_decoder_input_output_embed", "no_token_positional_embeddings"),
     *("no_scale_embedding", "layernorm_embedding", "no_decoder_final_norm"),
+    *("no_cross_attention", "cross_self_attention"),
 )
 # Their tables have rows where positions are learned; computed ones have none.
 POSITIONS = {"encoder_learned_pos": "max_source_positions", "decoder_learned_pos": "max_target_positions"}

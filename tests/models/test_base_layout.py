@@ -36,6 +36,17 @@ def test_no_size_need_be_typed(data: Path, base: Path, arch: str) -> None:
     assert torch.equal(model.encoder.layers[2].fc1.weight, weights["encoder.layers.2.fc1.weight"])
 
 
+@pytest.mark.parametrize(
+    "switch", ["--no-cross-attention", "--cross-self-attention", "--layernorm-embedding", "--encoder-learned-pos"]
+)
+def test_the_base_has_the_form_of_a_bare_model(data: Path, switch: str) -> None:
+    bare, adapted = (
+        toy.make_model(*toy.make_task(data, switch, arch=arch)) for arch in ("transformer_tiny", f"{GAD}_tiny")
+    )
+    shapes = {name: value.shape for name, value in adapted.state_dict().items() if ".adapter" not in name}
+    assert shapes == {name: value.shape for name, value in bare.state_dict().items()}
+
+
 def test_sizes_that_agree_may_be_typed(data: Path, base: Path) -> None:
     toy.make_task(data, *start(base), "--encoder-layers", "3", "--no-scale-embedding", arch=GAD)
 
