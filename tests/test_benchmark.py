@@ -160,7 +160,9 @@ def test_what_was_different_before_is_told_beside_it() -> None:
         entry("a", "before", [2], peak=9, facts={"kernels": 4, "waits": 5}),
     ]
     lines = table({"unit": "words/s", "series": series, "baselines": {"a": []}}).splitlines()
-    assert lines[0] == "|  | words/s | CPU seconds | peak, MiB | kernels | waits | times before | times before, by CPU |"
+    assert (
+        lines[0] == "|  | words/s | CPU seconds | peak, MiB | kernels | waits | times before | times before, by CPU |"
+    )
     assert lines[2] == "| a | 3.00 | 1.33 | 7, before 9 | 4 | 2, before 5 | 1.50 | 1.50 |"
 
 

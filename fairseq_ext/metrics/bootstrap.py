@@ -73,9 +73,9 @@ def p_value(differences: np.ndarray) -> float | None:
 
     Koehn asks in what share of the resamples one system wins; this is that share of the loser, taken twice
     because either system may be the better one. A tie counts for both sides, so systems with equal translations have
-    p = 1, also where means of equal scores differ by their last bit. (sacrebleu's ``PairedTest`` gives such systems p = 1 / (R + 1), compares one run with one run and knows no
-    average over domains.) The added one keeps p from being zero, which no finite number of resamples can show. Without
-    resamples nothing is known: None.
+    p = 1, also where means of equal scores differ by their last bit. (sacrebleu's ``PairedTest`` gives such systems
+    p = 1 / (R + 1), compares one run with one run and knows no average over domains.) The added one keeps p from being
+    zero, which no finite number of resamples can show. Without resamples nothing is known: None.
 
     Shape:
         differences: R

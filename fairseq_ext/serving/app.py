@@ -118,7 +118,8 @@ class Service:
         return {
             "system": self._system.name,
             "translations": [
-                _answer(answer, domains) | (_tokens(answer, domains) if order.by_token else {})
+                _answer(answer, domains)
+                | ({"tokens": answer.tokens and answer.tokens.by_domain(domains)} if order.by_token else {})
                 for answer in outcome.answers
             ],
             "seconds": {"waited": round(outcome.waited, 4), "total": round(outcome.took, 4)},
@@ -206,14 +207,6 @@ def _answer(answer: Answer, domains: list[str]) -> dict[str, Any]:
             for side, layers in answer.gates.items()
         }
     return found
-
-
-def _tokens(answer: Answer, domains: list[str]) -> dict[str, Any]:
-    if answer.tokens is None:
-        return {"tokens": None}
-    columns = zip(*answer.tokens.weights, strict=True)
-    weights = {name: _rounded(column) for name, column in zip(domains, columns, strict=True)}
-    return {"tokens": {"pieces": answer.tokens.pieces, "weights": weights}}
 
 
 def _rounded(weights: Sequence[float]) -> list[float]:

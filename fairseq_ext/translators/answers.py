@@ -28,12 +28,14 @@ class Wanted:
         candidates: how many translations.
         beam: width of the search; None for that of the system.
         gates: also the weights by layer.
+        by_token: also the decoder's at every piece of the best translation.
     """
 
     format: str = "text"
     candidates: int = 1
     beam: int | None = None
     gates: bool = False
+    by_token: bool = False
 
     def lines_of(self, translator: SystemTranslator, block: Sequence[RoutedLine], first: int, name: str) -> list[str]:
         """Translate a block, and write a line for each of its.
@@ -68,6 +70,8 @@ class Wanted:
             record["weights"] = dict(zip(domains, _rounded(answer.weights), strict=True))
         if self.gates and answer.gates is not None:
             record["gates"] = {side: [_rounded(layer) for layer in layers] for side, layers in answer.gates.items()}
+        if self.by_token and answer.tokens is not None:
+            record["tokens"] = answer.tokens.by_domain(domains)
         return json.dumps(record, ensure_ascii=False)
 
 

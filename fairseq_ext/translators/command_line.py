@@ -53,6 +53,11 @@ def text_parser(prog: str) -> argparse.ArgumentParser:
     add("--candidates", type=int, default=1, metavar="N", help="translations of each line, in jsonl (default: 1)")
     add("--beam", type=int, metavar="N", help="width of the search (default: that of the system)")
     add("--gates", action="store_true", help="the weights of every layer, too, in jsonl (default: their mean)")
+    add(
+        "--gates-by-token",
+        action="store_true",
+        help="the decoder's weights at every piece, too, in jsonl (default: no)",
+    )
     add("--processes", type=int, default=0, metavar="N", help="that translate a file; 0 for one a core (default)")
     add("--block-lines", type=int, default=500, metavar="N", help="lines of a block (default: 500)")
     add("--device", default="cpu", metavar="NAME", help="cpu, or cuda with --processes 1 (default: cpu)")
@@ -82,7 +87,7 @@ def translate_text(options: argparse.Namespace, export: Callable[[Path, str | No
     elif options.system is not None:
         raise InputError(f"--system {options.system}: {system} is one system; leave the option out")
     manifest = read_manifest(system)
-    wanted = Wanted(options.format, options.candidates, options.beam, options.gates)
+    wanted = Wanted(options.format, options.candidates, options.beam, options.gates, options.gates_by_token)
     if _STREAM in (options.input, options.output):
         _translate_stream(options, system, manifest, wanted)
         return
@@ -150,8 +155,8 @@ def _check(options: argparse.Namespace) -> None:
         value = getattr(options, name)
         if value is not None and value < least:
             raise InputError(f"--{name.replace('_', '-')} {value}: give {least} or more")
-    if options.format == "text" and (options.candidates > 1 or options.gates):
-        raise InputError("--candidates and --gates: more than a line holds; give --format jsonl")
+    if options.format == "text" and (options.candidates > 1 or options.gates or options.gates_by_token):
+        raise InputError("--candidates, --gates and --gates-by-token: more than a line holds; give --format jsonl")
     if options.route not in (None, ORACLE) and options.domains is not None:
         raise InputError(f"--route {options.route}: --domains says it for each line; leave one of them out")
     if options.route == ORACLE and options.domains is None:

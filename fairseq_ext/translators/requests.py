@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ class TokenGates:
 
     pieces: list[str]
     weights: list[list[float]]
+
+    def by_domain(self, domains: Sequence[str]) -> dict[str, Any]:
+        """``pieces``, and of every domain its ``weights`` at these; for JSON."""
+        columns = zip(*self.weights, strict=True)
+        weights = {name: [round(weight, 4) for weight in column] for name, column in zip(domains, columns, strict=True)}
+        return {"pieces": self.pieces, "weights": weights}
 
 
 @dataclass(frozen=True)

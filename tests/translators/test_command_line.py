@@ -46,12 +46,16 @@ def test_a_file_to_standard_output(exported: Path, text: Path, capsys: pytest.Ca
     domains.write_text("law\n\nmed\nmed\nsub\n")
     main([str(exported / "ad"), "--input", str(text), "--domains", str(domains), "--block-lines", "2"])
     assert capsys.readouterr().out.splitlines() == expected(exported / "ad", "law", "base", "med", "med", "sub")
-    main([str(exported / "gad"), "--input", str(text), "--format", "jsonl", "--candidates", "2", "--gates"])
+    gates = ["--gates", "--gates-by-token"]
+    main([str(exported / "gad"), "--input", str(text), "--format", "jsonl", "--candidates", "2", *gates])
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [record["line"] for record in records] == [1, 2, 3, 4, 5]
     assert [len(record["candidates"]) for record in records] == [2, 1, 2, 2, 2]
     assert records[0]["weights"].keys() == set(toy.DOMAINS)
     assert [len(records[0]["gates"][side]) for side in ("encoder", "decoder")] == [2, 2]
+    tokens = records[0]["tokens"]
+    assert tokens["weights"].keys() == set(toy.DOMAINS)
+    assert [round(sum(row), 2) for row in zip(*tokens["weights"].values(), strict=True)] == [1] * len(tokens["pieces"])
 
 
 @pytest.mark.parametrize(
@@ -63,6 +67,7 @@ def test_a_file_to_standard_output(exported: Path, text: Path, capsys: pytest.Ca
         (["--domains", "nowhere"], "nowhere: not found"),
         (["--candidates", "2"], "give --format jsonl"),
         (["--gates"], "give --format jsonl"),
+        (["--gates-by-token"], "give --format jsonl"),
         (["--beam", "0"], "--beam 0: give 1 or more"),
         (["--block-lines", "0"], "--block-lines 0: give 1 or more"),
         (["--system", "gad"], "is one system; leave the option out"),
