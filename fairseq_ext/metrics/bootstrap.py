@@ -25,6 +25,11 @@ def is_significant(p: float | None) -> bool:
     return p is not None and p < SIGNIFICANT
 
 
+def format_p(p: float | None) -> str:
+    """A p-value for a table."""
+    return "not tested" if p is None else f"{p:.3f}"
+
+
 def resampled_sums(counts: np.ndarray, resamples: int, seed: Sequence[int]) -> np.ndarray:
     """Sum the counts of the sentences as they are and of ``resamples`` draws of as many with replacement.
 

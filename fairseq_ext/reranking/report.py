@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics.chrf import CHRF
 
-from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant, p_value, resampled_sums
+from fairseq_ext.metrics.bootstrap import SIGNIFICANT, format_p, is_significant, p_value, resampled_sums
 from fairseq_ext.metrics.corpus_metrics import SacrebleuMetric
 from fairseq_ext.report.score_tables import MARK
 from fairseq_ext.reranking.bleu_counts import bleu_metric
@@ -156,7 +156,7 @@ def _comparison(comparison: Mapping[str, Any], record: Mapping[str, Any]) -> lis
     cells = []
     for metric in record["signatures"]:
         found = comparison[metric][ALL]
-        cells += [f"{found['difference']:+.2f}", f"{found['p']:.3f}"]
+        cells += [f"{found['difference']:+.2f}", format_p(found["p"])]
     return cells
 
 

@@ -5,7 +5,8 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from fairseq_ext.reranking.report import choose, compare, format_report
+from fairseq_ext.metrics.bootstrap import format_p
+from fairseq_ext.reranking.report import choose, compare, differences, format_report
 from tests.reranking.made_up import make_list
 
 WEIGHTS = {"one": np.array([0.0, 1.0, -0.5]), "same": np.array([0.0, 0.0, 0.0])}
@@ -70,3 +71,12 @@ def test_tables_have_every_row_and_column() -> None:
     assert cells[2] == f"{record['systems']['one']['BLEU']['all']:.2f}"
     assert sum(line.startswith("| oracle |") for line in lines) == 2
     assert any(line.startswith("| same over one | ") for line in lines)
+
+
+def test_groups_of_few_sentences_are_not_tested() -> None:
+    columns = {"all": np.array([30.0, 29.0, 31.0]), "few": np.array([30.0])}
+    others = {"all": np.array([28.0, 30.0, 28.0]), "few": np.array([28.0])}
+    found = differences(columns, others)
+    assert found["all"]["p"] is not None
+    assert found["few"] == {"difference": 2.0, "p": None}
+    assert format_p(found["few"]["p"]) == "not tested"

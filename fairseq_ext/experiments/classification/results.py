@@ -182,7 +182,8 @@ def _of_differences(differences: Mapping[str, Any], design: TaskDesign) -> Itera
             by_domain[""] = found["average"]
         for domain, values in by_domain.items():
             for metric in ("difference", "p"):
-                yield Record(system, "", domain, metric, values[metric], FILES["differences"])
+                if values[metric] is not None:
+                    yield Record(system, "", domain, metric, values[metric], FILES["differences"])
 
 
 def result_files(config: ClassificationExperiment) -> list[Path]:

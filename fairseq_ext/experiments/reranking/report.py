@@ -13,7 +13,7 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.reranking.config import KNESER_NEY, LIST, RerankingExperiment
 from fairseq_ext.experiments.reranking.rerank import SCORES_FILE
 from fairseq_ext.experiments.tuning_report import TuningReport
-from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
+from fairseq_ext.metrics.bootstrap import SIGNIFICANT, format_p, is_significant
 from fairseq_ext.report.content import Below, Cell, Missing, Report, Row, Section, Table
 from fairseq_ext.report.figures import BEST, NOT_MEASURED, Figure, figure_table
 from fairseq_ext.report.records import Record, Records, read_result
@@ -108,7 +108,7 @@ def _scores(result: _Result, records: Records, metric: str) -> Table | Missing:
     return figure_table(title, "Chosen by", columns, [("", list(result["systems"]))], below, competing)
 
 
-def _mark(against: Mapping[str, Mapping[str, Mapping[str, float]]], domain: str, row: str) -> str:
+def _mark(against: Mapping[str, Mapping[str, Mapping[str, Any]]], domain: str, row: str) -> str:
     found = against.get(row, {}).get(domain)
     if found is None or not is_significant(found["p"]):
         return ""
@@ -132,8 +132,8 @@ def _comparisons(result: _Result) -> Table | Missing:
     return Table(_COMPARED, "Of two", headings, [("", rows)], below=below)
 
 
-def _cells(found: Mapping[str, float]) -> list[Cell]:
-    return [Cell(f"{found['difference']:+.2f}".replace("-", "−")), Cell(f"{found['p']:.3f}")]
+def _cells(found: Mapping[str, Any]) -> list[Cell]:
+    return [Cell(f"{found['difference']:+.2f}".replace("-", "−")), Cell(format_p(found["p"]))]
 
 
 def _perplexities(config: RerankingExperiment, result: _Result, records: Records) -> Table | Missing:

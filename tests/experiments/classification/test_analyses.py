@@ -16,6 +16,7 @@ from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.experiments.classification.analyses import analysis_steps, differences_step, layers_step, sequence_step
 from fairseq_ext.experiments.classification.config import ClassificationExperiment, load_config
 from fairseq_ext.experiments.classification.layer_spans import ablate_spans
+from fairseq_ext.experiments.classification.results import read_results
 from fairseq_ext.experiments.classification.task_differences import compare_systems
 from fairseq_ext.metrics.classification import measure
 from tests import toy_tasks
@@ -167,3 +168,6 @@ def test_differences_read_predictions_and_labels(tmp_path: Path) -> None:
     found = record["systems"]["adapters"]
     assert {task: entry["difference"] for task, entry in found["tasks"].items()} == {"place": -25, "verb": 0}
     assert found["average"]["difference"] == -12.5
+    # Four sentences stand for no others.
+    assert found["average"]["p"] is found["tasks"]["place"]["p"] is None
+    assert read_results(config).records.mean("adapters", "p") is None
