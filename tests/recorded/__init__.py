@@ -60,7 +60,7 @@ def _ends_of_epochs(log: str) -> str:
 def _shape(value: Any) -> Any:
     if isinstance(value, dict):
         # A test of too few sentences has no p.
-        return {key: "number" if key == "p" else _shape(each) for key, each in value.items()}
+        return {key: "number" if key == "p" and each is None else _shape(each) for key, each in value.items()}
     if isinstance(value, list):
         return _shape(value[0]) if value else None
     return "number" if isinstance(value, (int, float)) and not isinstance(value, bool) else type(value).__name__
