@@ -12,17 +12,30 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.models import BaseFairseqModel, FairseqDecoder
+from fairseq.models.transformer import TransformerModelBase
 from fairseq.modules.fairseq_dropout import FairseqDropout
 from fairseq.optim.adam import Adam
 from torch import Tensor
 
+from fairseq_ext.modules.blockwise_cross_entropy import blockwise_cross_entropy
 from fairseq_ext.modules.byte_dropout import byte_dropout
 from fairseq_ext.training.cpu_steps import IS_QUICK
 
+_SOFTMAX = ("get_normalized_probs", "get_normalized_probs_scriptable")
+_SOFTMAXES = {
+    method
+    for kind in (BaseFairseqModel, TransformerModelBase, FairseqDecoder)
+    for name, method in vars(kind).items()
+    if name in _SOFTMAX
+}
+
 
 def let_steps_be_quick() -> None:
-    """Let dropout and Adam be computed quickly while ``IS_QUICK`` says so."""
-    for kind, name, quick in ((FairseqDropout, "forward", _drop), (Adam, "step", _step)):
+    """Let dropout, cross-entropy and Adam be computed quickly while ``IS_QUICK`` says so."""
+    for kind, name, quick in _QUICK:
         function = getattr(kind, name)
         if not hasattr(function, "__wrapped__"):
             setattr(kind, name, _quick_or(quick, function))
@@ -42,6 +55,28 @@ def _quick_or(quick: Callable[..., Any], function: Callable[..., Any]) -> Callab
 
 def _drop(dropout: FairseqDropout, x: Tensor, inplace: bool = False) -> Tensor | None:
     return byte_dropout(x, dropout.p) if dropout.training and 0 < dropout.p < 1 else None
+
+
+def _lose(
+    criterion: Any, model: Any, net_output: Any, sample: dict[str, Any], reduce: bool = True
+) -> tuple[Tensor, Tensor] | None:
+    """A loss, and the one that is logged beside it: without label smoothing, it is the same."""
+    is_plain = reduce and net_output[0].is_cpu and _is_plain_softmax(model)
+    if not is_plain or getattr(criterion, "ignore_prefix_size", False):
+        return None
+    logits, target = net_output[0].flatten(0, -2), model.get_targets(sample, net_output).flatten()
+    if isinstance(criterion, LabelSmoothedCrossEntropyCriterion):
+        return blockwise_cross_entropy(logits, target, criterion.eps, criterion.padding_idx)
+    loss, _ = blockwise_cross_entropy(logits, target, 0.0, criterion.padding_idx)
+    return loss, loss
+
+
+def _is_plain_softmax(model: Any) -> bool:
+    """Whether a model's probabilities are the softmax of its output, and not of a class of its own."""
+    decoder: Any = getattr(model, "decoder", None)
+    methods = [getattr(owner, name, None) for owner in (model, decoder) for name in _SOFTMAX]
+    are_known = all(getattr(method, "__func__", None) in _SOFTMAXES for method in methods)
+    return are_known and getattr(decoder, "adaptive_softmax", None) is None
 
 
 def _step(adam: Adam, closure: Callable[[], Any] | None = None) -> bool | None:
@@ -87,3 +122,11 @@ def _step_together(adam: Adam, group: dict[str, Any], age: int, parameters: list
         amsgrad=False,
         maximize=False,
     )
+
+
+_QUICK: list[tuple[Any, str, Callable[..., Any]]] = [
+    (FairseqDropout, "forward", _drop),
+    (CrossEntropyCriterion, "compute_loss", _lose),
+    (LabelSmoothedCrossEntropyCriterion, "compute_loss", _lose),
+    (Adam, "step", _step),
+]

@@ -27,7 +27,7 @@ class CpuStep:
     Attributes:
         bfloat16: products in bfloat16; weights, losses, softmaxes and the optimiser stay float32.
         math_attention: attention as plain products: torch's flash attention for CPUs is slower for short sentences.
-        is_quick: masks of dropout and Adam in ways of our own.
+        is_quick: masks of dropout, cross-entropy and Adam in ways of our own.
     """
 
     bfloat16: bool = False
