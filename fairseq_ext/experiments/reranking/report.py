@@ -13,7 +13,7 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.reranking.config import KNESER_NEY, LIST, RerankingExperiment
 from fairseq_ext.experiments.reranking.rerank import SCORES_FILE
 from fairseq_ext.experiments.tuning_report import TuningReport
-from fairseq_ext.metrics.bootstrap import SIGNIFICANT, format_p, is_significant
+from fairseq_ext.metrics.bootstrap import MIN_SENTENCES, SIGNIFICANT, format_p, is_significant
 from fairseq_ext.report.content import Below, Cell, Missing, Report, Row, Section, Table
 from fairseq_ext.report.figures import BEST, NOT_MEASURED, Figure, figure_table
 from fairseq_ext.report.records import Record, Records, read_result
@@ -101,7 +101,8 @@ def _scores(result: _Result, records: Records, metric: str) -> Table | Missing:
         "tuned on each domain’s validation set.",
         f"{ORACLE}: of the highest BLEU that was found among the hypotheses, knowing the references; not compared.",
         f"▲ ▼: significantly better or worse than {LIST} (p < {SIGNIFICANT}, paired bootstrap, two-sided, "
-        f"{result['resamples']:,} resamples). {ALL}: all sentences as one corpus.",
+        f"{result['resamples']:,} resamples; fewer than {MIN_SENTENCES} sentences are not tested). {ALL}: all "
+        "sentences as one corpus.",
         BEST,
     ]
     below = Below(notes, [SCORES_FILE], {metric: result["signatures"][metric]})
