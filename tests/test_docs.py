@@ -78,11 +78,24 @@ def make_files(entries: list[str], langs: tuple[str, str]) -> None:
                 path.write_bytes(b"")
 
 
+def anchors_of(page: Path) -> set[str]:
+    """The anchors that a code host and the site make of a page's headings."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_point_to_files(path: Path) -> None:
     links = re.findall(r"\]\(([^)\s#]+)[^)]*\)", path.read_text(encoding="utf-8"))
     for link in links:
         assert link.startswith("https://") or (path.parent / link).exists(), link
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_point_to_headings(path: Path) -> None:
+    for file, anchor in re.findall(r"\]\(([^)\s#]*\.md)?#([^)\s]+)\)", path.read_text(encoding="utf-8")):
+        assert anchor in anchors_of(path.parent / file if file else path), f"{file}#{anchor}"
 
 
 def test_table_of_filters_has_their_options() -> None:
