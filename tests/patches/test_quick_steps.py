@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.data import Dictionary
+from fairseq.distributed import ModuleProxyWrapper
 from fairseq.models import FairseqDecoder, FairseqLanguageModel
 from fairseq.modules.fairseq_dropout import FairseqDropout
 from fairseq.optim.adam import Adam
@@ -85,6 +86,15 @@ class OfItsOwn(Softmax):
         return super().get_normalized_probs(*args, **kwargs)
 
 
+class Wrapped(torch.nn.Module):
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, prev_output_tokens: torch.Tensor | None) -> Any:
+        return self.module(prev_output_tokens)
+
+
 @pytest.fixture
 def blocks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The smoothing of every loss that was computed in blocks."""
@@ -101,7 +111,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def lose(criterion: Any, decoder: type[Softmax] = Softmax, is_quick: bool = True, **options: Any) -> Any:
     torch.manual_seed(1)
     target = torch.randint(0, 9, (2, 3))  # 1 is padding
-    model = FairseqLanguageModel(decoder(torch.randn(2, 3, 9)))
+    model = ModuleProxyWrapper(Wrapped(FairseqLanguageModel(decoder(torch.randn(2, 3, 9)))))  # as several processes do
     with IS_QUICK.during(is_quick):
         return criterion.compute_loss(model, model(None), {"target": target}, **options)
 
