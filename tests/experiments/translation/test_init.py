@@ -83,12 +83,10 @@ def test_the_quickstart_would_take_its_time() -> None:
 
 
 def test_the_small_experiments_trainings_would_take_about_their_time() -> None:
-    # Updates of all systems of configs/mdmt/en-pl-small.yaml, in batches three quarters full of 2,500 tokens.
-    mix, ft = 3968, 992
-    others = (mix + ft) + 250 * (1 + 3 + 3 + 3 + 4) + 2 * 750
-    minutes = init.minutes_for(others * 0.75 * 2500, init._SMALL, processes=2)
-    # 2.5 hours with code that was 1.7 times slower, on a machine that others used too.
-    assert 0.7 < minutes * 1.7 / 150 < 1.3
+    # Updates of all systems of configs/mdmt/en-pl-small.yaml, two processes with batches three quarters full of 2,000 tokens.
+    updates = 7420 + 1000 + 6 * 200 + 2 * (1200 + 600 + 600)
+    minutes = init.minutes_for(updates * 0.75 * 2 * 2000, init._SMALL, processes=2)
+    assert 0.7 < minutes / 165 < 1.3  # 141 of training, on a machine that others used too, and 23 of translating
 
 
 def test_many_pairs_and_gpus_make_the_papers_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
