@@ -83,7 +83,7 @@ def test_the_quickstart_would_take_its_time() -> None:
 
 
 def test_the_small_experiments_trainings_would_take_about_their_time() -> None:
-    # Updates of all systems of configs/mdmt/en-pl-small.yaml, two processes with batches three quarters full of 2,000 tokens.
+    # Updates of all systems of configs/mdmt/en-pl-small.yaml, in batches three quarters full of 2 × 2,000 tokens.
     updates = 7420 + 1000 + 6 * 200 + 2 * (1200 + 600 + 600)
     minutes = init.minutes_for(updates * 0.75 * 2 * 2000, init._SMALL, processes=2)
     assert 0.7 < minutes / 165 < 1.3  # 141 of training, on a machine that others used too, and 23 of translating
