@@ -19,6 +19,8 @@ Look = Callable[[], tuple[float, str] | None]
 _UPDATE = re.compile(r"epoch (\d+): +(\d+) / (\d+) .*?\bloss=([\d.]+).*?\bnum_updates=(\d+)")
 _TERMINAL_SECONDS, _LOG_SECONDS = 1.0, 60.0
 _TAIL_BYTES = 16 << 10
+_lock = threading.Lock()
+_width = 0  # of what stands on the terminal's last line
 
 
 @contextmanager
@@ -39,10 +41,25 @@ def progress(label: str, look: Look) -> Iterator[None]:
         thread.join()
 
 
+def tell(line: str) -> None:
+    """Write a line to stderr, on which other threads may be telling how far they are."""
+    _write(sys.stderr, f"{line}\n")
+
+
+def _write(out: TextIO, text: str, stays: str = "") -> None:
+    """Write a text in place of a terminal's last line, if that is to be written over, and then what ``stays`` there."""
+    global _width
+    with _lock:
+        clear = f"\r{'':<{_width}}\r" if _width else ""
+        out.write(f"\r{stays:<{_width}}" if stays else f"{clear}{text}")
+        out.flush()
+        _width = len(stays)
+
+
 def _tell(label: str, look: Look, stop: threading.Event, out: TextIO) -> None:
     is_terminal = out.isatty()
     begun: tuple[float, float] | None = None
-    told, width = 0.0, 0
+    told = 0.0
     while not stop.wait(_TERMINAL_SECONDS if is_terminal else _LOG_SECONDS):
         seen = look()
         if seen is None or (not is_terminal and seen[0] < told + 0.1):
@@ -50,11 +67,9 @@ def _tell(label: str, look: Look, stop: threading.Event, out: TextIO) -> None:
         told, now = seen[0], time.monotonic()
         begun = begun or (now, told)
         line = f"{label}: {seen[1]}{time_left(now - begun[0], told - begun[1], 1 - told)}"
-        out.write(f"\r{line:<{width}}" if is_terminal else f"{line}\n")
-        out.flush()
-        width = len(line)
-    if width and is_terminal:
-        out.write(f"\r{'':<{width}}\r")
+        _write(out, f"{line}\n", stays=line if is_terminal else "")
+    if is_terminal:
+        _write(out, "")
 
 
 def time_left(seconds: float, done: float, left: float) -> str:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from fairseq_ext.engine.fairseq_options import FairseqCommand, check_commands
 from fairseq_ext.engine.hashing import RECORD
 from fairseq_ext.engine.origins import Origin, changes, extra_of
 from fairseq_ext.engine.processes import this_process
+from fairseq_ext.engine.progress import tell
 from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.records import (
     check_contents,
@@ -33,6 +34,7 @@ from fairseq_ext.engine.records import (
     read_record,
     write_record,
 )
+from fairseq_ext.engine.side_by_side import run_side_by_side
 from fairseq_ext.engine.workspaces import Workspace, locked
 from fairseq_ext.inputs.errors import InputError, is_environment
 
@@ -68,6 +70,7 @@ class Step:
         obstacle: what keeps ``build`` from going on where a directory ended that was made from the same inputs with
             these other options: None if nothing does, else words, of which there may be none. Only for resumable
             steps; None lets no build go on from another's end.
+        side_by_side: ``build`` waits for a program that it starts, which may run while those of other such steps do.
     """
 
     output: Path
@@ -79,6 +82,7 @@ class Step:
     results: Sequence[str] = ()
     commands: Sequence[FairseqCommand] = field(default=(), compare=False)
     obstacle: Callable[[Mapping[str, Any]], str | None] | None = field(default=None, compare=False)
+    side_by_side: bool = field(default=False, compare=False)
 
     def origin(self) -> Origin:
         """What the directory is made from, as its inputs are now.
@@ -180,7 +184,8 @@ def _changes(step: Step, before: Origin, now: Origin) -> str:
 def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = False) -> None:
     """Run the steps in order, or with ``dry_run`` only print what each of them would do (stdout).
 
-    Of several processes that run the same command, the first builds the steps and the others follow.
+    Neighbours that may run side by side do, if none is made from another's output. Of several processes that run the
+    same command, the first builds the steps and the others follow.
 
     Args:
         steps: to run.
@@ -199,13 +204,35 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = Fa
         if processes.is_first:
             print_plan(steps)
         return
+    for group in _groups(steps) if processes.is_first else [[step] for step in steps]:
+        run_side_by_side([partial(_run, step, run_step if processes.is_first else follow_step) for step in group])
+
+
+def _run(step: Step, run: Callable[[Step], object]) -> None:
+    try:
+        run(step)
+    except OSError as error:
+        if not is_environment(error):
+            raise
+        raise InputError(f"{step.output.name}: {error}; mend that and run the same command again") from None
+
+
+def _groups(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """The steps in their order, those together that run side by side."""
+    group: list[Step] = []
     for step in steps:
-        try:
-            run_step(step) if processes.is_first else follow_step(step)
-        except OSError as error:
-            if not is_environment(error):
-                raise
-            raise InputError(f"{step.output.name}: {error}; mend that and run the same command again") from None
+        made = {other.output for other in group}
+        # What is finished only says so, and leaves the cores to what is not.
+        joins = step.side_by_side and not _was_built(step)
+        if group and (not joins or any(made & {path, *path.parents} for path in step.inputs)):
+            yield group
+            group = []
+        group.append(step)
+        if not joins:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def check_options(steps: Sequence[Step]) -> None:
@@ -347,4 +374,4 @@ def _refuse_foreign_files(output: Path) -> None:
 
 
 def _log(output: Path, message: str) -> None:
-    print(f"{output.name}: {message}", file=sys.stderr, flush=True)
+    tell(f"{output.name}: {message}")

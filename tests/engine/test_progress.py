@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.engine import progress as module
-from fairseq_ext.engine.progress import LinesWritten, last_lines, number_of, progress, time_left, training_progress
+from fairseq_ext.engine.progress import (
+    LinesWritten,
+    last_lines,
+    number_of,
+    progress,
+    tell,
+    time_left,
+    training_progress,
+)
 
 
 class Terminal(io.StringIO):
@@ -112,3 +120,16 @@ def test_lines_of_a_growing_file_are_read_once(tmp_path: Path) -> None:
         assert count() == number
     path.write_bytes(b"x" * path.stat().st_size)  # what has been read is not read again
     assert count() == 3
+
+
+def test_a_line_of_its_own_takes_the_place_of_what_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = Terminal()
+    monkeypatch.setattr(module.sys, "stderr", out)
+    module._write(out, "", stays="gad: 10 of 20")
+    tell("mix: done")
+    module._write(out, "", stays="gad: 20 of 20")
+    first, blank, line = out.getvalue().partition("\n")[0].split("\r")[1:]
+    assert first == "gad: 10 of 20"
+    assert blank == " " * len(first)
+    assert line == "mix: done"
+    assert out.getvalue().endswith("\n\rgad: 20 of 20")

@@ -8,13 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairseq_ext.engine import steps
+from fairseq_ext.engine import side_by_side, steps
 from fairseq_ext.engine.hashing import RECORD, hash_path
 from fairseq_ext.engine.steps import Step, atomic_write, run_step, run_steps
 from fairseq_ext.engine.workspaces import MARK, Workspace
@@ -27,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SUICIDAL = """
 import os, signal, sys
 from pathlib import Path
-from fairseq_ext.engine import steps
+from fairseq_ext.engine import side_by_side, steps
 from fairseq_ext.engine.workspaces import Workspace
 
 output, source, place = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
@@ -554,3 +555,51 @@ def test_hindrances_of_the_machine_are_one_line(tmp_path: Path) -> None:
         steps.run_steps([Step(tmp_path / "file" / "out", [], {}, lambda folder: None)])
     with pytest.raises(FileNotFoundError):  # of the program's own making
         steps.run_steps([Step(tmp_path / "out", [], {}, lambda folder: (folder / "a" / "b").mkdir())])
+
+
+def test_steps_side_by_side_run_at_once_but_wait_for_what_they_are_made_from(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "_cores", lambda: 2)
+    monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
+    meeting, seen = threading.Barrier(2, timeout=60), []
+
+    def together(folder: Path) -> None:
+        meeting.wait()  # broken if the other one does not run at the same time
+        (folder / "made").write_text("made")
+
+    def after(folder: Path) -> None:
+        seen.append([path.is_file() for path in (tmp_path / "a" / "made", tmp_path / "b" / "made")])
+
+    def step(name: str, inputs: list[Path], build: Callable[[Path], None]) -> Step:
+        return Step(tmp_path / name, inputs, {}, build, side_by_side=True)
+
+    steps = [step("a", [source], together), step("b", [source], together), step("c", [tmp_path / "b"], after)]
+    run_steps(steps)
+    assert seen == [[True, True]]
+    # What is finished does not count as one of two.
+    monkeypatch.setattr(side_by_side.threading, "Thread", None)
+    shutil.rmtree(tmp_path / "c")
+    run_steps(steps)
+    assert len(seen) == 2
+
+
+def test_a_failure_beside_others_is_the_commands_and_theirs_are_kept(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "_cores", lambda: 2)
+    monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
+    meeting = threading.Barrier(2, timeout=60)
+
+    def full(_: Path) -> None:
+        meeting.wait()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    steps = [
+        Step(tmp_path / "a", [source], {}, full, side_by_side=True),
+        Step(tmp_path / "b", [source], {}, lambda _: print(meeting.wait()), side_by_side=True),
+    ]
+    with pytest.raises(InputError, match=r"^a: .*No space left on device.*run the same command again$"):
+        run_steps(steps)
+    assert not (tmp_path / "a").exists()
+    assert (tmp_path / "b" / RECORD).is_file()

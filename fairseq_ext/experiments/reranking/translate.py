@@ -58,4 +58,5 @@ def _list_step(config: RerankingExperiment, split: str) -> Step:
         {"nbest": given.nbest, "split": split, **given.options},
         build,
         commands=[FairseqCommand("generate", tuple(arguments), place)],
+        side_by_side=True,
     )

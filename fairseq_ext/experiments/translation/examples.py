@@ -45,7 +45,8 @@ def examples_step(config: TranslationExperiment) -> Step:
         "arguments": {name: output.arguments for name, output in outputs.items()},
     }
     commands = [output.command for output in outputs.values()]
-    return Step(config.work_dir / "examples", inputs=inputs, options=options, build=build, commands=commands)
+    folder = config.work_dir / "examples"
+    return Step(folder, inputs=inputs, options=options, build=build, commands=commands, side_by_side=True)
 
 
 def format_examples(sources: Sequence[str], printed: Iterable[str]) -> str:

@@ -119,4 +119,5 @@ def _translation_step(config: TranslationExperiment, run: OutputRun) -> Step:
         options=options,
         build=build,
         commands=[output.command],
+        side_by_side=True,
     )

@@ -120,7 +120,7 @@ def _translation_step(config: TranslationExperiment, run: OutputRun, extra: Sequ
     inputs += named_files(extra, run.name, inputs)
     options = {**run.output.entry, EXTRA: list(extra), **({"domain": domain} if domain else {})}
     command = replace(how.command, extra=tuple(extra))
-    return Step(output, inputs=inputs, options=options, build=build, commands=[command])
+    return Step(output, inputs=inputs, options=options, build=build, commands=[command], side_by_side=True)
 
 
 def _look_at(printed: Path, total: int) -> Look:
