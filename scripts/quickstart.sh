@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Train, use and score gated adapters on real text, from nothing: a quarter of an hour on two CPU cores.
+# Train, use and score gated adapters on real text, from nothing: ten minutes on two CPU cores.
 # Everything is written below runs/quickstart. Stop it with Ctrl-C and start it again as you like.
 set -euo pipefail
 scripts=$(CDPATH= cd "$(dirname "$0")" && pwd)
