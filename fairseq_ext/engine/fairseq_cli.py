@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -89,6 +90,7 @@ def run_fairseq(
 
     Raises:
         InputError: if it fails; its own messages, or the last of them and where they all are, came before.
+        KeyboardInterrupt: if it was stopped by Ctrl-C, also where another thread than the main one waits for it.
     """
     # -P: a folder of the user's, say one named "examples", must not pass for a module.
     command = [sys.executable, "-P", "-m", "fairseq_ext.tool", tool, *arguments, "--user-dir", str(USER_DIR)]
@@ -97,6 +99,8 @@ def run_fairseq(
     environment.pop("TORCHELASTIC_USE_AGENT_STORE", None)
     with _stderr_for(messages) as stderr, _stdout_for(output, stderr) as stdout:
         status = run_child(command, input=typed, stdout=stdout, stderr=stderr, env=environment, text=True).returncode
+    if status == -signal.SIGINT:
+        raise KeyboardInterrupt
     if status != 0:
         if messages is not None:
             lines = last_lines(messages).splitlines()[-_LAST_LINES:]

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from fairseq_ext.engine import side_by_side
 from fairseq_ext.engine.side_by_side import run_side_by_side
+from tests.engine.test_children import wait_until_gone
 
+ROOT = Path(__file__).resolve().parents[2]
 WAIT_SECONDS = 60
 
 
@@ -83,3 +89,31 @@ def test_after_a_failure_what_runs_is_finished_and_no_more_begun(monkeypatch: py
     with pytest.raises(ValueError, match="the first"):
         run_side_by_side([slow, fail, *[lambda: done.append("more")] * 50])
     assert done == ["slow"]
+
+
+# Two programs that say who they are, and wait.
+STOPPED = r"""
+import sys
+from fairseq_ext.engine import side_by_side
+from fairseq_ext.engine.children import run_child
+from fairseq_ext.inputs.errors import run_command
+
+side_by_side._cores, side_by_side._has_gpu = lambda: 2, lambda: False
+child = [sys.executable, "-c", "import os, time; os.write(1, b'%d\\n' % os.getpid()); time.sleep(600)"]
+run_command(lambda: side_by_side.run_side_by_side([lambda: run_child(child)] * 2))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize(("stop", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_what_stops_the_command_stops_all_programs(stop: signal.Signals, status: int) -> None:
+    command = subprocess.Popen(
+        [sys.executable, "-c", STOPPED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert command.stdout is not None
+    children = [int(command.stdout.readline()) for _ in range(2)]
+    command.send_signal(stop)  # to the command alone, which is less than what Ctrl-C does
+    assert command.wait(WAIT_SECONDS) == status
+    assert command.stderr is not None
+    assert command.stderr.read() == "stopped; the same command goes on from here\n"
+    wait_until_gone(children)
