@@ -135,9 +135,11 @@ def _out_of_domain(results: Results, design: Design, metric: str, output: str) -
 
 
 def _base_of(results: Results, design: Design, system: str) -> str | None:
-    """The first system that a system descends from, as far as its parameters were counted."""
+    """The smallest system that a system descends from, as far as parameters were counted; of several the nearest."""
     base, start = None, design.starts.get(system)
     while start is not None:
-        base = start if results.records.figure(start, PARAMETERS) else base
+        total = results.records.mean(start, PARAMETERS)
+        if total is not None and (base is None or total < base[0]):
+            base = total, start
         start = design.starts.get(start)
-    return base
+    return base and base[1]

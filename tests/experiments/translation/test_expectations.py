@@ -79,6 +79,9 @@ def test_cost_is_what_a_domain_adds(design: Design) -> None:
     tuned = replace(design, systems={**design.systems, "gad": "tuned"}, starts={**design.starts, "tuned": "mix"})
     same = made_up.make_parameters(made_up.DOMAINS) | {"tuned": {"total": 5_000_000, "trained": 5_000_000}}
     assert cost_of_domain(results(parameters=same), tuned, "gad") == "no parameters beyond mix’s"
+    longer = replace(design, starts={**design.starts, "mix": "start"})
+    equal = made_up.make_parameters(made_up.DOMAINS) | {"start": {"total": 5_000_000, "trained": 5_000_000}}
+    assert cost_of_domain(results(parameters=equal), longer, "gad") == "433,333 parameters, 8.7% of mix"
 
 
 def test_the_checklist_has_a_row_an_output(design: Design) -> None:
