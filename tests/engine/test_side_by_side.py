@@ -93,11 +93,12 @@ def test_after_a_failure_what_runs_is_finished_and_no_more_begun(monkeypatch: py
 
 # Two programs that say who they are, and wait.
 STOPPED = r"""
-import sys
+import signal, sys
 from fairseq_ext.engine import side_by_side
 from fairseq_ext.engine.children import run_child
 from fairseq_ext.inputs.errors import run_command
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in the background without it
 side_by_side._cores, side_by_side._has_gpu = lambda: 2, lambda: False
 child = [sys.executable, "-c", "import os, time; os.write(1, b'%d\\n' % os.getpid()); time.sleep(600)"]
 run_command(lambda: side_by_side.run_side_by_side([lambda: run_child(child)] * 2))
