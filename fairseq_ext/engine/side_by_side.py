@@ -23,7 +23,7 @@ def run_side_by_side(works: Sequence[Callable[[], object]]) -> None:
     Raises:
         BaseException: the first one of a work, when those that had begun beside it are done; no other begins then.
     """
-    at_once = min(_cores(), _MOST, len(works))
+    at_once = min(cores(), _MOST, len(works))
     if at_once < 2 or _has_gpu():
         for work in works:
             work()
@@ -34,7 +34,7 @@ def run_side_by_side(works: Sequence[Callable[[], object]]) -> None:
     failures: list[BaseException] = []
     # Daemons: when this program is interrupted it ends, and with it, through run_child, what it started.
     workers = [threading.Thread(target=_do, args=(waiting, failures), daemon=True) for _ in range(at_once)]
-    with _threads_each(max(1, _cores() // at_once)):
+    with _threads_each(max(1, cores() // at_once)):
         for worker in workers:
             worker.start()
         for worker in workers:
@@ -68,7 +68,8 @@ def _threads_each(count: int) -> Iterator[None]:
         del os.environ[_THREADS]
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -21,7 +21,7 @@ WAIT_SECONDS = 60
 
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side_by_side, "_cores", lambda: 6)
+    monkeypatch.setattr(side_by_side, "cores", lambda: 6)
     monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
@@ -66,14 +66,14 @@ def test_a_users_number_of_threads_stays(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("machine", ["one core", "a GPU"])
 def test_one_after_the_other_where_there_is_a_gpu_or_one_core(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side_by_side, *(("_cores", lambda: 1) if machine == "one core" else ("_has_gpu", lambda: True)))
+    monkeypatch.setattr(side_by_side, *(("cores", lambda: 1) if machine == "one core" else ("_has_gpu", lambda: True)))
     seen = []
     run_side_by_side([lambda: seen.append((threading.current_thread(), os.environ.get("OMP_NUM_THREADS")))] * 2)
     assert seen == [(threading.main_thread(), None)] * 2
 
 
 def test_after_a_failure_what_runs_is_finished_and_no_more_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side_by_side, "_cores", lambda: 2)
+    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
     meeting, failing, done = threading.Barrier(2, timeout=WAIT_SECONDS), [], []
 
     def fail() -> None:
@@ -99,7 +99,7 @@ from fairseq_ext.engine.children import run_child
 from fairseq_ext.inputs.errors import run_command
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in the background without it
-side_by_side._cores, side_by_side._has_gpu = lambda: 2, lambda: False
+side_by_side.cores, side_by_side._has_gpu = lambda: 2, lambda: False
 child = [sys.executable, "-c", "import os, time; os.write(1, b'%d\\n' % os.getpid()); time.sleep(600)"]
 run_command(lambda: side_by_side.run_side_by_side([lambda: run_child(child)] * 2))
 """

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SUICIDAL = """
 import os, signal, sys
 from pathlib import Path
-from fairseq_ext.engine import side_by_side, steps
+from fairseq_ext.engine import steps
 from fairseq_ext.engine.workspaces import Workspace
 
 output, source, place = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
@@ -560,7 +560,7 @@ def test_hindrances_of_the_machine_are_one_line(tmp_path: Path) -> None:
 def test_steps_side_by_side_run_at_once_but_wait_for_what_they_are_made_from(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side, "_cores", lambda: 2)
+    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
     monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
     meeting, seen = threading.Barrier(2, timeout=60), []
 
@@ -587,7 +587,7 @@ def test_steps_side_by_side_run_at_once_but_wait_for_what_they_are_made_from(
 def test_a_failure_beside_others_is_the_commands_and_theirs_are_kept(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side, "_cores", lambda: 2)
+    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
     monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
     meeting = threading.Barrier(2, timeout=60)
 

@@ -19,6 +19,7 @@ from typing import Any
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.data.teacher_labels import read_teacher_record
 from fairseq_ext.engine.fairseq_cli import run_fairseq
+from fairseq_ext.engine.side_by_side import cores
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.classifier import MODEL_FOLDER, load_classifier
@@ -153,9 +154,7 @@ def describe_machine(on_cpu: bool) -> str:
     """
     import torch
 
-    # What this process may use of them, where the system can say so.
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    processor = f"{_processor()}, cores: {cores}, threads: {torch.get_num_threads()}"
+    processor = f"{_processor()}, cores: {cores()}, threads: {torch.get_num_threads()}"
     gpu = [] if on_cpu or not torch.cuda.is_available() else [torch.cuda.get_device_name(0)]
     return ", ".join([*gpu, processor, f"torch {torch.__version__}"])
 
