@@ -53,8 +53,10 @@ install() {
 # left out where pip is set up for other places, which may be the only ones that can be reached.
 torch_index() {
   [ "${TORCH:-cpu}" = cpu ] && [ "$(uname)" = Linux ] || return 0
-  "$python" -m pip config list | grep -Eq '(index-url|find-links|no-index)=' ||
-    echo "--extra-index-url https://download.pytorch.org/whl/cpu"
+  case $("$python" -m pip config list) in
+    *index-url=* | *find-links=* | *no-index=*) ;;
+    *) echo "--extra-index-url https://download.pytorch.org/whl/cpu" ;;
+  esac
 }
 
 if [ ! -e "$root/.venv/.installed-core" ]; then

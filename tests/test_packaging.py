@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -127,6 +128,21 @@ def test_the_scripts_take_the_versions_of_python_that_the_package_names() -> Non
     script = (ROOT / "scripts" / "env.sh").read_text(encoding="utf-8")
     assert re.findall(r"python(3\.\d+)", script) == supported
     assert "(3, 11) <= sys.version_info[:2] <= (3, 13)" in script
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="torch's own index is named on Linux alone")
+@pytest.mark.parametrize(
+    ("settings", "named"), [("global.find-links='/wheels'", False), ("global.cert='/cert.pem'", True)]
+)
+def test_where_pip_is_set_up_for_other_places_no_index_is_added(tmp_path: Path, settings: str, named: bool) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho {settings!r}\nexec seq 100000\n", encoding="utf-8")  # more than a pipe holds
+    python.chmod(0o755)
+    script = (ROOT / "scripts" / "env.sh").read_text(encoding="utf-8")
+    [function] = re.findall(r"^torch_index\(\) \{.*?^\}\n", script, re.MULTILINE | re.DOTALL)
+    command = ["bash", "-euo", "pipefail", "-c", f"python={python}\n{function}\ntorch_index"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ("--extra-index-url" in found.stdout, found.stderr) == (named, "")
 
 
 def test_the_docker_file_runs_the_scripts_own_steps() -> None:
