@@ -14,6 +14,8 @@ from fairseq_ext.training.cpu_steps import FLOAT32, IS_QUICK, STEPS, CpuStep, fa
         ({FLOAT32: 1.0, "bfloat16": 0.6, "float32, quick": 0.7}, "bfloat16"),
         ({FLOAT32: 1.0, "bfloat16": 1.4, "float32, quick": 0.7}, "float32, quick"),
         ({FLOAT32: 1.0, "bfloat16": 0.98, "float32, quick": 1.1}, FLOAT32),  # not worth other numbers
+        ({FLOAT32: 0.3, "bfloat16": 0.221, "bfloat16, flash attention": 0.215}, "bfloat16"),  # by chance
+        ({FLOAT32: 0.3, "bfloat16": 0.22, "bfloat16, flash attention": 0.2}, "bfloat16, flash attention"),
     ],
 )
 def test_the_fastest_way_is_chosen(seconds: dict[str, float], chosen: str) -> None:
