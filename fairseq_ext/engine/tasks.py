@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 from fairseq_ext.engine.children import end_with_parent
 from fairseq_ext.engine.cluster import dask_executor
+from fairseq_ext.engine.side_by_side import cores
 from fairseq_ext.inputs.errors import InputError
 
 # Where a step keeps its tasks; no domain can be named like this.
@@ -135,7 +136,7 @@ def run_tasks(
 
 def _run_missing(task: Task, folder: Path, missing: list[int], engine: Engine) -> Iterator[tuple[int, Any]]:
     """Yield the number and the result of each, as they are done."""
-    workers = min(engine.workers or os.cpu_count() or 1, len(missing))
+    workers = min(engine.workers or cores(), len(missing))
     if engine.scheduler is None and workers <= 1:
         for index in missing:
             yield index, _result(_run_task(task, folder, index))

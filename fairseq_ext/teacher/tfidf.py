@@ -59,7 +59,10 @@ class TfidfClassifier:
         except ValueError as error:
             raise InputError(f"teacher.min_count: no n-gram is left ({error}); lower it") from None
         features = scipy.sparse.hstack(blocks, format="csr")
-        regression = LogisticRegression(C=self.options.inverse_regularisation, max_iter=_MAX_ITERATIONS)
+        # scikit-learn's lbfgs takes up to half as long again on so sparse features, and stops farther off in the mean.
+        regression = LogisticRegression(
+            C=self.options.inverse_regularisation, solver="newton-cg", max_iter=_MAX_ITERATIONS
+        )
         # Sums of another number of threads are others in the last digit; and models are trained side by side.
         with threadpool_limits(1):
             regression.fit(features, labels)

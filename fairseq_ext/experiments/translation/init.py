@@ -11,13 +11,13 @@ of pairs adds. Of GPUs both is arithmetic, not measured.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from fairseq_ext.corpora.text_files import count_lines, stream_lines
+from fairseq_ext.engine.side_by_side import cores
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError, run_command
 
@@ -225,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     corpora = find_corpora(options.folder, options.source, options.target)
     if options.gpus is not None and options.gpus < 0:
         raise InputError(f"--gpus: {options.gpus} is no number of GPUs; give 0 or more")
-    plan = plan_for(corpora, os.cpu_count() or 1, _count_gpus() if options.gpus is None else options.gpus)
+    plan = plan_for(corpora, cores(), _count_gpus() if options.gpus is None else options.gpus)
     write_experiment(corpora, plan, options.output, f"runs/{options.output.stem}")
     for domain, pairs in corpora.pairs.items():
         print(f"{domain:<20}{pairs:>12,} pairs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -106,6 +107,14 @@ def test_many_pairs_and_gpus_make_the_papers_model(folder: Path, capsys: pytest.
     assert "on one GPU, and 0.7 GB of memory on each: by arithmetic" in capsys.readouterr().out
     with pytest.raises(InputError, match="--gpus: -1 is no number"):
         main([str(folder), "--gpus", "-1", "--output", "none.yaml"])
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="here a process cannot be given some cores only")
+def test_trainings_take_the_cores_that_this_process_may_use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for count in (1, 2, 64):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, count=count: set(range(count)))
+        main([str(folder), "--gpus", "0", "--output", f"{count}.yaml"])
+        assert f"cpu-processes: {min(count, 2)} " in Path(f"{count}.yaml").read_text(encoding="utf-8")
 
 
 def test_more_text_is_seen_less_often_and_takes_longer() -> None:
