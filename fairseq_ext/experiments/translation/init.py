@@ -11,19 +11,17 @@ of pairs adds. Of GPUs both is arithmetic, not measured.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
-from fairseq_ext.corpora.text_files import count_lines, stream_lines
+from fairseq_ext.corpora.found import Corpora, find_corpora
 from fairseq_ext.engine.side_by_side import cores
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError, run_command
 
 TEMPLATE = Path(__file__).with_name("own.yaml.jinja")
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
-_SAMPLE = 2000
 _SUBWORDS_PER_WORD = 1.6
 # Sentences of one length fill three quarters of a batch.
 _FILLED = 0.75
@@ -69,27 +67,6 @@ _PAPER = Size("", "6+6 layers, width 512: the paper's", 0.0005, (4000, 1000), 0.
 
 
 @dataclass(frozen=True)
-class Corpora:
-    """What lies in a folder.
-
-    Attributes:
-        folder: of them.
-        langs: source and target.
-        pairs: how many, by domain.
-        words: on the target side, of a mean pair.
-    """
-
-    folder: Path
-    langs: tuple[str, str]
-    pairs: Mapping[str, int]
-    words: float
-
-    @property
-    def total(self) -> int:
-        return sum(self.pairs.values())
-
-
-@dataclass(frozen=True)
 class Plan:
     """What depends on the size, and on the machine.
 
@@ -114,32 +91,6 @@ class Plan:
     epochs: int
     minutes: float
     gigabytes: float
-
-
-def find_corpora(folder: Path, source: str | None = None, target: str | None = None) -> Corpora:
-    """Look for ``DOMAIN.LANG`` in two languages; without a word, from English where it is one of them.
-
-    Raises:
-        InputError: if there are not two, a side is missing, or the sides of a domain differ in length.
-    """
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; put DOMAIN.en and DOMAIN.pl, or other languages, into it")
-    files = [path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith(".")]
-    found = sorted({path.suffix[1:] for path in files if path.suffix})
-    langs = sorted(found, key=lambda lang: (lang != source, lang == target, lang != "en"))
-    if source in found and target in found:
-        langs = [source, target]
-    if len(langs) != 2 or {source, target} - {None, *langs}:
-        raise InputError(
-            f"{folder}: has files in {', '.join(found) or 'no language'}; choose two by --source and --target"
-        )
-    stems = [{path.stem for path in files if path.suffix == f".{lang}"} for lang in langs]
-    for stem in sorted(stems[0] ^ stems[1]):
-        lang = langs[stem in stems[0]]
-        raise InputError(f"{folder / f'{stem}.{lang}'}: is missing beside the other language; add it or move that away")
-    pairs = {stem: _count_pairs(folder, stem, langs) for stem in sorted(stems[0])}
-    lines = [line for stem in pairs for line in islice(stream_lines(folder / f"{stem}.{langs[1]}", "replace"), _SAMPLE)]
-    return Corpora(folder, (langs[0], langs[1]), pairs, sum(len(line.split()) for line in lines) / len(lines))
 
 
 def plan_for(corpora: Corpora, cores: int, gpus: int = 0) -> Plan:
@@ -199,6 +150,7 @@ def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str) ->
         "source": corpora.langs[0],
         "target": corpora.langs[1],
         "folder": _quoted(corpora.folder),
+        "entries": {_quoted(domain): [_quoted(entry) for entry in each] for domain, each in corpora.entries.items()},
         "work_dir": _quoted(work_dir),
         "estimate": _estimate(plan),
     }
@@ -211,10 +163,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``scripts/init.sh``."""
     parser = argparse.ArgumentParser(
         prog="scripts/init.sh",
-        description="Look at a folder of corpora, such as DOMAIN.en and DOMAIN.pl, and write an experiment file of "
-        "a fitting size, in which every key is explained.",
+        description="Look at a folder of corpora, such as DOMAIN.en and DOMAIN.pl, DOMAIN.tsv or DOMAIN.tmx, "
+        "compressed or not, and write an experiment file of a fitting size, in which every key is explained.",
     )
-    parser.add_argument("folder", type=Path, help="of the corpora, line by line translations of each other")
+    parser.add_argument("folder", type=Path, help="of the corpora: text line by line, or TSV, source first, or TMX")
     parser.add_argument(
         "--source", metavar="LANG", help="language of the text to translate (default: en, if it is there)"
     )
@@ -233,14 +185,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if corpora.total >= _MANY_PAIRS and not plan.gpus:
         print("So much text is worth the paper's model, on GPUs: scripts/init.sh there, or with --gpus N.")
     print(f"Next: scripts/run_experiment.sh {options.output}")
-
-
-def _count_pairs(folder: Path, stem: str, langs: Sequence[str]) -> int:
-    counts = [count_lines(folder / f"{stem}.{lang}") for lang in langs]
-    if counts[0] != counts[1]:
-        given = " and ".join(f"{stem}.{lang} {count:,}" for lang, count in zip(langs, counts, strict=True))
-        raise InputError(f"{folder}: {given} lines; they must be line by line translations of each other")
-    return counts[0]
 
 
 def _count_gpus() -> int:

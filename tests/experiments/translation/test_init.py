@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 from pathlib import Path
@@ -9,9 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fairseq_ext.corpora.found import Corpora, find_corpora
 from fairseq_ext.experiments.translation import init
 from fairseq_ext.experiments.translation.config import load_config
-from fairseq_ext.experiments.translation.init import Corpora, find_corpora, main, plan_for
+from fairseq_ext.experiments.translation.init import main, plan_for
 from fairseq_ext.inputs.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -30,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def corpora(pairs: int, words: float = 15.0) -> Corpora:
-    return Corpora(Path("x"), ("en", "de"), {"a": pairs // 2, "b": pairs // 2}, words)
+    return Corpora(Path("x"), ("en", "de"), {"a": pairs // 2, "b": pairs // 2}, words, {})
 
 
 def test_what_is_written_is_an_experiment(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,32 +128,23 @@ def test_more_text_is_seen_less_often_and_takes_longer() -> None:
     assert (plans[0].epochs, plans[-1].epochs) == (30, 4)
 
 
-def test_languages_can_be_chosen(folder: Path) -> None:
-    assert find_corpora(folder, source="de").langs == ("de", "en")
-    assert find_corpora(folder, target="en").langs == ("de", "en")
-    (folder / "law.fr").write_text("x\n")
-    with pytest.raises(InputError, match="has files in de, en, fr; choose two by --source and --target"):
-        find_corpora(folder)
-    assert find_corpora(folder, "en", "de").langs == ("en", "de")
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"law.de": None}, r"law.de: is missing beside the other language"),
-        ({"law.de": "a\nb\n"}, r"law.en 400 and law.de 2 lines; they must be line by line"),
-        ({"few.de": "a\n", "few.en": "a\n"}, r"few has 1 pairs; give each domain 100 at least"),
-        ({"law.de": None, "no.de": None}, r"has files in en; choose two"),
-    ],
-)
-def test_what_is_no_corpus_is_refused(folder: Path, change: dict[str, str | None], said: str) -> None:
-    for name, text in change.items():
-        (folder / name).unlink(missing_ok=True)
-        if text is not None:
-            (folder / name).write_text(text)
-    with pytest.raises(InputError, match=said):
+def test_a_domain_has_to_be_of_some_size(folder: Path) -> None:
+    for lang in ("de", "en"):
+        (folder / f"few.{lang}").write_text("a\n")
+    with pytest.raises(InputError, match="few has 1 pairs; give each domain 100 at least"):
         main([str(folder)])
     assert not Path("my.yaml").exists()
+
+
+def test_a_table_of_pairs_is_named_with_all_other_corpora(folder: Path) -> None:
+    (folder / "no.tsv.gz").write_bytes(gzip.compress(b"yes\tja\n" * 200))
+    main([str(folder)])
+    config = load_config(Path("my.yaml"))
+    assert config.corpora.folder is None
+    assert config.corpora.domains == {
+        "law": [str(folder / "law.{lang}")],
+        "no": [str(folder / "no.{lang}"), str(folder / "no.tsv.gz")],
+    }
 
 
 def test_nothing_is_overwritten(folder: Path) -> None:
@@ -161,8 +154,3 @@ def test_nothing_is_overwritten(folder: Path) -> None:
     with pytest.raises(InputError, match="nowhere: no such folder"):
         main(["nowhere"])
     assert Path("my.yaml").read_text() == "mine"
-
-
-def test_bad_bytes_are_left_to_the_preparation(folder: Path) -> None:
-    (folder / "law.de").write_bytes(b"caf\xe9\n" * 400)
-    assert find_corpora(folder).pairs["law"] == 400

@@ -1,0 +1,104 @@
+"""What lies in a folder of corpora: languages, domains, and how much of each, before anything is prepared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from fairseq_ext.corpora.compressed import SUFFIXES
+from fairseq_ext.corpora.entries import Form, entry_form, entry_paths, folder_entries, read_entry
+from fairseq_ext.corpora.text_files import count_lines, stream_lines
+from fairseq_ext.domains.names import check_domain_names
+from fairseq_ext.inputs.errors import InputError
+
+_SAMPLE = 2000
+# Both languages in one file.
+_TWO_IN_ONE = (".tsv", ".tmx")
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """What lies in a folder.
+
+    Attributes:
+        folder: of them.
+        langs: source and target.
+        pairs: how many, by domain.
+        words: on the target side, of a mean pair.
+        entries: what each domain is made of, where the folder holds more than text files; else empty.
+    """
+
+    folder: Path
+    langs: tuple[str, str]
+    pairs: Mapping[str, int]
+    words: float
+    entries: Mapping[str, Sequence[str]]
+
+    @property
+    def total(self) -> int:
+        return sum(self.pairs.values())
+
+
+def find_corpora(folder: Path, source: str | None = None, target: str | None = None) -> Corpora:
+    """Look for ``DOMAIN.LANG`` in two languages, ``DOMAIN.tsv`` and ``DOMAIN.tmx``, all of them compressed or not.
+
+    Args:
+        folder: that holds them.
+        source: language; without a word, English where there is some.
+        target: language; without a word, the other one.
+
+    Raises:
+        InputError: if languages are not clear, a side is missing, or the sides of a domain differ in length.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; put DOMAIN.en and DOMAIN.pl, or other languages, into it")
+    names = sorted(path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    endings = {name: Path(_uncompressed(name)).suffix for name in names}
+    langs = _languages(folder, {ending[1:] for ending in endings.values() if ending}, source, target)
+    texts = any(ending[1:] in langs for ending in endings.values())
+    entries = folder_entries(folder, langs) if texts else {}
+    in_one = {name: Path(_uncompressed(name)).stem for name in names if endings[name] in _TWO_IN_ONE}
+    if in_one:
+        check_domain_names(sorted(set(in_one.values())), str(folder))
+    for name, domain in in_one.items():
+        entries.setdefault(domain, []).append(str(folder / name))
+    looks = {domain: [_look(entry, langs) for entry in entries[domain]] for domain in sorted(entries)}
+    words = [count for each in looks.values() for _, sample in each for count in sample]
+    pairs = {domain: sum(count for count, _ in each) for domain, each in looks.items()}
+    return Corpora(folder, langs, pairs, sum(words) / len(words), entries if in_one else {})
+
+
+def _uncompressed(name: str) -> str:
+    return name.removesuffix(Path(name).suffix) if Path(name).suffix in SUFFIXES else name
+
+
+def _languages(folder: Path, endings: set[str], source: str | None, target: str | None) -> tuple[str, str]:
+    found = sorted(endings - {ending[1:] for ending in _TWO_IN_ONE})
+    in_one = len(found) < len(endings)
+    if source and target and source != target and (in_one and not found or {source, target} <= set(found)):
+        return source, target
+    if in_one and not found:
+        raise InputError(f"{folder}: TSV and TMX do not tell their languages; name them by --source and --target")
+    langs = sorted(found, key=lambda lang: (lang != source, lang == target, lang != "en"))
+    if len(langs) != 2 or {source, target} - {None, *langs}:
+        raise InputError(
+            f"{folder}: has files in {', '.join(found) or 'no language'}; choose two by --source and --target"
+        )
+    return langs[0], langs[1]
+
+
+def _look(entry: str, langs: tuple[str, str]) -> tuple[int, list[int]]:
+    """How many pairs an entry has, and of the first ones the target's words."""
+    if entry_form(entry, langs) == Form.PARALLEL_FILES:
+        paths = entry_paths(entry, langs)
+        counts = [count_lines(path) for path in paths]
+        if counts[0] != counts[1]:
+            given = " and ".join(f"{path.name} {count:,}" for path, count in zip(paths, counts, strict=True))
+            raise InputError(f"{paths[0].parent}: {given} lines; they must be line by line translations of each other")
+        return counts[0], [len(line.split()) for line in islice(stream_lines(paths[1], "replace"), _SAMPLE)]
+    pairs = read_entry(entry, langs, "replace", Counter(), Path())
+    sample = [len(pair.target.split()) for pair in islice(pairs, _SAMPLE)]
+    return len(sample) + sum(1 for _ in pairs), sample
