@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 
+from fairseq_ext.engine.cores import cores
+
 _THREADS = "OMP_NUM_THREADS"
 _MOST = 4  # programs at once: each holds a model in memory
 
@@ -66,11 +68,6 @@ def _threads_each(count: int) -> Iterator[None]:
         yield
     finally:
         del os.environ[_THREADS]
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _has_gpu() -> bool:

@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from fairseq_ext.engine.children import end_with_parent
 from fairseq_ext.engine.cluster import dask_executor
-from fairseq_ext.engine.side_by_side import cores
+from fairseq_ext.engine.cores import cores
 from fairseq_ext.inputs.errors import InputError
 
 # Where a step keeps its tasks; no domain can be named like this.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ext.corpora.found import Corpora, find_corpora
-from fairseq_ext.engine.side_by_side import cores
+from fairseq_ext.engine.cores import cores
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError, run_command
 
