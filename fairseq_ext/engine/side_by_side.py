@@ -14,18 +14,19 @@ _THREADS = "OMP_NUM_THREADS"
 _MOST = 4  # programs at once: each holds a model in memory
 
 
-def run_side_by_side(works: Sequence[Callable[[], object]]) -> None:
-    """Do all of them, as many at once as there are cores, up to four; the programs that they start share the cores.
+def run_side_by_side(works: Sequence[Callable[[], object]], most: int = _MOST) -> None:
+    """Do all of them, as many at once as there are cores, up to ``most``; the programs that they start share the cores.
 
     One after the other where there is a GPU, which one program fills.
 
     Args:
         works: begun in this order.
+        most: at once.
 
     Raises:
         BaseException: the first one of a work, when those that had begun beside it are done; no other begins then.
     """
-    at_once = min(cores(), _MOST, len(works))
+    at_once = min(cores(), most, len(works))
     if at_once < 2 or _has_gpu():
         for work in works:
             work()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_ext.engine.steps import Step, add_step_options, check_options, run_steps
+from fairseq_ext.engine.steps import Step, add_jobs_option, add_step_options, check_options, run_steps
 from fairseq_ext.inputs.errors import InputError
 
 
@@ -66,7 +66,7 @@ def choose_stages(
 
 
 def run_stages(
-    stages: Sequence[Stage], chosen: Sequence[Stage], *, dry_run: bool = False, verify: bool = False
+    stages: Sequence[Stage], chosen: Sequence[Stage], *, dry_run: bool = False, verify: bool = False, jobs: int = 1
 ) -> None:
     """Run the chosen stages in order; with ``dry_run`` print what each of their steps would do.
 
@@ -75,6 +75,7 @@ def run_stages(
         chosen: those to run.
         dry_run: only print the plan.
         verify: first read again all that finished steps wrote.
+        jobs: trainings at once, at most.
 
     Raises:
         InputError: naming the stage to run first, if one needs what is not there.
@@ -85,7 +86,7 @@ def run_stages(
         planned += steps
         _check_inputs(stage, steps, planned, stages)
         if not dry_run:
-            run_steps(steps, verify=verify)
+            run_steps(steps, verify=verify, jobs=jobs)
     if dry_run:
         run_steps(planned, dry_run=True, verify=verify)
 
@@ -98,6 +99,7 @@ def stage_parser(prog: str, description: str) -> argparse.ArgumentParser:
     parser.add_argument("--to", dest="last", metavar="STAGE", help="end with this stage (default: the last)")
     parser.add_argument("--only", nargs="+", default=[], metavar="STAGE", help="run these stages alone")
     add_step_options(parser)
+    add_jobs_option(parser)
     return parser
 
 
@@ -114,7 +116,7 @@ def run_chosen(stages: Sequence[Stage], options: argparse.Namespace) -> None:
     chosen = choose_stages(stages, options.first, options.last, options.only)
     # A missing test set or a misspelt option is to be noticed before the first training, not after the last.
     check_options([step for stage in chosen for step in stage.steps()])
-    run_stages(stages, chosen, dry_run=options.dry_run, verify=options.verify)
+    run_stages(stages, chosen, dry_run=options.dry_run, verify=options.verify, jobs=options.jobs)
 
 
 def _check_inputs(stage: Stage, steps: Sequence[Step], planned: Sequence[Step], stages: Sequence[Stage]) -> None:

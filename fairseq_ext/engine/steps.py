@@ -71,6 +71,7 @@ class Step:
             these other options: None if nothing does, else words, of which there may be none. Only for resumable
             steps; None lets no build go on from another's end.
         side_by_side: ``build`` waits for a program that it starts, which may run while those of other such steps do.
+        trains: so does ``build`` for a training, which takes memory: others run beside it if the user says so.
     """
 
     output: Path
@@ -83,6 +84,7 @@ class Step:
     commands: Sequence[FairseqCommand] = field(default=(), compare=False)
     obstacle: Callable[[Mapping[str, Any]], str | None] | None = field(default=None, compare=False)
     side_by_side: bool = field(default=False, compare=False)
+    trains: bool = field(default=False, compare=False)
 
     def origin(self) -> Origin:
         """What the directory is made from, as its inputs are now.
@@ -181,7 +183,7 @@ def _changes(step: Step, before: Origin, now: Origin) -> str:
     return changes(before, now, ["/".join(path.parts[-2:]) for path in step.inputs])
 
 
-def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = False) -> None:
+def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = False, jobs: int = 1) -> None:
     """Run the steps in order, or with ``dry_run`` only print what each of them would do (stdout).
 
     Neighbours that may run side by side do, if none is made from another's output. Of several processes that run the
@@ -191,12 +193,15 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = Fa
         steps: to run.
         dry_run: only print the plan.
         verify: first read again all that finished steps wrote.
+        jobs: trainings at once, at most, where there is no GPU.
 
     Raises:
         InputError: as :func:`run_step` and :func:`verify_steps` do, or naming a hindrance of the machine.
     """
     quieten_fairseq()  # which some steps load into this process
     processes = this_process()
+    if jobs > 1 and processes.count > 1:
+        raise InputError(f"--jobs {jobs}: {processes.launcher}'s processes train one system together; leave it out")
     if verify and processes.is_first:
         verify_steps(steps)
     check_options(steps)
@@ -204,8 +209,13 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = Fa
         if processes.is_first:
             print_plan(steps)
         return
-    for group in _groups(steps) if processes.is_first else [[step] for step in steps]:
-        run_side_by_side([partial(_run, step, run_step if processes.is_first else follow_step) for step in group])
+    if not processes.is_first:
+        for step in steps:
+            _run(step, follow_step)
+        return
+    for group in _groups(steps, jobs):
+        works = [partial(_run, step, run_step) for step in group]
+        run_side_by_side(works, *([jobs] if group[0].trains else []))
 
 
 def _run(step: Step, run: Callable[[Step], object]) -> None:
@@ -217,14 +227,16 @@ def _run(step: Step, run: Callable[[Step], object]) -> None:
         raise InputError(f"{step.output.name}: {error}; mend that and run the same command again") from None
 
 
-def _groups(steps: Sequence[Step]) -> Iterator[list[Step]]:
+def _groups(steps: Sequence[Step], jobs: int) -> Iterator[list[Step]]:
     """The steps in their order, those together that run side by side."""
     group: list[Step] = []
     for step in steps:
         made = {other.output for other in group}
-        # What is finished only says so, and leaves the cores to what is not.
-        joins = step.side_by_side and not _was_built(step)
-        if group and (not joins or any(made & {path, *path.parents} for path in step.inputs)):
+        # What is finished only says so, and leaves the cores to what is not. Of trainings it counts, or one that is
+        # resumed would have other threads than it began with, whose sums are others in the last digit.
+        joins = jobs > 1 if step.trains else step.side_by_side and not _was_built(step)
+        meets = joins and step.trains == group[0].trains if group else joins
+        if group and (not meets or any(made & {path, *path.parents} for path in step.inputs)):
             yield group
             group = []
         group.append(step)
@@ -284,6 +296,24 @@ def add_step_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="first read all files of finished steps again, and stop at one that has changed since it was written",
     )
+
+
+def add_jobs_option(parser: argparse.ArgumentParser) -> None:
+    """Give a command line that trains the option ``--jobs`` of :func:`run_steps`."""
+    parser.add_argument(
+        "--jobs",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="trials and seeds of a system that train at once where there is no GPU, and share the cores; each takes "
+        "memory (default: 1)",
+    )
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of trainings; give 1 or more")
+    return int(text)
 
 
 def follow_step(step: Step) -> None:

@@ -87,6 +87,7 @@ def train_step(
         options,
         build,
         resumable=True,
+        trains=True,
         join=join,
         results=[BEST_CHECKPOINT],
         commands=[FairseqCommand("train", (*foreseen, *arguments), run.system.place, tuple(extra))],

@@ -42,3 +42,12 @@ def test_mistakes_of_late_stages_come_before_anything_runs(tmp_path: Path) -> No
     with pytest.raises(InputError, match="no such set"):
         run_chosen(stages, stage_parser("x", "y").parse_args(["file.yaml"]))
     assert not list(tmp_path.iterdir())
+
+
+def test_jobs_are_a_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(tmp_path, "--only", "one", "--jobs", "2")
+    assert (tmp_path / "one" / "made").is_file()
+    for wrong in ("0", "-1", "two", "1.5"):
+        with pytest.raises(SystemExit):
+            run(tmp_path, "--jobs", wrong)
+        assert f"'{wrong}' is no number of trainings; give 1 or more" in capsys.readouterr().err

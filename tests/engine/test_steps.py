@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -603,3 +604,56 @@ def test_a_failure_beside_others_is_the_commands_and_theirs_are_kept(
         run_steps(steps)
     assert not (tmp_path / "a").exists()
     assert (tmp_path / "b" / RECORD).is_file()
+
+
+def training(output: Path, inputs: list[Path], build: Callable[[Path], None]) -> Step:
+    return Step(output, inputs, {}, build, trains=True)
+
+
+def test_trainings_run_at_once_only_if_the_user_says_so(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "cores", lambda: 4)
+    monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
+    running, most, lock = [0], [0], threading.Lock()
+
+    def build(folder: Path) -> None:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        time.sleep(0.2)
+        running[0] -= 1
+
+    for jobs in (1, 2, 3):
+        most[0] = 0
+        folder = tmp_path / str(jobs)
+        others = [training(folder / name, [source], build) for name in "abc"]
+        run_steps([*others, training(folder / "d", [folder / "b"], build)], jobs=jobs)
+        assert most == [jobs]
+
+
+def test_a_training_has_the_threads_it_would_have_had_beside_those_that_are_finished(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "cores", lambda: 4)
+    monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    seen = {}
+    trainings = [
+        training(tmp_path / name, inputs, lambda _, name=name: seen.update({name: os.environ.get("OMP_NUM_THREADS")}))
+        for name, inputs in (("a", [source]), ("b", [source]), ("c", [tmp_path / "b"]))
+    ]
+    run_steps(trainings, jobs=2)
+    assert seen == {"a": "2", "b": "2", "c": None}  # all cores are for the one that waits for another
+    shutil.rmtree(tmp_path / "b")
+    seen.clear()
+    run_steps(trainings, jobs=2)
+    assert seen == {"b": "2"}
+
+
+def test_processes_that_train_together_do_nothing_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match="--jobs 2: torchrun's processes train one system together; leave it out"):
+        run_steps([training(tmp_path / "a", [], lambda _: None)], jobs=2)
+    assert not (tmp_path / "a").exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.origins import EXTRA
-from fairseq_ext.engine.steps import Step, add_step_options, run_steps
+from fairseq_ext.engine.steps import Step, add_jobs_option, add_step_options, run_steps
 from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.training import best_checkpoint, remembered_extra, system_dir, train_step
 from fairseq_ext.experiments.translation.changed_labels import changed_labels_step
@@ -90,11 +90,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
     parser.add_argument("system", help="name under train: systems, or one run of it, as gad@2 or ft@LAW")
     add_step_options(parser)
+    add_jobs_option(parser)
     options, extra = parser.parse_known_args(arguments)
     run_steps(
         training_steps(load_config(options.config), options.system, extra),
         dry_run=options.dry_run,
         verify=options.verify,
+        jobs=options.jobs,
     )
 
 
