@@ -97,8 +97,10 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0) -> Plan:
     """Sizes like those of the quickstart (28,000 pairs), the small English-Polish experiment (118,000), or the paper's.
 
     Raises:
-        InputError: naming a domain that is too small.
+        InputError: naming a domain that is too small, or the only one.
     """
+    if len(corpora.pairs) < 2:
+        raise InputError(f"{corpora.folder}: holds one domain, {', '.join(corpora.pairs)}; add another to choose from")
     for domain, pairs in corpora.pairs.items():
         if pairs < _LEAST_PAIRS:
             raise InputError(f"{corpora.folder}: {domain} has {pairs} pairs; give each domain {_LEAST_PAIRS} at least")
@@ -193,7 +195,7 @@ def _count_gpus() -> int:
 
 
 def _vocabulary(pairs: int) -> int:
-    limits = ((10_000, 2000), (50_000, 4000), (300_000, 8000), (3_000_000, 16_000))
+    limits = ((1000, 500), (10_000, 2000), (50_000, 4000), (300_000, 8000), (3_000_000, 16_000))
     return next((size for limit, size in limits if pairs < limit), 32_000)
 
 

@@ -22,6 +22,7 @@ from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.pictures import draw_confusion
 from fairseq_ext.experiments.translation.prepare import corpus_steps, subword_steps, subwords_dir
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.writing import write_picture
 from fairseq_ext.teacher.classifier import input_files
 from fairseq_ext.teacher.labelling import clear_tasks, train_and_label
@@ -66,8 +67,13 @@ def train_teacher(
 
     Returns:
         How good it is, in words.
+
+    Raises:
+        InputError: if there is only one domain.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
+    if len(domains) < 2:
+        raise InputError(f"{splits / DOMAINS_FILE}: has one domain, which needs no teacher; add another under corpora")
     sentences = train_and_label(folder, splits, lang, options, seed, engine)
     matrices = {split: _confusion(folder, domains, split) for split in SPLITS}
     metrics = {split: summarise(matrix, domains) for split, matrix in matrices.items()}

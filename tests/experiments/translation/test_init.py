@@ -136,6 +136,17 @@ def test_a_domain_has_to_be_of_some_size(folder: Path) -> None:
     assert not Path("my.yaml").exists()
 
 
+def test_gates_have_to_have_a_choice(folder: Path) -> None:
+    for lang in ("de", "en"):
+        (folder / f"no.{lang}").unlink()
+    with pytest.raises(InputError, match="holds one domain, law; add another to choose from"):
+        main([str(folder)])
+
+
+def test_few_pairs_have_few_symbols() -> None:
+    assert [plan_for(corpora(pairs), cores=2).vocab_size for pairs in (200, 1000, 20_000)] == [500, 2000, 4000]
+
+
 def test_a_table_of_pairs_is_named_with_all_other_corpora(folder: Path) -> None:
     (folder / "no.tsv.gz").write_bytes(gzip.compress(b"yes\tja\n" * 200))
     main([str(folder)])

@@ -298,3 +298,11 @@ def test_too_many_folds_for_the_text(memory: type[Memory], tmp_path: Path) -> No
     splits = write_splits(tmp_path / "splits", {"bank": ["only one"] * 5, "garden": ["other", "third"]})
     with pytest.raises(InputError, match=r"too few sentences for 3 folds; lower teacher\.folds"):
         train_and_label(tmp_path / "teacher", splits, "en", TfidfTeacher(folds=3), 1, Engine(1))
+
+
+def test_one_domain_needs_no_teacher(tmp_path: Path) -> None:
+    splits = write_splits(tmp_path / "splits", {"bank": ["one", "two", "three"]})
+    with pytest.raises(
+        InputError, match=r"domains.txt: has one domain, which needs no teacher; add another under corp"
+    ):
+        train.train_teacher(tmp_path / "teacher", splits, "en", options=TfidfTeacher(folds=3), seed=1)
