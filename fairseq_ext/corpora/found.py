@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fairseq_ext.corpora.compressed import SUFFIXES
 from fairseq_ext.corpora.entries import Form, entry_form, entry_paths, folder_entries, read_entry
+from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.corpora.text_files import count_lines, stream_lines
 from fairseq_ext.domains.names import check_domain_names
 from fairseq_ext.inputs.errors import InputError
@@ -27,7 +28,7 @@ class Corpora:
         folder: of them.
         langs: source and target.
         pairs: how many, by domain.
-        words: on the target side, of a mean pair.
+        words: on the target side, of a mean pair; where no spaces separate them, two characters count as one.
         entries: what each domain is made of, where the folder holds more than text files; else empty.
     """
 
@@ -98,7 +99,11 @@ def _look(entry: str, langs: tuple[str, str]) -> tuple[int, list[int]]:
         if counts[0] != counts[1]:
             given = " and ".join(f"{path.name} {count:,}" for path, count in zip(paths, counts, strict=True))
             raise InputError(f"{paths[0].parent}: {given} lines; they must be line by line translations of each other")
-        return counts[0], [len(line.split()) for line in islice(stream_lines(paths[1], "replace"), _SAMPLE)]
+        return counts[0], [_words(line, langs[1]) for line in islice(stream_lines(paths[1], "replace"), _SAMPLE)]
     pairs = read_entry(entry, langs, "replace", Counter(), Path())
-    sample = [len(pair.target.split()) for pair in islice(pairs, _SAMPLE)]
+    sample = [_words(pair.target, langs[1]) for pair in islice(pairs, _SAMPLE)]
     return len(sample) + sum(1 for _ in pairs), sample
+
+
+def _words(line: str, lang: str) -> int:
+    return len(line.split()) if has_spaces(lang) else (len(line) + 1) // 2

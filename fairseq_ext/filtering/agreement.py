@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.filtering.batch import Batch, Reasons
 from fairseq_ext.filtering.limits import check_limit
 from fairseq_ext.filtering.markup import MAYBE, addresses, elements, placeholders, strip_placeholders
-from fairseq_ext.filtering.writing_systems import base_language
 
 # 1,000,000 or 1.000.000 or 1 000 000 or 1'000'000
 _THOUSANDS = re.compile(r"(?<!\d)\d{1,3}(?:([., '’])\d{3}(?:\1\d{3})*+)(?!\d)")

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.filtering.batch import Batch, Reasons
 from fairseq_ext.filtering.limits import check_limit
 from fairseq_ext.filtering.word_list import known_targets, load_word_list, stems
 from fairseq_ext.filtering.word_support import WordSupport, load_support, supported_words
-from fairseq_ext.filtering.writing_systems import has_spaces
 from fairseq_ext.inputs.errors import InputError
 
 DICTIONARY_FILE, SUPPORT_FILE = "dictionary.tsv", "support.json"

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairseq_ext.corpora.folded_text import BLANK
+from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.filtering.batch import Batch, Reasons
 from fairseq_ext.filtering.character_counts import count_kinds, is_script
 from fairseq_ext.filtering.limits import check_limit
 from fairseq_ext.filtering.markup import strip_markup
-from fairseq_ext.filtering.writing_systems import has_spaces, scripts_of
+from fairseq_ext.filtering.writing_systems import scripts_of
 from fairseq_ext.inputs.errors import InputError
 
 _SIDES = ("source", "target")

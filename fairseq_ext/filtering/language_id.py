@@ -19,9 +19,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import csr_array
 
+from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.corpora.normal_forms import normal_form
 from fairseq_ext.filtering.batch import Batch, Reasons
-from fairseq_ext.filtering.writing_systems import base_language
 from fairseq_ext.inputs.errors import InputError
 
 # What text on the web is mostly in, less the closest relatives of others here (sk, uk, gl, no …), which a short

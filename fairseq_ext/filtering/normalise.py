@@ -21,9 +21,9 @@ from functools import lru_cache
 
 from sacremoses import MosesPunctNormalizer
 
+from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.corpora.normal_forms import normal_form
 from fairseq_ext.corpora.text_files import collapse
-from fairseq_ext.filtering.writing_systems import base_language
 from fairseq_ext.inputs.errors import InputError
 
 _ALLOWED = {"unicode": ("NFC", "NFKC"), "punctuation": ("moses",)}

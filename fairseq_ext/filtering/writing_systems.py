@@ -1,7 +1,8 @@
-"""How languages are written: in which scripts, and whether with spaces between words."""
+"""How languages are written: in which scripts."""
 
 from __future__ import annotations
 
+from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.inputs.errors import InputError
 
 # Scripts by their Unicode names; a language written in several stands in each of their lines.
@@ -39,12 +40,6 @@ _LANGUAGES_OF = {
     "Thaana": "dv",
     "Mongolian": "mn",
 }
-_WITHOUT_SPACES = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th", "yue", "zh"})
-
-
-def base_language(code: str) -> str:
-    """The language of a code with a region or script behind it: ``pt`` of ``pt_BR`` and of ``pt-br``."""
-    return code.replace("_", "-").split("-")[0].lower()
 
 
 def scripts_of(code: str, option: str) -> tuple[str, ...]:
@@ -62,8 +57,3 @@ def scripts_of(code: str, option: str) -> tuple[str, ...]:
     if not scripts:
         raise InputError(f"characters: the scripts of {code!r} are not known; give {option}, such as [Latin]")
     return scripts
-
-
-def has_spaces(code: str) -> bool:
-    """Whether words are separated by spaces, so that counting words means something."""
-    return base_language(code) not in _WITHOUT_SPACES

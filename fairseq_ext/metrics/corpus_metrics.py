@@ -16,6 +16,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from fairseq_ext.corpora.languages import has_spaces, is_chinese
+
 # COMET's sentence scores as whole numbers, whose sums do not depend on their order.
 _COMET_UNIT = 1e-6
 
@@ -128,6 +130,7 @@ METRICS = {
     "TER": Metric(SacrebleuMetric(TER), is_error=True),
 }
 DEFAULT_METRICS = ("chrF", "BLEU")
+_ASIAN_TER = partial(TER, normalized=True, asian_support=True)
 
 
 def text_metric_names() -> list[str]:
@@ -135,7 +138,23 @@ def text_metric_names() -> list[str]:
     return [name for name, metric in METRICS.items() if metric.text]
 
 
-def text_metrics(names: Iterable[str] = DEFAULT_METRICS) -> dict[str, TextMetric]:
-    """Those of these metrics that need nothing but text, the most trusted first."""
+def text_metrics(names: Iterable[str] = DEFAULT_METRICS, lang: str = "en") -> dict[str, TextMetric]:
+    """Those of these metrics that need nothing but text, the most trusted first.
+
+    Args:
+        names: of metrics.
+        lang: of the translations; where no spaces separate words, BLEU and TER count characters.
+    """
     chosen = set(names)
-    return {name: metric.text for name, metric in METRICS.items() if metric.text and name in chosen}
+    own = {} if has_spaces(lang) else {"BLEU": bleu_metric(bleu_tokenizer(lang)), "TER": SacrebleuMetric(_ASIAN_TER)}
+    return {name: own.get(name, metric.text) for name, metric in METRICS.items() if metric.text and name in chosen}
+
+
+def bleu_tokenizer(lang: str) -> str:
+    """sacrebleu's tokeniser for a language, of those that need no further package."""
+    return "13a" if has_spaces(lang) else "zh" if is_chinese(lang) else "char"
+
+
+def bleu_metric(tokenizer: str) -> SacrebleuMetric:
+    """BLEU with one of sacrebleu's tokenisers."""
+    return SacrebleuMetric(partial(BLEU, tokenize=tokenizer))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
-from sacrebleu.metrics.bleu import BLEU
 
 from fairseq_ext.metrics.corpus_metrics import SacrebleuMetric
 from fairseq_ext.reranking.nbest import NBest
@@ -14,11 +12,6 @@ from fairseq_ext.reranking.nbest import NBest
 # sacrebleu has more; they need further packages, or fetch models.
 TOKENIZERS = ("none", "13a", "intl", "char", "zh")
 _ORDERS = 4
-
-
-def bleu_metric(tokenizer: str) -> SacrebleuMetric:
-    """sacrebleu's BLEU with one of its tokenisers."""
-    return SacrebleuMetric(partial(BLEU, tokenize=tokenizer))
 
 
 def count_hypotheses(metric: SacrebleuMetric, nbest: NBest, references: Sequence[str]) -> np.ndarray:

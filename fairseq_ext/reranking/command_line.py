@@ -14,7 +14,8 @@ import numpy as np
 from fairseq_ext.corpora.text_files import read_lines_like, write_lines
 from fairseq_ext.engine.steps import atomic_write, step_fingerprint
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.reranking.bleu_counts import TOKENIZERS, bleu_metric, count_hypotheses
+from fairseq_ext.metrics.corpus_metrics import bleu_metric
+from fairseq_ext.reranking.bleu_counts import TOKENIZERS, count_hypotheses
 from fairseq_ext.reranking.nbest import NBest, read_references
 from fairseq_ext.reranking.nbest_files import read_nbest
 from fairseq_ext.reranking.report import ALL, FIRST_BEST, ORACLE, choose, compare, format_report

@@ -10,9 +10,8 @@ import numpy as np
 from sacrebleu.metrics.chrf import CHRF
 
 from fairseq_ext.metrics.bootstrap import SIGNIFICANT, format_p, is_significant, p_value, resampled_sums
-from fairseq_ext.metrics.corpus_metrics import SacrebleuMetric
+from fairseq_ext.metrics.corpus_metrics import SacrebleuMetric, bleu_metric
 from fairseq_ext.report.score_tables import MARK
-from fairseq_ext.reranking.bleu_counts import bleu_metric
 from fairseq_ext.reranking.nbest import NBest
 from fairseq_ext.reranking.oracle import oracle_choice
 

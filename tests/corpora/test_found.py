@@ -107,3 +107,11 @@ def test_an_empty_folder_has_no_language(tmp_path: Path) -> None:
         find_corpora(tmp_path)
     with pytest.raises(InputError, match="no such folder"):
         find_corpora(tmp_path / "nowhere")
+
+
+def test_words_without_spaces_are_counted_by_characters(folder: Path) -> None:
+    for domain in ("law", "med"):
+        (folder / f"{domain}.de").unlink()
+        (folder / f"{domain}.zh").write_text("今天法院不开门。\n" * (3 if domain == "law" else 5))
+    assert find_corpora(folder).words == 4.0
+    assert find_corpora(folder, source="zh").words == 3.0

@@ -6,7 +6,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from fairseq_ext.metrics.corpus_metrics import METRICS, CometMetric, text_metrics
+from fairseq_ext.metrics.corpus_metrics import METRICS, CometMetric, TextMetric, text_metrics
 
 REFERENCES = [
     "the court is open today",
@@ -60,3 +60,26 @@ def test_a_gain_is_positive_when_better() -> None:
     assert METRICS["BLEU"].gain(31.0, over=30.0) == 1.0
     assert METRICS["TER"].gain(31.0, over=30.0) == -1.0
     assert METRICS["TER"].best([60.0, 59.5, 61.0]) == 59.5
+
+
+@pytest.mark.parametrize(
+    ("lang", "tokenizer"), [("pl", "13a"), ("zh_Hans", "zh"), ("yue", "zh"), ("ja", "char"), ("tha_Thai", "char")]
+)
+def test_words_without_spaces_are_counted_by_characters(lang: str, tokenizer: str) -> None:
+    metrics = text_metrics(METRICS, lang)
+    assert list(metrics) == list(text_metrics(METRICS))
+    assert f"tok:{tokenizer}|" in metrics["BLEU"].signature
+    assert ("asian:yes" in metrics["TER"].signature) == (tokenizer != "13a")
+    assert metrics["chrF"] is text_metrics()["chrF"]
+
+
+def test_a_chinese_sentence_that_is_half_right_has_some_bleu() -> None:
+    texts, references = ["今天法院不开门。"], ["今天法院开门。"]
+    scores = {lang: _score(text_metrics(["BLEU"], lang)["BLEU"], texts, references) for lang in ("en", "zh")}
+    assert scores["en"] == 0
+    assert scores["zh"] == sacrebleu.corpus_bleu(texts, [references], tokenize="zh").score > 40
+
+
+def _score(metric: TextMetric, texts: list[str], references: list[str]) -> float:
+    (counts,) = metric.count([texts], references)
+    return metric.score(counts.sum(axis=0).tolist())

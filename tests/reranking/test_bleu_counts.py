@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from fairseq_ext.reranking.bleu_counts import bleu_metric, bleu_of_sums, count_hypotheses
+from fairseq_ext.metrics.corpus_metrics import bleu_metric
+from fairseq_ext.reranking.bleu_counts import bleu_of_sums, count_hypotheses
 from fairseq_ext.reranking.nbest import Hypothesis, NBest
 from tests.reranking.made_up import make_list
 

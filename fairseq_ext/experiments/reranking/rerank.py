@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -24,7 +24,8 @@ from fairseq_ext.experiments.reranking.language_models import arpa_file, data_di
 from fairseq_ext.experiments.reranking.translate import list_file
 from fairseq_ext.experiments.training import best_checkpoint
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.reranking.bleu_counts import bleu_metric, count_hypotheses
+from fairseq_ext.metrics.corpus_metrics import bleu_metric, bleu_tokenizer
+from fairseq_ext.reranking.bleu_counts import count_hypotheses
 from fairseq_ext.reranking.nbest import NBest
 from fairseq_ext.reranking.nbest_files import read_nbest
 from fairseq_ext.reranking.report import choose, compare
@@ -33,7 +34,7 @@ from fairseq_ext.reranking.tuning import bleu_of_choice, first_weights, tune_wei
 from fairseq_ext.text.split import HELD_OUT
 
 SCORES_FILE = "reranked/scores.json"
-_TOKENIZER = "13a"
+_USUAL_TOKENIZER = "13a"
 _VERSION = 1
 _NOT_MEASURING = ("max_tokens", "cpu", "reading")
 
@@ -45,15 +46,17 @@ class DomainList:
     Attributes:
         nbest: its hypotheses, with all features.
         references: of its sentences.
+        tokenizer: sacrebleu's, for BLEU.
     """
 
     nbest: NBest
     references: list[str]
+    tokenizer: str = _USUAL_TOKENIZER
 
     @property
     def counts(self) -> np.ndarray:
         """What BLEU counts in the hypotheses: S×K×10."""
-        return count_hypotheses(bleu_metric(_TOKENIZER), self.nbest, self.references)
+        return count_hypotheses(bleu_metric(self.tokenizer), self.nbest, self.references)
 
     def without(self, features: set[str]) -> NBest:
         """The list as if it had no such features."""
@@ -81,6 +84,8 @@ def reranking_step(config: RerankingExperiment) -> Step:
     texts = [config.translation.text(domain, split) for domain in config.domains for split in HELD_OUT]
     models = [path for domain in config.domains for source in sources(config, domain) for path in source.files]
     options = {key: value for key, value in asdict(config.rerank).items() if key not in _NOT_MEASURING}
+    if (tokenizer := bleu_tokenizer(config.translation.target_lang)) != _USUAL_TOKENIZER:
+        options["tokenizer"] = tokenizer
     return Step(
         config.work_dir / "reranked",
         [*(list_file(config, split) for split in HELD_OUT), *texts, *dict.fromkeys(models)],
@@ -135,9 +140,10 @@ def _build(folder: Path, config: RerankingExperiment) -> None:
         lists[split], references[split] = read_nbest(list_file(config, split)), _references(config, split)
     places = {split: _places(config, split, lists[split], references[split]) for split in HELD_OUT}
     found, perplexity = {}, {}
+    tokenizer = bleu_tokenizer(config.translation.target_lang)
     for domain in config.domains:
         models = sources(config, domain)
-        parts = [DomainList(lists[s].part(places[s][domain]), references[s][domain]) for s in HELD_OUT]
+        parts = [DomainList(lists[s].part(places[s][domain]), references[s][domain], tokenizer) for s in HELD_OUT]
         valid, test = (_with_scores(config, part, models, domain) for part in parts)
         names = [source.name for source in models]
         found[domain] = rerank_domain(valid, test, names, config.rerank.restarts, config.seed)
@@ -151,7 +157,7 @@ def _build(folder: Path, config: RerankingExperiment) -> None:
         {row: np.concatenate([each.choices[row] for each in found.values()]) for row in rows},
         others={},
         groups={domain: np.array(place) for domain, place in places["test"].items()},
-        tokenizer=_TOKENIZER,
+        tokenizer=tokenizer,
         resamples=config.rerank.resamples,
         seed=config.seed,
     )
@@ -189,7 +195,7 @@ def _with_scores(
     texts, folder = listed.nbest.all_texts(), config.work_dir / "scores" / domain
     columns = {WORDS: np.array([float(len(text.split())) for text in texts])}
     columns |= {source.name: score_texts(source, texts, folder) for source in models}
-    return DomainList(listed.nbest.with_features(columns), listed.references)
+    return replace(listed, nbest=listed.nbest.with_features(columns))
 
 
 def _perplexities(

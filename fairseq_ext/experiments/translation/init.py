@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ext.corpora.found import Corpora, find_corpora
+from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.engine.cores import cores
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError, run_command
@@ -149,6 +150,7 @@ def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str) ->
         **vars(plan),
         "domains": list(corpora.pairs),
         "pairs": corpora.total,
+        "spaces": all(map(has_spaces, corpora.langs)),
         "source": corpora.langs[0],
         "target": corpora.langs[1],
         "folder": _quoted(corpora.folder),

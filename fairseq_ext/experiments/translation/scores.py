@@ -185,7 +185,7 @@ def scoring_step(config: TranslationExperiment) -> Step:
         "resamples": config.evaluate.resamples,
         "seed": config.seed,
         "comet": comet.model_digest(checkpoint) if checkpoint else None,
-        "signatures": {name: metric.signature for name, metric in text_metrics(config.evaluate.metrics).items()},
+        "signatures": {name: metric.signature for name, metric in _text_metrics(config).items()},
         # Scores without such outputs are as they were before there were any.
         **({"evens": evens} if (evens := even_outputs(config)) else {}),
     }
@@ -200,6 +200,10 @@ def scoring_step(config: TranslationExperiment) -> Step:
             write_picture(folder, picture)
 
     return Step(config.work_dir / "scores", inputs=inputs, options=options, build=build)
+
+
+def _text_metrics(config: TranslationExperiment) -> dict[str, TextMetric]:
+    return text_metrics(config.evaluate.metrics, config.target_lang)
 
 
 def even_outputs(config: TranslationExperiment) -> list[str]:
@@ -220,7 +224,7 @@ def score_experiment(
     baseline, resamples, seed = config.evaluate.baseline or "", config.evaluate.resamples, config.seed
     files = {run.name: run.files(config, tests) for found in runs.values() for run in found}
     translations = {run: read_translations(paths, tests) for run, paths in files.items()}
-    of_text = text_metrics(config.evaluate.metrics)
+    of_text = _text_metrics(config)
     counts = count_text(of_text, list(translations.values()), tests)
     metrics: dict[str, CorpusMetric] = {**of_text}
     if checkpoint := comet.checkpoint_of(config):

@@ -136,6 +136,15 @@ def test_a_domain_has_to_be_of_some_size(folder: Path) -> None:
     assert not Path("my.yaml").exists()
 
 
+def test_words_are_not_counted_where_no_spaces_separate_them(folder: Path) -> None:
+    main([str(folder), "--output", "de.yaml"])
+    for domain in ("law", "no"):
+        (folder / f"{domain}.de").rename(folder / f"{domain}.ja")
+    main([str(folder), "--output", "ja.yaml"])
+    ratios = [load_config(Path(f"{lang}.yaml")).clean.filters["length_ratio"] for lang in ("de", "ja")]
+    assert [ratio.unit for ratio in ratios] == ["words", "characters"]
+
+
 def test_gates_have_to_have_a_choice(folder: Path) -> None:
     for lang in ("de", "en"):
         (folder / f"no.{lang}").unlink()
