@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import threading
 import time
@@ -19,8 +20,10 @@ Look = Callable[[], tuple[float, str] | None]
 _UPDATE = re.compile(r"epoch (\d+): +(\d+) / (\d+) .*?\bloss=([\d.]+).*?\bnum_updates=(\d+)")
 _TERMINAL_SECONDS, _LOG_SECONDS = 1.0, 60.0
 _TAIL_BYTES = 16 << 10
+_BETWEEN = "; "  # what is told of several at once
 _lock = threading.Lock()
-_width = 0  # of what stands on the terminal's last line
+_going_on: dict[str, str] = {}  # of all that is told on a terminal's last line, what is told now
+_width = 0  # of that line
 
 
 @contextmanager
@@ -46,14 +49,16 @@ def tell(line: str) -> None:
     _write(sys.stderr, f"{line}\n")
 
 
-def _write(out: TextIO, text: str, stays: str = "") -> None:
-    """Write a text in place of a terminal's last line, if that is to be written over, and then what ``stays`` there."""
+def _write(out: TextIO, text: str = "") -> None:
+    """Write a text above a terminal's last line, which tells of all that is going on as far as it has room."""
     global _width
     with _lock:
-        clear = f"\r{'':<{_width}}\r" if _width else ""
-        out.write(f"\r{stays:<{_width}}" if stays else f"{clear}{text}")
+        room = shutil.get_terminal_size().columns - 1
+        last = _BETWEEN.join(_going_on.values())[:room]
+        cleared = f"\r{'':<{_width}}\r" if _width and (text or not last) else ""
+        out.write(f"{cleared}{text}" + (f"\r{last:<{_width}}" if last else ""))
         out.flush()
-        _width = len(stays)
+        _width = len(last)
 
 
 def _tell(label: str, look: Look, stop: threading.Event, out: TextIO) -> None:
@@ -67,9 +72,12 @@ def _tell(label: str, look: Look, stop: threading.Event, out: TextIO) -> None:
         told, now = seen[0], time.monotonic()
         begun = begun or (now, told)
         line = f"{label}: {seen[1]}{time_left(now - begun[0], told - begun[1], 1 - told)}"
-        _write(out, f"{line}\n", stays=line if is_terminal else "")
+        if is_terminal:
+            _going_on[label] = line
+        _write(out, "" if is_terminal else f"{line}\n")
     if is_terminal:
-        _write(out, "")
+        _going_on.pop(label, None)
+        _write(out)
 
 
 def time_left(seconds: float, done: float, left: float) -> str:

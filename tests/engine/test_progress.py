@@ -60,6 +60,17 @@ def test_on_a_terminal_one_line_is_written_over_and_cleared(monkeypatch: pytest.
     assert not last.strip()
 
 
+def test_several_share_the_terminals_line_as_far_as_it_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setattr(module, "_going_on", {"ad": "ad: 3 of 4"})
+    text = told(monkeypatch, Terminal(), [(0.01, "1 of 100"), (0.5, "50 of 100")])
+    assert text.split("\r")[1:4] == [
+        "ad: 3 of 4; mix: 1 of 100",
+        "ad: 3 of 4; mix: 50 of 100, l",
+        "ad: 3 of 4".ljust(29),
+    ]
+
+
 @pytest.mark.parametrize(
     ("seconds", "done", "left", "said"),
     [
@@ -125,11 +136,13 @@ def test_lines_of_a_growing_file_are_read_once(tmp_path: Path) -> None:
 def test_a_line_of_its_own_takes_the_place_of_what_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
     out = Terminal()
     monkeypatch.setattr(module.sys, "stderr", out)
-    module._write(out, "", stays="gad: 10 of 20")
+    monkeypatch.setattr(module, "_going_on", {"gad": "gad: 10 of 20"})
+    module._write(out)
     tell("mix: done")
-    module._write(out, "", stays="gad: 20 of 20")
+    module._going_on["gad"] = "gad: 20 of 20"
+    module._write(out)
     first, blank, line = out.getvalue().partition("\n")[0].split("\r")[1:]
     assert first == "gad: 10 of 20"
     assert blank == " " * len(first)
     assert line == "mix: done"
-    assert out.getvalue().endswith("\n\rgad: 20 of 20")
+    assert out.getvalue().endswith("\n\rgad: 10 of 20\rgad: 20 of 20")
