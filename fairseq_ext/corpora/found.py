@@ -78,10 +78,9 @@ def _uncompressed(name: str) -> str:
 
 def _languages(folder: Path, endings: set[str], source: str | None, target: str | None) -> tuple[str, str]:
     found = sorted(endings - {ending[1:] for ending in _TWO_IN_ONE})
-    in_one = len(found) < len(endings)
-    if source and target and source != target and (in_one and not found or {source, target} <= set(found)):
+    if source and target and source != target and (len(found) < len(endings) or {source, target} <= {*found}):
         return source, target
-    if in_one and not found:
+    if endings and not found:
         raise InputError(f"{folder}: TSV and TMX do not tell their languages; name them by --source and --target")
     langs = sorted(found, key=lambda lang: (lang != source, lang == target, lang != "en"))
     if len(langs) != 2 or {source, target} - {None, *langs}:
