@@ -57,11 +57,11 @@ def find_corpora(folder: Path, source: str | None = None, target: str | None = N
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; put DOMAIN.en and DOMAIN.pl, or other languages, into it")
     names = sorted(path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    endings = {name: Path(_uncompressed(name)).suffix for name in names}
-    langs = _languages(folder, {ending[1:] for ending in endings.values() if ending}, source, target)
-    texts = any(ending[1:] in langs for ending in endings.values())
-    entries = folder_entries(folder, langs) if texts else {}
-    in_one = {name: Path(_uncompressed(name)).stem for name in names if endings[name] in _TWO_IN_ONE}
+    bare = {name: Path(_uncompressed(name)) for name in names}
+    endings = {path.suffix[1:] for path in bare.values() if path.suffix}
+    langs = _languages(folder, endings, source, target)
+    entries = folder_entries(folder, langs) if endings & {*langs} else {}
+    in_one = {name: path.stem for name, path in bare.items() if path.suffix in _TWO_IN_ONE}
     if in_one:
         check_domain_names(sorted(set(in_one.values())), str(folder))
     for name, domain in in_one.items():

@@ -49,10 +49,19 @@ def tell(line: str) -> None:
     _write(sys.stderr, f"{line}\n")
 
 
-def _write(out: TextIO, text: str = "") -> None:
-    """Write a text above a terminal's last line, which tells of all that is going on as far as it has room."""
+def _write(out: TextIO, text: str = "", now: dict[str, str] | None = None, over: str = "") -> None:
+    """Write a text above a terminal's last line, which tells of all that is going on as far as it has room.
+
+    Args:
+        out: where to.
+        text: lines, with their ends.
+        now: what is to be told of something by now, by its label.
+        over: the label of what is not going on any more.
+    """
     global _width
     with _lock:
+        _going_on.update(now or {})
+        _going_on.pop(over, None)
         room = shutil.get_terminal_size().columns - 1
         last = _BETWEEN.join(_going_on.values())[:room]
         cleared = f"\r{'':<{_width}}\r" if _width and (text or not last) else ""
@@ -73,11 +82,11 @@ def _tell(label: str, look: Look, stop: threading.Event, out: TextIO) -> None:
         begun = begun or (now, told)
         line = f"{label}: {seen[1]}{time_left(now - begun[0], told - begun[1], 1 - told)}"
         if is_terminal:
-            _going_on[label] = line
-        _write(out, "" if is_terminal else f"{line}\n")
+            _write(out, now={label: line})
+        else:
+            _write(out, f"{line}\n")
     if is_terminal:
-        _going_on.pop(label, None)
-        _write(out)
+        _write(out, over=label)
 
 
 def time_left(seconds: float, done: float, left: float) -> str:

@@ -11,10 +11,10 @@ from queue import Empty, SimpleQueue
 from fairseq_ext.engine.cores import cores
 
 _THREADS = "OMP_NUM_THREADS"
-_MOST = 4  # programs at once: each holds a model in memory
+MOST_AT_ONCE = 4  # programs at once: each holds a model in memory
 
 
-def run_side_by_side(works: Sequence[Callable[[], object]], most: int = _MOST) -> None:
+def run_side_by_side(works: Sequence[Callable[[], object]], most: int = MOST_AT_ONCE) -> None:
     """Do all of them, as many at once as there are cores, up to ``most``; the programs that they start share the cores.
 
     One after the other where there is a GPU, which one program fills.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_ext.engine.steps import Step, add_jobs_option, add_step_options, check_options, run_steps
+from fairseq_ext.engine.steps import Step, add_step_options, check_options, run_steps
 from fairseq_ext.inputs.errors import InputError
 
 
@@ -101,6 +101,24 @@ def stage_parser(prog: str, description: str) -> argparse.ArgumentParser:
     add_step_options(parser)
     add_jobs_option(parser)
     return parser
+
+
+def add_jobs_option(parser: argparse.ArgumentParser) -> None:
+    """Give a command line that trains the option ``--jobs`` of :func:`~fairseq_ext.engine.steps.run_steps`."""
+    parser.add_argument(
+        "--jobs",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="trials and seeds of a system that train at once where there is no GPU, and share the cores; each takes "
+        "memory (default: 1)",
+    )
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of trainings; give 1 or more")
+    return int(text)
 
 
 def run_chosen(stages: Sequence[Stage], options: argparse.Namespace) -> None:

@@ -34,7 +34,7 @@ from fairseq_ext.engine.records import (
     read_record,
     write_record,
 )
-from fairseq_ext.engine.side_by_side import run_side_by_side
+from fairseq_ext.engine.side_by_side import MOST_AT_ONCE, run_side_by_side
 from fairseq_ext.engine.workspaces import Workspace, locked
 from fairseq_ext.inputs.errors import InputError, is_environment
 
@@ -214,8 +214,7 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = Fa
             _run(step, follow_step)
         return
     for group in _groups(steps, jobs):
-        works = [partial(_run, step, run_step) for step in group]
-        run_side_by_side(works, *([jobs] if group[0].trains else []))
+        run_side_by_side([partial(_run, step, run_step) for step in group], jobs if group[0].trains else MOST_AT_ONCE)
 
 
 def _run(step: Step, run: Callable[[Step], object]) -> None:
@@ -296,24 +295,6 @@ def add_step_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="first read all files of finished steps again, and stop at one that has changed since it was written",
     )
-
-
-def add_jobs_option(parser: argparse.ArgumentParser) -> None:
-    """Give a command line that trains the option ``--jobs`` of :func:`run_steps`."""
-    parser.add_argument(
-        "--jobs",
-        type=_positive,
-        default=1,
-        metavar="N",
-        help="trials and seeds of a system that train at once where there is no GPU, and share the cores; each takes "
-        "memory (default: 1)",
-    )
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of trainings; give 1 or more")
-    return int(text)
 
 
 def follow_step(step: Step) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.origins import EXTRA
-from fairseq_ext.engine.steps import Step, add_jobs_option, add_step_options, run_steps
+from fairseq_ext.engine.stages import add_jobs_option
+from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.training import best_checkpoint, remembered_extra, system_dir, train_step
 from fairseq_ext.experiments.translation.changed_labels import changed_labels_step
