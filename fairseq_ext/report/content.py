@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -42,6 +44,16 @@ class Below:
     notes: Sequence[str] = ()
     sources: Sequence[str] = ()
     signatures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def patterns(self) -> list[str]:
+        """`sources`, several seeds of a system as one: ``perplexity/manual@*/perplexity.json``."""
+        seeds = Counter(map(_pattern, self.sources))
+        return list(dict.fromkeys(p if seeds[p := _pattern(path)] > 1 else path for path in self.sources))
+
+
+def _pattern(path: str) -> str:
+    return re.sub(r"@\d+(?=[/.])", "@*", path)
 
 
 @dataclass(frozen=True)

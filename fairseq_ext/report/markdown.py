@@ -93,7 +93,7 @@ def _block(block: Block) -> Iterator[str]:
 
 def _below(below: Below) -> str:
     signatures = [f"{escape(metric)}: {_code(text)}." for metric, text in below.signatures.items()]
-    files = " and ".join(map(_code, below.sources))
+    files = " and ".join(map(_code, below.patterns))
     return " ".join([*map(escape, below.notes), *signatures, f"From {files}."])
 
 

@@ -86,3 +86,14 @@ def test_text_stays_text_in_a_table(text: str, shown: str) -> None:
     assert f"| *{shown}* |  |" in lines
     assert f"| {shown} | {shown} {shown} |" in lines
     assert f"{shown} From `f.json`." in lines
+
+
+def test_seeds_of_a_system_are_one_source() -> None:
+    files = [
+        "perplexity/base/p.json",
+        "perplexity/tree@1/p.json",
+        "perplexity/tree@2/p.json",
+        "perplexity/one@3/p.json",
+    ]
+    shown = render_markdown(Report("T", "L", [], [Section("S", "s", [Table("A", "", [], [], below=Below([], files))])]))
+    assert "From `perplexity/base/p.json` and `perplexity/tree@*/p.json` and `perplexity/one@3/p.json`." in shown
