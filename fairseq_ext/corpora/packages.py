@@ -35,14 +35,17 @@ def fetch_packages(requirements: Sequence[str], folder: Path) -> dict[str, Path]
     Only wheels are taken: asking pip for a source archive's metadata runs the package's build script.
 
     Raises:
-        InputError: naming the package that cannot be fetched.
+        InputError: naming the package that cannot be fetched; those before it are kept.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    wheels = {requirement: find_wheel(requirement, folder) for requirement in requirements}
-    missing = [requirement for requirement, wheel in wheels.items() if wheel is None]
+    missing = [requirement for requirement in requirements if find_wheel(requirement, folder) is None]
     if missing:
-        print(f"fetching {len(missing)} of {len(wheels)} packages, {missing[0]} first", file=sys.stderr, flush=True)
-    return {requirement: wheel or _fetch(requirement, folder) for requirement, wheel in wheels.items()}
+        print(
+            f"fetching {len(missing)} of {len(requirements)} packages, {missing[0]} first", file=sys.stderr, flush=True
+        )
+    if len(missing) > 1:
+        _download(missing, folder)  # by one pip, which is fastest; what it refuses together is fetched one by one
+    return {requirement: find_wheel(requirement, folder) or _fetch(requirement, folder) for requirement in requirements}
 
 
 def find_wheel(requirement: str, folder: Path) -> Path | None:
@@ -59,21 +62,30 @@ def find_wheel(requirement: str, folder: Path) -> Path | None:
 
 
 def _fetch(requirement: str, folder: Path) -> Path:
-    """Download into a temporary folder and move the complete file, so that a kill leaves no torn one."""
+    complaints = _download([requirement], folder)
+    wheel = find_wheel(requirement, folder)
+    if wheel is None:
+        raise InputError(
+            f"{requirement}: cannot be fetched ({_last_error(complaints)}); check the network and the "
+            "version, or fetch the package yourself and give the archive's path"
+        )
+    return wheel
+
+
+def _download(requirements: Sequence[str], folder: Path) -> str:
+    """Let pip fetch all of them or none, and return what it says.
+
+    Into a temporary folder, out of which complete files are moved, so that a kill leaves no torn one.
+    """
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as temporary:
         options = ["--quiet", "--no-deps", "--only-binary=:all:", *_PLATFORM, "--dest", temporary]
-        command = [sys.executable, "-P", "-m", "pip", "download", *options, requirement]
+        command = [sys.executable, "-P", "-m", "pip", "download", *options, *requirements]
         environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
         result = run_child(command, capture_output=True, text=True, env=environment)
-        wheels = list(Path(temporary).glob("*.whl"))
-        if result.returncode != 0 or len(wheels) != 1:
-            raise InputError(
-                f"{requirement}: cannot be fetched ({_last_error(result.stderr)}); check the network and the "
-                "version, or fetch the package yourself and give the archive's path"
-            )
-        target = folder / wheels[0].name
-        shutil.move(wheels[0], target)
-    return target
+        if result.returncode == 0:
+            for wheel in Path(temporary).glob("*.whl"):
+                shutil.move(wheel, folder / wheel.name)
+    return result.stderr
 
 
 def _last_error(messages: str) -> str:

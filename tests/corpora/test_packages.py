@@ -12,19 +12,22 @@ from fairseq_ext.inputs.errors import InputError
 
 
 class Pip:
-    """Puts a wheel where pip is told to, or fails as pip does."""
+    """Puts wheels where pip is told to, or fails as pip does: always, or where a package is among the bad ones."""
 
-    def __init__(self, error: str = "") -> None:
+    def __init__(self, error: str = "", bad: str = "") -> None:
         self.commands: list[list[str]] = []
         self.error = error
+        self.bad = bad
 
     def __call__(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         self.commands.append(command)
-        name, version = command[-1].split("==")
-        if not self.error:
-            folder = Path(command[command.index("--dest") + 1])
-            (folder / f"{name.replace('.', '_').lower()}-{version}-py3-none-any.whl").write_bytes(b"wheel")
-        return subprocess.CompletedProcess(command, int(bool(self.error)), "", self.error)
+        place = command.index("--dest") + 1
+        requirements = command[place + 1 :]
+        fails = bool(self.error) and (not self.bad or self.bad in requirements)
+        for name, version in (requirement.split("==") for requirement in ([] if fails else requirements)):
+            wheel = f"{name.replace('.', '_').lower()}-{version}-py3-none-any.whl"
+            (Path(command[place]) / wheel).write_bytes(b"wheel")
+        return subprocess.CompletedProcess(command, int(fails), "", self.error if fails else "")
 
 
 def test_wheel_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,3 +67,21 @@ def test_only_the_pinned_version_is_found(tmp_path: Path) -> None:
 def test_requirements_are_told_from_paths() -> None:
     assert is_requirement("trytond==8.2.1")
     assert not any(map(is_requirement, ("trytond", "trytond>=8", "packages/a==1", "./a.whl", "--index-url==x")))
+
+
+def test_several_are_fetched_by_one_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pip = Pip()
+    monkeypatch.setattr(packages, "run_child", pip)
+    names = [f"p{number}==1" for number in range(9)]
+    wheels = fetch_packages(names, tmp_path)
+    assert {requirement: path.name[:2] for requirement, path in wheels.items()} == {name: name[:2] for name in names}
+    assert len(pip.commands) == 1
+
+
+def test_one_that_is_refused_is_named_and_those_before_it_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "run_child", Pip("ERROR: No matching distribution found for bad==1", "bad==1"))
+    with pytest.raises(InputError, match="bad==1: cannot be fetched"):
+        fetch_packages(["new==1", "bad==1"], tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["new-1-py3-none-any.whl"]
