@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -77,22 +78,25 @@ def steps_of_runs(
 ) -> list[Step]:
     """The steps that train runs of a system; trials come before the run that is the best of them.
 
+    Where no trial goes on from a run that others have chosen, all of them come first: these may be trained at once.
+
     Args:
         config: the experiment.
         runs: what is trained.
         train: makes the step of a training with the values that its system has.
         among: all runs of the system, if there are others.
     """
-    steps = []
-    for run in runs:
-        first = first_run(run, among or runs)
-        if not run.system.tune:
-            steps.append(train(run))
-        elif run == first:
-            steps += [*(_may_diverge(train(trial.run)) for trial in trials_of(run)), _choosing_step(config, run)]
-        else:
-            steps.append(_later_step(config, run, first, train))
-    return steps
+    if not all(run.system.tune for run in runs):
+        return [train(run) for run in runs]
+    firsts = [first_run(run, among or runs) for run in runs]
+    tuned = [run for run, first in zip(runs, firsts, strict=True) if run == first]
+    trials = [[_may_diverge(train(trial.run)) for trial in trials_of(run)] for run in tuned]
+    choosing = [_choosing_step(config, run) for run in tuned]
+    later = [_later_step(config, run, first, train) for run, first in zip(runs, firsts, strict=True) if run != first]
+    made = {step.output for step in choosing}
+    if any(made.intersection(path.parents) for steps in trials for step in steps for path in step.inputs):
+        return [step for steps, choice in zip(trials, choosing, strict=True) for step in (*steps, choice)] + later
+    return [*chain.from_iterable(trials), *choosing, *later]
 
 
 def choose(outcomes: Sequence[Outcome | None], where: str) -> int:

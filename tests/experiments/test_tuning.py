@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,25 @@ def test_every_domain_chooses_for_itself(config: Config) -> None:
     runs = runs_of({"lr": [0.01, 0.02]}, ("law", "med"), per_domain=True)
     assert run_all(config, runs) == ["gad.lr=0.01@law", "gad.lr=0.02@law", "gad.lr=0.01@med", "gad.lr=0.02@med"]
     assert (config.work_dir / "systems/gad@med/chosen.json").is_file()
+
+
+def planned(config: Config, runs: list[Run], starts: dict[str, str]) -> list[str]:
+    """The names of the steps in their order, where runs and trials of some domains go on from a run."""
+
+    def train_on(run: Run) -> Step:
+        start = starts.get(str(run.domain))
+        inputs = [system_dir(config, start) / BEST_CHECKPOINT] if start else []
+        return replace(train(config, [], run), inputs=inputs)
+
+    return [step.output.name for step in steps_of_runs(config, runs, train_on)]
+
+
+def test_all_trials_come_before_choices_unless_they_go_on_from_one(config: Config) -> None:
+    runs = runs_of({"lr": [0.01, 0.02]}, ("law", "med"), per_domain=True)
+    law, med = (["gad.lr=0.01@" + domain, "gad.lr=0.02@" + domain] for domain in ("law", "med"))
+    assert planned(config, runs, {}) == [*law, *med, "gad@law", "gad@med"]
+    assert planned(config, runs, {"law": "mix", "med": "mix"}) == [*law, *med, "gad@law", "gad@med"]
+    assert planned(config, runs, {"med": "gad@law"}) == [*law, "gad@law", *med, "gad@med"]
 
 
 def test_without_a_grid_a_run_is_as_it_was(config: Config) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 from fairseq_ext.classifiers.training import task_arguments, task_choices
@@ -32,13 +33,14 @@ def training_steps(config: ClassificationExperiment, runs: Sequence[Run]) -> lis
         InputError: if that is not the case.
     """
     steps = []
-    for run in runs:
-        system = config.systems.get(run.system.name)
+    for name, group in groupby(runs, lambda run: run.system.name):
+        of_system = list(group)
+        system = config.systems.get(name)
         if system is None or system.checkpoint is None:
-            steps += steps_of_runs(config, [run], partial(training_step, config), config.siblings(run))
+            steps += steps_of_runs(config, of_system, partial(training_step, config), config.siblings(of_system[0]))
         elif not system.checkpoint.is_file():
             raise InputError(
-                f"{config.path}: train: systems: {run.system.name}: checkpoint: no file {system.checkpoint}; a RoBERTa "
+                f"{config.path}: train: systems: {name}: checkpoint: no file {system.checkpoint}; a RoBERTa "
                 "is imported by scripts/import_roberta.py"
             )
     return steps
