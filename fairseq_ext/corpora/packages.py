@@ -53,10 +53,10 @@ def find_wheel(requirement: str, folder: Path) -> Path | None:
     match = _PINNED.fullmatch(requirement)
     if match is None:
         raise InputError(f"{requirement!r}: is neither a path nor a pinned package (name==version)")
-    name, version = _normal_name(match["name"]), match["version"].lower()
+    name, version = _normal_name(match["name"]), _normal_version(match["version"])
     for wheel in sorted(folder.glob("*.whl")):
         wheel_name, wheel_version, *_ = wheel.name.split("-")
-        if _normal_name(wheel_name) == name and wheel_version.lower() == version:
+        if _normal_name(wheel_name) == name and _normal_version(wheel_version) == version:
             return wheel
     return None
 
@@ -96,3 +96,7 @@ def _last_error(messages: str) -> str:
 
 def _normal_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _normal_version(version: str) -> str:
+    return re.sub(r"(\.0)+$", "", version.lower())  # to pip 8.0 and 8.0.0 are one

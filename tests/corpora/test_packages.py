@@ -85,3 +85,9 @@ def test_one_that_is_refused_is_named_and_those_before_it_are_kept(
     with pytest.raises(InputError, match="bad==1: cannot be fetched"):
         fetch_packages(["new==1", "bad==1"], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["new-1-py3-none-any.whl"]
+
+
+def test_a_version_is_found_however_many_zeros_end_it(tmp_path: Path) -> None:
+    (tmp_path / "a-8.0.0-py3-none-any.whl").write_bytes(b"")
+    assert find_wheel("a==8.0", tmp_path)
+    assert not find_wheel("a==8.0.1", tmp_path)
