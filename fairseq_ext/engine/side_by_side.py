@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from queue import Empty, SimpleQueue
+from dataclasses import dataclass, field
 
 from fairseq_ext.engine.cores import cores
 
@@ -14,14 +14,17 @@ _THREADS = "OMP_NUM_THREADS"
 MOST_AT_ONCE = 4  # programs at once: each holds a model in memory
 
 
-def run_side_by_side(works: Sequence[Callable[[], object]], most: int = MOST_AT_ONCE) -> None:
+def run_side_by_side(
+    works: Sequence[Callable[[], object]], most: int = MOST_AT_ONCE, after: Sequence[Collection[int]] = ()
+) -> None:
     """Do all of them, as many at once as there are cores, up to ``most``; the programs that they start share the cores.
 
     One after the other where there is a GPU, which one program fills.
 
     Args:
-        works: begun in this order.
+        works: begun in this order, but for those that wait.
         most: at once.
+        after: of each work the numbers of those before it that it waits for; none for none of all.
 
     Raises:
         BaseException: the first one of a work, when those that had begun beside it are done; no other begins then.
@@ -31,31 +34,51 @@ def run_side_by_side(works: Sequence[Callable[[], object]], most: int = MOST_AT_
         for work in works:
             work()
         return
-    waiting: SimpleQueue[Callable[[], object]] = SimpleQueue()
-    for work in works:
-        waiting.put(work)
-    failures: list[BaseException] = []
+    plan = _Plan(works, after or [()] * len(works))
     # Daemons: when this program is interrupted it ends, and with it, through run_child, what it started.
-    workers = [threading.Thread(target=_do, args=(waiting, failures), daemon=True) for _ in range(at_once)]
+    workers = [threading.Thread(target=plan.work, daemon=True) for _ in range(at_once)]
     with _threads_each(max(1, cores() // at_once)):
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
-    if failures:
-        raise failures[0]
+    if plan.failures:
+        raise plan.failures[0]
 
 
-def _do(waiting: SimpleQueue[Callable[[], object]], failures: list[BaseException]) -> None:
-    while not failures:
-        try:
-            work = waiting.get_nowait()
-        except Empty:
-            return
-        try:
-            work()
-        except BaseException as error:
-            failures.append(error)
+@dataclass
+class _Plan:
+    """Works, and which of them have begun, are done or failed, for the threads that do them."""
+
+    works: Sequence[Callable[[], object]]
+    after: Sequence[Collection[int]]
+    begun: set[int] = field(default_factory=set)
+    done: set[int] = field(default_factory=set)
+    failures: list[BaseException] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def work(self) -> None:
+        """Do what nobody has begun, until nothing is left or something has failed."""
+        while (number := self._next()) is not None:
+            try:
+                self.works[number]()
+            except BaseException as error:
+                self.failures.append(error)
+            with self.changed:
+                self.done.add(number)
+                self.changed.notify_all()
+
+    def _next(self) -> int | None:
+        """The first that need not wait any more, when there is one; None when none will come."""
+        with self.changed:
+            while not self.failures and len(self.begun) < len(self.works):
+                left = (number for number in range(len(self.works)) if number not in self.begun)
+                ready = next((number for number in left if self.done.issuperset(self.after[number])), None)
+                if ready is not None:
+                    self.begun.add(ready)
+                    return ready
+                self.changed.wait()
+        return None
 
 
 @contextmanager

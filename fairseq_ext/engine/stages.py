@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from fairseq_ext.engine.steps import Step, add_step_options, check_options, run_steps
@@ -19,10 +20,12 @@ class Stage:
         name: what the command line calls it.
         steps: makes its steps, when all stages before it are done; what these left decides, for instance, which
             domains there are.
+        trains: it trains a system, by steps that are known before other systems are trained.
     """
 
     name: str
     steps: Callable[[], list[Step]]
+    trains: bool = False
 
 
 def check_stage_names(stages: Sequence[Stage], where: str) -> list[Stage]:
@@ -70,6 +73,8 @@ def run_stages(
 ) -> None:
     """Run the chosen stages in order; with ``dry_run`` print what each of their steps would do.
 
+    With several jobs, neighbours that train are run as one stage: trainings of one fill the cores that another's leave.
+
     Args:
         stages: all of the experiment.
         chosen: those to run.
@@ -81,14 +86,23 @@ def run_stages(
         InputError: naming the stage to run first, if one needs what is not there.
     """
     planned: list[Step] = []
-    for stage in chosen:
-        steps = stage.steps()
-        planned += steps
-        _check_inputs(stage, steps, planned, stages)
+    for together in _together(chosen, jobs):
+        first = len(planned)
+        for stage in together:
+            steps = stage.steps()
+            planned += steps
+            _check_inputs(stage, steps, planned, stages)
         if not dry_run:
-            run_steps(steps, verify=verify, jobs=jobs)
+            run_steps(planned[first:], verify=verify, jobs=jobs)
     if dry_run:
         run_steps(planned, dry_run=True, verify=verify)
+
+
+def _together(stages: Sequence[Stage], jobs: int) -> Iterator[list[Stage]]:
+    """The stages in their order; with several jobs, neighbours that train as one."""
+    for train, found in groupby(stages, lambda stage: stage.trains and jobs > 1):
+        neighbours = list(found)
+        yield from [neighbours] if train else ([stage] for stage in neighbours)
 
 
 def stage_parser(prog: str, description: str) -> argparse.ArgumentParser:
@@ -110,8 +124,8 @@ def add_jobs_option(parser: argparse.ArgumentParser) -> None:
         type=_positive,
         default=1,
         metavar="N",
-        help="trials and seeds of a system that train at once where there is no GPU, and share the cores; each takes "
-        "memory (default: 1)",
+        help="trainings at once where there is no GPU, which share the cores: trials, seeds, systems that do not start "
+        "from each other; each takes memory (default: 1)",
     )
 
 

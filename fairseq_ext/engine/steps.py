@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,8 @@ class Step:
             these other options: None if nothing does, else words, of which there may be none. Only for resumable
             steps; None lets no build go on from another's end.
         side_by_side: ``build`` waits for a program that it starts, which may run while those of other such steps do.
-        trains: so does ``build`` for a training, which takes memory: others run beside it if the user says so.
+        trains: so does ``build`` for a training, which takes memory, or it chooses among some: others run beside it if
+            the user says so.
     """
 
     output: Path
@@ -186,8 +188,8 @@ def _changes(step: Step, before: Origin, now: Origin) -> str:
 def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = False, jobs: int = 1) -> None:
     """Run the steps in order, or with ``dry_run`` only print what each of them would do (stdout).
 
-    Neighbours that may run side by side do, if none is made from another's output. Of several processes that run the
-    same command, the first builds the steps and the others follow.
+    Neighbours that may run side by side do, each as soon as what it is made from is there. Of several processes that
+    run the same command, the first builds the steps and the others follow.
 
     Args:
         steps: to run.
@@ -214,7 +216,8 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = Fa
             _run(step, follow_step)
         return
     for group in _groups(steps, jobs):
-        run_side_by_side([partial(_run, step, run_step) for step in group], jobs if group[0].trains else MOST_AT_ONCE)
+        most = jobs if group[0].trains else MOST_AT_ONCE
+        run_side_by_side([partial(_run, step, run_step) for step in group], most, made_from(group))
 
 
 def _run(step: Step, run: Callable[[Step], object]) -> None:
@@ -226,22 +229,43 @@ def _run(step: Step, run: Callable[[Step], object]) -> None:
         raise InputError(f"{step.output.name}: {error}; mend that and run the same command again") from None
 
 
+def made_from(steps: Sequence[Step]) -> list[set[int]]:
+    """Of each step the numbers of those before it whose outputs are among its inputs."""
+    numbers = {step.output: number for number, step in enumerate(steps)}
+    found = [
+        {numbers[path] for given in step.inputs for path in (given, *given.parents) if path in numbers}
+        for step in steps
+    ]
+    return [{other for other in others if other < number} for number, others in enumerate(found)]
+
+
 def _groups(steps: Sequence[Step], jobs: int) -> Iterator[list[Step]]:
     """The steps in their order, those together that run side by side."""
+    # What is finished only says so, and leaves the cores to what is not. Of trainings it counts, or one that is
+    # resumed would have other threads than it began with, whose sums are others in the last digit.
+    kinds = [
+        ("training" if jobs > 1 else None) if step.trains else step.side_by_side and not _was_built(step) or None
+        for step in steps
+    ]
+    for kind, numbered in groupby(enumerate(steps), lambda item: kinds[item[0]]):
+        neighbours = [step for _, step in numbered]
+        yield from ([step] for step in neighbours) if kind is None else _with_company(neighbours)
+
+
+def _with_company(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """The steps in their order; alone is what all others lead to or wait for."""
+    before = made_from(steps)
+    for others in before:
+        others |= {further for other in others for further in before[other]}
     group: list[Step] = []
-    for step in steps:
-        made = {other.output for other in group}
-        # What is finished only says so, and leaves the cores to what is not. Of trainings it counts, or one that is
-        # resumed would have other threads than it began with, whose sums are others in the last digit.
-        joins = jobs > 1 if step.trains else step.side_by_side and not _was_built(step)
-        meets = joins and step.trains == group[0].trains if group else joins
-        if group and (not meets or any(made & {path, *path.parents} for path in step.inputs)):
-            yield group
+    for number, step in enumerate(steps):
+        if len(before[number]) == number and all(number in later for later in before[number + 1 :]):
+            if group:
+                yield group
+            yield [step]
             group = []
-        group.append(step)
-        if not joins:
-            yield group
-            group = []
+        else:
+            group.append(step)
     if group:
         yield group
 

@@ -150,6 +150,7 @@ def _choosing_step(config: Experiment, run: Run) -> Step:
         {"version": _VERSION, "trials": [trial.run.name for trial in trials]},
         build,
         results=[BEST_CHECKPOINT],
+        trains=True,
     )
 
 

@@ -85,7 +85,7 @@ def import_roberta(source: Path, folder: Path) -> None:
 
 
 def export_roberta(checkpoint: Path, subwords: Path, folder: Path) -> None:
-    """Convert back, or a model that fairseq's ``masked_lm`` trained from scratch.
+    """Convert back, or a model that was trained from scratch, by fairseq's ``masked_lm`` or ours.
 
     Args:
         checkpoint: fairseq's, of a plain ``roberta``.

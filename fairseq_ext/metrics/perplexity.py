@@ -174,8 +174,9 @@ class LanguageModelScorer:
             routed = {} if weights is None else {"node_weights": weights(tokens)}
             with torch.inference_mode():
                 logits, _ = self.model(tokens, **routed)
-                losses = F.cross_entropy(logits.float().transpose(1, 2), target, reduction="none", ignore_index=pad)
-            yield losses, target.ne(pad)
+                # Of rows of logits: over any other dimension than the last, a softmax is slow.
+                losses = F.cross_entropy(logits.float().flatten(0, 1), target.flatten(), reduction="none")
+            yield losses.view_as(target), target.ne(pad)
 
 
 def _task_options(data: Path, tokens_per_sample: int, by_line: bool) -> MultiDomainLanguageModelingConfig:

@@ -50,6 +50,8 @@ class ContiguousScorer:
             batch = utils.move_to_cuda(segments[index], device) if device.type == "cuda" else segments[index]
             with torch.inference_mode():
                 logits, _ = self.model(**batch["net_input"])
-                losses = F.cross_entropy(logits.float().transpose(1, 2), batch["target"], reduction="none")
-            likelihood.add(losses[batch["target"].ne(self.task.dictionary.pad())])
+                # Of rows of logits: over any other dimension than the last, a softmax is slow.
+                target = batch["target"].flatten()
+                losses = F.cross_entropy(logits.float().flatten(0, 1), target, reduction="none")
+            likelihood.add(losses[target.ne(self.task.dictionary.pad())])
         return likelihood

@@ -91,6 +91,31 @@ def test_after_a_failure_what_runs_is_finished_and_no_more_begun(monkeypatch: py
     assert done == ["slow"]
 
 
+def test_what_waits_begins_behind_what_it_waits_for_and_others_pass_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
+    passed, done = threading.Event(), []
+
+    def first() -> None:
+        assert passed.wait(WAIT_SECONDS)
+        done.append("first")
+
+    def passing() -> None:
+        passed.set()
+
+    run_side_by_side([first, lambda: done.append("second"), passing], after=[(), (0,), ()])
+    assert done == ["first", "second"]
+
+
+def test_what_waits_for_a_failure_is_not_begun() -> None:
+    def fail() -> None:
+        raise ValueError("the first")
+
+    done: list[str] = []
+    with pytest.raises(ValueError, match="the first"):
+        run_side_by_side([fail, lambda: done.append("second"), lambda: done.append("third")], after=[(), (0,), (1,)])
+    assert not done
+
+
 # Two programs that say who they are, and wait.
 STOPPED = r"""
 import signal, sys

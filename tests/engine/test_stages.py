@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from fairseq_ext.engine import side_by_side
 from fairseq_ext.engine.stages import Stage, run_chosen, stage_parser
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
@@ -51,3 +54,25 @@ def test_jobs_are_a_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         with pytest.raises(SystemExit):
             run(tmp_path, "--jobs", wrong)
         assert f"'{wrong}' is no number of trainings; give 1 or more" in capsys.readouterr().err
+
+
+def test_with_several_jobs_trainings_of_neighbouring_stages_run_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
+    monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
+    meeting = threading.Barrier(2, timeout=60)
+
+    def stage(name: str, inputs: list[Path], build: Callable[[Path], object], trains: bool) -> Stage:
+        return Stage(name, lambda: [Step(tmp_path / name, inputs, {}, build, trains=trains)], trains=trains)  # type: ignore[arg-type]
+
+    def meet(_: Path) -> None:
+        meeting.wait()  # broken if the other one does not run at the same time
+
+    stages = [
+        stage("a", [], meet, True),
+        stage("b", [], meet, True),
+        stage("c", [tmp_path / "a", tmp_path / "b"], lambda _: None, False),
+    ]
+    run_chosen(stages, stage_parser("x", "y").parse_args(["file.yaml", "--jobs", "2"]))
+    assert (tmp_path / "c").is_dir()

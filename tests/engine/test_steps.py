@@ -644,11 +644,54 @@ def test_a_training_has_the_threads_it_would_have_had_beside_those_that_are_fini
         for name, inputs in (("a", [source]), ("b", [source]), ("c", [tmp_path / "b"]))
     ]
     run_steps(trainings, jobs=2)
-    assert seen == {"a": "2", "b": "2", "c": None}  # all cores are for the one that waits for another
+    assert seen == {"a": "2", "b": "2", "c": "2"}
     shutil.rmtree(tmp_path / "b")
     seen.clear()
     run_steps(trainings, jobs=2)
     assert seen == {"b": "2"}
+
+
+def test_a_training_that_all_others_wait_for_has_all_cores(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "cores", lambda: 4)
+    monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    seen = {}
+    parents = {"base": [source], "ad": ["base"], "ad2": ["base"], "gad": ["ad", "ad2"], "last": ["gad"]}
+    trainings = [
+        training(
+            tmp_path / name,
+            [tmp_path / other for other in others],
+            lambda _, name=name: seen.update({name: os.environ.get("OMP_NUM_THREADS")}),
+        )
+        for name, others in parents.items()
+    ]
+    run_steps(trainings, jobs=2)
+    assert seen == {"base": None, "ad": "2", "ad2": "2", "gad": None, "last": None}
+    assert list(seen)[3:] == ["gad", "last"]
+
+
+def test_a_training_begins_when_what_it_is_made_from_is_done_and_not_later(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
+    monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
+    meeting = threading.Barrier(2, timeout=60)
+
+    def wait(_: Path) -> None:
+        meeting.wait()  # broken if the long one is waited for by more than what is made from it
+
+    run_steps(
+        [
+            training(tmp_path / "long", [source], wait),
+            training(tmp_path / "short", [source], lambda _: None),
+            training(tmp_path / "from-short", [tmp_path / "short"], wait),
+            training(tmp_path / "from-both", [tmp_path / "short", tmp_path / "long"], lambda _: None),
+        ],
+        jobs=2,
+    )
+    assert (tmp_path / "from-both" / RECORD).is_file()
 
 
 def test_processes_that_train_together_do_nothing_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

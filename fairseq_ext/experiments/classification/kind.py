@@ -24,8 +24,8 @@ def stages_of(config: ClassificationExperiment) -> list[Stage]:
     swept = [run for runs in config.sweep_runs.values() for run in runs.values()]
     stages = [
         Stage("prepare", partial(_preparation, config)),
-        *(Stage(name, partial(_training, config, runs)) for name, runs in config.runs.items()),
-        *([Stage("sweep", partial(_training, config, swept))] if config.sweep else []),
+        *(Stage(name, partial(_training, config, runs), trains=True) for name, runs in config.runs.items()),
+        *([Stage("sweep", partial(_training, config, swept), trains=True)] if config.sweep else []),
         Stage("evaluate", partial(_evaluation, config)),
         Stage("analyse", partial(_analysis, config)),
         Stage("report", partial(_report, config)),

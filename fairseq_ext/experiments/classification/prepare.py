@@ -2,7 +2,7 @@
 
 For every task there are ``tasks/TASK`` (its sets as text) and ``data-bin/TASK`` (fairseq's layout for its task
 ``sentence_prediction``), both with ``task.json``. For a base model of our own there are ``corpora``, ``splits``,
-``subwords``, ``encoded`` and ``masked-lm``, one corpus of all domains for fairseq's task ``masked_lm``. It holds no
+``subwords``, ``encoded`` and ``masked-lm``, one corpus of all domains for the base's task. It holds no
 line that a task is validated or tested on.
 """
 

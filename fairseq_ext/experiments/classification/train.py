@@ -17,7 +17,7 @@ from fairseq_ext.experiments.training import best_checkpoint, train_step
 from fairseq_ext.experiments.tuning import steps_of_runs
 from fairseq_ext.inputs.errors import InputError
 
-BASE_ARGUMENTS = ("--task", "masked_lm", "--criterion", "masked_lm")
+BASE_ARGUMENTS = ("--task", "masked_language_modeling", "--criterion", "masked_lm")
 
 
 def checkpoint_of(config: ClassificationExperiment, run: Run) -> Path:

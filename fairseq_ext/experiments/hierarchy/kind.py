@@ -26,9 +26,9 @@ def stages_of(experiment: HierarchyExperiment) -> list[Stage]:
     early = [name for name in experiment.systems if name not in late]
     stages = [
         Stage("prepare", partial(preparation_steps, experiment)),
-        *(Stage(name, partial(system_steps, experiment, name)) for name in early),
+        *(Stage(name, partial(system_steps, experiment, name), trains=True) for name in early),
         Stage("tree", lambda: [tree_step(experiment, tree) for tree in experiment.induced_trees]),
-        *(Stage(name, partial(system_steps, experiment, name)) for name in late),
+        *(Stage(name, partial(system_steps, experiment, name), trains=True) for name in late),
         Stage("paths", partial(_paths, experiment)),
         Stage("evaluate", lambda: [perplexity_step(experiment, run) for run in experiment.all_runs]),
         Stage("report", lambda: [report_step(experiment)]),

@@ -21,7 +21,7 @@ def stages_of(config: RerankingExperiment) -> list[Stage]:
     """
     stages = [
         Stage("prepare", partial(_preparation, config)),
-        *(Stage(name, partial(_training, config, name)) for name in config.systems),
+        *(Stage(name, partial(_training, config, name), trains=True) for name in config.systems),
         *([Stage("kneser-ney", partial(_ngrams, config))] if config.kneser_ney else []),
         Stage("translate", partial(_lists, config)),
         Stage("rerank", partial(_reranking, config)),

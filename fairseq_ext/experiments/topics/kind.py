@@ -26,7 +26,7 @@ def stages_of(experiment: TopicExperiment) -> list[Stage]:
     """
     stages = [
         Stage("prepare", partial(_preparation, experiment)),
-        *(Stage(name, partial(training_steps, experiment, name)) for name in experiment.systems),
+        *(Stage(name, partial(training_steps, experiment, name), trains=True) for name in experiment.systems),
         Stage("topics", partial(topic_steps, experiment)),
         Stage("report", lambda: [report_step(experiment)]),
     ]

@@ -25,7 +25,7 @@ def stages_of(config: TranslationExperiment) -> list[Stage]:
     after = {"translate": _translation, "score": _scores, "analyse": _analyses, "report": _report}
     stages = [
         *(Stage(name, partial(make, config)) for name, make in before.items()),
-        *(Stage(name, partial(_training, config, name)) for name in config.systems),
+        *(Stage(name, partial(_training, config, name), trains=True) for name in config.systems),
         *(Stage(name, partial(make, config)) for name, make in after.items()),
     ]
     return check_stage_names(stages, f"{config.path}: train: systems")

@@ -24,7 +24,7 @@ def stages_of(config: WordLmExperiment) -> list[Stage]:
     """
     stages = [
         Stage("prepare", partial(_preparation, config)),
-        *(Stage(name, partial(_training, config, runs)) for name, runs in config.runs.items()),
+        *(Stage(name, partial(_training, config, runs), trains=True) for name, runs in config.runs.items()),
         *([Stage("kneser-ney", partial(_ngrams, config))] if config.kneser_ney else []),
         Stage("evaluate", partial(_perplexities, config)),
         Stage("report", partial(_report, config)),

@@ -31,7 +31,7 @@ def experiment_file(folder: Path, **changes: Any) -> dict[str, Any]:
     """The contents of an experiment file with all kinds of systems."""
     task: dict[str, Any] = {"from": "base", "arch": "roberta_houlsby_adapter_small", "batch-size": 32, "max-epoch": 3}
     systems: dict[str, Any] = {
-        "base": {"arch": "roberta_small", "task": "masked_lm"},
+        "base": {"arch": "roberta_small"},
         "full": {**task, "tuning": "full"},
         "top-1": {**task, "tuning": "top", "top-layers": 1},
         "top-2": {**task, "tuning": "top", "top-layers": 2},

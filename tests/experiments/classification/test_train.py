@@ -98,7 +98,8 @@ def test_an_imported_base_is_not_trained(tmp_path: Path) -> None:
 def test_a_base_is_given_what_the_file_says_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = command_of(step_of(config_of(tmp_path), "base"), monkeypatch)
     assert command[0] == str(tmp_path / "work/masked-lm")
-    assert value_of(command, "--task") == value_of(command, "--criterion") == "masked_lm"
+    assert value_of(command, "--task") == "masked_language_modeling"
+    assert value_of(command, "--criterion") == "masked_lm"
     assert "--num-classes" not in command
     assert "--finetune-from-model" not in command
 
