@@ -10,6 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.engine.cores import cores
+
 _UNITS = ("avx512_bf16", "amx_bf16", "amx_int8", "avx512_vnni", "bf16")
 
 
@@ -19,7 +21,7 @@ def machine_facts() -> dict[str, Any]:
     return {
         "processor": name,
         "cores": os.cpu_count(),
-        "usable_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "usable_cores": cores(),
         "units": [unit for unit in _UNITS if unit in flags],
         "load": [round(each, 1) for each in os.getloadavg()],
         "python": platform.python_version(),
