@@ -53,6 +53,14 @@ class _Begin(Enum):
     WHERE_IT_ENDED = "go on"
 
 
+class _Company(Enum):
+    """Beside what a step may run."""
+
+    NONE = "none"
+    PROGRAMS = "programs"
+    TRAININGS = "trainings"
+
+
 @dataclass(frozen=True)
 class Step:
     """One directory, what it is made from, and how.
@@ -241,15 +249,22 @@ def made_from(steps: Sequence[Step]) -> list[set[int]]:
 
 def _groups(steps: Sequence[Step], jobs: int) -> Iterator[list[Step]]:
     """The steps in their order, those together that run side by side."""
-    # What is finished only says so, and leaves the cores to what is not. Of trainings it counts, or one that is
-    # resumed would have other threads than it began with, whose sums are others in the last digit.
-    kinds = [
-        ("training" if jobs > 1 else None) if step.trains else step.side_by_side and not _was_built(step) or None
-        for step in steps
-    ]
-    for kind, numbered in groupby(enumerate(steps), lambda item: kinds[item[0]]):
-        neighbours = [step for _, step in numbered]
-        yield from ([step] for step in neighbours) if kind is None else _with_company(neighbours)
+    for kind, found in groupby(steps, partial(_company, jobs=jobs)):
+        if kind is _Company.NONE:
+            for step in found:  # of which the next is judged when this one is done
+                yield [step]
+        else:
+            yield from _with_company(list(found))
+
+
+def _company(step: Step, jobs: int) -> _Company:
+    """Beside what a step may run, as things are now."""
+    if step.trains:
+        # What is finished counts, or one that is resumed would have other threads than it began with, whose sums are
+        # others in the last digit.
+        return _Company.TRAININGS if jobs > 1 else _Company.NONE
+    # What is finished only says so, and leaves the cores to what is not.
+    return _Company.PROGRAMS if step.side_by_side and not _was_built(step) else _Company.NONE
 
 
 def _with_company(steps: Sequence[Step]) -> Iterator[list[Step]]:
