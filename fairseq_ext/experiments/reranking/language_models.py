@@ -1,28 +1,31 @@
 """Language models of every domain's target side, in the translation system's subwords, as steps.
 
-``lm-data/DOMAIN`` is what ``fairseq-preprocess --only-source`` makes of the domain's text, ``word-vectors`` what
+``lm-data/DOMAIN`` is the domain's text as ``fairseq-preprocess --only-source`` makes it, ``word-vectors`` what
 word2vec learns from all domains, ``systems/NAME@DOMAIN`` a trained model, ``kneser-ney/DOMAIN`` its n-grams.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from fairseq_ext.corpora.text_files import stream_lines
-from fairseq_ext.engine.fairseq_cli import as_arguments, run_fairseq
+from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.steps import Step
+from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.experiments.prepare import versions
 from fairseq_ext.experiments.reranking.config import GeneralVectors, RerankingExperiment
 from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.training import train_step
 from fairseq_ext.experiments.tuning import steps_of_runs
+from fairseq_ext.text.binarise import binarise_files
+from fairseq_ext.text.subwords import DICT_FILE
 
 TASK = "contiguous_language_modeling"
 ARPA_FILE, VECTORS_FILE = "model.arpa", "vectors.txt"
-_PREPROCESS_LOG = "preprocess.log"  # has times in it
 _VERSION = 1
 
 
@@ -57,10 +60,11 @@ def _binarise_step(config: RerankingExperiment, domain: str) -> Step:
     files = {split: given.pieces(domain, split) for split in ("train", "valid")}
     dictionary = given.data / f"dict.{given.target_lang}.txt"
 
-    def build(folder: Path) -> None:
-        texts = [f"--{split}pref={file}" for split, file in files.items()]
-        run_fairseq("preprocess", ["--only-source", "--srcdict", str(dictionary), *texts, "--destdir", str(folder)])
-        (folder / _PREPROCESS_LOG).unlink()
+    def build(folder: Path) -> str:
+        named = [(path.name, split) for split, path in files.items()]
+        unknown = binarise_files(folder, files["train"].parent, dictionary, named, Engine(workers=1))
+        shutil.copyfile(dictionary, folder / DICT_FILE)
+        return unknown
 
     options = {"version": _VERSION, "with": versions("fairseq-fixed")}
     return Step(data_dir(config, domain), [dictionary, *files.values()], options, build)
