@@ -151,7 +151,10 @@ def test_word_language_models_parse(path: Path) -> None:
 def test_re_ranking_parses(path: Path) -> None:
     kind, experiment = load_experiment(path)
     assert kind.stages(experiment)
-    translation = load_config(path.parents[1] / "mdmt" / path.name)
+    configs = path.parents[1]
+    translation = load_config(
+        next(file for file in (configs / path.name, configs / "mdmt" / path.name) if file.exists())
+    )
     assert translation.work_dir == experiment.translation.work_dir
     assert translation.runs(experiment.translation.run)
     assert translation.target_lang == experiment.translation.target_lang

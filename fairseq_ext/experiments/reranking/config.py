@@ -38,13 +38,19 @@ class Translations:
         target_lang: the language that it translates into.
         nbest: hypotheses of a sentence; the beam is as wide unless ``options`` say otherwise.
         options: fairseq-generate's.
+        outputs: of the experiment, to compare with: translations as they are without re-ranking, of its own beam.
     """
 
     work_dir: Path
     run: str
     target_lang: str
     nbest: int = 20
+    outputs: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
+
+    def output(self, name: str, domain: str) -> Path:
+        """An output's translation of a domain's test set."""
+        return self.work_dir / "translations" / name / f"{domain}.{self.target_lang}"
 
     @property
     def data(self) -> Path:
@@ -221,7 +227,10 @@ def _check(config: RerankingExperiment) -> None:
         order = config.kneser_ney.order
         raise InputError(f"{where}: kneser_ney: order: {order} is out of range; give {ORDERS[0]} to {ORDERS[-1]}")
     for name in config.systems:
-        if name in _RESERVED:
+        if name in (*_RESERVED, *config.translation.outputs):
             raise InputError(f"{where}: train: systems: {name!r} is the name of a row or a feature; choose another one")
+    for name in config.translation.outputs:
+        if name in _RESERVED:
+            raise InputError(f"{where}: translation: outputs: {name!r} is the name of a row; rename that output")
     if not config.systems and config.kneser_ney is None:
         raise InputError(f"{where}: train: systems: name a language model, or give kneser_ney, to re-rank by")

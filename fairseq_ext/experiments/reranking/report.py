@@ -51,14 +51,14 @@ def make_report(config: RerankingExperiment) -> Report:
     reading = find_reading(config.path, "rerank: reading", config.rerank.reading)
     return Report(
         f"Experiment report: {config.work_dir.name}",
-        _lead(result),
+        _lead(result, config.translation.outputs),
         [("Sentences", f"{result['sentences']:,}"), ("Hypotheses of each", f"{result['hypotheses']:g}")]
         if result
         else [],
         [
             *reading_sections(reading),
-            Section("bleu", "BLEU", [_scores(result, records, "BLEU"), _comparisons(result)]),
-            Section("chrf", "chrF", [_scores(result, records, "chrF")]),
+            Section("bleu", "BLEU", [_scores(config, result, records, "BLEU"), _comparisons(result)]),
+            Section("chrf", "chrF", [_scores(config, result, records, "chrF")]),
             Section("models", "Language models", [_perplexities(config, result, records)]),
         ],
         [
@@ -83,7 +83,7 @@ def _records(result: _Result) -> Iterator[Record]:
             yield Record(row, row, domain, _PERPLEXITY, value, SCORES_FILE)
 
 
-def _scores(result: _Result, records: Records, metric: str) -> Table | Missing:
+def _scores(config: RerankingExperiment, result: _Result, records: Records, metric: str) -> Table | Missing:
     """Table 5: a row for each way to choose, a column a domain, the last one all sentences."""
     title = _TABLE_5.format(metric)
     if not result:
@@ -95,10 +95,12 @@ def _scores(result: _Result, records: Records, metric: str) -> Table | Missing:
         for domain in domains
     ]
     competing = [row for row in result["systems"] if row != ORACLE]
+    outputs = [name for name in config.translation.outputs if name in result["systems"]]
     notes = [
         f"{FIRST_BEST}: the first hypothesis. {LIST}: re-ranked by the translation system’s own scores and the number "
         "of words, without a language model. The others have one of the domain’s target side besides. Weights are "
         "tuned on each domain’s validation set.",
+        *([f"{', '.join(outputs)}: as {config.translation.work_dir.name} has it, of its own beam."] if outputs else []),
         f"{ORACLE}: of the highest BLEU that was found among the hypotheses, knowing the references; not compared.",
         f"▲ ▼: significantly better or worse than {LIST} (p < {SIGNIFICANT}, paired bootstrap, two-sided, "
         f"{result['resamples']:,} resamples; fewer than {MIN_SENTENCES} sentences are not tested). {ALL}: all "
@@ -147,13 +149,14 @@ def _perplexities(config: RerankingExperiment, result: _Result, records: Records
     return figure_table(_KNOWS, "Model", columns, [("", models)], Below(notes, [SCORES_FILE]))
 
 
-def _lead(result: _Result) -> str:
+def _lead(result: _Result, outputs: Sequence[str]) -> str:
     """What came out, in a sentence."""
     if not result:
         return "Nothing has been measured yet."
     scores = {row: found["BLEU"][ALL] for row, found in result["systems"].items()}
-    best = max((row for row in scores if row not in (FIRST_BEST, LIST, ORACLE)), key=scores.__getitem__)
+    best = max((row for row in scores if row not in (FIRST_BEST, LIST, ORACLE, *outputs)), key=scores.__getitem__)
+    others = "".join(f"{scores[name]:.2f} as {name} of its own beam, " for name in outputs if name in scores)
     return (
         f"Re-ranked by {best}, translations have BLEU {scores[best]:.2f}; {scores[LIST]:.2f} without a language model, "
-        f"{scores[FIRST_BEST]:.2f} as the system orders them, {scores[ORACLE]:.2f} at best."
+        f"{scores[FIRST_BEST]:.2f} as the system orders them, {others}{scores[ORACLE]:.2f} at best."
     )

@@ -80,15 +80,22 @@ class Reranked:
 
 
 def reranking_step(config: RerankingExperiment) -> Step:
-    """The step that tunes weights on the validation lists and applies them to the test lists."""
+    """The step that tunes weights on the validation lists and applies them to the test lists.
+
+    Raises:
+        InputError: if an output to compare with is not there.
+    """
+    outputs = _output_files(config)
     texts = [config.translation.text(domain, split) for domain in config.domains for split in HELD_OUT]
     models = [path for domain in config.domains for source in sources(config, domain) for path in source.files]
     options = {key: value for key, value in asdict(config.rerank).items() if key not in _NOT_MEASURING}
     if (tokenizer := bleu_tokenizer(config.translation.target_lang)) != _USUAL_TOKENIZER:
         options["tokenizer"] = tokenizer
+    if outputs:
+        options["outputs"] = config.translation.outputs
     return Step(
         config.work_dir / "reranked",
-        [*(list_file(config, split) for split in HELD_OUT), *texts, *dict.fromkeys(models)],
+        [*(list_file(config, split) for split in HELD_OUT), *texts, *dict.fromkeys(models), *outputs],
         {"version": _VERSION, "seed": config.seed, "rows": config.rows, **options},
         lambda folder: _build(folder, config),
     )
@@ -155,7 +162,7 @@ def _build(folder: Path, config: RerankingExperiment) -> None:
         lists["test"],
         [line for own in references["test"].values() for line in own],
         {row: np.concatenate([each.choices[row] for each in found.values()]) for row in rows},
-        others={},
+        others={name: _output(config, name, references["test"]) for name in config.translation.outputs},
         groups={domain: np.array(place) for domain, place in places["test"].items()},
         tokenizer=tokenizer,
         resamples=config.rerank.resamples,
@@ -165,6 +172,36 @@ def _build(folder: Path, config: RerankingExperiment) -> None:
     record |= {"tuned": {domain: each.tuned for domain, each in found.items()}, "perplexity": perplexity}
     text = json.dumps(record, indent=1, ensure_ascii=False)
     (folder / Path(SCORES_FILE).name).write_text(text + "\n", encoding="utf-8")
+
+
+def _output_files(config: RerankingExperiment) -> list[Path]:
+    given = config.translation
+    files = [given.output(name, domain) for name in given.outputs for domain in config.domains]
+    for path in files:
+        if not path.is_file():
+            raise InputError(
+                f"{config.path}: translation: outputs: {path.parent.name!r} has no {path}; run the stage translate of "
+                "the translation experiment"
+            )
+    return files
+
+
+def _output(config: RerankingExperiment, name: str, references: Mapping[str, Sequence[str]]) -> list[str]:
+    """An output of the translation experiment, in the order of the domains.
+
+    Raises:
+        InputError: if it is of another test set.
+    """
+    found: list[str] = []
+    for domain, own in references.items():
+        path = config.translation.output(name, domain)
+        lines = read_lines(path)
+        if len(lines) != len(own):
+            raise InputError(
+                f"{path}: {len(lines)} lines, and the test set has {len(own)}; run the translation experiment again"
+            )
+        found += lines
+    return found
 
 
 def _references(config: RerankingExperiment, split: str) -> dict[str, list[str]]:

@@ -43,6 +43,15 @@ def test_without_the_translation_experiment_the_command_to_run_is_named(tmp_path
         translate.steps()
 
 
+def test_an_output_that_is_not_there_is_noticed_before_anything_is_trained(tmp_path: Path) -> None:
+    config = load(tmp_path, translation={"work_dir": str(tmp_path / "work"), **TRANSLATION, "outputs": ["mix"]})
+    (tmp_path / "work" / "data-bin").mkdir(parents=True)
+    (tmp_path / "work" / "data-bin" / "domains.txt").write_text("bank\n")
+    [rerank] = [stage for stage in stages_of(config) if stage.name == "rerank"]
+    with pytest.raises(InputError, match=r"outputs: 'mix' has no .*translations/mix/bank\.de; run the stage translate"):
+        rerank.steps()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -54,6 +63,14 @@ def test_without_the_translation_experiment_the_command_to_run_is_named(tmp_path
         ({"train": {"systems": {"a": {"arch": "transformer_lm"}}}}, r"systems: a: arch: give one of dagru_lm\*"),
         ({"train": {"systems": {"a": {**TINY, "combination": "sum"}}}}, "systems: a: combination: 'sum' is unknown"),
         ({"train": {"systems": {"oracle": TINY}}}, "systems: 'oracle' is the name of a row or a feature"),
+        (
+            {"translation": {"work_dir": "x", **TRANSLATION, "outputs": ["list"]}},
+            "outputs: 'list' is the name of a row",
+        ),
+        (
+            {"translation": {"work_dir": "x", **TRANSLATION, "outputs": ["dagru"]}},
+            "systems: 'dagru' is the name of a row",
+        ),
         ({"rerank": {"restarts": -1}}, "rerank: restarts: -1 is too small"),
         ({"evaluate": {}}, "unknown key 'evaluate'"),
     ],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from fairseq_ext.experiments.reranking.config import RerankingExperiment
 from fairseq_ext.experiments.reranking.report import make_report, report_step
 from fairseq_ext.report.content import Missing, Table
 from fairseq_ext.reranking.report import choose, compare
+from tests.experiments.reranking.small_reranking_experiment import TRANSLATION
 from tests.experiments.reranking.test_config import load
 from tests.reranking.made_up import make_list
 
@@ -21,12 +24,12 @@ def config(tmp_path: Path) -> RerankingExperiment:
     return load(tmp_path)
 
 
-def write_record(config: RerankingExperiment) -> dict:
+def write_record(config: RerankingExperiment, others: Mapping[str, list[str]] = MappingProxyType({})) -> dict:
     nbest, references, counts = make_list(3, sentences=40)
     weights = {row: np.array([0.0, place, -0.5]) for place, row in enumerate(config.rows)}
     choices = choose(nbest, counts, weights)
     groups = {"bank": np.arange(20), "garden": np.arange(20, 40)}
-    record = compare(nbest, references, choices, others={}, groups=groups, tokenizer="13a", resamples=30, seed=1)
+    record = compare(nbest, references, choices, others=others, groups=groups, tokenizer="13a", resamples=30, seed=1)
     for found in record["comparisons"]:
         for group in found["BLEU"].values():
             group["p"] = 0.5
@@ -55,6 +58,19 @@ def test_table_5_has_every_row_and_domain(config: RerankingExperiment) -> None:
         assert [cell.text for cell in cells] == [f"{scores[group]:.2f}" for group in table.columns]
     assert [cell.mark for cell in rows["dagru"]] == ["", "▼", ""]
     assert not any(cell.is_best for cells in rows.values() for cell in cells), "no difference to list is shown"
+
+
+def test_an_output_is_a_row_and_is_not_called_re_ranked(tmp_path: Path) -> None:
+    config = load(tmp_path, translation={"work_dir": "x", **TRANSLATION, "outputs": ["mix"]})
+    _, references, _ = make_list(3, sentences=40)
+    write_record(config, {"mix": references})
+    report = make_report(config)
+    table = tables(config)["Table 5. BLEU of translations, first-best and re-ranked"]
+    assert isinstance(table, Table)
+    assert [row.name for _, rows in table.groups for row in rows][:3] == ["first-best", "mix", "list"]
+    assert "mix: as x has it, of its own beam." in table.below.notes
+    assert "100.00 as mix of its own beam" in report.lead
+    assert not report.lead.startswith("Re-ranked by mix")
 
 
 def test_models_and_pairs_are_told(config: RerankingExperiment) -> None:
