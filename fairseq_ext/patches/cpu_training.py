@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from fairseq.distributed import utils as distributed_utils
 from omegaconf import DictConfig, open_dict
 
 from fairseq_ext.engine.children import end_with_parent
+from fairseq_ext.engine.shared_means import SharedMeans, shared_file
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.patches.exchanged_gradients import MEANS
 
 _log = logging.getLogger("fairseq_cli.train")
 _LOOPBACK = "lo" if sys.platform.startswith("linux") else "lo0"
@@ -92,6 +95,7 @@ def _train_together(cfg: DictConfig, main: Callable[..., Any], count: int) -> No
     logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # of one that fails, its error says all
     # A fork has all that is imported; elsewhere than on Linux libraries do not outlive one.
     method = "fork" if sys.platform.startswith("linux") else "spawn"
+    file = shared_file() if method == "fork" else None
     with tempfile.TemporaryDirectory() as folder:
         training = cfg.distributed_training
         with open_dict(cfg):
@@ -100,17 +104,24 @@ def _train_together(cfg: DictConfig, main: Callable[..., Any], count: int) -> No
             training.distributed_backend, training.distributed_no_spawn = "gloo", True
             if training.ddp_backend in ("c10d", "pytorch_ddp"):
                 training.ddp_backend = "legacy_ddp"  # adapters that take no part have no gradient
-        torch.multiprocessing.start_processes(
-            _train, (os.getpid(), threads, cfg, main), count, join=True, start_method=method
-        )
+        try:
+            torch.multiprocessing.start_processes(
+                _train, (os.getpid(), threads, cfg, main, file), count, join=True, start_method=method
+            )
+        finally:
+            if file is not None:
+                os.close(file)
 
 
-def _train(rank: int, parent: int, threads: int, cfg: DictConfig, main: Callable[..., Any]) -> None:
+def _train(rank: int, parent: int, threads: int, cfg: DictConfig, main: Callable[..., Any], file: int | None) -> None:
     end_with_parent(parent)
     torch.set_num_threads(threads)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", _LOOPBACK)
     cfg.distributed_training.distributed_rank = rank
-    distributed_utils.distributed_main(rank, main, cfg, {"after_distributed_init_fn": _without_meeting_place})
+    count = cfg.distributed_training.distributed_world_size
+    means = None if file is None else SharedMeans(file, rank, count, torch.distributed.barrier)
+    with nullcontext() if means is None else MEANS.during(means):
+        distributed_utils.distributed_main(rank, main, cfg, {"after_distributed_init_fn": _without_meeting_place})
 
 
 def _without_meeting_place(cfg: DictConfig) -> DictConfig:
