@@ -14,7 +14,10 @@ DTYPE = torch.float32  # of what means are taken
 
 def shared_file() -> int | None:
     """An open file without a name or a place, for processes that are forked from this one; None where there is none."""
-    return os.memfd_create("means") if hasattr(os, "memfd_create") else None
+    try:
+        return os.memfd_create("means") if hasattr(os, "memfd_create") else None
+    except OSError:  # some containers forbid it
+        return None
 
 
 class SharedMeans:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -61,3 +62,13 @@ def test_one_process_keeps_what_it_has() -> None:
     own = tensors(1, 2)
     SharedMeans(file, 0, 1, lambda: None).take(own)
     assert all(map(torch.equal, own, tensors(1, 2)))
+
+
+def test_where_there_is_no_such_file_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> int:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "memfd_create", refuse)
+    assert shared_file() is None
+    monkeypatch.delattr(os, "memfd_create")
+    assert shared_file() is None
