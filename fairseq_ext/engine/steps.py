@@ -22,6 +22,7 @@ from typing import Any
 
 from fairseq_ext.engine.fairseq_options import FairseqCommand, check_commands
 from fairseq_ext.engine.hashing import RECORD
+from fairseq_ext.engine.order import made_from, with_company
 from fairseq_ext.engine.origins import Origin, changes, extra_of
 from fairseq_ext.engine.processes import this_process
 from fairseq_ext.engine.progress import tell
@@ -237,16 +238,6 @@ def _run(step: Step, run: Callable[[Step], object]) -> None:
         raise InputError(f"{step.output.name}: {error}; mend that and run the same command again") from None
 
 
-def made_from(steps: Sequence[Step]) -> list[set[int]]:
-    """Of each step the numbers of those before it whose outputs are among its inputs."""
-    numbers = {step.output: number for number, step in enumerate(steps)}
-    found = [
-        {numbers[path] for given in step.inputs for path in (given, *given.parents) if path in numbers}
-        for step in steps
-    ]
-    return [{other for other in others if other < number} for number, others in enumerate(found)]
-
-
 def _groups(steps: Sequence[Step], jobs: int) -> Iterator[list[Step]]:
     """The steps in their order, those together that run side by side."""
     for kind, found in groupby(steps, partial(_company, jobs=jobs)):
@@ -254,7 +245,7 @@ def _groups(steps: Sequence[Step], jobs: int) -> Iterator[list[Step]]:
             for step in found:  # of which the next is judged when this one is done
                 yield [step]
         else:
-            yield from _with_company(list(found))
+            yield from with_company(list(found))
 
 
 def _company(step: Step, jobs: int) -> _Company:
@@ -265,24 +256,6 @@ def _company(step: Step, jobs: int) -> _Company:
         return _Company.TRAININGS if jobs > 1 else _Company.NONE
     # What is finished only says so, and leaves the cores to what is not.
     return _Company.PROGRAMS if step.side_by_side and not _was_built(step) else _Company.NONE
-
-
-def _with_company(steps: Sequence[Step]) -> Iterator[list[Step]]:
-    """The steps in their order; alone is what all others lead to or wait for."""
-    before = made_from(steps)
-    for others in before:
-        others |= {further for other in others for further in before[other]}
-    group: list[Step] = []
-    for number, step in enumerate(steps):
-        if len(before[number]) == number and all(number in later for later in before[number + 1 :]):
-            if group:
-                yield group
-            yield [step]
-            group = []
-        else:
-            group.append(step)
-    if group:
-        yield group
 
 
 def check_options(steps: Sequence[Step]) -> None:
