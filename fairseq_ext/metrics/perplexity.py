@@ -174,9 +174,14 @@ class LanguageModelScorer:
             routed = {} if weights is None else {"node_weights": weights(tokens)}
             with torch.inference_mode():
                 logits, _ = self.model(tokens, **routed)
-                # Of rows of logits: over any other dimension than the last, a softmax is slow.
-                losses = F.cross_entropy(logits.float().flatten(0, 1), target.flatten(), reduction="none")
-            yield losses.view_as(target), target.ne(pad)
+                losses = token_losses(logits, target)
+            yield losses, target.ne(pad)
+
+
+def token_losses(logits: Tensor, target: Tensor) -> Tensor:
+    """``−log softmax(logits)[target]`` in nats, of padding too: B×T×V, B×T → B×T."""
+    # Of rows of logits: over any other dimension than the last, a softmax is slow.
+    return F.cross_entropy(logits.float().flatten(0, 1), target.flatten(), reduction="none").view_as(target)
 
 
 def _task_options(data: Path, tokens_per_sample: int, by_line: bool) -> MultiDomainLanguageModelingConfig:

@@ -8,12 +8,11 @@ from typing import Any
 
 import fairseq  # noqa: F401  before the package's registrations
 import torch
-import torch.nn.functional as F
 from fairseq import checkpoint_utils, utils
 from tqdm import tqdm
 
 from fairseq_ext import registration  # noqa: F401  the checkpoints' models and task
-from fairseq_ext.metrics.perplexity import Likelihood
+from fairseq_ext.metrics.perplexity import Likelihood, token_losses
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,6 @@ class ContiguousScorer:
             batch = utils.move_to_cuda(segments[index], device) if device.type == "cuda" else segments[index]
             with torch.inference_mode():
                 logits, _ = self.model(**batch["net_input"])
-                # Of rows of logits: over any other dimension than the last, a softmax is slow.
-                target = batch["target"].flatten()
-                losses = F.cross_entropy(logits.float().flatten(0, 1), target, reduction="none")
-            likelihood.add(losses[target.ne(self.task.dictionary.pad())])
+                losses = token_losses(logits, batch["target"])
+            likelihood.add(losses[batch["target"].ne(self.task.dictionary.pad())])
         return likelihood

@@ -10,11 +10,6 @@ from fairseq_ext.tasks.masked_language_modeling import MaskedLanguageModelingCon
 from tests import toy_tasks
 
 
-class _Optimizer:
-    def backward(self, loss: Tensor) -> None:
-        loss.backward()
-
-
 def gradients(precision: str) -> list[Tensor]:
     """Those of a base after a batch whose second tokens are masked."""
     cfg = MaskedLanguageModelingConfig(data="")
@@ -26,7 +21,7 @@ def gradients(precision: str) -> list[Tensor]:
     target[:, 1] = tokens[:, 1]
     sample = {"net_input": {"src_tokens": tokens}, "target": target, "ntokens": 9, "nsentences": len(tokens)}
     torch.manual_seed(1)
-    task.train_step(sample, model, MaskedLmLoss(MaskedLmConfig(), task), _Optimizer(), 1)
+    task.train_step(sample, model, MaskedLmLoss(MaskedLmConfig(), task), toy_tasks.Optimizer(), 1)
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
 

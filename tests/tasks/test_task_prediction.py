@@ -13,11 +13,6 @@ from tests import toy_tasks
 from tests.toy_task_data import COUNTS, write_task
 
 
-class _Optimizer:
-    def backward(self, loss: Tensor) -> None:
-        loss.backward()
-
-
 def gradients(precision: str) -> list[Tensor]:
     """Those of the task's parameters after a batch."""
     cfg = TaskPredictionConfig(data="", num_classes=3, classification_head_name="sst2")
@@ -29,7 +24,7 @@ def gradients(precision: str) -> list[Tensor]:
               "nsentences": len(tokens)}  # fmt: skip
     criterion = SentencePredictionCriterion(SentencePredictionConfig(classification_head_name="sst2"), task)
     torch.manual_seed(1)
-    task.train_step(sample, model, criterion, _Optimizer(), 1)
+    task.train_step(sample, model, criterion, toy_tasks.Optimizer(), 1)
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
 
