@@ -18,6 +18,8 @@ from sacrebleu.metrics.ter import TER
 
 from fairseq_ext.corpora.languages import has_spaces, is_chinese
 
+# sacrebleu's own, for what is written with spaces.
+USUAL_TOKENIZER = "13a"
 # COMET's sentence scores as whole numbers, whose sums do not depend on their order.
 _COMET_UNIT = 1e-6
 
@@ -152,7 +154,7 @@ def text_metrics(names: Iterable[str] = DEFAULT_METRICS, lang: str = "en") -> di
 
 def bleu_tokenizer(lang: str) -> str:
     """sacrebleu's tokeniser for a language, of those that need no further package."""
-    return "13a" if has_spaces(lang) else "zh" if is_chinese(lang) else "char"
+    return USUAL_TOKENIZER if has_spaces(lang) else "zh" if is_chinese(lang) else "char"
 
 
 def bleu_metric(tokenizer: str) -> SacrebleuMetric:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fairseq_ext.metrics.corpus_metrics import SacrebleuMetric
+from fairseq_ext.metrics.corpus_metrics import USUAL_TOKENIZER, SacrebleuMetric
 from fairseq_ext.reranking.nbest import NBest
 
 # sacrebleu has more; they need further packages, or fetch models.
-TOKENIZERS = ("none", "13a", "intl", "char", "zh")
+TOKENIZERS = ("none", USUAL_TOKENIZER, "intl", "char", "zh")
 _ORDERS = 4
 
 

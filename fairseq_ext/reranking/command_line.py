@@ -14,7 +14,7 @@ import numpy as np
 from fairseq_ext.corpora.text_files import read_lines_like, write_lines
 from fairseq_ext.engine.steps import atomic_write, step_fingerprint
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.corpus_metrics import bleu_metric
+from fairseq_ext.metrics.corpus_metrics import USUAL_TOKENIZER, bleu_metric
 from fairseq_ext.reranking.bleu_counts import TOKENIZERS, count_hypotheses
 from fairseq_ext.reranking.nbest import NBest, read_references
 from fairseq_ext.reranking.nbest_files import read_nbest
@@ -311,6 +311,6 @@ def _add_references(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--tokenize",
         choices=TOKENIZERS,
-        default="13a",
-        help="sacrebleu's tokeniser; none for lists and references that are tokenised already (default: 13a)",
+        default=USUAL_TOKENIZER,
+        help="sacrebleu's tokeniser; none for lists and references that are tokenised already (default: %(default)s)",
     )

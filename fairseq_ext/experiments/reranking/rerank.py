@@ -24,7 +24,7 @@ from fairseq_ext.experiments.reranking.language_models import arpa_file, data_di
 from fairseq_ext.experiments.reranking.translate import list_file
 from fairseq_ext.experiments.training import best_checkpoint
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.corpus_metrics import bleu_metric, bleu_tokenizer
+from fairseq_ext.metrics.corpus_metrics import USUAL_TOKENIZER, bleu_metric, bleu_tokenizer
 from fairseq_ext.reranking.bleu_counts import count_hypotheses
 from fairseq_ext.reranking.nbest import NBest
 from fairseq_ext.reranking.nbest_files import read_nbest
@@ -34,7 +34,6 @@ from fairseq_ext.reranking.tuning import bleu_of_choice, first_weights, tune_wei
 from fairseq_ext.text.split import HELD_OUT
 
 SCORES_FILE = "reranked/scores.json"
-_USUAL_TOKENIZER = "13a"
 _VERSION = 1
 _NOT_MEASURING = ("max_tokens", "cpu", "reading")
 
@@ -51,7 +50,7 @@ class DomainList:
 
     nbest: NBest
     references: list[str]
-    tokenizer: str = _USUAL_TOKENIZER
+    tokenizer: str = USUAL_TOKENIZER
 
     @property
     def counts(self) -> np.ndarray:
@@ -89,7 +88,7 @@ def reranking_step(config: RerankingExperiment) -> Step:
     texts = [config.translation.text(domain, split) for domain in config.domains for split in HELD_OUT]
     models = [path for domain in config.domains for source in sources(config, domain) for path in source.files]
     options = {key: value for key, value in asdict(config.rerank).items() if key not in _NOT_MEASURING}
-    if (tokenizer := bleu_tokenizer(config.translation.target_lang)) != _USUAL_TOKENIZER:
+    if (tokenizer := bleu_tokenizer(config.translation.target_lang)) != USUAL_TOKENIZER:
         options["tokenizer"] = tokenizer
     if outputs:
         options["outputs"] = config.translation.outputs
