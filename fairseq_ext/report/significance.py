@@ -9,6 +9,11 @@ from fairseq_ext.metrics.bootstrap import SIGNIFICANT
 from fairseq_ext.report.records import Measured
 
 BETTER, WORSE = "▲", "▼"
+NOT_SHOWN = "not shown"
+HOW_SHOWN = (
+    f"Where both have several runs, yes and no are shown by these (Welch’s t-test, p < {SIGNIFICANT:g}), and "
+    f"“{NOT_SHOWN}” is a difference within their spread; a single run is compared as it is."
+)
 
 
 def shown_best(
@@ -54,6 +59,13 @@ def are_apart(one: Measured, other: Measured) -> bool:
 
     samples = (one.mean, one.sd, one.runs, other.mean, other.sd, other.runs)
     return bool(ttest_ind_from_stats(*samples, equal_var=False).pvalue < SIGNIFICANT)
+
+
+def is_lower(one: Measured, other: Measured) -> str:
+    """Whether one figure is lower than another: ``yes``, ``no``, or :data:`NOT_SHOWN` by the runs of both."""
+    if one.sd is not None and other.sd is not None and not are_apart(one, other):
+        return NOT_SHOWN
+    return "yes" if one.mean < other.mean else "no"
 
 
 def describe_range(found: Mapping[str, Measured], best: Callable[..., Any], baseline: str = "") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairseq_ext.report.records import Measured, over_runs
-from fairseq_ext.report.significance import describe_range, shown_best
+from fairseq_ext.report.significance import NOT_SHOWN, describe_range, is_lower, shown_best
 
 FOUND = {"mix": [40.0], "gad": [42.0, 42.1, 41.9], "ad": [41.0, 41.1, 40.9], "near": [42.1, 42.3, 41.5]}
 
@@ -45,6 +45,21 @@ def test_a_baseline_is_the_best_where_all_others_are_shown_to_be_worse() -> None
 def test_equal_runs_are_apart_if_their_means_are() -> None:
     assert shown_best({"a": Measured(1, 0.0, 2), "b": Measured(2, 0.0, 2)}, max) == "b"
     assert shown_best({"a": Measured(1, 0.0, 2), "b": Measured(1, 0.0, 2)}, max) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("ad", "gad", "yes"),
+        ("gad", "ad", "no"),
+        ("near", "gad", NOT_SHOWN),
+        ("mix", "gad", "yes"),  # a single run is compared as it is
+        ("gad", "mix", "no"),
+    ],
+)
+def test_what_is_lower_is_shown_by_the_runs_of_both(one: str, other: str, expected: str) -> None:
+    figures = found(one, other)
+    assert is_lower(figures[one], figures[other]) == expected
 
 
 def test_ranges_name_no_winner_that_is_not_shown() -> None:

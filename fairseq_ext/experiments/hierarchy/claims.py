@@ -12,6 +12,7 @@ from fairseq_ext.experiments.hierarchy.tables import (
     unseen_columns,
 )
 from fairseq_ext.report.content import Below, Cell, Missing, Row, Table
+from fairseq_ext.report.significance import HOW_SHOWN, is_lower
 
 NOT_MEASURED = "not measured"
 _TITLE = "The paper’s findings"
@@ -68,7 +69,7 @@ def findings(results: LmResults, design: LmDesign) -> Table | Missing:
     if not any(row.cells[1].text != NOT_MEASURED for _, rows in groups for row in rows):
         return Missing(_TITLE, NOT_MEASURED)
     notes = [
-        "Perplexities, averaged over domains. Yes and no say which average is lower, and are no test of significance. "
+        f"Perplexities, averaged over domains; yes where the first average is lower. {HOW_SHOWN} "
         "The paper has another base model, other domains and far more text; outside its Table 2 it averages the "
         "perplexities themselves. Its one path of a tree drawn by hand is the best for each domain of its Table 4."
     ]
@@ -85,8 +86,8 @@ def _answer(results: LmResults, design: LmDesign, setup: Setup, finding: Finding
     found = [column.figure(results, *domains) for column in pair if column]
     if len(found) < 2 or found[0] is None or found[1] is None:
         return NOT_MEASURED
-    low, high = found[0].mean, found[1].mean
-    verdict = "equal" if f"{low:.2f}" == f"{high:.2f}" else "yes" if low < high else "no"
+    low, high = (f"{figure.mean:.2f}" for figure in found if figure)
+    verdict = "equal" if low == high else is_lower(found[0], found[1])
     by_domain = [[statistics.fmean(column.by_run(results, domain)) for domain in domains] for column in pair if column]
     better = sum(low < high for low, high in zip(*by_domain, strict=True))
-    return f"{verdict}: {low:.2f}, {high:.2f}; lower in {better} of {len(domains)} domains"
+    return f"{verdict}: {low}, {high}; lower in {better} of {len(domains)} domains"

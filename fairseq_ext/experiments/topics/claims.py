@@ -10,12 +10,15 @@ from itertools import product
 from fairseq_ext.experiments.topics.measure import TOPICS_FILE, USED
 from fairseq_ext.experiments.topics.results import BASE_TEXT, DEAD, PERPLEXITY, TopicDesign, TopicResults, coherence
 from fairseq_ext.experiments.topics.tables import TOP, tdm_pairs
+from fairseq_ext.metrics.bootstrap import SIGNIFICANT
 from fairseq_ext.report.content import Below, Cell, Missing, Row, Table
 from fairseq_ext.report.page import signed
+from fairseq_ext.report.records import Measured
+from fairseq_ext.report.significance import are_apart
 
 HELD, DID_NOT_HOLD, UNDECIDED, NOT_MEASURED = "held", "did not hold", "no difference", "not measured"
 _TITLE = "Claims"
-_ALIKE = 1.0  # percent: up to which perplexities count as the same
+_ALIKE = 1.0  # percent: up to which perplexities of single runs count as the same
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,9 @@ def claims(results: TopicResults, design: TopicDesign) -> Table | Missing:
     if all(row.cells[0].text == NOT_MEASURED for _, rows in groups for row in rows):
         return Missing(_TITLE, NOT_MEASURED)
     notes = [
-        f"Perplexities of test lines; a lower one is claimed of the first system. Up to {_ALIKE:g}% apart they count "
-        "as the same. No test of significance was made, and with one run each, small differences may be chance.",
+        "Perplexities of test lines; a lower one is claimed of the first system. Two that have several runs differ "
+        f"where these show it (Welch’s t-test, p < {SIGNIFICANT:g}); others, and the base, count as the "
+        f"same up to {_ALIKE:g}% apart, and small differences of theirs may be chance.",
         "The base stays within a model with topics as it was, for whoever leaves the topics and their output embedding "
         "out; what is asked here is what the model says with them.",
     ]
@@ -77,7 +81,7 @@ def _compare_tdm(results: TopicResults, design: TopicDesign, domain: str, name: 
 
 
 def _forgets_less(results: TopicResults, design: TopicDesign, domain: str, name: str, other: str) -> Row:
-    return _row(f"{name}, {other}", *(results.records.mean(each, PERPLEXITY, BASE_TEXT) for each in (name, other)))
+    return _row(f"{name}, {other}", *(results.records.figure(each, PERPLEXITY, BASE_TEXT) for each in (name, other)))
 
 
 def _compare(results: TopicResults, design: TopicDesign, domain: str, name: str, other: str) -> Row:
@@ -86,15 +90,17 @@ def _compare(results: TopicResults, design: TopicDesign, domain: str, name: str,
     updates = [systems[each].updates for each in (name, other)]
     if updates[0] != updates[1]:
         return Row(title, [Cell("not comparable"), Cell(f"{updates[0]} and {updates[1]} updates")])
-    return _row(title, *(results.records.mean(each, PERPLEXITY, domain) for each in (name, other)))
+    return _row(title, *(results.records.figure(each, PERPLEXITY, domain) for each in (name, other)))
 
 
-def _row(title: str, low: float | None, high: float | None) -> Row:
+def _row(title: str, low: Measured | None, high: Measured | None) -> Row:
     if low is None or high is None:
         return Row(title, [Cell(NOT_MEASURED), Cell("")])
-    change = 100 * (low / high - 1)
-    verdict = UNDECIDED if abs(change) <= _ALIKE else HELD if change < 0 else DID_NOT_HOLD
-    return Row(title, [Cell(verdict), Cell(f"{low:.2f}, {high:.2f} ({signed(change)}%)")])
+    change = 100 * (low.mean / high.mean - 1)
+    has_runs = low.sd is not None and high.sd is not None
+    differ = are_apart(low, high) if has_runs else abs(change) > _ALIKE
+    verdict = UNDECIDED if not differ else HELD if change < 0 else DID_NOT_HOLD
+    return Row(title, [Cell(verdict), Cell(f"{low.mean:.2f}, {high.mean:.2f} ({signed(change)}%)")])
 
 
 def _against_base(keeps: bool, results: TopicResults, design: TopicDesign, domain: str, name: str, base: str) -> Row:

@@ -26,7 +26,7 @@ from fairseq_ext.report.page import NUM_COLOURS, NUM_SERIES
 from fairseq_ext.report.significance import describe_range
 from fairseq_ext.report.writing import find_reading, reading_sections
 
-_VERSION = 4
+_VERSION = 5
 _CURVES = "Figure 5. Perplexity of the validation set by epoch"
 _MOST_STANDARD = NUM_COLOURS // 2
 _HIGHEST = 2.5  # times the lowest perplexity; what is above is not drawn

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from fairseq_ext.experiments.word_lm.results import (
     BEST_EPOCH,
@@ -30,6 +31,7 @@ from fairseq_ext.report.figures import (
     figure_table,
 )
 from fairseq_ext.report.records import Measured
+from fairseq_ext.report.significance import HOW_SHOWN, is_lower
 
 Shown = Table | Missing
 # Zhang et al. (2016), Table 2: perplexity of validation and test set, by combination.
@@ -119,16 +121,13 @@ def findings(results: WordLmResults, design: WordLmDesign) -> Shown:
     title = "The paper’s findings"
     rows = []
     for finding in FINDINGS:
-        paper = _verdict([PAPER[finding.lower][1]], [[PAPER[name][1]] for name in finding.higher])
+        paper = _verdict([Measured(PAPER[finding.lower][1])], [[Measured(PAPER[name][1])] for name in finding.higher])
         lower = _measured(results, design, finding.lower)
         higher = [found for name in finding.higher if (found := _measured(results, design, name))]
         rows.append(Row(finding.text, [Cell(paper), Cell(_verdict(lower, higher) if lower else NOT_MEASURED)]))
     if all(row.cells[1].text == NOT_MEASURED for row in rows):
         return Missing(title, NOT_MEASURED)
-    notes = [
-        "Perplexity on the test set; of several others, the lowest one measured. Yes and no say which is lower, and "
-        "are no test of significance."
-    ]
+    notes = [f"Perplexity on the test set; of several others, the lowest one measured. {HOW_SHOWN}"]
     below = Below(notes, [PERPLEXITY_FILE.format("*")])
     return Table(title, "Finding", ["In the paper", "Here"], [("", rows)], is_text=True, below=below)
 
@@ -198,15 +197,15 @@ def _systems(design: WordLmDesign, combination: str) -> list[str]:
     return [KNESER_NEY] if combination == KNESER_NEY else design.with_combination(combination)
 
 
-def _measured(results: WordLmResults, design: WordLmDesign, combination: str) -> list[float]:
-    """Mean test perplexities of the systems of a combination."""
-    means = (results.records.mean(name, PERPLEXITY, "test") for name in _systems(design, combination))
-    return [mean for mean in means if mean is not None]
+def _measured(results: WordLmResults, design: WordLmDesign, combination: str) -> list[Measured]:
+    """Test perplexities of the systems of a combination."""
+    found = (results.records.figure(name, PERPLEXITY, "test") for name in _systems(design, combination))
+    return [figure for figure in found if figure is not None]
 
 
-def _verdict(lower: Sequence[float], higher: Sequence[Sequence[float]]) -> str:
+def _verdict(lower: Sequence[Measured], higher: Sequence[Sequence[Measured]]) -> str:
     """Whether the best of some is lower than the best of others."""
     if not higher:
         return NOT_MEASURED
-    low, high = min(lower), min(min(found) for found in higher)
-    return f"{'yes' if low < high else 'no'}: {low:.1f}, {high:.1f}"
+    low, high = (min(figures, key=lambda figure: figure.mean) for figures in (lower, [*chain(*higher)]))
+    return f"{is_lower(low, high)}: {low.mean:.1f}, {high.mean:.1f}"

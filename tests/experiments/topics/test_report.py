@@ -135,6 +135,30 @@ def test_claims_are_answered_by_figures(
     assert groups["Topics beat a trained output embedding without topics"]["steered, output"][0] == "held"
 
 
+@pytest.mark.parametrize(
+    ("steered", "verdict"),
+    [
+        ((59.9, 60.0, 60.1), "no difference"),
+        ((57.0, 58.5, 61.5), "no difference"),  # nearly 2 % below, by which single runs would be told apart
+        ((59.6, 59.7, 59.65), "held"),  # half a percent below
+        ((60.5, 60.6, 60.4), "did not hold"),
+    ],
+)
+def test_claims_of_several_runs_are_answered_by_their_spread(
+    tmp_path: Path, steered: tuple[float, ...], verdict: str
+) -> None:
+    records = [
+        Record(name, f"{name}@{seed}", "garden_ask", "perplexity", value, "")
+        for name, values in {"tuned": (60.0, 60.05, 59.95), "steered": steered}.items()
+        for seed, value in enumerate(values)
+    ]
+    design = TopicDesign.of(load_config(write_topic_experiment(tmp_path)))
+    table = claims(TopicResults(Records(records)), design)
+    assert isinstance(table, Table)
+    row = next(row for row in table.groups[0][1] if row.name == "steered, tuned")
+    assert row.cells[0].text == verdict
+
+
 def test_unequal_training_is_not_compared(tmp_path: Path) -> None:
     systems = {**SYSTEMS, "tuned": {**SYSTEMS["tuned"], "max-update": 4}}
     table = blocks_of(make_report(restore("topics", write_topic_experiment(tmp_path, systems))))["Claims"]

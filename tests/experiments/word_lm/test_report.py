@@ -15,11 +15,11 @@ from fairseq_ext.experiments.training_log import TrainingLog
 from fairseq_ext.experiments.word_lm.config import WordLmExperiment, load_config
 from fairseq_ext.experiments.word_lm.report import draw_curves, make_report, report_step
 from fairseq_ext.experiments.word_lm.results import WordLmDesign, WordLmResults
-from fairseq_ext.experiments.word_lm.tables import PAPER
+from fairseq_ext.experiments.word_lm.tables import PAPER, findings
 from fairseq_ext.experiments.word_lm.train import KNESER_NEY
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.content import Missing, Picture, Table
-from fairseq_ext.report.records import RECORDS_FILE, read_records
+from fairseq_ext.report.records import RECORDS_FILE, Record, Records, read_records
 from fairseq_ext.report.writing import MARKDOWN_FILE, PAGE_FILE
 from tests.experiments.word_lm.small_word_lm_experiment import write_file, write_word_lm_experiment
 from tests.recorded import restore
@@ -75,6 +75,19 @@ def test_findings_are_set_beside_the_papers(experiment: WordLmExperiment, blocks
     assert rows["A GRU beats the n-gram model"] == ["yes: 89.3, 141.2", f"{verdict}: {standard:.1f}, {ngrams:.1f}"]
     assert rows["Concatenating words beats the standard model"] == ["no: 91.4, 89.3", "not measured"]
     assert rows["DAGRU beats either of its gates alone"] == ["yes: 81.9, 86.8", "not measured"]
+
+
+def test_a_finding_within_the_seeds_spread_is_not_shown() -> None:
+    runs = {"standard": (121.0, 121.5, 120.5), "cvg": (117.5, 118.1, 117.8), "dagru": (116.1, 117.8, 116.9)}
+    records = [
+        Record(name, f"{name}@{seed}", "test", "perplexity", value, "")
+        for name, values in runs.items()
+        for seed, value in enumerate(values)
+    ]
+    design = WordLmDesign("gates", {"standard": "none", "cvg": "cvg", "dagru": "dagru"}, {})
+    rows = rows_of(findings(WordLmResults(Records(records)), design))
+    assert rows["DAGRU beats the standard model"][1] == "yes: 116.9, 121.0"
+    assert rows["DAGRU beats either of its gates alone"][1] == "not shown: 116.9, 117.8"
 
 
 def test_curves_stand_in_panels_with_the_standard_model() -> None:
