@@ -144,6 +144,7 @@ class HoulsbyClassifier:
             "lr": options.learning_rate,
             "max-epoch": options.epochs,
             "batch-size": options.batch_size,
+            "group-by-length": True,
             "cpu": self.device == "cpu",
             "cpu-precision": options.precision,
             "num-workers": 0,

@@ -49,7 +49,9 @@ class TransformersClassifier:
         self.tokenizer: Any = None
 
     def fit(self, texts: Sequence[str], labels: np.ndarray, num_domains: int) -> None:
-        """Fine-tune from the pre-trained weights; half precision where the device has it.
+        """Fine-tune from the pre-trained weights, sentences of similar length in a batch.
+
+        A GPU computes in half precision; a CPU as it labels, bfloat16 beside float32 weights if that is so.
 
         Raises:
             InputError: if the pre-trained model cannot be loaded.
@@ -133,7 +135,7 @@ class TransformersClassifier:
 
     def _training_arguments(self, scratch: str) -> transformers.TrainingArguments:
         on_gpu = self.device == "cuda"
-        has_bf16 = on_gpu and torch.cuda.is_bf16_supported()
+        in_bf16 = torch.cuda.is_bf16_supported() if on_gpu else self.precision == torch.bfloat16
         return transformers.TrainingArguments(
             output_dir=scratch,
             num_train_epochs=self.options.epochs,
@@ -142,8 +144,9 @@ class TransformersClassifier:
             warmup_steps=0.1,
             seed=self.seed,
             data_seed=self.seed,
-            bf16=has_bf16,
-            fp16=on_gpu and not has_bf16,
+            train_sampling_strategy="group_by_length",
+            bf16=in_bf16,
+            fp16=on_gpu and not in_bf16,
             use_cpu=not on_gpu,
             save_strategy="no",
             report_to="none",
