@@ -40,6 +40,7 @@ class AdaptedModel:
         tdm: how its topics are drawn to their texts; ``none`` if they are not.
         mixture: what its topics' weights mix.
         transformation: what its topics do with a state.
+        freezes_output: it has no copy of the output embedding to train.
     """
 
     domain: str
@@ -48,6 +49,7 @@ class AdaptedModel:
     tdm: str = NO_TDM
     mixture: str = MIXTURES[0]
     transformation: str = TRANSFORMATIONS[0]
+    freezes_output: bool = False
 
     @property
     def has_topics(self) -> bool:
@@ -145,6 +147,7 @@ def _adapted(model: LanguageModel, where: str) -> AdaptedModel:
         str(option_of(options, "tdm") or TDM[0]) if option_of(options, "criterion") == TOPIC_CRITERION else NO_TDM,
         str(option_of(options, "mixture") or MIXTURES[0]),
         str(option_of(options, "topic-transformation") or TRANSFORMATIONS[0]),
+        bool(option_of(options, "freeze-output-embedding")),
     )
 
 
