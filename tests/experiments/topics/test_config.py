@@ -49,6 +49,12 @@ def test_of_a_given_base_the_file_says_what_stands_for_its_text(
     assert experiment.comparison.base_domains == expected
 
 
+def test_a_frozen_output_embedding_makes_no_pair_with_a_trained_one(tmp_path: Path) -> None:
+    frozen = {**SYSTEMS["steered-no-tdm"], "freeze-output-embedding": True}
+    design = TopicDesign.of(config_of(tmp_path, systems={**SYSTEMS, "steered-no-tdm": frozen}))
+    assert not tdm_pairs(design, "garden_ask")
+
+
 def test_systems_of_other_transformations_are_no_pair(tmp_path: Path) -> None:
     plain = {**SYSTEMS["steered-no-tdm"], "topic-transformation": "addition"}
     design = TopicDesign.of(config_of(tmp_path, systems={**SYSTEMS, "steered-no-tdm": plain}))
