@@ -76,7 +76,7 @@ def _compare_tdm(results: TopicResults, design: TopicDesign, domain: str, name: 
     if None not in found:
         said.append(f"coherence by use {found[0]:.2f}, {found[1]:.2f}".replace("-", "−"))
     if None not in dead:
-        said.append(f"dead topics {dead[0]:g}, {dead[1]:g}")
+        said.append(f"dead topics {dead[0]:.2g}, {dead[1]:.2g}")
     return Row(row.name, [row.cells[0], Cell("; ".join(said))])
 
 

@@ -24,7 +24,7 @@ from fairseq_ext.report.content import Block, Report, Section
 from fairseq_ext.report.significance import describe_range
 from fairseq_ext.report.writing import find_reading, reading_sections
 
-_VERSION = 4
+_VERSION = 5
 
 
 def report_step(experiment: TopicExperiment) -> Step:
