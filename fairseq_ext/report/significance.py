@@ -48,9 +48,14 @@ def shown_best(
     return first if all(is_shown(name) for name in found if name != first) else None
 
 
+def have_runs(*figures: Measured) -> bool:
+    """Whether each is of several runs, so that these can tell them apart."""
+    return all(figure.sd is not None for figure in figures)
+
+
 def are_apart(one: Measured, other: Measured) -> bool:
     """Whether the means of two differ by more than their runs do; never shown by a single run."""
-    if one.sd is None or other.sd is None:
+    if not have_runs(one, other):
         return False
     if one.sd == other.sd == 0:
         return one.mean != other.mean
@@ -63,7 +68,7 @@ def are_apart(one: Measured, other: Measured) -> bool:
 
 def is_lower(one: Measured, other: Measured) -> str:
     """Whether one figure is lower than another: ``yes``, ``no``, or :data:`NOT_SHOWN` by the runs of both."""
-    if one.sd is not None and other.sd is not None and not are_apart(one, other):
+    if have_runs(one, other) and not are_apart(one, other):
         return NOT_SHOWN
     return "yes" if one.mean < other.mean else "no"
 

@@ -14,7 +14,7 @@ from fairseq_ext.metrics.bootstrap import SIGNIFICANT
 from fairseq_ext.report.content import Below, Cell, Missing, Row, Table
 from fairseq_ext.report.page import signed
 from fairseq_ext.report.records import Measured
-from fairseq_ext.report.significance import are_apart
+from fairseq_ext.report.significance import are_apart, have_runs
 
 HELD, DID_NOT_HOLD, UNDECIDED, NOT_MEASURED = "held", "did not hold", "no difference", "not measured"
 _TITLE = "Claims"
@@ -97,8 +97,7 @@ def _row(title: str, low: Measured | None, high: Measured | None) -> Row:
     if low is None or high is None:
         return Row(title, [Cell(NOT_MEASURED), Cell("")])
     change = 100 * (low.mean / high.mean - 1)
-    has_runs = low.sd is not None and high.sd is not None
-    differ = are_apart(low, high) if has_runs else abs(change) > _ALIKE
+    differ = are_apart(low, high) if have_runs(low, high) else abs(change) > _ALIKE
     verdict = UNDECIDED if not differ else HELD if change < 0 else DID_NOT_HOLD
     return Row(title, [Cell(verdict), Cell(f"{low.mean:.2f}, {high.mean:.2f} ({signed(change)}%)")])
 
