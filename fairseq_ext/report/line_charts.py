@@ -41,19 +41,34 @@ class Point:
 
 
 @dataclass(frozen=True)
+class Level:
+    """A height that is marked all along.
+
+    Attributes:
+        y: the height.
+        name: what stands on its line.
+        series: the number of the colour of the series that it belongs to, if it does to one.
+    """
+
+    y: float
+    name: str = ""
+    series: int | None = None
+
+
+@dataclass(frozen=True)
 class Panel:
     """One chart.
 
     Attributes:
         title: above it.
         lines: points of each series, by the number of its colour.
-        levels: heights that are marked all along, with their names.
+        levels: heights that are marked all along.
         series: names of its own, and the numbers of their colours; below it.
     """
 
     title: str
     lines: Sequence[tuple[int, Sequence[Point]]]
-    levels: Sequence[tuple[float, str]] = field(default_factory=list)
+    levels: Sequence[Level] = ()
     series: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -156,7 +171,7 @@ def _linear_axis(values: Sequence[float], width: float, tick: Callable[[float], 
 
 def _draw_panel(panel: Panel, x0: float, y0: float, plot: tuple[float, float], x_axis: _Axis) -> list[Shape]:
     width, height = plot
-    ys = [level for level, _ in panel.levels] + [point.y for point in panel.points]
+    ys = [level.y for level in panel.levels] + [point.y for point in panel.points]
     ys += [end for point in panel.points for end in point.spread or ()]
     missing = max(_LEAST_RANGE - (max(ys) - min(ys)), 0.0)
     low, high = min(ys) - missing / 2, max(ys) + missing / 2
@@ -174,9 +189,10 @@ def _draw_panel(panel: Panel, x0: float, y0: float, plot: tuple[float, float], x
         x = x0 + x_axis.place(value)
         shapes.append(Shape("line", x, y0, "grid", height=height))
         shapes.append(Shape("text", x, y0 + height + 16, "small", label, anchor="middle"))
-    for level, name in panel.levels:
-        shapes.append(Shape("line", x0, place(level), "zero", width=width))
-        shapes += [Shape("text", x0 + 4, place(level) - 5, "label", name)] if name else []
+    for level in panel.levels:
+        style = "zero" if level.series is None else _line_style(level.series)
+        shapes.append(Shape("line", x0, place(level.y), style, width=width, series=level.series))
+        shapes += [Shape("text", x0 + 4, place(level.y) - 5, "label", level.name)] if level.name else []
     for colour, points in panel.lines:
         dots = [(x0 + x_axis.place(point.x), place(point.y), point) for point in sorted(points, key=lambda p: p.x)]
         shapes += _draw_line(dots, colour, place, x0)
@@ -188,11 +204,15 @@ def _legend_below(panel: Panel, width: float) -> tuple[list[Shape], float]:
     return legend(list(panel.series), width, list(panel.series.values())) if panel.series else ([], 0.0)
 
 
+def _line_style(series: int) -> str:
+    return f"s{series % NUM_COLOURS}"
+
+
 def _draw_line(
     dots: Sequence[tuple[float, float, Point]], series: int, place: Callable[[float], float], left: float
 ) -> list[Shape]:
     """Dots, what they spread over, and what joins them; places are on the plane already, right of ``left``."""
-    style = f"s{series % NUM_COLOURS}"
+    style = _line_style(series)
     shapes = [
         Shape("segment", x, y, style, width=next_x - x, height=next_y - y, series=series)
         for (x, y, _), (next_x, next_y, _) in zip(dots, dots[1:], strict=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairseq_ext.report.content import Shape
-from fairseq_ext.report.line_charts import Panel, Point, line_panels, power_of_ten, thousands
+from fairseq_ext.report.line_charts import Level, Panel, Point, line_panels, power_of_ten, thousands
 
 
 def draw(*panels: Panel) -> list[Shape]:
@@ -50,7 +50,7 @@ def test_what_hardly_differs_looks_so() -> None:
 
 def test_panels_have_heights_of_their_own_and_the_same_axis() -> None:
     one = Panel("one", [(0, [Point(10, 0, "a"), Point(100, 10, "b")])])
-    other = Panel("other", [(1, [Point(10, 50, "c"), Point(100, 60, "d")])], [(52, "level")])
+    other = Panel("other", [(1, [Point(10, 50, "c"), Point(100, 60, "d")])], [Level(52, "level")])
     dots = {shape.text: shape for shape in of_kind(draw(one, other), "dot") if shape.text}
     assert dots["b"].y == dots["d"].y
     assert dots["d"].x - dots["c"].x == pytest.approx(dots["b"].x - dots["a"].x)
@@ -64,12 +64,20 @@ def test_only_what_is_drawn_is_named() -> None:
 
 
 def test_levels_and_spreads_are_at_their_heights() -> None:
-    shapes = draw(Panel("t", [(0, [Point(10, 5, "p", spread=(0, 10))])], [(10, "level")]))
+    shapes = draw(Panel("t", [(0, [Point(10, 5, "p", spread=(0, 10))])], [Level(10, "level")]))
     (spread,) = [shape for shape in of_kind(shapes, "line") if shape.style == "s0"]
     (level,) = [shape for shape in of_kind(shapes, "line") if shape.style == "zero"]
     (dot,) = [shape for shape in of_kind(shapes, "dot") if shape.text]
     assert spread.y == level.y
     assert dot.y == pytest.approx(spread.y + spread.height / 2)
+
+
+def test_a_level_of_a_series_has_its_colour() -> None:
+    shapes = draw(Panel("t", [(1, [Point(10, 5, "p")])], [Level(10, series=1), Level(20, "of none")]))
+    of_series, of_none = (shape for shape in of_kind(shapes, "line") if shape.style in ("s1", "zero"))
+    assert (of_series.style, of_series.series) == ("s1", 1)
+    assert (of_none.style, of_none.series) == ("zero", None)
+    assert of_series.y > of_none.y
 
 
 def test_numbers_at_axes() -> None:

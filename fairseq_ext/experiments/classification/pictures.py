@@ -18,7 +18,7 @@ from fairseq_ext.experiments.classification.results import (
     on,
 )
 from fairseq_ext.report.content import Below, Picture, Shape
-from fairseq_ext.report.line_charts import Panel, Point, line_panels, power_of_ten, thousands
+from fairseq_ext.report.line_charts import Level, Panel, Point, line_panels, power_of_ten, thousands
 from fairseq_ext.report.page import signed
 from fairseq_ext.report.pictures import heat_map
 
@@ -38,7 +38,7 @@ def draw_trade_off(results: TaskResults, design: TaskDesign) -> Picture | None:
     lines = _lines(design, partial(_against_full, results, design))
     if sum(len(points) for _, points in lines) < 2:
         return None
-    panel = Panel("", lines, [(0.0, "")])
+    panel = Panel("", lines, [Level(0.0)])
     over = f"percentage points over {design.full.name}"
     draw = partial(line_panels, [panel], SERIES, _PARAMETERS, over, thousands)
     shapes, size = draw()
@@ -99,7 +99,7 @@ def draw_sweep(results: TaskResults, design: TaskDesign) -> Picture | None:
         ]
         majority = results.records.mean("", on(MAJORITY, "valid"), task) if metric == "accuracy" else None
         if points:
-            levels = [] if majority is None else [(majority, "most frequent label")]
+            levels = [] if majority is None else [Level(majority, "most frequent label")]
             panels.append(Panel(f"{task}: {metric}", [(_ADAPTERS, points)], levels))
     if not panels or design.swept is None:
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairseq_ext.experiments.translation.results import CHOICES, FILES
 from fairseq_ext.report.content import Below, Block, Picture, Text
-from fairseq_ext.report.line_charts import Panel, Point, line_panels
+from fairseq_ext.report.line_charts import Level, Panel, Point, line_panels
 from fairseq_ext.report.markdown import escape
 from fairseq_ext.report.token_charts import token_heat
 
@@ -39,9 +39,9 @@ def _agreement_panel(run: str, found: Mapping[str, Any]) -> Panel:
             for place, (layer, share) in enumerate(zip(found["layers"], found[key], strict=True), start=1)
         ]
         lines.append((number, points))
-    levels = [(100 * found["teacher_correct"], "classifier")]
+    levels = [Level(100 * found["teacher_correct"], "classifier")]
     if "source" in found:
-        levels.append((100 * found["source"]["correct"][0], "source’s words alone"))
+        levels.append(Level(100 * found["source"]["correct"][0], "source’s words alone"))
     return Panel(run, lines, levels)
 
 
@@ -68,7 +68,7 @@ def draw_change(joined: Mapping[str, Any]) -> Picture:
             )
             for number, name in enumerate(_SERIES)
         ]
-        levels = [(100 * found["encoder"][number], f"encoder: {_SERIES[number]}") for number in (0, 1)]
+        levels = [Level(100 * found["encoder"][number], series=number) for number in (0, 1)]
         panels.append(Panel(run, lines, levels))
     shapes, size = line_panels(
         panels,
@@ -81,7 +81,8 @@ def draw_change(joined: Mapping[str, Any]) -> Picture:
     sentences = max(found["sentences"] for found in joined.values())
     notes = [
         f"{sentences:,} pairs of test sentences of two domains, joined. A decoder gate averages over the positions so "
-        "far, so it cannot turn at once; lines across are the encoder’s mean weights, which see the whole source."
+        "far, so it cannot turn at once. Lines across are the encoder’s mean weights of the first and second domain: "
+        "the encoder sees the whole source."
     ]
     return Picture(
         "gates-change", "Gates over a sentence whose domain changes", *size, shapes, Below(notes, [FILES["joined"]])
