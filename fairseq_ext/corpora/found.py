@@ -80,6 +80,10 @@ def _languages(folder: Path, endings: set[str], source: str | None, target: str 
     found = sorted(endings - {ending[1:] for ending in _TWO_IN_ONE})
     if source and target and source != target and (len(found) < len(endings) or {source, target} <= {*found}):
         return source, target
+    if len(found) == 1 and len(endings) == 1:
+        raise InputError(
+            f"{folder}: has files in {found[0]} alone; put the translations of each beside it, as DOMAIN.LANG"
+        )
     if endings and not found:
         raise InputError(f"{folder}: TSV and TMX do not tell their languages; name them by --source and --target")
     langs = sorted(found, key=lambda lang: (lang != source, lang == target, lang != "en"))

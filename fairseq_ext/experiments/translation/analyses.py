@@ -1,4 +1,4 @@
-"""The analyses of an experiment as steps: distances of the domains, gates, what adapters are worth, parameters, speed.
+"""The analyses of an experiment as steps: distances of the domains, gates, parameters, speed.
 
 Each is a directory ``analysis/NAME`` of its own with ``NAME.json`` in it, so that a change of what one depends on does
 not repeat the others, of which speed is the slow one.
@@ -13,38 +13,34 @@ from typing import Any
 
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
-from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.training import best_checkpoint
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
-from fairseq_ext.experiments.translation.out_of_domain import out_of_domain_dir, sets_dir
-from fairseq_ext.experiments.translation.outputs import REFERENCE, OutputRun
+from fairseq_ext.experiments.translation.extra_sets import sets_dir, translations_dir
+from fairseq_ext.experiments.translation.outputs import OutputRun
 from fairseq_ext.experiments.translation.speed import ROUNDS, TimedOutput, write_speed
 from fairseq_ext.experiments.translation.translate import GATES_FILE, how_to_make, translation_dir
 from fairseq_ext.inputs.errors import InputError, run_command
 
-NAMES = ("distances", "gates", "joined", "worth", "parameters", "speed")
-_ASK_FOR_WORTH = ("even", REFERENCE)  # outputs by which one sees what routing is worth
+NAMES = ("distances", "gates", "joined", "parameters", "speed")
 
 
 def analysis_steps(config: TranslationExperiment) -> list[Step]:
     """The steps of all analyses that the experiment gives reason for.
 
-    ``gates`` wants an output with ``gates: true``, ``joined`` one and ``evaluate: joined``, ``worth`` one of plain
-    adapters with the same weight for all, ``parameters`` a system, ``speed`` what ``evaluate: speed`` names.
+    ``gates`` wants an output with ``gates: true``, ``joined`` one and ``evaluate: joined``, ``parameters`` a
+    system, ``speed`` what ``evaluate: speed`` names.
     """
     return [step for steps in _steps_by_name(config).values() for step in steps]
 
 
 def _steps_by_name(config: TranslationExperiment) -> dict[str, list[Step]]:
     """The steps of each analysis, of which the last is its own."""
-    steps = {"distances": [distances_step(config)]}
+    steps = {"distances": [distances_step(config)]} if len(config.domains) > 1 else {}
     if _gated_runs(config):
         steps["gates"] = [gates_step(config)]
     if _gated_runs(config) and config.evaluate.joined:
         steps["joined"] = [joined_step(config)]
-    if _plain_runs(config):
-        steps["worth"] = worth_analysis(config)
     if config.systems:
         steps["parameters"] = [parameters_step(config)]
     if config.evaluate.speed:
@@ -87,7 +83,7 @@ def joined_step(config: TranslationExperiment) -> Step:
     from fairseq_ext.experiments.translation.joined import write_joined
 
     splits, sets = config.work_dir / "splits", sets_dir(config)
-    paths = {name: out_of_domain_dir(config, name) for name in _gated_runs(config)}
+    paths = {name: translations_dir(config, name) for name in _gated_runs(config)}
 
     def build(folder: Path) -> None:
         write_joined(folder, paths, read_domain_names(splits / DOMAINS_FILE), sets, config.source_lang)
@@ -99,27 +95,6 @@ def joined_step(config: TranslationExperiment) -> Step:
 def _gated_runs(config: TranslationExperiment) -> list[str]:
     """The output runs that report gates, but for those of single domains."""
     return [run.name for run in config.all_output_runs() if run.output.gates and run.run.domain is None]
-
-
-def worth_analysis(config: TranslationExperiment) -> list[Step]:
-    """The steps that say what each plain adapter is worth to the test sentences; see :mod:`.worth`."""
-    from fairseq_ext.experiments.translation.worth import losses_step, write_worth
-
-    losses = {run.name: losses_step(config, run, "test") for run in _plain_runs(config)}
-    folders = {run: step.output for run, step in losses.items()}
-    worth = Step(
-        _folder(config, "worth"),
-        inputs=list(folders.values()),
-        options={"runs": list(folders)},
-        build=lambda folder: write_worth(folder, folders),
-    )
-    return [*losses.values(), worth]
-
-
-def _plain_runs(config: TranslationExperiment) -> list[Run]:
-    """The runs whose adapters are weighed alike in an output, or by what they are worth."""
-    outputs = [run for run in config.all_output_runs() if run.output.domain_source in _ASK_FOR_WORTH]
-    return list({run.run.name: run.run for run in outputs}.values())
 
 
 def parameters_step(config: TranslationExperiment) -> Step:
@@ -180,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="scripts/analyse.sh",
         description="Analyse a trained and translated experiment: distances between its domains, what the gates "
-        "decided, what adapters are worth to a sentence, parameters, speed. Each writes analysis/NAME/NAME.json. What "
+        "decided, parameters, speed. Each writes analysis/NAME/NAME.json. What "
         "is up to date is not made again.",
     )
     parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
@@ -202,9 +177,9 @@ def chosen_steps(config: TranslationExperiment, names: Sequence[str]) -> list[St
             raise InputError(f"no analysis {name!r}; there are {', '.join(NAMES)}")
         if name not in steps:
             reason = {
+                "distances": "there is one domain",
                 "gates": "no output under translate: outputs has gates: true",
                 "joined": "evaluate: joined is 0, or no output has gates: true",
-                "worth": "no output under translate: outputs has domain-source: even",
                 "parameters": "train: systems is empty",
                 "speed": "evaluate: speed names no output",
             }[name]

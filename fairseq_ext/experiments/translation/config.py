@@ -15,10 +15,20 @@ from typing import Any
 from fairseq_ext.corpora.languages import check_language
 from fairseq_ext.corpora.raw_text import ON_BAD_UTF8
 from fairseq_ext.domains.names import check_domain_names
+from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.experiments.kinds import load_as
-from fairseq_ext.experiments.translation.experiment import JOINED, Corpora, Evaluate, Report, TranslationExperiment
+from fairseq_ext.experiments.translation.comparisons import default_baselines
+from fairseq_ext.experiments.translation.experiment import (
+    AVERAGE,
+    JOINED,
+    Corpora,
+    Evaluate,
+    OwnTest,
+    Report,
+    TranslationExperiment,
+)
 from fairseq_ext.experiments.translation.outputs import Output, check_output, read_examples, read_outputs
-from fairseq_ext.experiments.translation.systems import read_translation_systems
+from fairseq_ext.experiments.translation.systems import TranslationSystem, read_translation_systems
 from fairseq_ext.filtering.cascade import FILTERS
 from fairseq_ext.filtering.clean import Cleaning
 from fairseq_ext.filtering.deduplicate import DEDUPLICATE
@@ -74,7 +84,7 @@ def read_config(content: Mapping[str, Any], path: Path) -> TranslationExperiment
         "systems": systems,
         "outputs": outputs,
         "examples": read_examples(translate, f"{path}: translate", outputs),
-        "evaluate": _with_outputs(evaluate, outputs, f"{path}: evaluate"),
+        "evaluate": _with_outputs(evaluate, outputs, systems, f"{path}: evaluate"),
     }
     config: TranslationExperiment = read_section(TranslationExperiment, raw, str(path), given=given, others=_READ_APART)
     _check(config)
@@ -102,16 +112,29 @@ def _check(config: TranslationExperiment) -> None:
     for name in ("split", "subwords", "teacher", "evaluate"):
         # All are counts, sizes or rates, so none makes sense at zero; two have a higher minimum.
         given = dataclasses.asdict(getattr(config, name))
-        check_numbers({key: value for key, value in given.items() if key != "joined"}, f"{where}: {name}", _MINIMUM)
+        numbers = {key: value for key, value in given.items() if key not in ("joined", "tests")}
+        check_numbers(numbers, f"{where}: {name}", _MINIMUM)
     if config.evaluate.joined < 0:
         raise InputError(f"{where}: evaluate: joined: {config.evaluate.joined} is too small; give 0 for none")
-    if config.evaluate.ood:
-        check_domain_names(sorted(config.evaluate.ood), f"{where}: evaluate: ood")
-    if config.evaluate.joined and JOINED in config.evaluate.ood:
-        raise InputError(f"{where}: evaluate: ood: {JOINED} is what evaluate: joined makes; choose another name")
+    _check_sets(config.evaluate, f"{where}: evaluate")
     check_seed(config.seed, where)
     check_sentencepiece(config.subwords, f"{where}: subwords")
     _check_starts(config)
+    _check_lengths(config)
+
+
+def _check_sets(evaluate: Evaluate, where: str) -> None:
+    """Check the names of the sets beside the held-out ones: each is a file's, and a column's."""
+    for key, names in (("ood", evaluate.ood), ("tests", evaluate.tests)):
+        if names:
+            check_domain_names(sorted(names), f"{where}: {key}")
+        if evaluate.joined and JOINED in names:
+            raise InputError(f"{where}: {key}: {JOINED} is what evaluate: joined makes; choose another name")
+        if AVERAGE in names:
+            raise InputError(f"{where}: {key}: {AVERAGE} is a column of the tables; choose another name")
+    for name in evaluate.tests:
+        if name in evaluate.ood:
+            raise InputError(f"{where}: tests: {name}: is also under ood; choose another name")
 
 
 def _check_starts(config: TranslationExperiment) -> None:
@@ -120,6 +143,23 @@ def _check_starts(config: TranslationExperiment) -> None:
         if system.start and not (system.per_domain or config.systems[system.start].per_domain):
             for run in config.runs(name):
                 config.start(run)
+
+
+def _check_lengths(config: TranslationExperiment) -> None:
+    """Check that nobody gave epochs for updates: no system has fewer updates than the one it starts from has epochs."""
+    for system in config.systems.values():
+        base = config.systems.get(system.start or "")
+        epochs = option_of(base.options, "max-epoch") if base else None
+        updates = option_of(system.options, "max-update")
+        if _is_count(epochs) and _is_count(updates) and updates < epochs:
+            raise InputError(
+                f"{system.place('max-update')}: {updates} updates are fewer than the {epochs} epochs of "
+                f"{system.start}; give more, or write max-epoch"
+            )
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and value > 0
 
 
 def _clean(value: Any, where: str) -> Cleaning:
@@ -155,9 +195,11 @@ def _evaluate(value: Any, where: str) -> Evaluate:
     # No sets, no outputs to time: an empty entry says the same as none.
     entries = {key: entry for key, entry in as_mapping(value, where).items() if entry not in (None, [], {})}
     report = read_section(Report, entries.pop("report", {}), f"{where}: report")
+    tests = as_mapping(entries.pop("tests", {}), f"{where}: tests")
+    own = {name: _own_test(entry, f"{where}: tests: {name}") for name, entry in tests.items()}
     if report.examples < 0:
         raise InputError(f"{where}: report: examples: {report.examples} is too small; give 0 for none")
-    evaluate: Evaluate = read_section(Evaluate, entries, where, given={"report": report})
+    evaluate: Evaluate = read_section(Evaluate, entries, where, given={"report": report, "tests": own})
     for name in evaluate.metrics:
         if name == "COMET":
             raise InputError(f"{where}: metrics: COMET needs a model; name that under evaluate: comet")
@@ -165,8 +207,17 @@ def _evaluate(value: Any, where: str) -> Evaluate:
     return evaluate
 
 
-def _with_outputs(evaluate: Evaluate, outputs: Mapping[str, Output], where: str) -> Evaluate:
+def _own_test(value: Any, where: str) -> OwnTest:
+    """A test set of the user's own: its corpus alone, or with the domain that it is from."""
+    test: OwnTest = read_section(OwnTest, {"corpus": value} if isinstance(value, str) else value, where)
+    return test
+
+
+def _with_outputs(
+    evaluate: Evaluate, outputs: Mapping[str, Output], systems: Mapping[str, TranslationSystem], where: str
+) -> Evaluate:
     """The section with the names of outputs for patterns and for what the file leaves open."""
+    compare = _choose(evaluate.compare, outputs, f"{where}: compare") or default_baselines(outputs, systems)
     baseline = evaluate.baseline or next(iter(outputs), None)
     for key, names in (("baseline", [baseline] if baseline else []), ("speed", evaluate.speed)):
         for name in names:
@@ -175,7 +226,7 @@ def _with_outputs(evaluate: Evaluate, outputs: Mapping[str, Output], where: str)
     main = _choose(evaluate.report.main, outputs, f"{where}: report: main")
     main = main or [name for name in outputs if name not in ablation[1:]]
     report = dataclasses.replace(evaluate.report, main=main, ablation=ablation)
-    return dataclasses.replace(evaluate, baseline=baseline, report=report)
+    return dataclasses.replace(evaluate, baseline=baseline, compare=compare, report=report)
 
 
 def _choose(patterns: Sequence[str], outputs: Mapping[str, Output], where: str) -> list[str]:

@@ -20,6 +20,7 @@ from fairseq_ext.text.split import Split
 from fairseq_ext.text.subwords import Subwords
 
 JOINED = "JOINED"  # the set of sentences whose domain changes
+AVERAGE = "AVG"  # a column of the tables, so no set may have this name
 
 
 @dataclass(frozen=True)
@@ -54,16 +55,32 @@ class Report:
 
 
 @dataclass(frozen=True)
+class OwnTest:
+    """A test set of the user's own.
+
+    Attributes:
+        corpus: in one of the forms of :data:`fairseq_ext.corpora.entries.FORMS`.
+        domain: that all of it is from; None where that is not known, or where it is from none of them.
+    """
+
+    corpus: str
+    domain: str | None = None
+
+
+@dataclass(frozen=True)
 class Evaluate:
     """What is measured beyond the test sets, and how.
 
     Attributes:
-        baseline: output that the others are compared with; by default the first, None without outputs.
+        baseline: output that the marks in the tables compare with; by default the first, None without outputs.
+        compare: outputs that all others are compared with in a table of their own; by default the base model trained
+            further on all domains, and uniform weights, where there are such outputs.
         resamples: of the paired bootstrap.
         metrics: computed from text, of :data:`fairseq_ext.metrics.corpus_metrics.METRICS`.
         comet: local checkpoint of a COMET model; None for no COMET.
         ood: out-of-domain test sets by name, each a corpus in one of the forms of
             :data:`fairseq_ext.corpora.entries.FORMS`.
+        tests: the user's own test sets by name, see :class:`OwnTest`.
         joined: how many sentences to make whose domain changes in the middle, as one more such set; 0 for none.
         speed: outputs to time.
         distance_model: folder of a Hugging Face encoder for the distances between domains; None for TF-IDF.
@@ -72,10 +89,12 @@ class Evaluate:
     """
 
     baseline: str | None = None
+    compare: list[str] = field(default_factory=list)
     resamples: int = 1000
     metrics: list[str] = field(default_factory=lambda: list(DEFAULT_METRICS))
     comet: str | None = None
     ood: dict[str, str] = field(default_factory=dict)
+    tests: dict[str, OwnTest] = field(default_factory=dict)
     joined: int = 0
     speed: list[str] = field(default_factory=list)
     distance_model: str | None = None
@@ -83,9 +102,19 @@ class Evaluate:
     report: Report = Report()
 
     @property
-    def sets(self) -> list[str]:
+    def out_of_domain(self) -> list[str]:
         """The names of all sets of no domain, sorted."""
         return sorted([*self.ood, *([JOINED] if self.joined else [])])
+
+    @property
+    def sets(self) -> dict[str, str | None]:
+        """All sets beside the held-out ones, by name: the domain that each is from, if it is known."""
+        return {**dict.fromkeys(self.out_of_domain), **{name: test.domain for name, test in sorted(self.tests.items())}}
+
+    @property
+    def corpora(self) -> dict[str, str]:
+        """By name, the corpora of the sets that are given by the file."""
+        return {**self.ood, **{name: test.corpus for name, test in self.tests.items()}}
 
 
 @dataclass(frozen=True)

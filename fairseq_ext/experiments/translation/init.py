@@ -11,14 +11,18 @@ of pairs adds. Of GPUs both is arithmetic, not measured.
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
+from fairseq_ext.corpora.entries import folder_entries, read_entry
 from fairseq_ext.corpora.found import Corpora, find_corpora
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.engine.cores import cores
 from fairseq_ext.engine.steps import atomic_write
+from fairseq_ext.filtering.sides import SAMPLE, check_sides
 from fairseq_ext.inputs.errors import InputError, run_command
 
 TEMPLATE = Path(__file__).with_name("own.yaml.jinja")
@@ -29,6 +33,9 @@ _FILLED = 0.75
 # Without training; of held-out sentences, steps and reports.
 _MINUTES_BESIDES = 1
 _LEAST_PAIRS = 100
+_MOST_PASSES = 60
+# Trainings that are as long as that of adapters: the continued base, plain and gated adapters, all fine-tuned models.
+_RUNS = 4
 # So many pairs are worth the paper's model, where there is a GPU.
 _MANY_PAIRS = 300_000
 _BYTES_A_PAIR = 27  # of an epoch's order
@@ -42,29 +49,31 @@ class Size:
     Attributes:
         arch: ending of the architectures' names.
         about: the model, in words.
-        lr: learning rate.
-        warmup: updates of the base until it is reached, and of adapters.
+        lr: learning rate of the base, and of what continues it.
+        warmup: updates of the base until it is reached, and of all others.
         dropout: its probability.
-        updates: of the adapters.
-        subwords: target subwords that the base should see, within some 4 and 30 passes.
+        updates: of adapters, and of the base model that is continued as their control.
+        passes: over the text that a good base takes at least.
+        subwords: target subwords that a good base sees at least.
         subwords_a_second: trained on by one process.
         gigabytes: that a process needs.
     """
 
     arch: str
     about: str
-    lr: float
+    lr: tuple[float, float]
     warmup: tuple[int, int]
     dropout: float
     updates: int
+    passes: int
     subwords: float
     subwords_a_second: float
     gigabytes: float
 
 
-_TINY = Size("_small", "3+2 pre-norm layers, width 192", 0.002, (300, 100), 0.2, 320, 3e6, 2450, 0.73)
-_SMALL = Size("_small", "3+2 pre-norm layers, width 192", 0.002, (300, 100), 0.2, 500, 3e6, 2450, 0.73)
-_PAPER = Size("", "6+6 layers, width 512: the paper's", 0.0005, (4000, 1000), 0.1, 10_000, 2e9, 20_000, 6.0)
+_TINY = Size("_small", "3+2 pre-norm layers, width 192", (0.002, 0.001), (300, 50), 0.1, 320, 10, 7e6, 2450, 0.73)
+_SMALL = Size("_small", "3+2 pre-norm layers, width 192", (0.002, 0.001), (300, 50), 0.1, 500, 10, 7e6, 2450, 0.73)
+_PAPER = Size("", "6+6 layers, width 512: the paper's", (0.0005, 0.0002), (4000, 1000), 0.1, 10_000, 10, 2e9, 20_000, 6)
 
 
 @dataclass(frozen=True)
@@ -78,8 +87,11 @@ class Plan:
         max_tokens: of a batch and process.
         gpus: that train; 0 trains on cores.
         processes: that train together.
-        epochs: of the base.
+        updates_a_pass: over the text.
+        passes: of the base over the text.
+        good_passes: that a good base takes.
         minutes: all of it takes.
+        good_minutes: all of it takes with a good base.
         gigabytes: of memory that trainings take, on each GPU where there are any.
     """
 
@@ -89,19 +101,36 @@ class Plan:
     max_tokens: int
     gpus: int
     processes: int
-    epochs: int
+    updates_a_pass: int
+    passes: int
+    good_passes: int
     minutes: float
+    good_minutes: float
     gigabytes: float
 
+    @property
+    def base_updates(self) -> int:
+        """Of the base."""
+        return self.passes * self.updates_a_pass
 
-def plan_for(corpora: Corpora, cores: int, gpus: int = 0) -> Plan:
+    @property
+    def is_good(self) -> bool:
+        """Whether the base is trained for as long as a good one takes."""
+        return self.passes >= self.good_passes
+
+
+def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None = None) -> Plan:
     """Sizes like those of the quickstart (28,000 pairs), the small English-Polish experiment (118,000), or the paper's.
 
+    Args:
+        corpora: what there is to train on.
+        cores: of this machine.
+        gpus: that train; 0 trains on cores.
+        minutes: that all of it may take: a shorter training of the base; None for a good base.
+
     Raises:
-        InputError: naming a domain that is too small, or the only one.
+        InputError: naming a domain that is too small, or the minutes, if they are too few for anything.
     """
-    if len(corpora.pairs) < 2:
-        raise InputError(f"{corpora.folder}: holds one domain, {', '.join(corpora.pairs)}; add another to choose from")
     for domain, pairs in corpora.pairs.items():
         if pairs < _LEAST_PAIRS:
             raise InputError(f"{corpora.folder}: {domain} has {pairs} pairs; give each domain {_LEAST_PAIRS} at least")
@@ -110,10 +139,15 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0) -> Plan:
     held_out = max(20, min(1000 if not is_tiny else 200, min(corpora.pairs.values()) // 20))
     train = corpora.total - 2 * held_out * len(corpora.pairs)
     subwords = train * corpora.words * _SUBWORDS_PER_WORD
-    epochs = max(4, min(30, round(size.subwords / subwords)))
     max_tokens = 1500 if is_tiny else 3000 if size is _SMALL else 4096
     processes = gpus or min(2, cores)
-    trained = subwords * epochs + 2 * size.updates * _FILLED * max_tokens * processes
+    batch = _FILLED * max_tokens * processes
+    good_passes = max(size.passes, min(_MOST_PASSES, round(size.subwords / subwords)))
+    besides = minutes_for(_RUNS * size.updates * batch, size, processes) + _MINUTES_BESIDES
+    a_pass = minutes_for(subwords, size, processes)
+    passes = good_passes if minutes is None else min(good_passes, int((minutes - besides) / a_pass))
+    if passes < 1:
+        raise InputError(f"--minutes: {minutes:g} are too few; this text takes {besides + a_pass:.0f} at least")
     return Plan(
         size,
         held_out,
@@ -121,8 +155,11 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0) -> Plan:
         max_tokens,
         gpus,
         processes,
-        epochs,
-        minutes_for(trained, size, processes) + _MINUTES_BESIDES,
+        max(1, round(subwords / batch)),
+        passes,
+        good_passes,
+        passes * a_pass + besides,
+        good_passes * a_pass + besides,
         # Processes of cores have one above them that waits.
         size.gigabytes if gpus else _KEPT * size.gigabytes * (processes + 1) + processes * train * _BYTES_A_PAIR / 1e9,
     )
@@ -148,6 +185,8 @@ def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str) ->
     values = {
         **vars(plan.size),
         **vars(plan),
+        "base_updates": plan.base_updates,
+        "is_good": plan.is_good,
         "domains": list(corpora.pairs),
         "pairs": corpora.total,
         "spaces": all(map(has_spaces, corpora.langs)),
@@ -157,6 +196,7 @@ def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str) ->
         "entries": {_quoted(domain): [_quoted(entry) for entry in each] for domain, each in corpora.entries.items()},
         "work_dir": _quoted(work_dir),
         "estimate": _estimate(plan),
+        "good": _time(plan.good_minutes),
     }
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values)
     with atomic_write(path) as temporary:
@@ -176,16 +216,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--target", metavar="LANG", help="language to translate into (default: the other one)")
     parser.add_argument("--gpus", type=int, metavar="N", help="that will train (default: those of this machine)")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        metavar="N",
+        help="that all of it may take; the base is trained for less than a good one takes if need be (default: as long "
+        "as a good base takes)",
+    )
     parser.add_argument("--output", type=Path, default=Path("my.yaml"), help="file to write (default: my.yaml)")
     options = parser.parse_args(arguments)
     corpora = find_corpora(options.folder, options.source, options.target)
     if options.gpus is not None and options.gpus < 0:
         raise InputError(f"--gpus: {options.gpus} is no number of GPUs; give 0 or more")
-    plan = plan_for(corpora, cores(), _count_gpus() if options.gpus is None else options.gpus)
+    check_domains(corpora)
+    gpus = _count_gpus() if options.gpus is None else options.gpus
+    plan = plan_for(corpora, cores(), gpus, options.minutes)
     write_experiment(corpora, plan, options.output, f"runs/{options.output.stem}")
     for domain, pairs in corpora.pairs.items():
         print(f"{domain:<20}{pairs:>12,} pairs")
-    print(f"{options.output}: {' to '.join(corpora.langs)}, {plan.epochs} epochs for mix. {_estimate(plan)}")
+    source, target = corpora.langs
+    print(f"{options.output}: from {source} to {target} (--source {target} for the other direction)")
+    print(f"mix: {plan.passes} passes over the text. {_estimate(plan)}")
+    if not plan.is_good:
+        good = f"{plan.good_passes} passes, {_time(plan.good_minutes)} in all"
+        print(f"A good mix takes {good}: leave out --minutes before you compare systems or deploy one.")
     if corpora.total >= _MANY_PAIRS and not plan.gpus:
         print("So much text is worth the paper's model, on GPUs: scripts/init.sh there, or with --gpus N.")
     print(f"Next: scripts/run_experiment.sh {options.output}")
@@ -201,8 +255,25 @@ def _vocabulary(pairs: int) -> int:
     return next((size for limit, size in limits if pairs < limit), 32_000)
 
 
+def check_domains(corpora: Corpora) -> None:
+    """Look at the sides of every domain.
+
+    Raises:
+        InputError: naming a domain whose sides are exchanged, or in one language.
+    """
+    entries = corpora.entries or folder_entries(corpora.folder, corpora.langs)
+    for domain, parts in entries.items():
+        for part in parts:
+            pairs = read_entry(part, corpora.langs, "replace", Counter(), Path())
+            check_sides(list(islice(pairs, SAMPLE)), corpora.langs, f"{corpora.folder}: {domain}")
+
+
+def _time(minutes: float) -> str:
+    return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
+
+
 def _estimate(plan: Plan) -> str:
-    time = f"{plan.minutes:.0f} minutes" if plan.minutes < 90 else f"{plan.minutes / 60:.1f} hours"
+    time = _time(plan.minutes)
     memory = f"{plan.gigabytes:.1f} GB of memory"
     if plan.gpus:
         where = "one GPU" if plan.gpus == 1 else f"{plan.gpus} GPUs"

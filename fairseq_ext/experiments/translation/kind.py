@@ -37,6 +37,8 @@ def stages_of(config: TranslationExperiment) -> list[Stage]:
 def _teacher(config: TranslationExperiment) -> list[Step]:
     from fairseq_ext.experiments.translation.teacher import teacher_steps
 
+    if len(config.domains) == 1:
+        return []  # there is nothing to tell apart
     # The steps before the last are the stage prepare's.
     return teacher_steps(config)[-1:]
 
@@ -49,12 +51,12 @@ def _training(config: TranslationExperiment, name: str) -> list[Step]:
 
 def _translation(config: TranslationExperiment) -> list[Step]:
     from fairseq_ext.experiments.translation.examples import examples_step
-    from fairseq_ext.experiments.translation.out_of_domain import out_of_domain_steps
+    from fairseq_ext.experiments.translation.extra_sets import extra_set_steps
     from fairseq_ext.experiments.translation.translate import translation_steps
 
     steps = [step for name in config.outputs for step in translation_steps(config, name)]
     examples = [examples_step(config)] if config.examples else []
-    return [*steps, *out_of_domain_steps(config), *examples]
+    return [*steps, *extra_set_steps(config), *examples]
 
 
 def _scores(config: TranslationExperiment) -> list[Step]:

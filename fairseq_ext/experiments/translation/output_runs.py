@@ -8,9 +8,9 @@ from pathlib import Path
 
 from fairseq_ext.corpora.text_files import read_lines_like
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
-from fairseq_ext.experiments.translation.out_of_domain import out_of_domain_dir
+from fairseq_ext.experiments.translation.extra_sets import column_of, sets_for, translations_dir
 from fairseq_ext.experiments.translation.outputs import OutputRun
-from fairseq_ext.experiments.translation.test_sets import TestSets, ood_name
+from fairseq_ext.experiments.translation.test_sets import TestSets
 from fairseq_ext.experiments.translation.translate import translation_dir
 
 
@@ -31,7 +31,7 @@ class ScoredRun:
         return [path for part in self.parts for path in _folders(config, part) if path.is_dir()]
 
     def missing(self, config: TranslationExperiment) -> list[str]:
-        """The folders that have not been made, as ``translations/RUN`` and ``ood/RUN``."""
+        """The folders that have not been made, as ``translations/RUN`` and ``extra/RUN``."""
         folders = [path for part in self.parts for path in _folders(config, part)]
         return [f"{path.parent.name}/{path.name}" for path in folders if not path.is_dir()]
 
@@ -39,17 +39,18 @@ class ScoredRun:
         """The translations by test set, as far as they have been made."""
         files: dict[str, Path] = {}
         for part in self.parts:
-            translated, ood = translation_dir(config, part.name), out_of_domain_dir(config, part.name)
+            translated, extra = translation_dir(config, part.name), translations_dir(config, part.name)
             domains = [part.run.domain] if part.run.domain else tests.domains
             files |= {name: translated / f"{name}.{config.target_lang}" for name in domains if translated.is_dir()}
-            if part.output.takes_other_text and ood.is_dir():
-                files |= {ood_name(name): ood / f"{name}.{config.target_lang}" for name in tests.ood}
+            if extra.is_dir():
+                found = {column_of(config, name): name for name in sets_for(config, part)}
+                files |= {c: extra / f"{name}.{config.target_lang}" for c, name in found.items() if c in tests.extra}
         return files
 
 
 def _folders(config: TranslationExperiment, run: OutputRun) -> list[Path]:
-    has_ood = config.evaluate.sets and run.output.takes_other_text
-    return [translation_dir(config, run.name), *([out_of_domain_dir(config, run.name)] if has_ood else [])]
+    extra = [translations_dir(config, run.name)] if sets_for(config, run) else []
+    return [translation_dir(config, run.name), *extra]
 
 
 def find_runs(config: TranslationExperiment) -> dict[str, list[ScoredRun]]:

@@ -16,9 +16,6 @@ from fairseq_ext.experiments.translation.systems import TranslationSystem
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.sections import as_mapping
 
-# Of domain-source, ours alone: the adapter under which the true translation has the lowest loss.
-REFERENCE = "reference"
-
 
 @dataclass(frozen=True)
 class Output:
@@ -54,13 +51,15 @@ class Output:
 
     @property
     def is_told(self) -> bool:
-        """Whether it rests on knowing every sentence's domain, or even its translation."""
-        return self.system.per_domain or self.domain_source in ("oracle", REFERENCE)
+        """Whether it rests on knowing every sentence's domain."""
+        return self.system.per_domain or self.domain_source == "oracle"
 
-    @property
-    def takes_other_text(self) -> bool:
-        """Whether text of no known domain can be translated so: typed lines can name a domain, but no weights."""
-        return not self.is_told and self.domain_source != "classifier-soft"
+    def can_translate(self, domain: str | None) -> bool:
+        """Whether it can translate text that is not in the data directory: all of one domain, or of no known one.
+
+        Such text is typed, and typed lines can name a domain, but no weights.
+        """
+        return self.domain_source != "classifier-soft" and (domain is not None or not self.is_told)
 
 
 @dataclass(frozen=True)
@@ -110,10 +109,7 @@ def _read_output(name: str, entry: Mapping[str, Any], place: Place, systems: Map
         raise InputError(f"{where}: system: give the system's name, not that of its run {system!r}")
     if system not in systems:
         raise InputError(f"{where}: system: no {system!r} under train: systems; there are {_listed(systems)}")
-    output = Output(name, systems[system], take(options, "gates", bool, False, where), options, entry, place)
-    if output.domain_source == REFERENCE and (output.system.has_tags or not output.system.needs_domain):
-        raise InputError(f"{where}: domain-source: {REFERENCE} chooses among plain adapters; {system} has none")
-    return output
+    return Output(name, systems[system], take(options, "gates", bool, False, where), options, entry, place)
 
 
 def read_examples(section: Mapping[str, Any], where: str, outputs: Mapping[str, Output]) -> dict[str, list[str]]:

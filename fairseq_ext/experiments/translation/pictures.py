@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from fairseq_ext.experiments.translation.convergence import ValidationCurve
 from fairseq_ext.experiments.translation.results import FILES, Design, Results
-from fairseq_ext.experiments.translation.tables import AVERAGES, MISCLASSIFIED, ood_columns
+from fairseq_ext.experiments.translation.tables import AVERAGES, MISCLASSIFIED, extra_columns
 from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.report.content import Below, Picture, Shape
+from fairseq_ext.report.line_charts import Panel, Point, line_panels, plain_number
 from fairseq_ext.report.page import NUM_COLOURS, signed
 from fairseq_ext.report.pictures import DotPoint, cut, dot_plot, heat_map, text_width
 from fairseq_ext.report.score_tables import gain_label
 
 _SMALL_CELL = (17, 13)  # of one without
 _GAP = 26
+_HIGHEST = 3  # times the lowest perplexity that is drawn
 _WIDTH = 1080  # of what is broken into rows
 # Names and titles by set.
 _CONFUSIONS = {
@@ -105,6 +108,27 @@ def draw_gate_layers(run: str, gates: Mapping[str, Any]) -> Picture:
     return Picture(f"gate-layers-{run}", f"Gate weights by layer: {run}", *size, shapes, Below(notes, [FILES["gates"]]))
 
 
+def draw_curves(curves: Mapping[str, ValidationCurve]) -> Picture:
+    """Perplexity of the validation sets by update, a line a run."""
+    points = {name: _curve_points(name, curve) for name, curve in curves.items()}
+    lowest = min(point.y for line in points.values() for point in line)
+    shown = {name: [p for p in line if p.y <= _HIGHEST * lowest] for name, line in points.items()}
+    lines = [(number, line) for number, line in enumerate(shown.values())]
+    series = {name: number for number, name in enumerate(shown)}
+    draw = partial(line_panels, [Panel("", lines)], series, "update", "perplexity", plain_number, is_log=False)
+    shapes, size = draw()
+    below = Below([f"On the validation sets. What is above {_HIGHEST:g} times the lowest is not drawn."], [])
+    return Picture("curves", "Validation curves of the base models", *size, shapes, below, draw(is_narrow=True))
+
+
+def _curve_points(name: str, curve: ValidationCurve) -> list[Point]:
+    perplexities = [2**bits for bits in curve.bits]
+    return [
+        Point(update, perplexity, f"{name}, update {update:,}: {perplexity:.1f}")
+        for update, perplexity in zip(curve.updates, perplexities, strict=True)
+    ]
+
+
 def draw_gains(results: Results, design: Design) -> Picture | None:
     """What the outputs gain over the baseline, by domain, as dots; None if there is nothing to compare."""
     if not results.metrics:
@@ -114,7 +138,7 @@ def draw_gains(results: Results, design: Design) -> Picture | None:
     outputs = [name for name in outputs if name != design.baseline]
     shown = sorted(outputs, key=lambda name: -(results.gain(name, design.baseline, metric, "AVG") or 0))[:NUM_COLOURS]
     outputs = [name for name in outputs if name in shown]
-    columns = [*AVERAGES, MISCLASSIFIED, *results.domains, *ood_columns(results)]
+    columns = [*AVERAGES, MISCLASSIFIED, *results.domains, *extra_columns(results)]
     columns = [column for column in columns if any(_gain(results, design, metric, name, column) for name in outputs)]
     if not outputs:
         return None

@@ -6,11 +6,13 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from fairseq_ext.corpora.blocks import index_path
 from fairseq_ext.corpora.entries import check_entries, entry_paths, fetch_entries, folder_entries
 from fairseq_ext.corpora.import_corpora import import_domain
+from fairseq_ext.corpora.text_files import Pair, stream_lines
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.experiments.prepare import versions
@@ -19,6 +21,7 @@ from fairseq_ext.filtering.cascade import check_filters
 from fairseq_ext.filtering.clean import Cleaning, clean_corpora
 from fairseq_ext.filtering.dictionary import Dictionary
 from fairseq_ext.filtering.learn import has_to_learn, learn_from_corpora, learning_options
+from fairseq_ext.filtering.sides import SAMPLE, check_sides
 from fairseq_ext.text.binarise import binarise
 from fairseq_ext.text.split import write_splits
 from fairseq_ext.text.subwords import encode_splits, train_subwords
@@ -90,6 +93,8 @@ class _ImportDomain:
         import_domain(
             output, name, self.domains[name], self.langs, on_bad_utf8=self.on_bad_utf8, downloads=self.downloads
         )
+        sides = (islice(stream_lines(output / f"{name}.{lang}"), SAMPLE) for lang in self.langs)
+        check_sides([Pair(*pair) for pair in zip(*sides, strict=True)], self.langs, name)
 
 
 def _import_step(config: TranslationExperiment, domains: Mapping[str, Sequence[str]], engine: Engine) -> Step:

@@ -11,19 +11,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
-from fairseq_ext.experiments.translation import expectations, gate_pictures, pictures, tables
+from fairseq_ext.experiments.translation import gate_pictures, pictures, tables
 from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.control import base_systems, continued_systems
+from fairseq_ext.experiments.translation.convergence import (
+    ValidationCurve,
+    log_files,
+    read_curves,
+    total_updates,
+    warnings_of,
+)
 from fairseq_ext.experiments.translation.disagreements import example_files, read_examples
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
-from fairseq_ext.experiments.translation.head_room import head_room, losses
-from fairseq_ext.experiments.translation.headline import headline
 from fairseq_ext.experiments.translation.results import DISAGREEMENTS, FILES, Design, Results, read_results
+from fairseq_ext.experiments.translation.verdict import recommend, summary
 from fairseq_ext.experiments.tuning_report import TuningReport
 from fairseq_ext.inputs.errors import run_command
-from fairseq_ext.report.content import Block, Missing, Report, Section
+from fairseq_ext.report.content import Block, Missing, Report, Section, Text
+from fairseq_ext.report.markdown import escape
 from fairseq_ext.report.writing import PAGE_FILE, find_reading, reading_sections
 
-_VERSION = 3
+_VERSION = 4
 
 
 def report_step(config: TranslationExperiment) -> Step:
@@ -40,6 +48,7 @@ def report_step(config: TranslationExperiment) -> Step:
     design, reading = Design.of(config), reading_path(config)
     tuning = TuningReport.of(config, config.systems, config.runs)
     files = [config.work_dir / name for name in [*FILES.values(), DISAGREEMENTS]]
+    logs = log_files(config)
     if config.evaluate.report.examples and files[-1].is_file():
         files += example_files(config, design.main, read_results(config.work_dir).domains)
     options = {
@@ -49,6 +58,7 @@ def report_step(config: TranslationExperiment) -> Step:
         "main": list(design.main),
         "ablation": list(design.ablation),
         "baseline": design.baseline,
+        "compare": list(design.compare),
         "told": sorted(design.told),
         "sources": dict(design.sources),
         "gated": sorted(design.gated),
@@ -58,20 +68,22 @@ def report_step(config: TranslationExperiment) -> Step:
         "resamples": design.resamples,
         "examples": config.evaluate.report.examples,
     }
-    return tuning.step(files, reading, options, lambda: make_report(config))
+    return tuning.step([*files, *logs], reading, options, lambda: make_report(config))
 
 
 def make_report(config: TranslationExperiment) -> Report:
     """Everything that the report says."""
-    design, results = Design.of(config), read_results(config.work_dir)
+    design, results, curves = Design.of(config), read_results(config.work_dir), read_curves(config)
+    warnings = warnings_of(config, curves)
     sections = [
         *reading_sections(reading_path(config)),
-        Section("expectations", "What is expected of a multi-domain system", [expectations.checklist(results, design)]),
+        Section("trainings", "Has the base model converged?", _trainings(config, results, design, curves, warnings)),
         Section("data", "Data", [tables.training_sizes(results), _distances(results)]),
         Section("systems", "Systems", [tables.parameters(results, design)]),
         Section("classifier", "The classifier", [tables.classifier(results), _confusion(results)]),
         Section("quality", "Translation quality", _quality(results, design)),
-        Section("routing", "What there is to route for", [*head_room(results, design), *losses(results)]),
+        Section("comparisons", "Compared with the controls", _comparisons(config, results, design)),
+        Section("tests", "Your own test sets", [tables.own_tests(results, design)]),
         Section(
             "misclassified",
             "Where the classifier is wrong",
@@ -82,14 +94,15 @@ def make_report(config: TranslationExperiment) -> Report:
         Section("ablation", "Ablation", [tables.ablation(results, design)]),
         Section("gates", "What the gates decide", _gates(results, design, config.evaluate.report.examples)),
     ]
+    if advice := recommend(results, design, warnings):
+        sections.append(Section("recommendation", "Which system to deploy", [Text(escape(advice))]))
     return Report(
         f"Experiment report: {design.name}, {design.langs[0]}–{design.langs[1]}",
-        headline(results, design),
+        summary(results, design, warnings),
         _tiles(results, design),
-        sections,
+        [section for section in sections if not all(isinstance(block, Missing) for block in section.blocks)],
         [
             "Tables and figures are numbered as in Klimaszewski et al. (2023), “Gated Adapters for Multi-Domain Neural "
-            "Machine Translation”. The expectations are those of Pham, Crego & Yvon (2021), “Revisiting Multi-Domain "
             "Machine Translation”. Files are named relative to the experiment’s folder."
         ],
         results.records,
@@ -120,6 +133,36 @@ def _quality(results: Results, design: Design) -> list[Block]:
     gains = pictures.draw_gains(results, design)
     metrics = [tables.quality(results, design, metric) for metric in tables.quality_metrics(results)]
     return [*tables.how_to_read(results, design), *([gains] if gains else []), *metrics]
+
+
+def _trainings(
+    config: TranslationExperiment,
+    results: Results,
+    design: Design,
+    curves: dict[str, ValidationCurve],
+    warnings: Sequence[str],
+) -> list[Block]:
+    bases = {name: curve for name, curve in curves.items() if name.partition("@")[0] in base_systems(config.systems)}
+    updates = {name: total_updates(config, curves, name) for name in curves}
+    said = [Text(escape(f"Warning: {warning}.")) for warning in warnings]
+    drawn = [pictures.draw_curves(bases)] if bases else []
+    return [*said, *drawn, tables.trainings(curves, updates)]
+
+
+def _comparisons(config: TranslationExperiment, results: Results, design: Design) -> list[Block]:
+    return [_controls(config), *tables.comparisons(results, design)]
+
+
+def _controls(config: TranslationExperiment) -> Text:
+    """A sentence on what the controls are."""
+    continued = continued_systems(config.systems)
+    if not continued:
+        return Text(
+            "No system continues the base model on all domains, so nothing here tells what adapters gain from what "
+            "longer training gains."
+        )
+    names = ", ".join(f"*{escape(name)}* continues *{escape(base)}*" for name, base in continued.items())
+    return Text(f"{names} on all domains: what further training gains without adapters.")
 
 
 def _distances(results: Results) -> Block:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.experiments.translation.comparisons import Comparison
+from fairseq_ext.experiments.translation.control import base_systems, continued_systems
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.report.records import Record, Records, read_result
@@ -21,7 +23,6 @@ FILES = {
     "parameters": "analysis/parameters/parameters.json",
     "gates": "analysis/gates/gates.json",
     "joined": "analysis/joined/joined.json",
-    "worth": "analysis/worth/worth.json",
     "speed": "analysis/speed/speed.json",
 }
 DISAGREEMENTS = "analysis/gates/disagreements.jsonl"
@@ -30,8 +31,7 @@ DISAGREEMENTS = "analysis/gates/disagreements.jsonl"
 TRAINING_PAIRS, TEST_SENTENCES = "training pairs", "test sentences"
 PARAMETERS, TRAINED = "total", "trained"
 ALONE = ("states", "source")  # inputs of gates that see several
-PARTS = ("gain", "lower end", "upper end")  # of an interval
-TRUE_IS_BEST = "true domain’s adapter is the best"
+PARTS = ("difference", "low", "high", "p")  # of a comparison
 CHOICES = {"the classifier’s choice": "agreement", "the true domain": "correct"}  # whether a gate's is that
 
 
@@ -44,7 +44,9 @@ class Design:
         langs: source and target.
         main: outputs of the main tables, in order.
         ablation: those of Table 9.
-        baseline: the output that the others are compared with.
+        baseline: the output that marks in tables compare with.
+        compare: outputs that all others are compared with in a table of their own.
+        plain: outputs of base models, continued ones among them.
         told: outputs that are told the true domain of every sentence.
         sources: where each output has the domain from, see
             :attr:`~fairseq_ext.experiments.translation.outputs.Output.domain_source`.
@@ -60,6 +62,8 @@ class Design:
     main: Sequence[str]
     ablation: Sequence[str]
     baseline: str
+    compare: Sequence[str]
+    plain: frozenset[str]
     told: frozenset[str]
     sources: Mapping[str, str]
     gated: frozenset[str]
@@ -72,12 +76,15 @@ class Design:
     def of(cls, config: TranslationExperiment) -> Design:
         """What of an experiment the report needs."""
         systems, outputs, evaluate = config.systems, config.outputs, config.evaluate
+        bases = {*base_systems(systems), *continued_systems(systems)}
         return cls(
             name=config.work_dir.name,
             langs=(config.source_lang, config.target_lang),
             main=evaluate.report.main,
             ablation=evaluate.report.ablation,
             baseline=evaluate.baseline or "",
+            compare=evaluate.compare,
+            plain=frozenset(name for name, output in outputs.items() if output.system.name in bases),
             told=frozenset(name for name, output in outputs.items() if output.is_told),
             sources={name: output.domain_source for name, output in outputs.items()},
             gated=frozenset(name for name, output in outputs.items() if output.gates),
@@ -98,7 +105,6 @@ class Results:
     parameters: Mapping[str, Any] | None = None
     gates: Mapping[str, Any] | None = None
     joined: Mapping[str, Any] | None = None
-    worth: Mapping[str, Any] | None = None
     speed: Mapping[str, Any] | None = None
 
     @cached_property
@@ -134,12 +140,10 @@ class Results:
             return None
         return METRICS[metric].gain(round(pair[0], 2), round(pair[1], 2))
 
-    def best(self, outputs: Iterable[str], metric: str) -> str | None:
-        """Of some outputs, that of the best mean over the domains, the first of equals; None if none has one."""
-        means = {
-            name: round(mean, 2) for name in outputs if (mean := self.records.mean(name, metric, "AVG")) is not None
-        }
-        return METRICS[metric].best(means, key=means.__getitem__) if means else None
+    def comparison(self, output: str, over: str, metric: str, column: str) -> Comparison | None:
+        """An output compared with a baseline in one column; None if it was not."""
+        found = {part: self.records.mean(output, over_of(metric, over, part), column) for part in PARTS}
+        return None if found[PARTS[0]] is None else found
 
 
 def p_of(metric: str) -> str:
@@ -148,7 +152,7 @@ def p_of(metric: str) -> str:
 
 
 def over_of(metric: str, other: str, part: str) -> str:
-    """Under which name records have what an output gains over another, and the ends of its interval."""
+    """Under which name records have a part of an output's comparison with another."""
     return f"{metric}: over {other}, {part}"
 
 
@@ -176,11 +180,18 @@ def _of_scores(scores: Mapping[str, Any], source: str) -> Iterator[Record]:
                 yield Record(output, run, column, metric, value, source)
             if figure["p"] is not None:
                 yield Record(output, "", column, p_of(metric), figure["p"], source)
-    for metric, others in scores.get("over_even", {}).items():
+    for metric, others in scores.get("comparisons", {}).items():
         for other, outputs in others.items():
-            for output, interval in outputs.items():
-                for part, value in zip(PARTS, interval, strict=True):
-                    yield Record(output, "", "AVG", over_of(metric, other, part), value, source)
+            for output, columns in outputs.items():
+                names = {part: over_of(metric, other, part) for part in PARTS}
+                yield from _of_comparison(output, columns, names, source)
+
+
+def _of_comparison(output: str, columns: Mapping[str, Any], names: Mapping[str, str], source: str) -> Iterator[Record]:
+    for column, found in columns.items():
+        for part, name in names.items():
+            if found[part] is not None:
+                yield Record(output, "", column, name, found[part], source)
 
 
 def _of_teacher(teacher: Mapping[str, Any], source: str) -> Iterator[Record]:
@@ -223,13 +234,6 @@ def _of_joined(joined: Mapping[str, Any], source: str) -> Iterator[Record]:
                 yield Record(run.split("@")[0], run, "JOINED", f"gates of the {domain} domain, {place}", weight, source)
 
 
-def _of_worth(worth: Mapping[str, Any], source: str) -> Iterator[Record]:
-    for run, found in worth.items():
-        for key in ("true", "best", "best_single"):
-            yield Record(run.split("@")[0], run, "", f"loss, {key}", found[key], source)
-        yield Record(run.split("@")[0], run, "", TRUE_IS_BEST, 100 * found["true_is_best"], source)
-
-
 def _of_speed(speed: Mapping[str, Any], source: str) -> Iterator[Record]:
     for output, found in speed.items():
         if isinstance(found, Mapping):
@@ -248,6 +252,5 @@ _MAKERS = {
     "parameters": _of_parameters,
     "gates": _of_gates,
     "joined": _of_joined,
-    "worth": _of_worth,
     "speed": _of_speed,
 }

@@ -1,4 +1,4 @@
-"""Scores of an experiment's translations: by domain, averaged, where the classifier is wrong, and out of domain."""
+"""Scores of an experiment's translations: by domain, averaged, where the classifier is wrong, and on further sets."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ import numpy as np
 
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.experiments.translation import comet
+from fairseq_ext.experiments.translation.comparisons import compare
 from fairseq_ext.experiments.translation.config import load_config
-from fairseq_ext.experiments.translation.experiment import TranslationExperiment
-from fairseq_ext.experiments.translation.head_room import gains_over
-from fairseq_ext.experiments.translation.out_of_domain import sets_dir
+from fairseq_ext.experiments.translation.convergence import read_curves, warnings_of
+from fairseq_ext.experiments.translation.experiment import AVERAGE, TranslationExperiment
+from fairseq_ext.experiments.translation.extra_sets import TEST, column_of, sets_dir
 from fairseq_ext.experiments.translation.output_runs import ScoredRun, find_runs, read_translations
 from fairseq_ext.experiments.translation.pictures import draw_gains
 from fairseq_ext.experiments.translation.results import Design, Results
-from fairseq_ext.experiments.translation.test_sets import TestSets, ood_name
+from fairseq_ext.experiments.translation.test_sets import TestSets
+from fairseq_ext.experiments.translation.verdict import recommend
 from fairseq_ext.inputs.errors import InputError, run_command
 from fairseq_ext.metrics.bootstrap import MIN_SENTENCES, average, p_value, resampled_sums
 from fairseq_ext.metrics.corpus_metrics import CometMetric, CorpusMetric, TextMetric, text_metrics
@@ -67,14 +69,15 @@ def score_columns(
     AVG is the plain average over domains, wAVG the one weighted by training sentences (Klimaszewski et al. 2023, Table
     4), and misclassified one corpus of all test sentences that the classifier takes for another domain's. Sentences are
     drawn within each test set, all of them in each resample of an average, and the same for all runs. A run that lacks
-    a domain has neither averages nor misclassified.
+    a domain has neither averages nor misclassified. ``test:AVG`` is the plain average over the user's own test sets,
+    where there are several.
 
     Shape:
         result: of every run, by column, 1+R; 1 where sentences are too few
     """
     runs = [_with_pool(run, tests) for run in runs]
     found: list[Columns] = [{} for _ in runs]
-    for name in [*tests.domains, POOL, *map(ood_name, tests.ood)]:
+    for name in [*tests.domains, POOL, *tests.extra]:
         having = [number for number, run in enumerate(runs) if name in run]
         if not having:
             continue
@@ -93,12 +96,20 @@ def _with_pool(run: Counts, tests: TestSets) -> Counts:
 
 
 def _with_averages(columns: Columns, tests: TestSets) -> Columns:
+    columns = {**columns, **_own_average(columns, tests)}
     domains = {name: columns[name] for name in tests.domains if name in columns}
     if len(domains) < len(tests.domains):
         return columns
     values, weights = list(domains.values()), [tests.train_sizes[name] for name in domains]
     averages = {"AVG": average(values), "wAVG": average(values, weights)}
     return {**domains, **averages, **{name: column for name, column in columns.items() if name not in domains}}
+
+
+def _own_average(columns: Columns, tests: TestSets) -> Columns:
+    own = [name for name in tests.extra if name.startswith(TEST)]
+    if len(own) < 2 or not columns.keys() >= set(own):
+        return {}
+    return {f"{TEST}{AVERAGE}": average([columns[name] for name in own])}
 
 
 def summarise(runs: Sequence[Columns], baseline: Sequence[Columns] | None) -> dict[str, dict[str, Any]]:
@@ -133,9 +144,9 @@ def score_outputs(
     baseline: str,
     resamples: int,
     seed: int,
-    evens: Sequence[str] = (),
+    others: Sequence[str] = (),
 ) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """The entries ``outputs`` and ``over_even`` of scores.json.
+    """The entries ``outputs`` and ``comparisons`` of scores.json.
 
     Args:
         names: the names of every output's runs.
@@ -145,9 +156,9 @@ def score_outputs(
         baseline: output that the others are compared with, if it is among them.
         resamples: R.
         seed: of the resamples.
-        evens: outputs that give all adapters the same weight.
+        others: further outputs to compare with.
     """
-    over_even: dict[str, dict[str, Any]] = {}
+    comparisons: dict[str, dict[str, Any]] = {}
     outputs: dict[str, dict[str, Any]] = {output: {"runs": list(runs)} for output, runs in names.items()}
     for metric_name, metric in metrics.items():
         columns = iter(score_columns(counts[metric_name], metric, tests, resamples, seed))
@@ -155,8 +166,9 @@ def score_outputs(
         for output, runs in by_output.items():
             other = None if output == baseline else by_output.get(baseline)
             outputs[output][metric_name] = summarise(runs, other)
-        over_even[metric_name] = gains_over(by_output, evens, metric_name)
-    return outputs, over_even
+        baselines = [name for name in dict.fromkeys([baseline, *others]) if name in by_output]
+        comparisons[metric_name] = {name: compare(by_output, name, metric_name) for name in baselines}
+    return outputs, comparisons
 
 
 def scoring_step(config: TranslationExperiment) -> Step:
@@ -167,35 +179,35 @@ def scoring_step(config: TranslationExperiment) -> Step:
     """
     expected = find_runs(config)
     runs = {output: made for output, found in expected.items() if (made := [r for r in found if r.folders(config)])}
-    ood = [name for name in config.evaluate.sets if (sets_dir(config) / f"{name}.{config.target_lang}").is_file()]
+    extra = [name for name in config.evaluate.sets if (sets_dir(config) / f"{name}.{config.target_lang}").is_file()]
     missing = [name for found in expected.values() for run in found for name in run.missing(config)]
     checkpoint = comet.checkpoint_of(config)
     design = Design.of(config)
     teacher = config.work_dir / "teacher"
     folders = {folder: folder.name for found in runs.values() for run in found for folder in run.folders(config)}
     inputs = [config.work_dir / "splits", *([teacher] if teacher.exists() else []), *folders]
-    inputs += [sets_dir(config)] if ood else []
+    inputs += [sets_dir(config)] if extra else []
     options = {
-        "version": 4,
+        "version": 5,
         "runs": {output: [run.name for run in found] for output, found in runs.items()},
         "folders": list(folders.values()),
         "missing": missing,
-        "ood": ood,
+        "extra": [column_of(config, name) for name in extra],
         "baseline": config.evaluate.baseline,
+        "compare": config.evaluate.compare,
         "resamples": config.evaluate.resamples,
         "seed": config.seed,
         "comet": comet.model_digest(checkpoint) if checkpoint else None,
         "signatures": {name: metric.signature for name, metric in _text_metrics(config).items()},
-        # Scores without such outputs are as they were before there were any.
-        **({"evens": evens} if (evens := even_outputs(config)) else {}),
     }
 
     def build(folder: Path) -> None:
         if missing:
             print(f"scores: without {', '.join(missing)}, which are not there yet", file=sys.stderr)
-        record = score_experiment(config, runs, TestSets.of(config, ood)) | {"missing": missing}
+        record = score_experiment(config, runs, TestSets.of(config, extra)) | {"missing": missing}
         (folder / SCORES_FILE).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        (folder / TABLE_FILE).write_text(format_table(record), encoding="utf-8")
+        advice = recommend(Results(scores=record), design, warnings_of(config, read_curves(config)))
+        (folder / TABLE_FILE).write_text(format_table(record) + f"\n{advice}\n", encoding="utf-8")
         if picture := draw_gains(Results(scores=record), design):
             write_picture(folder, picture)
 
@@ -204,11 +216,6 @@ def scoring_step(config: TranslationExperiment) -> Step:
 
 def _text_metrics(config: TranslationExperiment) -> dict[str, TextMetric]:
     return text_metrics(config.evaluate.metrics, config.target_lang)
-
-
-def even_outputs(config: TranslationExperiment) -> list[str]:
-    """Outputs that give all adapters the same weight, which others are compared with."""
-    return [name for name, output in config.outputs.items() if output.domain_source == "even"]
 
 
 def score_experiment(
@@ -232,22 +239,23 @@ def score_experiment(
         counts["COMET"] = [{name: CometMetric.count(values) for name, values in run.scores.items()} for run in scored]
         metrics["COMET"] = CometMetric(comet.model_name(checkpoint), scored[0].version)
     names = {output: [run.name for run in found] for output, found in runs.items()}
-    outputs, over_even = score_outputs(
-        names, counts, metrics, tests, baseline=baseline, resamples=resamples, seed=seed, evens=even_outputs(config)
+    others = config.evaluate.compare
+    outputs, comparisons = score_outputs(
+        names, counts, metrics, tests, baseline=baseline, resamples=resamples, seed=seed, others=others
     )
     return {
         "signatures": {name: metric.signature for name, metric in metrics.items()},
         "domains": tests.domains,
         "train_sizes": tests.train_sizes,
         "test_sizes": {name: len(tests.references[name]) for name in tests.domains},
-        "ood_sizes": {name: len(tests.references[ood_name(name)]) for name in tests.ood},
+        "extra_sizes": {name: len(tests.references[name]) for name in tests.extra},
         "num_misclassified": tests.num_misclassified if tests.is_misclassified else None,
         "baseline": baseline,
         "significance": f"paired bootstrap, {resamples} resamples, two-sided, means over runs, seed {seed}; "
         f"not corrected for the number of comparisons; fewer than {MIN_SENTENCES} sentences are not tested",
         "comet": comet.model_name(checkpoint) if checkpoint else comet.NOT_RUN,
         "outputs": outputs,
-        "over_even": over_even,
+        "comparisons": comparisons,
     }
 
 

@@ -22,14 +22,11 @@ class TranslationSystem(System):
     Attributes:
         needs_domain: whether it must be told the domain of what it translates; where the file does not say, this
             follows from its tags and its architecture.
-        worth_temperature: T; it is given, in place of the classifier's labels, what each adapter of the system that it
-            starts from is worth to a sentence, softmax(−loss / T) of the true translation.
         label_noise: share of the training sentences, from 0 to 1, whose label is made wrong.
         unlabelled: domains whose training sentences have no label.
     """
 
     needs_domain: bool = False
-    worth_temperature: float | None = None
     label_noise: float = 0.0
     unlabelled: list[str] = field(default_factory=list)
 
@@ -56,21 +53,6 @@ def _read(system: System, where: str) -> TranslationSystem:
     values = {key: options.pop(key, None) for key in _LABELS}
     labels = {key: _LABELS[key](value, system, f"{where}: {key}") for key, value in values.items() if value is not None}
     return TranslationSystem(**{**vars(system), "options": options}, needs_domain=needs_domain, **labels)
-
-
-def _temperature(value: Any, system: System, where: str) -> float:
-    """That of labels by what adapters are worth.
-
-    Raises:
-        InputError: naming ``where``, if it is no temperature, or the system has no use for it.
-    """
-    if not _is_number(value) or not 0 < value < float("inf"):
-        raise InputError(f"{where}: expected a number above 0, got {shown(value)}")
-    if system.uses_teacher:
-        raise InputError(f"{where}: takes the place of the classifier; take uses_teacher out")
-    if system.start is None:
-        raise InputError(f"{where}: is of the adapters that the system starts from; name theirs under from")
-    return float(value)
 
 
 def _noise(value: Any, system: System, where: str) -> float:
@@ -115,7 +97,6 @@ def _is_number(value: Any) -> bool:
 
 # What an entry may say of the labels that its system learns.
 _LABELS: Mapping[str, Callable[[Any, System, str], Any]] = {
-    "worth_temperature": _temperature,
     "label_noise": _noise,
     "unlabelled": _unlabelled,
 }

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fairseq_ext.experiments.translation.convergence import ValidationCurve
+from fairseq_ext.experiments.translation.extra_sets import OOD, TEST
 from fairseq_ext.experiments.translation.results import (
     ALONE,
     CHOICES,
@@ -21,13 +23,13 @@ from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.report.content import NOTHING, Below, Cell, Missing, Row, Table, Text
 from fairseq_ext.report.figures import BEST, SPREAD, Figure, figure_rows, figure_table
 from fairseq_ext.report.markdown import escape
+from fairseq_ext.report.page import signed
 from fairseq_ext.report.records import Measured
 from fairseq_ext.report.significance import BETTER, WORSE
 
 Shown = Table | Missing
 AVERAGES = ("AVG", "wAVG")
 MISCLASSIFIED = "misclassified"
-OOD = "ood:"
 _NUMBERS = {"COMET": 4, "chrF": 10, "BLEU": 11}  # of the paper's tables of quality
 _TOLD = "told the true domain of every sentence"
 _NOT_TOLD = "not told the domain"
@@ -148,6 +150,65 @@ def misclassified(results: Results, design: Design) -> Shown:
     return _scores(results, design, title, design.main, columns, results.metrics, notes)
 
 
+def comparisons(results: Results, design: Design) -> list[Shown]:
+    """Every output beside every baseline: the difference, its interval and p, a table a metric."""
+    return [_comparisons(results, design, metric) for metric in results.metrics]
+
+
+def _comparisons(results: Results, design: Design, metric: str) -> Shown:
+    title = f"Comparisons: {metric}"
+    baselines = [name for name in dict.fromkeys([design.baseline, *design.compare]) if name in results.outputs]
+    columns = ["AVG", MISCLASSIFIED, *extra_columns(results)]
+    names = [name for name in dict.fromkeys([*design.main, *design.ablation]) if name in results.outputs]
+    groups = []
+    for baseline in baselines:
+        found = {name: [_compared(results, name, baseline, metric, column) for column in columns] for name in names}
+        rows = [Row(name, cells) for name, cells in found.items() if any(cell != NOTHING for cell in cells)]
+        groups += [(f"over {baseline}", rows)] if rows else []
+    if not groups:
+        return Missing(title, "not measured: there is nothing to compare")
+    notes = [
+        "Difference, above zero where the output is better, and its 95 % interval; ▲ better, ▼ worse "
+        f"(p < {SIGNIFICANT:g}). {(results.scores or {}).get('significance', '')}."
+    ]
+    return Table(title, "Output", columns, groups, below=Below(notes, [FILES["scores"]]))
+
+
+def _compared(results: Results, output: str, baseline: str, metric: str, column: str) -> Cell:
+    found = results.comparison(output, baseline, metric, column)
+    if found is None or found["difference"] is None:
+        return NOTHING
+    mark = "" if not is_significant(found["p"]) else BETTER if found["difference"] > 0 else WORSE
+    low, high = found["low"], found["high"]
+    interval = "not tested" if low is None or high is None else f"[{signed(low)}, {signed(high)}]"
+    return Cell(signed(found["difference"]), interval, mark=mark)
+
+
+def trainings(curves: Mapping[str, ValidationCurve], updates: Mapping[str, int]) -> Shown:
+    """How long each run was trained, alone and with all that it started from, and the best loss on validation text."""
+    title = "Trainings"
+    if not curves:
+        return Missing(title, "not measured: nothing has been trained")
+    rows = []
+    for name, curve in curves.items():
+        best = min(curve.bits)
+        cells = [f"{curve.updates[-1]:,}", f"{updates[name]:,}", f"{best:.3f}", f"{2**best:.1f}"]
+        rows.append(Row(name, [Cell(text) for text in cells]))
+    headings = ["Updates", "… with those before", "Bits a token", "Perplexity"]
+    return Table(title, "Run", headings, [("", rows)], below=Below(["On the validation sets, at the best update."], []))
+
+
+def own_tests(results: Results, design: Design) -> Shown:
+    """The user's own test sets."""
+    title = "Your own test sets"
+    columns = [(metric, column) for column in extra_columns(results, TEST) for metric in results.metrics]
+    if results.scores is None or not columns:
+        return Missing(title, "not measured: no sets under evaluate: tests")
+    headings = [f"{column.removeprefix(TEST)}: {metric}" for metric, column in columns]
+    notes = ["Outputs that must be told the domain translate sets of a known domain alone."]
+    return _scores(results, design, title, design.main, columns, headings, notes)
+
+
 def speed(results: Results, design: Design) -> Shown:
     """Table 7."""
     title = "Table 7. Speed"
@@ -171,7 +232,7 @@ def out_of_domain(results: Results, design: Design) -> Shown:
     title = "Table 8. Out of domain"
     if results.scores is None:
         return Missing(title, _not_made(FILES["scores"]))
-    columns = [(metric, column) for column in ood_columns(results) for metric in results.metrics]
+    columns = [(metric, column) for column in extra_columns(results, OOD) for metric in results.metrics]
     if not columns:
         return Missing(title, "not measured: no sets under evaluate: ood")
     names = [name for name in design.main if any(results.records.figure(name, *column) for column in columns)]
@@ -182,10 +243,10 @@ def out_of_domain(results: Results, design: Design) -> Shown:
     return _scores(results, design, title, names, columns, headings, notes)
 
 
-def ood_columns(results: Results) -> list[str]:
-    """The columns of out-of-domain sets that any output has, in the order of their first mention."""
+def extra_columns(results: Results, *kinds: str) -> list[str]:
+    """The columns of sets beside the held-out ones that any output has, in the order of their first mention."""
     domains = dict.fromkeys(record.domain for record in results.records)
-    return [domain for domain in domains if domain.startswith(OOD)]
+    return [domain for domain in domains if domain.startswith(kinds or (TEST, OOD))]
 
 
 def ablation(results: Results, design: Design) -> Shown:

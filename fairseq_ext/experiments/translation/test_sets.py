@@ -1,4 +1,4 @@
-"""What an experiment is measured on: its domains' test sets, those out of domain, and the classifier's mistakes."""
+"""What an experiment is measured on: its domains' test sets, those beside them, and the classifier's mistakes."""
 
 from __future__ import annotations
 
@@ -12,21 +12,16 @@ from fairseq_ext.corpora.text_files import count_lines, read_lines, read_lines_l
 from fairseq_ext.data.teacher_labels import read_teacher_probs
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
-from fairseq_ext.experiments.translation.out_of_domain import sets_dir
-
-
-def ood_name(name: str) -> str:
-    """What an out-of-domain set is called among test sets and columns, where no domain has a colon in its name."""
-    return f"ood:{name}"
+from fairseq_ext.experiments.translation.extra_sets import column_of, sets_dir
 
 
 @dataclass(frozen=True)
 class TestSets:
-    """The test sets by name: every domain in order, then every out-of-domain set as ``ood:NAME``.
+    """The test sets by name: every domain in order, then every further set, as ``test:NAME`` or ``ood:NAME``.
 
     Attributes:
         domains: D names, in order.
-        ood: names of the out-of-domain sets.
+        extra: the further sets.
         sources: N lines a set.
         references: their translations.
         is_misclassified: N truth values a domain, whether the classifier takes the sentence for another domain's;
@@ -36,7 +31,7 @@ class TestSets:
     """
 
     domains: list[str]
-    ood: list[str]
+    extra: list[str]
     sources: dict[str, list[str]]
     references: dict[str, list[str]]
     is_misclassified: dict[str, np.ndarray] | None
@@ -44,12 +39,12 @@ class TestSets:
     reference_files: dict[str, Path]
 
     @classmethod
-    def of(cls, config: TranslationExperiment, ood: Sequence[str] = ()) -> TestSets:
+    def of(cls, config: TranslationExperiment, extra: Sequence[str] = ()) -> TestSets:
         """Read the test sets of an experiment.
 
         Args:
             config: the experiment.
-            ood: names of its out-of-domain sets.
+            extra: names of its further sets, as the file has them.
 
         Raises:
             InputError: naming a file that is missing or does not fit the others.
@@ -57,7 +52,8 @@ class TestSets:
         splits, teacher = config.work_dir / "splits", config.work_dir / "teacher"
         domains = read_domain_names(splits / DOMAINS_FILE)
         stems = {name: splits / name / "test" for name in domains}
-        stems |= {ood_name(name): sets_dir(config) / name for name in ood}
+        further = {column_of(config, name): sets_dir(config) / name for name in extra}
+        stems |= further
         files = {name: stem.with_name(f"{stem.name}.{config.target_lang}") for name, stem in stems.items()}
         references = {name: read_lines(path) for name, path in files.items()}
         sources = {
@@ -67,7 +63,7 @@ class TestSets:
         lengths = {name: len(references[name]) for name in domains}
         return cls(
             domains,
-            list(ood),
+            list(further),
             sources,
             references,
             _mistakes(teacher, lengths) if teacher.exists() else None,

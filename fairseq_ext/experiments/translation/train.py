@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,11 +13,11 @@ from fairseq_ext.engine.origins import EXTRA
 from fairseq_ext.engine.stages import add_jobs_option
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.experiments.systems import Run
-from fairseq_ext.experiments.training import best_checkpoint, remembered_extra, system_dir, train_step
+from fairseq_ext.experiments.training import LOG_FILE, best_checkpoint, remembered_extra, system_dir, train_step
 from fairseq_ext.experiments.translation.changed_labels import changed_labels_step
 from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.convergence import warn_of
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
-from fairseq_ext.experiments.translation.worth import worth_steps
 from fairseq_ext.experiments.tuning import first_run, steps_of_runs
 from fairseq_ext.inputs.errors import run_command
 
@@ -67,14 +68,18 @@ def training_step(config: TranslationExperiment, run: Run, extra: Sequence[str] 
     arguments += as_arguments(chosen)
     extra = extra or remembered_extra(system_dir(config, run.name), chosen, "system")
     options = {"system": chosen, EXTRA: list(extra), "seed": run.seed}
-    return train_step(config, run, inputs, arguments, options, extra=extra)
+    step = train_step(config, run, inputs, arguments, options, extra=extra)
+
+    def build(folder: Path) -> str | None:
+        step.build(folder)
+        return warn_of(config, run.name, folder / LOG_FILE)
+
+    return replace(step, build=build)
 
 
 def _label_steps(config: TranslationExperiment, run: Run) -> list[Step]:
     """The steps that end with a run's labels, unless these are the classifier's as they are, or none."""
-    start, system = config.start(run), config.systems[run.system.name]
-    if start and system.worth_temperature:
-        return worth_steps(config, start, system.worth_temperature)
+    system = config.systems[run.system.name]
     return [changed_labels_step(config, system)] if system.label_noise or system.unlabelled else []
 
 

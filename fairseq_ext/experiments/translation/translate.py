@@ -20,8 +20,7 @@ from fairseq_ext.experiments.training import best_checkpoint, remembered_extra
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.export import export_step, trained_run
-from fairseq_ext.experiments.translation.outputs import REFERENCE, OutputRun
-from fairseq_ext.experiments.translation.worth import best_adapter_steps
+from fairseq_ext.experiments.translation.outputs import OutputRun
 from fairseq_ext.inputs.errors import InputError, run_command
 from fairseq_ext.translators.command_line import text_parser, translate_text
 
@@ -55,17 +54,10 @@ def how_to_make(config: TranslationExperiment, run: OutputRun) -> Generation:
     inputs = [data, checkpoint]
     arguments = ["--task", "multi_domain_translation", "--path", str(checkpoint)]
     arguments += ["--bpe", "sentencepiece", "--sentencepiece-model", str(data / "sentencepiece.model")]
-    options = dict(run.output.options)
     if run.output.uses_classifier:
         inputs.append(config.work_dir / "teacher")
         arguments += ["--teacher-dir", str(inputs[-1])]
-    if run.output.domain_source == REFERENCE:
-        # To fairseq, labels that always choose the best adapter are those of a classifier.
-        inputs.append(best_adapter_steps(config, run.run)[-1].output)
-        arguments += ["--teacher-dir", str(inputs[-1])]
-        options = {name: value for name, value in options.items() if name.replace("_", "-") != "domain-source"}
-        options["domain-source"] = "classifier"
-    arguments += as_arguments(options)
+    arguments += as_arguments(run.output.options)
     # A system that was trained with tags understands nothing else.
     if run.output.system.has_tags and option_of(run.output.options, "domain-tags") is None:
         arguments += ["--domain-tags"]
@@ -89,13 +81,7 @@ def translation_steps(config: TranslationExperiment, name: str, extra: Sequence[
     Raises:
         InputError: if there is no such output or run.
     """
-    return [step for run in config.output_runs(name) for step in _steps(config, run, extra)]
-
-
-def _steps(config: TranslationExperiment, run: OutputRun, extra: Sequence[str]) -> list[Step]:
-    """The step that translates, and before it those that find out which adapter is the best, where it takes that."""
-    before = best_adapter_steps(config, run.run) if run.output.domain_source == REFERENCE else []
-    return [*before, _translation_step(config, run, extra)]
+    return [_translation_step(config, run, extra) for run in config.output_runs(name)]
 
 
 def _translation_step(config: TranslationExperiment, run: OutputRun, extra: Sequence[str]) -> Step:
@@ -188,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options, extra = parser.parse_known_args(given)
     config = load_config(options.config)
     runs = config.output_runs(options.output) if options.output else config.all_output_runs()
-    steps = [step for run in _trained(config, runs) for step in _steps(config, run, extra)]
+    steps = [_translation_step(config, run, extra) for run in _trained(config, runs)]
     run_steps(steps, dry_run=options.dry_run, verify=options.verify)
 
 

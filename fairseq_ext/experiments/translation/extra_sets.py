@@ -1,4 +1,7 @@
-"""Text of no domain of the experiment: its sets, and their translations by ``fairseq-interactive``."""
+"""Test sets beside those held out of the corpora: the user's own, those out of domain, and joined sentences.
+
+They are translated by ``fairseq-interactive``. A set whose domain is known is translated as typed lines that name it.
+"""
 
 from __future__ import annotations
 
@@ -18,32 +21,67 @@ from fairseq_ext.experiments.translation.joined import draw_pairs, write_pairs
 from fairseq_ext.experiments.translation.outputs import OutputRun
 from fairseq_ext.experiments.translation.translate import GATES_FILE, how_to_make, write_hypotheses
 from fairseq_ext.filtering.normalise import normalise_lines
+from fairseq_ext.inputs.sections import check_choice
 
 TYPED_FILE = "typed.txt"
+# Before the names of sets in tables.
+TEST, OOD = "test:", "ood:"
 
 
 def sets_dir(config: TranslationExperiment) -> Path:
     """Where the sets lie, as ``SET.LANG``."""
-    return config.work_dir / "ood-sets"
+    return config.work_dir / "extra-sets"
 
 
-def out_of_domain_dir(config: TranslationExperiment, name: str) -> Path:
+def translations_dir(config: TranslationExperiment, name: str) -> Path:
     """Where an output run's translations of the sets lie, as ``SET.LANG``."""
-    return config.work_dir / "ood" / name
+    return config.work_dir / "extra" / name
 
 
-def out_of_domain_steps(config: TranslationExperiment) -> list[Step]:
-    """The steps that make the sets of ``evaluate: ood`` and ``joined``, and translate them; none without sets."""
+def column_of(config: TranslationExperiment, name: str) -> str:
+    """What a set is called in tables of scores, where no domain has a colon in its name."""
+    return f"{TEST if name in config.evaluate.tests else OOD}{name}"
+
+
+def sets_for(config: TranslationExperiment, run: OutputRun) -> list[str]:
+    """The sets that an output run can translate; a model of one domain is for sets of that domain alone."""
+    only = run.run.domain
+    return [
+        name
+        for name, domain in config.evaluate.sets.items()
+        if run.output.can_translate(domain) and only in (None, domain)
+    ]
+
+
+def extra_set_steps(config: TranslationExperiment) -> list[Step]:
+    """The steps that make the sets of ``evaluate: tests``, ``ood`` and ``joined``, and translate them.
+
+    Raises:
+        InputError: naming a set whose domain is none of the experiment's.
+    """
     if not config.evaluate.sets:
         return []
-    runs = [run for run in config.all_output_runs() if run.output.takes_other_text]
+    check_domains(config)
+    runs = [run for run in config.all_output_runs() if sets_for(config, run)]
     return [_sets_step(config), *(_translation_step(config, run) for run in runs)]
+
+
+def check_domains(config: TranslationExperiment) -> None:
+    """Check that the user's own test sets are of domains that there are.
+
+    Raises:
+        InputError: naming a set whose domain is none of the experiment's.
+    """
+    for name, test in config.evaluate.tests.items():
+        if test.domain is not None:
+            where = f"{config.path}: evaluate: tests: {name}: domain"
+            check_choice(test.domain, config.domains, where)
 
 
 def import_sets(folder: Path, config: TranslationExperiment) -> None:
     """Write the sets: normalised like the corpora, not filtered but for pairs with an empty side."""
     langs = (config.source_lang, config.target_lang)
-    for name, entry in sorted(config.evaluate.ood.items()):
+    for name, entry in sorted(config.evaluate.corpora.items()):
         with tempfile.TemporaryDirectory(dir=folder, prefix=".import-") as temporary:
             imported = Path(temporary)
             import_domain(
@@ -77,7 +115,7 @@ def with_guessed_domains(lines: Sequence[str], teacher: Path) -> list[str]:
 
 def _sets_step(config: TranslationExperiment) -> Step:
     langs = (config.source_lang, config.target_lang)
-    sets = {name: [entry] for name, entry in config.evaluate.ood.items()}
+    sets = {name: [entry] for name, entry in config.evaluate.corpora.items()}
     clean, joined = config.clean.normalise, config.evaluate.joined
     return Step(
         sets_dir(config),
@@ -96,13 +134,18 @@ def _sets_step(config: TranslationExperiment) -> Step:
 
 def _translation_step(config: TranslationExperiment, run: OutputRun) -> Step:
     output, sets = how_to_make(config, run), sets_dir(config)
-    names, is_watched = config.evaluate.sets, run.output.gates and config.evaluate.joined
+    names, is_watched = sets_for(config, run), run.output.gates and config.evaluate.joined
+    # An output that has the domain from elsewhere, or needs none, is not told it.
+    domains = [config.evaluate.sets[name] if run.output.is_told and not run.run.domain else None for name in names]
 
     def build(folder: Path) -> None:
         texts = {name: read_lines(sets / f"{name}.{config.source_lang}") for name in names}
         lines = [line for text in texts.values() for line in text]
         if run.output.domain_source == "classifier":
             lines = with_guessed_domains(lines, config.work_dir / "teacher")
+        else:
+            known = [domain for domain, text in zip(domains, texts.values(), strict=True) for _ in text]
+            lines = [f"{domain_tag(d)} {line}" if d else line for d, line in zip(known, lines, strict=True)]
         typed, printed = folder / TYPED_FILE, folder / "interactive.txt"
         write_lines(typed, lines)
         # All lines at once, so that batches hold lines of one length.
@@ -112,9 +155,9 @@ def _translation_step(config: TranslationExperiment, run: OutputRun) -> Step:
         run_fairseq("interactive", arguments, output=printed, messages=folder / "interactive.log")
         write_hypotheses(folder, printed, {name: len(text) for name, text in texts.items()}, config.target_lang)
 
-    options = {**run.output.options, "source": run.output.domain_source, "sets": names}
+    options = {**run.output.options, "source": run.output.domain_source, "sets": names, "domains": domains}
     return Step(
-        out_of_domain_dir(config, run.name),
+        translations_dir(config, run.name),
         inputs=[*output.inputs, sets],
         options=options,
         build=build,

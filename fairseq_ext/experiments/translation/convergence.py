@@ -1,0 +1,101 @@
+"""Has a base model converged? Read from the log of its training, by the loss on the validation sets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_ext.experiments.training import LOG_FILE, system_dir
+from fairseq_ext.experiments.translation.control import base_systems
+from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+
+_VALID = re.compile(r"\| valid on 'valid' subset \|.*?\| nll_loss (\S+) .*?\| num_updates (\d+)")
+_LAST = 0.1  # share of the updates that is looked at
+_FALL = 0.01  # of perplexity in that share, relative: a training whose loss falls faster has not converged
+
+
+@dataclass(frozen=True)
+class ValidationCurve:
+    """The loss on the validation sets in the course of a training.
+
+    Attributes:
+        updates: at which it was measured, in order.
+        bits: negative log-likelihood, bits a token.
+    """
+
+    updates: Sequence[int]
+    bits: Sequence[float]
+
+    @property
+    def fall(self) -> float | None:
+        """By what share perplexity fell in the last tenth of the updates; None if that was not measured."""
+        first = (1 - _LAST) * self.updates[-1] if self.updates else 0
+        before = [bits for update, bits in zip(self.updates, self.bits, strict=True) if update <= first]
+        after = [bits for update, bits in zip(self.updates, self.bits, strict=True) if update > first]
+        return 1 - 2 ** (min(after) - min(before)) if before and after else None
+
+    @property
+    def still_falls(self) -> bool:
+        """Whether the training ended before the loss had stopped falling."""
+        return self.fall is not None and self.fall > _FALL
+
+
+def read_curve(log: Path) -> ValidationCurve:
+    """Read the curve from a training's log file, which may have been stopped and resumed: of a repeated update the
+    last counts.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    text = log.read_text(encoding="utf-8", errors="replace")
+    found = {int(update): float(bits) for bits, update in _VALID.findall(text)}
+    updates = sorted(found)
+    return ValidationCurve(updates, [found[update] for update in updates])
+
+
+def log_files(config: TranslationExperiment) -> list[Path]:
+    """The log files of all runs that have been trained, in the order of the file."""
+    runs = [run.name for name in config.systems for run in config.runs(name)]
+    files = [system_dir(config, name) / LOG_FILE for name in runs]
+    return [path for path in files if path.is_file()]
+
+
+def read_curves(config: TranslationExperiment) -> dict[str, ValidationCurve]:
+    """The curves of all runs that have been trained, by name."""
+    curves = {path.parent.name: read_curve(path) for path in log_files(config)}
+    return {name: curve for name, curve in curves.items() if curve.updates}
+
+
+def total_updates(config: TranslationExperiment, curves: Mapping[str, ValidationCurve], name: str) -> int:
+    """The updates of a run and of all that it started from; what was not trained counts nothing."""
+    [run, *_] = config.runs(name)
+    own = curves[run.name].updates[-1] if run.name in curves else 0
+    start = config.start(run)
+    return own + (total_updates(config, curves, start.name) if start else 0)
+
+
+def warning(name: str, curve: ValidationCurve) -> str | None:
+    """What to say of a base model that has not converged; None of one that has."""
+    if not curve.still_falls:
+        return None
+    return (
+        f"{name} has not converged: in the last tenth of its {curve.updates[-1]:,} updates its validation perplexity "
+        f"still fell by {100 * (curve.fall or 0):.0f} %. Train it longer first: adapters compared with it look better "
+        "than they are"
+    )
+
+
+def warnings_of(config: TranslationExperiment, curves: Mapping[str, ValidationCurve]) -> list[str]:
+    """The warnings about the base models of an experiment."""
+    bases = base_systems(config.systems)
+    found = [warning(name, curve) for name, curve in curves.items() if name.partition("@")[0] in bases]
+    return [text for text in found if text]
+
+
+def warn_of(config: TranslationExperiment, name: str, log: Path) -> str | None:
+    """The warning for a training that has just ended, if others put adapters on its model."""
+    if name.partition("@")[0] not in base_systems(config.systems):
+        return None
+    return warning(name, read_curve(log))
