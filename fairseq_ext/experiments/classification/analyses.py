@@ -1,7 +1,6 @@
 """The analyses of an experiment with tasks as steps: removed layers, forgetting, differences to full fine-tuning.
 
-Each is a directory ``analysis/NAME`` with ``NAME.json`` in it. The sweep of the initialisation scale and accuracy
-against parameters need none: they are figures of the runs themselves.
+Each is a directory ``analysis/NAME`` with ``NAME.json`` in it.
 """
 
 from __future__ import annotations

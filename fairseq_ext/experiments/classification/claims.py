@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fairseq_ext.experiments.classification.pictures import differences_to, losses_by_task
 from fairseq_ext.experiments.classification.results import (
     FILES,
-    MAIN,
     MAJORITY,
     METRICS_FILE,
     SHARE,
@@ -26,8 +25,6 @@ NOT_MEASURED = "not measured"
 _TITLE = "The paper’s findings"
 _CLOSE = 0.4  # points: how near to full fine-tuning the paper's adapters come
 _SMALL = 2.0  # percent: the most that a single layer's adapters matter in the paper
-_LARGEST_GOOD_SCALE = 1e-2
-_SCALE_OPTION = "adapter-init-scale"
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,8 @@ def findings(results: TaskResults, design: TaskDesign) -> Table | Missing:
     if all(row.cells[1].text == NOT_MEASURED for row in rows):
         return Missing(_TITLE, NOT_MEASURED)
     notes = [
-        "Averages are of the main metrics over all tasks, in percent, on the test sets; what is said of layers and "
-        "scales is measured on the validation sets. p is that of a paired bootstrap over the test sets, of the "
+        "Averages are of the main metrics over all tasks, in percent, on the test sets; what is said of layers "
+        "is measured on the validation sets. p is that of a paired bootstrap over the test sets, of the "
         "difference to full fine-tuning, where all main metrics are accuracies. The paper has BERT of 110 or 330 "
         "million parameters, other tasks, learning rates and sizes chosen by task, and the mean or best of several "
         "seeds."
@@ -155,24 +152,6 @@ def lower_layers_matter_less(results: TaskResults, design: TaskDesign) -> str:
     return f"{_verdict(verdicts)}: without the lower half, the upper: {'; '.join(parts)}" if parts else ""
 
 
-def small_scales_are_alike(results: TaskResults, design: TaskDesign) -> str:
-    """How far results spread for scales that the paper finds good."""
-    ranges = {task: (min(good), max(good)) for task, (good, _) in _scales(results, design).items() if len(good) > 1}
-    if not ranges:
-        return ""
-    said = "; ".join(f"{task} {low:.1f} to {high:.1f}" for task, (low, high) in ranges.items())
-    return f"{_verdict(high - low <= _SMALL for low, high in ranges.values())}: {said}"
-
-
-def large_scales_are_worse(results: TaskResults, design: TaskDesign) -> str:
-    """Whether every larger scale is below all of these."""
-    found = {task: pair for task, pair in _scales(results, design).items() if all(pair)}
-    if not found:
-        return ""
-    said = "; ".join(f"{task} {', '.join(f'{value:.1f}' for value in large)}" for task, (_, large) in found.items())
-    return f"{_verdict(max(large) < min(good) for good, large in found.values())}: {said}"
-
-
 def nothing_is_forgotten(results: TaskResults, design: TaskDesign) -> str:
     """Whether earlier tasks kept their outputs bit for bit."""
     compared = [found for sequence in (results.sequence or {}).values() for found in sequence["tasks"].values()]
@@ -182,20 +161,6 @@ def nothing_is_forgotten(results: TaskResults, design: TaskDesign) -> str:
     largest = max(found["largest"] for found in compared)
     start = f"{'yes' if same == len(compared) else 'no'}: {same} of {len(compared)} earlier tasks are equal bit for bit"
     return f"{start}, {examples:,} examples; largest difference {largest:g}"
-
-
-def _scales(results: TaskResults, design: TaskDesign) -> dict[str, tuple[list[float], list[float]]]:
-    """By task the validation results of scales up to the paper's, and of larger ones."""
-    if design.swept is None or design.swept[0].replace("_", "-") != _SCALE_OPTION:
-        return {}
-    found = {}
-    for task, runs in design.sweep.items():
-        metric = on(MAIN, "valid")
-        scores = {value: results.records.mean(run.partition("@")[0], metric, task) for value, run in runs.items()}
-        known = [(value, score) for value, score in scores.items() if score is not None]
-        good = [score for value, score in known if value <= _LARGEST_GOOD_SCALE]
-        found[task] = (good, [score for value, score in known if value > _LARGEST_GOOD_SCALE])
-    return found
 
 
 def _verdict(claims: Iterable[bool]) -> str:
@@ -222,9 +187,5 @@ FINDINGS = (
             all_layers_matter_much),
     Finding("The lower layers’ adapters matter less than the higher ones’", "yes: 0 to 4 of 12 barely affect MNLI",
             lower_layers_matter_less),
-    Finding("Initialisation scales up to 0.01 are within 2 points", "yes: “robust” (MNLI, CoLA)",
-            small_scales_are_alike),
-    Finding("Larger scales are worse than all of these", "yes: “performance degrades”, more on CoLA",
-            large_scales_are_worse),
     Finding("Earlier tasks stay exactly as they were", "by design; not measured", nothing_is_forgotten),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The pictures of a report on tasks: accuracy by parameters, removed adapters, the initialisation scale."""
+"""The pictures of a report on tasks: accuracy by parameters, removed adapters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from functools import partial
 from fairseq_ext.experiments.classification.results import (
     FILES,
     MAIN,
-    MAJORITY,
     METRICS_FILE,
     Method,
     TaskDesign,
@@ -18,7 +17,7 @@ from fairseq_ext.experiments.classification.results import (
     on,
 )
 from fairseq_ext.report.content import Below, Picture, Shape
-from fairseq_ext.report.line_charts import Level, Panel, Point, line_panels, power_of_ten, thousands
+from fairseq_ext.report.line_charts import Level, Panel, Point, line_panels, thousands
 from fairseq_ext.report.page import signed
 from fairseq_ext.report.pictures import heat_map
 
@@ -85,29 +84,6 @@ def draw_layers(results: TaskResults) -> Picture | None:
         notes.append(f"Not drawn, as the full model’s value is not above 0: {', '.join(skipped)}.")
     title = "Figure 6, left. Adapters of spans of layers removed"
     return Picture("layers", title, *size, shapes, Below(notes, [FILES["layers"]]))
-
-
-def draw_sweep(results: TaskResults, design: TaskDesign) -> Picture | None:
-    """Figure 6, right: results by initialisation scale, or whatever option was swept."""
-    panels = []
-    for task, runs in design.sweep.items():
-        metric = design.tasks[task][0]
-        points = [
-            Point(value, score, f"{value:g}: {score:.1f}")
-            for value, run in runs.items()
-            if value > 0 and (score := results.records.mean(run.partition("@")[0], on(MAIN, "valid"), task)) is not None
-        ]
-        majority = results.records.mean("", on(MAJORITY, "valid"), task) if metric == "accuracy" else None
-        if points:
-            levels = [] if majority is None else [Level(majority, "most frequent label")]
-            panels.append(Panel(f"{task}: {metric}", [(_ADAPTERS, points)], levels))
-    if not panels or design.swept is None:
-        return None
-    option, system = design.swept
-    draw = partial(line_panels, panels, {system: _ADAPTERS}, option, "validation set, in percent", power_of_ten)
-    shapes, size = draw()
-    below = Below(["One training a dot."], [METRICS_FILE.format(f"{system}.{option}.*")])
-    return Picture("sweep", f"Figure 6, right. Sweep of {option}", *size, shapes, below, draw(is_narrow=True))
 
 
 def losses_by_task(results: TaskResults) -> dict[str, list[list[float | None]]]:

@@ -47,15 +47,11 @@ class TaskDesign:
         name: the experiment's, which is its folder's.
         tasks: by task its metrics, the main one first.
         methods: by name, in the order of the file.
-        swept: the option that the sweep varies, and of which system; None without a sweep.
-        sweep: the sweep's runs by task and value.
     """
 
     name: str
     tasks: Mapping[str, Sequence[str]]
     methods: Mapping[str, Method]
-    swept: tuple[str, str] | None = None
-    sweep: Mapping[str, Mapping[float, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, config: ClassificationExperiment) -> TaskDesign:
@@ -67,11 +63,6 @@ class TaskDesign:
                 name: _method(system, config.runs[name])
                 for name, system in config.systems.items()
                 if not system.is_base
-            },
-            swept=(config.sweep.option, config.sweep.system) if config.sweep else None,
-            sweep={
-                task: {value: run.name for value, run in sorted(runs.items())}
-                for task, runs in config.sweep_runs.items()
             },
         )
 
@@ -86,9 +77,8 @@ class TaskDesign:
 
     @property
     def runs(self) -> list[str]:
-        """All runs, those of the sweep last."""
-        runs = [run for method in self.methods.values() for names in method.runs.values() for run in names]
-        return list(dict.fromkeys([*runs, *(run for by_value in self.sweep.values() for run in by_value.values())]))
+        """All runs."""
+        return [run for method in self.methods.values() for names in method.runs.values() for run in names]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ TRAINED = {
     "adapters-64": 210_000,
 }
 FULL = {"films": 0.80, "questions": 0.85, "irony": 0.62}
-SCALES = {1e-7: 0.0, 1e-4: 0.6, 1e-2: 0.4, 1e-1: -3.0, 1.0: -50.0}
 
 
 def experiment_file(folder: Path, **changes: Any) -> dict[str, Any]:
@@ -45,12 +44,6 @@ def experiment_file(folder: Path, **changes: Any) -> dict[str, Any]:
         "corpora": {"folder": str(folder / "text")},
         "tasks": {name: {"train": f"{name}.tsv", "metrics": ["accuracy", "f1"]} for name in TASKS},
         "train": {"systems": systems},
-        "sweep": {
-            "system": "adapters-64",
-            "option": "adapter-init-scale",
-            "values": list(SCALES),
-            "tasks": ["questions", "irony"],
-        },
         "evaluate": {"ablation": {"system": "adapters-64", "tasks": ["films", "questions"]}, **changes},
     }
 
@@ -64,13 +57,6 @@ def make_experiment(folder: Path, **changes: Any) -> ClassificationExperiment:
             for seed, shift in {"@1": -0.5, "@2": 0.5}.items() if method == "adapters-64" else {"": 0.0}.items():
                 record = metrics_of(task, gain + shift, TRAINED[method], is_base="adapters" not in method)
                 write(predictions / f"{method}@{task}{seed}" / "metrics.json", record)
-    for task in ("questions", "irony"):
-        for scale, gain in SCALES.items():
-            name = f"adapters-64.adapter-init-scale.{scale:g}@{task}"
-            record = metrics_of(task, gain, TRAINED["adapters-64"], is_base=False)
-            if scale == 1:
-                record["remarks"] = {split: ["every prediction is 'no'"] for split in ("valid", "test")}
-            write(predictions / name / "metrics.json", record)
     analysis = config.work_dir / "analysis"
     write(analysis / "layers/layers.json", {task: layers_of(task) for task in ("films", "questions")})
     write(analysis / "sequence/sequence.json", {f"adapters-64@{seed}": sequence_of() for seed in (1, 2)})

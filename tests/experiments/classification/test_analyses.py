@@ -36,7 +36,7 @@ def systems(*names: str) -> dict[str, Any]:
         "adapters": {**ADAPTERS, "bottleneck-dim": 8, "in_sequence": True, **tasks},
     }
     base = {"arch": "roberta_tiny", "tokens-per-sample": 16, "max-update": 6}
-    return {"train": {"systems": {"base": base, **{name: known[name] for name in names}}}, "sweep": {}}
+    return {"train": {"systems": {"base": base, **{name: known[name] for name in names}}}}
 
 
 def read(config: ClassificationExperiment, name: str) -> Any:

@@ -96,30 +96,11 @@ def test_nothing_lost_is_a_picture_too(measured: Measured) -> None:
     assert pictures.draw_layers(replace(measured[0], layers=layers)) is not None
 
 
-def test_the_sweep_is_over_powers_of_ten(measured: Measured) -> None:
-    picture = pictures.draw_sweep(*measured)
-    dots = [shape for shape in shapes(picture, "dot") if shape.text]
-    assert len(dots) == 2 * len(made_up.SCALES)
-    by_scale = {shape.text.partition(":")[0]: shape for shape in dots[: len(made_up.SCALES)]}
-    step = by_scale["1"].x - by_scale["0.1"].x
-    assert by_scale["0.0001"].x == pytest.approx(by_scale["1e-07"].x + 3 * step)
-    texts = [shape.text for shape in shapes(picture, "text")]
-    assert {"10⁻⁷", "10⁰", "most frequent label"} <= set(texts)
-
-
-def test_a_scale_of_nothing_has_no_place(measured: Measured) -> None:
-    results, design = measured
-    runs = {0.0: "adapters-64.adapter-init-scale.1@irony", **design.sweep["irony"]}
-    picture = pictures.draw_sweep(results, replace(design, sweep={"irony": runs}))
-    assert len([shape for shape in shapes(picture, "dot") if shape.text]) == len(made_up.SCALES)
-
-
 def test_without_figures_there_are_no_pictures(measured: Measured) -> None:
     nothing, design = TaskResults(), measured[1]
     assert pictures.draw_trade_off(nothing, design) is None
     assert pictures.draw_trade_off_by_task(nothing, design) is None
     assert pictures.draw_layers(nothing) is None
-    assert pictures.draw_sweep(nothing, design) is None
 
 
 def test_everything_lies_on_the_plane(measured: Measured) -> None:
@@ -129,7 +110,6 @@ def test_everything_lies_on_the_plane(measured: Measured) -> None:
         pictures.draw_trade_off(results, design),
         pictures.draw_trade_off_by_task(results, design),
         pictures.draw_layers(replace(results, layers=many)),
-        pictures.draw_sweep(results, design),
     ):
         assert picture is not None
         for shape in picture.shapes:

@@ -64,7 +64,6 @@ def test_all_tables_and_pictures_are_there(real: Blocks) -> None:
         "Figures 1 and 3. Distance to full fine-tuning by trained parameters",
         "Figure 4. Results by trained parameters",
         "Figure 6, left. Adapters of spans of layers removed",
-        "Figure 6, right. Sweep of adapter-init-scale",
         "Tasks one after another: adapters",
         "Table 3. The tasks",
     ]
@@ -135,8 +134,8 @@ def test_lead_names_the_best_adapters(tmp_path: Path) -> None:
         "train 8.3% of the base’s parameters for each; full reaches 75.7."
     )
     assert ("Parameters of the base", "3,000,000") in report.tiles
-    # Six methods in three tasks, one of them twice; five scales for two tasks.
-    assert ("Trainings", str(7 * 3 + 5 * 2)) in report.tiles
+    # Six methods in three tasks, one of them twice.
+    assert ("Trainings", str(7 * 3)) in report.tiles
 
 
 def test_nothing_measured_is_said(tmp_path: Path) -> None:
@@ -149,7 +148,7 @@ def test_page_and_markdown_have_the_same_figures(experiment: ClassificationExper
     step = report_step(experiment)
     run_steps([step])
     files = {path.name: path.read_text(encoding="utf-8") for path in step.output.iterdir() if path.suffix != ".json"}
-    assert {"trade-off.svg", "trade-off-tasks.svg", "layers.svg", "sweep.svg"} <= files.keys()
+    assert {"trade-off.svg", "trade-off-tasks.svg", "layers.svg"} <= files.keys()
     trained = record_of(experiment, "adapters@place")["parameters"]["trained"]
     for text in (files[PAGE_FILE], files[MARKDOWN_FILE]):
         assert f"{trained:,}" in text
