@@ -1,4 +1,4 @@
-"""The analyses of an experiment with tasks as steps: removed layers, forgetting, differences to full fine-tuning.
+"""The analyses of an experiment with tasks as steps: forgetting, differences to full fine-tuning.
 
 Each is a directory ``analysis/NAME`` with ``NAME.json`` in it.
 """
@@ -16,11 +16,10 @@ from fairseq_ext.classifiers.task_data import read_task_facts
 from fairseq_ext.classifiers.task_split import LABEL, set_path
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.experiments.classification.config import Ablation, ClassificationExperiment
+from fairseq_ext.experiments.classification.config import ClassificationExperiment
 from fairseq_ext.experiments.classification.evaluate import prediction_dir
 from fairseq_ext.experiments.classification.prepare import raw_task, task_data
 from fairseq_ext.experiments.classification.train import checkpoint_of
-from fairseq_ext.experiments.systems import Run
 from fairseq_ext.metrics.classification import predicted_labels
 
 RESAMPLES = 1000
@@ -30,45 +29,15 @@ _VERSION = 1
 def analysis_steps(config: ClassificationExperiment) -> list[Step]:
     """The steps of all analyses that the experiment gives reason for.
 
-    ``layers`` wants ``evaluate: ablation``, ``sequence`` a system with ``in_sequence: true`` and several tasks,
+    ``sequence`` wants a system with ``in_sequence: true`` and several tasks,
     ``differences`` one that is fully fine-tuned and another.
     """
     steps = []
-    if config.evaluate.ablation:
-        steps.append(layers_step(config, config.evaluate.ablation))
     if config.sequences:
         steps.append(sequence_step(config))
     if fine_tuned_system(config) and len({run.system.name for run in config.task_runs}) > 1:
         steps.append(differences_step(config))
     return steps
-
-
-def layers_step(config: ClassificationExperiment, ablation: Ablation) -> Step:
-    """The step that leaves out the adapters of every span of layers, by task, of each task's first run."""
-    evaluation = config.evaluate
-    runs: dict[str, Run] = {}
-    for run in config.runs[ablation.system]:
-        if run.domain in ablation.tasks:
-            runs.setdefault(str(run.domain), run)
-    checkpoints = {task: checkpoint_of(config, run) for task, run in runs.items()}
-    data = {task: task_data(config, task) for task in runs}
-
-    def measure() -> dict[str, Any]:
-        # Loads fairseq.
-        from fairseq_ext.classifiers.predictions import ExampleSet, load_model
-        from fairseq_ext.experiments.classification.layer_spans import ablate_spans
-
-        found = {}
-        for task, folder in data.items():
-            model = load_model(checkpoints[task], folder / "input0", cpu=evaluation.cpu)
-            examples = ExampleSet.load(folder, "valid", model.max_positions())
-            metric, labels = config.tasks[task].metrics[0], read_task_facts(folder).labels
-            spans = ablate_spans(model, task, examples, metric, labels, evaluation.batch_size)
-            found[task] = {"run": runs[task].name, **spans}
-        return found
-
-    options = {"version": _VERSION, "runs": {t: [run.name, config.tasks[t].metrics[0]] for t, run in runs.items()}}
-    return _step(config, "layers", [*checkpoints.values(), *data.values()], options, measure)
 
 
 def sequence_step(config: ClassificationExperiment) -> Step:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from fairseq_ext.experiments.classification.pictures import differences_to, losses_by_task
+from fairseq_ext.experiments.classification.pictures import differences_to
 from fairseq_ext.experiments.classification.results import (
     FILES,
-    MAJORITY,
     METRICS_FILE,
     SHARE,
     Method,
     TaskDesign,
     TaskResults,
-    on,
 )
-from fairseq_ext.experiments.classification.tables import figure, percent
+from fairseq_ext.experiments.classification.tables import percent
 from fairseq_ext.metrics.bootstrap import is_significant
 from fairseq_ext.report.content import Below, Cell, Missing, Row, Table
 from fairseq_ext.report.page import signed
@@ -24,7 +22,6 @@ from fairseq_ext.report.page import signed
 NOT_MEASURED = "not measured"
 _TITLE = "The paper’s findings"
 _CLOSE = 0.4  # points: how near to full fine-tuning the paper's adapters come
-_SMALL = 2.0  # percent: the most that a single layer's adapters matter in the paper
 
 
 @dataclass(frozen=True)
@@ -45,11 +42,10 @@ def findings(results: TaskResults, design: TaskDesign) -> Table | Missing:
     if all(row.cells[1].text == NOT_MEASURED for row in rows):
         return Missing(_TITLE, NOT_MEASURED)
     notes = [
-        "Averages are of the main metrics over all tasks, in percent, on the test sets; what is said of layers "
-        "is measured on the validation sets. p is that of a paired bootstrap over the test sets, of the "
-        "difference to full fine-tuning, where all main metrics are accuracies. The paper has BERT of 110 or 330 "
-        "million parameters, other tasks, learning rates and sizes chosen by task, and the mean or best of several "
-        "seeds."
+        "Averages are of the main metrics over all tasks, in percent, on the test sets. p is that of a paired "
+        "bootstrap over the test sets, of the difference to full fine-tuning, where all main metrics are accuracies. "
+        "The paper has BERT of 110 or 330 million parameters, other tasks, learning rates and sizes chosen by task, "
+        "and the mean or best of several seeds."
     ]
     sources = [METRICS_FILE.format("*"), *FILES.values()]
     return Table(_TITLE, "Finding", ["In the paper", "Here"], [("", rows)], is_text=True, below=Below(notes, sources))
@@ -119,39 +115,6 @@ def norms_are_worse(results: TaskResults, design: TaskDesign) -> str:
     return f"{verdict}: {pair[0]:.1f}, {pair[1]:.1f}{_difference(results, norms.name, difference)}, {behind}"
 
 
-def single_layers_matter_little(results: TaskResults, design: TaskDesign) -> str:
-    """What removing one layer's adapters costs at most."""
-    by_task = losses_by_task(results)
-    worst = {task: max(row[n] or 0.0 for n, row in enumerate(losses)) for task, losses in by_task.items()}
-    if not worst:
-        return ""
-    said = "; ".join(f"{task} {signed(-loss)}%" for task, loss in worst.items())
-    return f"{_verdict(loss <= _SMALL for loss in worst.values())}: at most {said}"
-
-
-def all_layers_matter_much(results: TaskResults, design: TaskDesign) -> str:
-    """Whether removing all adapters costs more than any single layer's."""
-    parts, verdicts = [], []
-    for task, losses in losses_by_task(results).items():
-        found = (results.layers or {})[task]
-        majority = results.records.mean("", on(MAJORITY, "valid"), task) if found["metric"] == "accuracy" else None
-        least = "" if majority is None else f" (most frequent label {majority:.1f})"
-        parts.append(f"{task} {figure(100 * found['full'])} to {figure(100 * found['without'][0][-1])}{least}")
-        verdicts.append((losses[0][-1] or 0.0) > max(row[n] or 0.0 for n, row in enumerate(losses)))
-    return f"{_verdict(verdicts)}: {'; '.join(parts)}" if parts else ""
-
-
-def lower_layers_matter_less(results: TaskResults, design: TaskDesign) -> str:
-    """The lower half of the layers against the upper half."""
-    parts, verdicts = [], []
-    for task, losses in losses_by_task(results).items():
-        if half := len(losses) // 2:
-            low, high = losses[0][half - 1] or 0.0, losses[-half][-1] or 0.0
-            parts.append(f"{task} {signed(-low)}%, {signed(-high)}%")
-            verdicts.append(low < high)
-    return f"{_verdict(verdicts)}: without the lower half, the upper: {'; '.join(parts)}" if parts else ""
-
-
 def nothing_is_forgotten(results: TaskResults, design: TaskDesign) -> str:
     """Whether earlier tasks kept their outputs bit for bit."""
     compared = [found for sequence in (results.sequence or {}).values() for found in sequence["tasks"].values()]
@@ -161,11 +124,6 @@ def nothing_is_forgotten(results: TaskResults, design: TaskDesign) -> str:
     largest = max(found["largest"] for found in compared)
     start = f"{'yes' if same == len(compared) else 'no'}: {same} of {len(compared)} earlier tasks are equal bit for bit"
     return f"{start}, {examples:,} examples; largest difference {largest:g}"
-
-
-def _verdict(claims: Iterable[bool]) -> str:
-    claims = list(claims)
-    return "yes" if all(claims) else "no" if not any(claims) else f"in {sum(claims)} of {len(claims)} tasks"
 
 
 def _difference(results: TaskResults, method: str, difference: float) -> str:
@@ -182,10 +140,5 @@ FINDINGS = (
     Finding("Tuning the top layers needs more parameters for as much", "yes: MNLI, adapters 83.7 with 2 M, the top "
             "layer 77.8 with 9 M", top_layers_need_more),
     Finding("Layer norms alone are worse than full fine-tuning", "yes: −3.5 on CoLA, −4 on MNLI", norms_are_worse),
-    Finding("Removing one layer’s adapters costs 2% at most", "yes: 2% (MNLI, CoLA)", single_layers_matter_little),
-    Finding("Removing all costs more than any one", "yes: to the most frequent label, 37 on MNLI, 69 on CoLA",
-            all_layers_matter_much),
-    Finding("The lower layers’ adapters matter less than the higher ones’", "yes: 0 to 4 of 12 barely affect MNLI",
-            lower_layers_matter_less),
     Finding("Earlier tasks stay exactly as they were", "by design; not measured", nothing_is_forgotten),
 )  # fmt: skip

@@ -17,7 +17,7 @@ from fairseq_ext.classifiers.task_split import METRICS, ClassificationSplit, Cla
 from fairseq_ext.corpora.labelled_text import TABLES, is_table
 from fairseq_ext.corpora.raw_text import ON_BAD_UTF8
 from fairseq_ext.domains.names import is_domain_name
-from fairseq_ext.experiments.classification.systems import RobertaSystem, check_tasks, read_systems
+from fairseq_ext.experiments.classification.systems import RobertaSystem, read_systems
 from fairseq_ext.experiments.kinds import load_as
 from fairseq_ext.experiments.systems import Run, fitting_run
 from fairseq_ext.inputs.errors import InputError
@@ -57,25 +57,15 @@ class Subwords(SentencePiece):
 
 
 @dataclass(frozen=True)
-class Ablation:
-    """Trained adapters left out of spans of layers: of which system, and of which of its tasks (by default all)."""
-
-    system: str
-    tasks: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class Evaluation:
     """What is measured beyond the metrics of the tasks, and how.
 
     Attributes:
-        ablation: see :class:`Ablation`; None for none.
         batch_size: sentences in a batch.
         cpu: whether to leave a GPU alone.
         reading: Markdown file beside the experiment file, with words on the results.
     """
 
-    ablation: Ablation | None = None
     batch_size: int = 64
     cpu: bool = False
     reading: str | None = None
@@ -162,7 +152,7 @@ def read(content: Mapping[str, Any], path: Path) -> ClassificationExperiment:
     config = dataclasses.replace(
         config,
         systems=systems,
-        evaluate=_evaluation(late["evaluate"], systems, f"{path}: evaluate"),
+        evaluate=_evaluation(late["evaluate"], f"{path}: evaluate"),
     )
     # Whatever run a system starts from is there.
     for run in chain.from_iterable(config.runs.values()):
@@ -211,25 +201,7 @@ def _check(config: ClassificationExperiment) -> None:
     check_sentencepiece(config.subwords, f"{where}: subwords")
 
 
-def _evaluation(value: Mapping[str, Any], systems: Mapping[str, RobertaSystem], where: str) -> Evaluation:
-    entries = {key: entry for key, entry in value.items() if entry is not None}
-    given = {}
-    if "ablation" in entries:
-        given["ablation"] = _ablation(entries.pop("ablation"), systems, f"{where}: ablation")
-    evaluation: Evaluation = read_section(Evaluation, entries, where, given=given)
+def _evaluation(value: Mapping[str, Any], where: str) -> Evaluation:
+    evaluation: Evaluation = read_section(Evaluation, value, where)
     check_numbers({"batch_size": evaluation.batch_size}, where)
     return evaluation
-
-
-def _ablation(value: Any, systems: Mapping[str, RobertaSystem], where: str) -> Ablation:
-    ablation: Ablation = read_section(Ablation, value, where)
-    system = _task_system(systems, ablation.system, f"{where}: system")
-    if system.tuning != "adapters":
-        raise InputError(f"{where}: system: {ablation.system!r} has no adapters to leave out; choose one with adapters")
-    check_tasks(ablation.tasks, system.tasks, f"{where}: tasks")
-    return dataclasses.replace(ablation, tasks=ablation.tasks or list(system.tasks))
-
-
-def _task_system(systems: Mapping[str, RobertaSystem], name: str, where: str) -> RobertaSystem:
-    check_choice(name, [key for key, system in systems.items() if not system.is_base], where)
-    return systems[name]

@@ -15,7 +15,7 @@ from fairseq_ext.report.records import Record, Records, read_result, results_by_
 
 # Relative to the experiment's folder; the first is by run.
 METRICS_FILE = "predictions/{}/metrics.json"
-FILES = {name: f"analysis/{name}/{name}.json" for name in ("layers", "sequence", "differences")}
+FILES = {name: f"analysis/{name}/{name}.json" for name in ("sequence", "differences")}
 
 
 # What records are called; metrics and parameters as in their files. The main metric of a task is there as such, too.
@@ -88,14 +88,12 @@ class TaskResults:
     Attributes:
         records: metrics in percent and parameters by task. A run has the name of its training, less the task.
         predictions: by run; see :mod:`fairseq_ext.experiments.classification.evaluate`.
-        layers: by task, what removing adapters costs.
         sequence: by sequence, what became of earlier tasks.
         differences: from full fine-tuning.
     """
 
     records: Records = Records()
     predictions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    layers: Mapping[str, Any] | None = None
     sequence: Mapping[str, Any] | None = None
     differences: Mapping[str, Any] | None = None
 

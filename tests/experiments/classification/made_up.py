@@ -12,7 +12,7 @@ from fairseq_ext.experiments.classification.config import ClassificationExperime
 
 TASKS = {"films": ["neg", "pos"], "questions": ["abbr", "desc", "enty", "hum", "loc", "num"], "irony": ["no", "yes"]}
 COUNTS = {"train": 6000, "valid": 800, "test": 1000}
-BASE, HEAD, LAYERS = 3_000_000, 40_000, 4
+BASE, HEAD = 3_000_000, 40_000
 # What each method is above or below full fine-tuning, and how many parameters it trains beyond the head.
 GAINS = {"full": 0.0, "top-1": -4.0, "top-2": -1.0, "norms": -6.0, "adapters-8": -1.2, "adapters-64": -0.2}
 TRAINED = {
@@ -44,7 +44,7 @@ def experiment_file(folder: Path, **changes: Any) -> dict[str, Any]:
         "corpora": {"folder": str(folder / "text")},
         "tasks": {name: {"train": f"{name}.tsv", "metrics": ["accuracy", "f1"]} for name in TASKS},
         "train": {"systems": systems},
-        "evaluate": {"ablation": {"system": "adapters-64", "tasks": ["films", "questions"]}, **changes},
+        "evaluate": changes,
     }
 
 
@@ -58,7 +58,6 @@ def make_experiment(folder: Path, **changes: Any) -> ClassificationExperiment:
                 record = metrics_of(task, gain + shift, TRAINED[method], is_base="adapters" not in method)
                 write(predictions / f"{method}@{task}{seed}" / "metrics.json", record)
     analysis = config.work_dir / "analysis"
-    write(analysis / "layers/layers.json", {task: layers_of(task) for task in ("films", "questions")})
     write(analysis / "sequence/sequence.json", {f"adapters-64@{seed}": sequence_of() for seed in (1, 2)})
     write(analysis / "differences/differences.json", DIFFERENCES)
     return config
@@ -88,17 +87,6 @@ def metrics_of(task: str, gain: float, trained: int, *, is_base: bool) -> dict[s
             "trained": trained + HEAD,
         },
     }
-
-
-def layers_of(task: str) -> dict[str, Any]:
-    """Every span of layers costs the square of the sum of what is given for its layers, in percent."""
-    full = FULL[task] + 0.01
-    cost = [0.0, 0.4, 0.8, 1.2] if task == "films" else [1.0, 0.5, 1.0, 3.0]
-    spans = [
-        [round(full * (1 - sum(cost[first : last + 1]) ** 2 / 100), 6) if first <= last else None for last in range(4)]
-        for first in range(4)
-    ]
-    return {"run": f"adapters-64@{task}@1", "metric": "accuracy", "full": full, "without": spans}
 
 
 def sequence_of() -> dict[str, Any]:

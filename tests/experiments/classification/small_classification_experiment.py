@@ -73,7 +73,7 @@ def write_classification_experiment(folder: Path, **changes: Any) -> Path:
             "common": {"optimizer": "adam", "max-positions": 16, "cpu": True, "num-workers": 0},
             "systems": systems,
         },
-        "evaluate": {"ablation": {"system": "adapters"}, "cpu": True},
+        "evaluate": {"cpu": True},
     }
     path = folder / "classification.yaml"
     path.write_text(yaml.safe_dump({**settings, **changes}, sort_keys=False), encoding="utf-8")

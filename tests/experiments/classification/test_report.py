@@ -63,7 +63,6 @@ def test_all_tables_and_pictures_are_there(real: Blocks) -> None:
         "Main metrics on the validation sets",
         "Figures 1 and 3. Distance to full fine-tuning by trained parameters",
         "Figure 4. Results by trained parameters",
-        "Figure 6, left. Adapters of spans of layers removed",
         "Tasks one after another: adapters",
         "Table 3. The tasks",
     ]
@@ -148,7 +147,7 @@ def test_page_and_markdown_have_the_same_figures(experiment: ClassificationExper
     step = report_step(experiment)
     run_steps([step])
     files = {path.name: path.read_text(encoding="utf-8") for path in step.output.iterdir() if path.suffix != ".json"}
-    assert {"trade-off.svg", "trade-off-tasks.svg", "layers.svg"} <= files.keys()
+    assert {"trade-off.svg", "trade-off-tasks.svg"} <= files.keys()
     trained = record_of(experiment, "adapters@place")["parameters"]["trained"]
     for text in (files[PAGE_FILE], files[MARKDOWN_FILE]):
         assert f"{trained:,}" in text
@@ -158,7 +157,7 @@ def test_page_and_markdown_have_the_same_figures(experiment: ClassificationExper
 
 def test_a_new_record_makes_the_report_anew(experiment: ClassificationExperiment) -> None:
     before = report_step(experiment)
-    (experiment.work_dir / "analysis/layers/layers.json").unlink()
+    (experiment.work_dir / "analysis/sequence/sequence.json").unlink()
     assert report_step(experiment).options != before.options
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.experiments.classification.config import Ablation, ClassificationExperiment, load_config
+from fairseq_ext.experiments.classification.config import ClassificationExperiment, load_config
 from fairseq_ext.experiments.classification.systems import RobertaSystem
 from fairseq_ext.experiments.systems import Run
 from fairseq_ext.inputs.errors import InputError
@@ -74,13 +74,6 @@ def test_a_run_starts_from_the_base_of_its_seed(tmp_path: Path) -> None:
         config_of(tmp_path, {"base": {**BASE, "seeds": [1, 2]}, "x": {**ADAPTERS, "seeds": [3]}})
 
 
-def test_the_ablation_is_of_all_tasks_if_none_is_named(tmp_path: Path) -> None:
-    evaluation = config_of(tmp_path).evaluate
-    assert evaluation.ablation == Ablation("adapters", ["place", "verb", "same", "size"])
-    assert evaluation.cpu
-    assert config_of(tmp_path, evaluate={}).evaluate.ablation is None
-
-
 @pytest.mark.parametrize(
     ("system", "message"),
     [
@@ -113,10 +106,8 @@ def test_mistakes_in_systems_are_named(tmp_path: Path, system: dict[str, Any], m
 @pytest.mark.parametrize(
     ("evaluate", "message"),
     [
-        ({"ablation": {"system": "full"}}, "evaluate: ablation: system: 'full' has no adapters to leave out"),
-        ({"ablation": {"system": "adapters", "tasks": ["other"]}}, "ablation: tasks: 'other' is unknown"),
         ({"batch_size": 0}, "evaluate: batch_size: 0 is too small"),
-        ({"batches": 3}, "evaluate: unknown key 'batches'; allowed are ablation, batch_size, cpu, reading"),
+        ({"batches": 3}, "evaluate: unknown key 'batches'; allowed are batch_size, cpu, reading"),
     ],
 )
 def test_mistakes_in_what_is_measured_are_named(tmp_path: Path, evaluate: dict[str, Any], message: str) -> None:
