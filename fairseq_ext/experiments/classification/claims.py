@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fairseq_ext.experiments.classification.pictures import differences_to
 from fairseq_ext.experiments.classification.results import (
-    FILES,
+    DIFFERENCES_FILE,
     METRICS_FILE,
     SHARE,
     Method,
@@ -47,7 +47,7 @@ def findings(results: TaskResults, design: TaskDesign) -> Table | Missing:
         "The paper has BERT of 110 or 330 million parameters, other tasks, learning rates and sizes chosen by task, "
         "and the mean or best of several seeds."
     ]
-    sources = [METRICS_FILE.format("*"), *FILES.values()]
+    sources = [METRICS_FILE.format("*"), DIFFERENCES_FILE]
     return Table(_TITLE, "Finding", ["In the paper", "Here"], [("", rows)], is_text=True, below=Below(notes, sources))
 
 
@@ -115,17 +115,6 @@ def norms_are_worse(results: TaskResults, design: TaskDesign) -> str:
     return f"{verdict}: {pair[0]:.1f}, {pair[1]:.1f}{_difference(results, norms.name, difference)}, {behind}"
 
 
-def nothing_is_forgotten(results: TaskResults, design: TaskDesign) -> str:
-    """Whether earlier tasks kept their outputs bit for bit."""
-    compared = [found for sequence in (results.sequence or {}).values() for found in sequence["tasks"].values()]
-    if not compared:
-        return ""
-    same, examples = sum(found["same"] for found in compared), sum(found["examples"] for found in compared)
-    largest = max(found["largest"] for found in compared)
-    start = f"{'yes' if same == len(compared) else 'no'}: {same} of {len(compared)} earlier tasks are equal bit for bit"
-    return f"{start}, {examples:,} examples; largest difference {largest:g}"
-
-
 def _difference(results: TaskResults, method: str, difference: float) -> str:
     tested = results.records.mean(method, "p")
     p = "" if tested is None else ", p < 0.05" if is_significant(tested) else f", p = {tested:.2f}"
@@ -140,5 +129,4 @@ FINDINGS = (
     Finding("Tuning the top layers needs more parameters for as much", "yes: MNLI, adapters 83.7 with 2 M, the top "
             "layer 77.8 with 9 M", top_layers_need_more),
     Finding("Layer norms alone are worse than full fine-tuning", "yes: −3.5 on CoLA, −4 on MNLI", norms_are_worse),
-    Finding("Earlier tasks stay exactly as they were", "by design; not measured", nothing_is_forgotten),
 )  # fmt: skip

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -101,17 +101,6 @@ class ClassificationExperiment:
         """The runs of all systems that are trained for tasks, in order."""
         return [run for name, runs in self.runs.items() for run in runs if not self.systems[name].is_base]
 
-    @cached_property
-    def sequences(self) -> Mapping[str, Sequence[Run]]:
-        """The runs of each sequence of several tasks, in the order of training; a sequence a system and seed."""
-        found = {}
-        for name, system in self.systems.items():
-            runs = self.runs[name] if system.in_sequence and len(system.tasks) > 1 else []
-            seeds = dict.fromkeys(run.seed for run in runs)
-            for seed in seeds:
-                found[f"{name}@{seed}" if len(seeds) > 1 else name] = [run for run in runs if run.seed == seed]
-        return found
-
     def start_of(self, run: Run) -> Run | None:
         """The run that a run starts from: the base's or, in a sequence, that of the task before.
 
@@ -120,11 +109,11 @@ class ClassificationExperiment:
         """
         if run.system.start is None:
             return None
-        for runs in self.sequences.values():
-            for before, after in pairwise(runs):
-                # A trial has another name than the run that its like becomes.
-                if (run.system.name, run.domain, run.seed) == (after.system.name, after.domain, after.seed):
-                    return before
+        system = self.systems[run.system.name]
+        position = system.tasks.index(str(run.domain)) if system.in_sequence else 0
+        if position > 0:
+            before = (system.tasks[position - 1], run.seed)
+            return next(other for other in self.runs[run.system.name] if (other.domain, other.seed) == before)
         return fitting_run(run, self.runs[run.system.start], f"{self.path}: train: systems")
 
 

@@ -46,7 +46,6 @@ def make_report(config: ClassificationExperiment) -> Report:
                 _or_missing(pictures.draw_trade_off_by_task(results, design), "Results by trained parameters"),
             ],
         ),
-        Section("sequence", "Tasks one after another", tables.sequences(results)),
         Section("tasks", "Tasks", [tables.tasks(results, design)]),
     ]
     return Report(

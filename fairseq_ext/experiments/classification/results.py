@@ -15,8 +15,7 @@ from fairseq_ext.report.records import Record, Records, read_result, results_by_
 
 # Relative to the experiment's folder; the first is by run.
 METRICS_FILE = "predictions/{}/metrics.json"
-FILES = {name: f"analysis/{name}/{name}.json" for name in ("sequence", "differences")}
-
+DIFFERENCES_FILE = "analysis/differences/differences.json"
 
 # What records are called; metrics and parameters as in their files. The main metric of a task is there as such, too.
 MAIN, MAJORITY, SHARE = "main metric", "most frequent label", "trained of base"
@@ -88,13 +87,11 @@ class TaskResults:
     Attributes:
         records: metrics in percent and parameters by task. A run has the name of its training, less the task.
         predictions: by run; see :mod:`fairseq_ext.experiments.classification.evaluate`.
-        sequence: by sequence, what became of earlier tasks.
         differences: from full fine-tuning.
     """
 
     records: Records = Records()
     predictions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    sequence: Mapping[str, Any] | None = None
     differences: Mapping[str, Any] | None = None
 
     def average(self, design: TaskDesign, method: Method, split: str = "test") -> float | None:
@@ -131,11 +128,11 @@ def read_results(config: ClassificationExperiment) -> TaskResults:
     """
     design = TaskDesign.of(config)
     predictions = results_by_name(config.work_dir, METRICS_FILE, design.runs)
-    analyses = {name: read_result(config.work_dir / path) for name, path in FILES.items()}
+    differences = read_result(config.work_dir / DIFFERENCES_FILE)
     records = [record for run, found in predictions.items() for record in _of_run(run, found, design)]
     records += _of_tasks(predictions)
-    records += _of_differences(analyses["differences"] or {}, design)
-    return TaskResults(Records(records), predictions, **analyses)
+    records += _of_differences(differences or {}, design)
+    return TaskResults(Records(records), predictions, differences)
 
 
 def _of_run(name: str, found: Mapping[str, Any], design: TaskDesign) -> Iterator[Record]:
@@ -171,12 +168,12 @@ def _of_differences(differences: Mapping[str, Any], design: TaskDesign) -> Itera
         for domain, values in by_domain.items():
             for metric in ("difference", "p"):
                 if values[metric] is not None:
-                    yield Record(system, "", domain, metric, values[metric], FILES["differences"])
+                    yield Record(system, "", domain, metric, values[metric], DIFFERENCES_FILE)
 
 
 def result_files(config: ClassificationExperiment) -> list[Path]:
     """Where all records would be."""
-    names = [METRICS_FILE.format(run) for run in TaskDesign.of(config).runs] + list(FILES.values())
+    names = [METRICS_FILE.format(run) for run in TaskDesign.of(config).runs] + [DIFFERENCES_FILE]
     return [config.work_dir / name for name in names]
 
 

@@ -36,7 +36,7 @@ def experiment_file(folder: Path, **changes: Any) -> dict[str, Any]:
         "top-2": {**task, "tuning": "top", "top-layers": 2},
         "norms": {**task, "tuning": "norms"},
         "adapters-8": {**task, "bottleneck-dim": 8},
-        "adapters-64": {**task, "bottleneck-dim": 64, "in_sequence": True, "seeds": [1, 2]},
+        "adapters-64": {**task, "bottleneck-dim": 64, "seeds": [1, 2]},
     }
     return {
         "kind": "classification",
@@ -57,9 +57,7 @@ def make_experiment(folder: Path, **changes: Any) -> ClassificationExperiment:
             for seed, shift in {"@1": -0.5, "@2": 0.5}.items() if method == "adapters-64" else {"": 0.0}.items():
                 record = metrics_of(task, gain + shift, TRAINED[method], is_base="adapters" not in method)
                 write(predictions / f"{method}@{task}{seed}" / "metrics.json", record)
-    analysis = config.work_dir / "analysis"
-    write(analysis / "sequence/sequence.json", {f"adapters-64@{seed}": sequence_of() for seed in (1, 2)})
-    write(analysis / "differences/differences.json", DIFFERENCES)
+    write(config.work_dir / "analysis/differences/differences.json", DIFFERENCES)
     return config
 
 
@@ -87,12 +85,6 @@ def metrics_of(task: str, gain: float, trained: int, *, is_base: bool) -> dict[s
             "trained": trained + HEAD,
         },
     }
-
-
-def sequence_of() -> dict[str, Any]:
-    order = list(TASKS)
-    tasks = {task: {"same": True, "largest": 0.0, "examples": 1800} for task in order[:-1]}
-    return {"order": order, "tasks": tasks}
 
 
 DIFFERENCES = {
