@@ -23,7 +23,7 @@ from typing import Any
 from fairseq_ext.engine.fairseq_options import FairseqCommand, check_commands
 from fairseq_ext.engine.hashing import RECORD
 from fairseq_ext.engine.order import made_from, with_company
-from fairseq_ext.engine.origins import Origin, changes, extra_of
+from fairseq_ext.engine.origins import Origin, changes
 from fairseq_ext.engine.processes import this_process
 from fairseq_ext.engine.progress import tell
 from fairseq_ext.engine.quiet import quieten_fairseq
@@ -105,11 +105,6 @@ class Step:
         """
         return _origin(self.output, self.inputs, self.options)
 
-    def message(self, text: str) -> str:
-        """A message, with the options of a command line, which no file tells."""
-        extra = extra_of(self.options)
-        return f"{text}, with {' '.join(extra)}" if extra else text
-
 
 def run_step(step: Step) -> bool:
     """Build the directory of a step unless it is finished already.
@@ -124,14 +119,14 @@ def run_step(step: Step) -> bool:
     output, workspace, origin = step.output, Workspace(step.output), step.origin()
     # Without the lock first: any number of processes may use a finished directory at once.
     if is_finished(output, origin.fingerprint) and not workspace.exists():
-        _log(output, step.message(_UP_TO_DATE))
+        _log(output, _UP_TO_DATE)
         return False
     output.parent.mkdir(parents=True, exist_ok=True)
     with locked(output):
         workspace.restore()
         if is_finished(output, origin.fingerprint):
             workspace.clear()
-            _log(output, step.message(_UP_TO_DATE))
+            _log(output, _UP_TO_DATE)
             return False
         _refuse_foreign_files(output)
         _build(step, workspace, origin)
@@ -158,7 +153,7 @@ def _begin(step: Step, workspace: Workspace, origin: Origin) -> Path:
     record = read_record(step.output)
     if begin is _Begin.WHERE_IT_ENDED and record is not None:
         check_contents(step.output, record)
-    _log(step.output, words if ": " in words else step.message(words))
+    _log(step.output, words)
     if begin is _Begin.WHERE_IT_STOPPED:
         return workspace.go_on(origin.fingerprint, origin)
     return workspace.start(origin.fingerprint, origin, step.output if begin is _Begin.WHERE_IT_ENDED else None)
@@ -357,13 +352,6 @@ def _origin(output: Path, inputs: Sequence[Path], options: Mapping[str, Any]) ->
         if not path.exists():
             raise InputError(f"{output.name}: its input {path} does not exist; make it first")
     return Origin(options, [input_hash(path) for path in inputs])
-
-
-def options_before(output: Path) -> Mapping[str, Any]:
-    """The options that a step's directory is being made with, or was; none if that is not known."""
-    record = read_record(output)
-    origin = Workspace(output).origin() or (record and record.origin)
-    return origin.options if origin else {}
 
 
 @contextmanager

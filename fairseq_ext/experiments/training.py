@@ -14,7 +14,7 @@ from fairseq_ext.engine.option_files import check_training_options, named_files,
 from fairseq_ext.engine.origins import EXTRA, extra_of
 from fairseq_ext.engine.processes import distributed_arguments
 from fairseq_ext.engine.progress import number_of
-from fairseq_ext.engine.steps import Step, options_before
+from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.systems import Experiment, Run
 
 BEST_CHECKPOINT = "checkpoint_best.pt"
@@ -131,20 +131,3 @@ def _apart(options: Mapping[str, Any]) -> tuple[Any, list[float]]:
     others = {**options, "system": rest, EXTRA: without(extra, _LENGTHS)}
     given = [*as_arguments(system), *extra]
     return json.loads(json.dumps(others)), [number_of(given, name) or math.inf for name in _LENGTHS]
-
-
-def remembered_extra(output: Path, given: Mapping[str, Any], section: str | None = None) -> list[str]:
-    """The options of a command line that a directory is being made with, or was: they count until others are given.
-
-    What the file says otherwise since then counts as it says.
-
-    Args:
-        output: the step's directory.
-        given: the options that the file gives.
-        section: where among the step's options those of the file are; None where they are all.
-    """
-    before = options_before(output)
-    then = before.get(section) if section else before
-    then = then if isinstance(then, dict) else {}
-    changed = {name for name in {*then, *given} if name != EXTRA and then.get(name) != given.get(name)}
-    return without(extra_of(before), {name.replace("_", "-") for name in changed})

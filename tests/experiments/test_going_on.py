@@ -1,17 +1,13 @@
-"""Which trainings go on when they are to be longer, and what stays of options that were given on a command line."""
+"""Which trainings go on when they are to be longer."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairseq_ext.engine.fairseq_cli import as_arguments
-from fairseq_ext.engine.steps import Step, run_step
-from fairseq_ext.experiments.training import remembered_extra, what_keeps_from_going_on
-from fairseq_ext.experiments.translation.train import training_steps
-from tests.experiments.test_training import CONFIG, config_of
+from fairseq_ext.experiments.training import what_keeps_from_going_on
 
 BEFORE = {"max-epoch": 7, "lr": 0.1}
 
@@ -68,34 +64,3 @@ def test_the_command_line_and_what_follows_from_the_data_count_too() -> None:
     longer = {**BEFORE, "max-epoch": 8}
     assert obstacle(BEFORE, longer, "--fp16") == ""
     assert "polynomial_decay" in str(obstacle(BEFORE, longer, derived=("--lr-scheduler", "polynomial_decay")))
-
-
-def made_with(folder: Path, **options: Any) -> Path:
-    run_step(Step(folder / "systems" / "mix", [], options, lambda _: None))
-    return folder / "systems" / "mix"
-
-
-def test_options_of_a_command_line_stay_until_others_are_given(tmp_path: Path) -> None:
-    config = config_of(tmp_path)
-    [step] = training_steps(config, "mix", ["--fp16"])
-    made_with(tmp_path, **step.options)
-    assert training_steps(config, "mix")[0].options == step.options
-    assert training_steps(config, "gad")[0].options == step.options
-    assert training_steps(config, "mix", ["--bf16"])[0].options["extra"] == ["--bf16"]
-    assert "--fp16" in training_steps(config, "mix")[0].commands[0].extra
-
-
-def test_what_the_file_says_anew_counts(tmp_path: Path) -> None:
-    before = {"lr": 0.1, "max-epoch": 7}
-    output = made_with(tmp_path, system=before, extra=["--max-epoch", "8", "--fp16"])
-    assert remembered_extra(output, before, "system") == ["--max-epoch", "8", "--fp16"]
-    assert remembered_extra(output, {**before, "max-epoch": 9}, "system") == ["--fp16"]
-    assert remembered_extra(tmp_path / "nothing", before, "system") == []
-
-
-def test_a_directory_that_an_earlier_version_made_remembers_nothing(tmp_path: Path) -> None:
-    config = config_of(tmp_path, CONFIG)
-    output = made_with(tmp_path, system={}, extra=["--fp16"])
-    record = output / "step.json"
-    record.write_text(record.read_text().replace('"made_from"', '"something"'))
-    assert training_steps(config, "mix")[0].options["extra"] == []
