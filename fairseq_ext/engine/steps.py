@@ -46,14 +46,6 @@ _POLL_SECONDS = 0.5
 _accepted: set[FairseqCommand] = set()
 
 
-class _Begin(Enum):
-    """Where the build of a directory begins."""
-
-    ANEW = "build"
-    WHERE_IT_STOPPED = "continue"
-    WHERE_IT_ENDED = "go on"
-
-
 class _Company(Enum):
     """Beside what a step may run."""
 
@@ -77,9 +69,6 @@ class Step:
             directory while the first one builds it; None lets them wait. Only for resumable steps.
         results: files that ``build`` must have made; without one of them the step is not finished.
         commands: of fairseq's, as far as they are known already; their options are checked before any step runs.
-        obstacle: what keeps ``build`` from going on where a directory ended that was made from the same inputs with
-            these other options: None if nothing does, else words, of which there may be none. Only for resumable
-            steps; None lets no build go on from another's end.
         side_by_side: ``build`` waits for a program that it starts, which may run while those of other such steps do.
         trains: so does ``build`` for a training, which takes memory, or it chooses among some: others run beside it if
             the user says so.
@@ -93,7 +82,6 @@ class Step:
     join: Callable[[Path], None] | None = field(default=None, compare=False)
     results: Sequence[str] = ()
     commands: Sequence[FairseqCommand] = field(default=(), compare=False)
-    obstacle: Callable[[Mapping[str, Any]], str | None] | None = field(default=None, compare=False)
     side_by_side: bool = field(default=False, compare=False)
     trains: bool = field(default=False, compare=False)
 
@@ -148,41 +136,24 @@ def _build(step: Step, workspace: Workspace, origin: Origin) -> None:
 
 
 def _begin(step: Step, workspace: Workspace, origin: Origin) -> Path:
-    """The directory to build in, with what there is to go on from in it; says which that is."""
-    begin, words = _beginning(step, workspace, origin)
-    record = read_record(step.output)
-    if begin is _Begin.WHERE_IT_ENDED and record is not None:
-        check_contents(step.output, record)
+    """The directory to build in, with what an interrupted run left in it; says which that is."""
+    resumes, words = _beginning(step, workspace, origin)
     _log(step.output, words)
-    if begin is _Begin.WHERE_IT_STOPPED:
-        return workspace.go_on(origin.fingerprint, origin)
-    return workspace.start(origin.fingerprint, origin, step.output if begin is _Begin.WHERE_IT_ENDED else None)
+    return workspace.unfinished if resumes else workspace.start(origin.fingerprint, origin)
 
 
-def _beginning(step: Step, workspace: Workspace, origin: Origin) -> tuple[_Begin, str]:
-    """Where the build of a directory that is not up to date begins, and why, in words."""
+def _beginning(step: Step, workspace: Workspace, origin: Origin) -> tuple[bool, str]:
+    """Whether the build of a directory that is not up to date continues an interrupted one; and in words, with why."""
     if step.resumable and workspace.is_begun(origin.fingerprint):
-        return _Begin.WHERE_IT_STOPPED, "continuing an interrupted run"
+        return True, "continuing an interrupted run"
     begun, record = workspace.origin(), read_record(step.output)
-    since_begun = _changes(step, begun, origin) if begun else ""
-    if begun is not None and _obstacle(step, begun, origin) is None:
-        return _Begin.WHERE_IT_STOPPED, f"continuing an interrupted run: {since_begun}"
     if record is None:
-        return _Begin.ANEW, f"made anew: {since_begun}" if since_begun else "started"
+        return False, f"made anew: {_changes(step, begun, origin)}" if begun else "started"
     if not has_all_files(step.output, record):
-        return _Begin.ANEW, "made anew: files of it are gone or have other sizes"
+        return False, "made anew: files of it are gone or have other sizes"
     if record.origin is None:
-        return _Begin.ANEW, "made anew: an earlier version made it, from something else, and recorded not what"
-    why, obstacle = _changes(step, record.origin, origin), _obstacle(step, record.origin, origin)
-    if obstacle is None:
-        return _Begin.WHERE_IT_ENDED, f"goes on where it ended: {why}"
-    return _Begin.ANEW, f"made anew: {why}{obstacle and f' ({obstacle})'}"
-
-
-def _obstacle(step: Step, before: Origin, now: Origin) -> str | None:
-    if step.obstacle is None or list(before.inputs) != list(now.inputs):
-        return ""
-    return step.obstacle(before.options)
+        return False, "made anew: an earlier version made it, from something else, and recorded not what"
+    return False, f"made anew: {_changes(step, record.origin, origin)}"
 
 
 def _changes(step: Step, before: Origin, now: Origin) -> str:
@@ -334,8 +305,8 @@ def _planned(step: Step) -> str:
     origin = step.origin()
     if is_finished(step.output, origin.fingerprint):
         return _UP_TO_DATE
-    begin, words = _beginning(step, Workspace(step.output), origin)
-    return f"{begin.value}: {words.partition(': ')[2]}"
+    resumes, words = _beginning(step, Workspace(step.output), origin)
+    return f"{'continue' if resumes else 'build'}: {words.partition(': ')[2]}"
 
 
 def step_fingerprint(output: Path, inputs: Sequence[Path], options: Mapping[str, Any]) -> str:
