@@ -28,7 +28,6 @@ from fairseq_ext.engine.processes import this_process
 from fairseq_ext.engine.progress import tell
 from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.records import (
-    check_contents,
     foreign_files,
     has_all_files,
     input_hash,
@@ -160,7 +159,7 @@ def _changes(step: Step, before: Origin, now: Origin) -> str:
     return changes(before, now, ["/".join(path.parts[-2:]) for path in step.inputs])
 
 
-def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = False, jobs: int = 1) -> None:
+def run_steps(steps: Sequence[Step], *, dry_run: bool = False, jobs: int = 1) -> None:
     """Run the steps in order, or with ``dry_run`` only print what each of them would do (stdout).
 
     Neighbours that may run side by side do, each as soon as what it is made from is there. Of several processes that
@@ -169,18 +168,15 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = Fa
     Args:
         steps: to run.
         dry_run: only print the plan.
-        verify: first read again all that finished steps wrote.
         jobs: trainings at once, at most, where there is no GPU.
 
     Raises:
-        InputError: as :func:`run_step` and :func:`verify_steps` do, or naming a hindrance of the machine.
+        InputError: as :func:`run_step` does, or naming a hindrance of the machine.
     """
     quieten_fairseq()  # which some steps load into this process
     processes = this_process()
     if jobs > 1 and processes.count > 1:
         raise InputError(f"--jobs {jobs}: {processes.launcher}'s processes train one system together; leave it out")
-    if verify and processes.is_first:
-        verify_steps(steps)
     check_options(steps)
     if dry_run:
         if processes.is_first:
@@ -248,31 +244,9 @@ def _was_built(step: Step) -> bool:
         return False
 
 
-def verify_steps(steps: Sequence[Step]) -> None:
-    """Read again all that finished steps wrote, and say on stderr what was found.
-
-    Raises:
-        InputError: naming the first file that is not as its step wrote it, and what to do.
-    """
-    for step in steps:
-        record = read_record(step.output)
-        if record is None:
-            continue
-        if not record.hashes and record.sizes:
-            _log(step.output, "not verified: an earlier version made it, and recorded no contents")
-            continue
-        check_contents(step.output, record)
-        _log(step.output, "verified")
-
-
 def add_step_options(parser: argparse.ArgumentParser) -> None:
-    """Give a command line the options of :func:`run_steps`."""
+    """Give a command line the option ``--dry-run`` of :func:`run_steps`."""
     parser.add_argument("--dry-run", action="store_true", help="only print which steps would run")
-    parser.add_argument(
-        "--verify",
-        action="store_true",
-        help="first read all files of finished steps again, and stop at one that has changed since it was written",
-    )
 
 
 def follow_step(step: Step) -> None:

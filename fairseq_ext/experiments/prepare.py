@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     engine = engine_from(options)
     kind, experiment = load_experiment(options.config)
     steps = kind.prepare(experiment, engine)
-    run_steps(_up_to(steps, options.to), dry_run=options.dry_run, verify=options.verify)
+    run_steps(_up_to(steps, options.to), dry_run=options.dry_run)
 
 
 def versions(*packages: str) -> dict[str, str]:

@@ -93,7 +93,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run_steps(
         training_steps(load_config(options.config), options.system, extra),
         dry_run=options.dry_run,
-        verify=options.verify,
         jobs=options.jobs,
     )
 

@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     config = load_config(options.config)
     runs = config.output_runs(options.output) if options.output else config.all_output_runs()
     steps = [step for run in _trained(config, runs) for step in _steps(config, run, extra)]
-    run_steps(steps, dry_run=options.dry_run, verify=options.verify)
+    run_steps(steps, dry_run=options.dry_run)
 
 
 def _names_text(arguments: Sequence[str]) -> bool:

@@ -216,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if len(runs) > 1:
         raise InputError(f"{options.run} has several runs; give one of {', '.join(run.name for run in runs)}")
     steps = worth_steps(config, runs[0], options.temperature, folder=options.folder)
-    run_steps(steps, dry_run=options.dry_run, verify=options.verify)
+    run_steps(steps, dry_run=options.dry_run)
     if not options.dry_run:
         print(steps[-1].output)
 
