@@ -122,7 +122,7 @@ def test_classifiers_parse(path: Path, tmp_path: Path) -> None:
     names = [stage.name for stage in classification_stages_of(config)]
     assert len(set(names)) == len(names)
     write_task_facts(tmp_path, TaskFacts("classification", ["a", "b"], 2, {"train": 100}, {}))
-    for run in config.measured_runs:
+    for run in config.task_runs:
         name, chosen = str(run.domain), run.system.options
         # Before there are data, fairseq takes the options as it does with them.
         parse("train", [*as_arguments(task_choices(name, chosen)), *as_arguments(chosen)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fairseq_ext.inputs.errors import InputError
@@ -80,17 +80,6 @@ def options_in(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
             is_waiting = False
     if is_waiting:
         yield option, ""
-
-
-def without(arguments: Iterable[str], names: Container[str]) -> list[str]:
-    """A command line less some options, which are named without hyphens in front, and their values."""
-    kept, is_out = [], False
-    for argument in arguments:
-        if argument.startswith("--"):
-            is_out = argument[2:].partition("=")[0].replace("_", "-") in names
-        if not is_out:
-            kept.append(argument)
-    return kept
 
 
 def _paths_in(option: str, value: str) -> list[str]:

@@ -40,12 +40,6 @@ class Origin:
         return json.dumps(description, sort_keys=True, ensure_ascii=False)
 
 
-def extra_of(options: Mapping[str, Any]) -> list[str]:
-    """The options of a command line among those of a step."""
-    extra = options.get(EXTRA)
-    return list(map(str, extra)) if isinstance(extra, list) else []
-
-
 def read_origin(value: Any) -> Origin | None:
     """An origin of a JSON file; None where there is none, as in those of earlier versions."""
     if not isinstance(value, dict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,18 +87,18 @@ def input_hash(path: Path) -> str:
     return hash_path(path)
 
 
-def check_contents(output: Path, record: Record, names: list[str] | None = None) -> None:
+def check_contents(output: Path, record: Record, names: Sequence[str]) -> None:
     """Read files of a finished step again.
 
     Args:
         output: the step's directory.
         record: read there.
-        names: of the files; None for all.
+        names: of the files.
 
     Raises:
         InputError: naming the first that is not as the step wrote it.
     """
-    for name in record.hashes if names is None else names:
+    for name in names:
         file = output / name
         if not file.is_file() or hash_file(file) != record.hashes[name]:
             raise InputError(

@@ -68,9 +68,7 @@ def choose_stages(
     return list(chosen)
 
 
-def run_stages(
-    stages: Sequence[Stage], chosen: Sequence[Stage], *, dry_run: bool = False, verify: bool = False, jobs: int = 1
-) -> None:
+def run_stages(stages: Sequence[Stage], chosen: Sequence[Stage], *, dry_run: bool = False, jobs: int = 1) -> None:
     """Run the chosen stages in order; with ``dry_run`` print what each of their steps would do.
 
     With several jobs, neighbours that train are run as one stage: trainings of one fill the cores that another's leave.
@@ -79,7 +77,6 @@ def run_stages(
         stages: all of the experiment.
         chosen: those to run.
         dry_run: only print the plan.
-        verify: first read again all that finished steps wrote.
         jobs: trainings at once, at most.
 
     Raises:
@@ -93,9 +90,9 @@ def run_stages(
             planned += steps
             _check_inputs(stage, steps, planned, stages)
         if not dry_run:
-            run_steps(planned[first:], verify=verify, jobs=jobs)
+            run_steps(planned[first:], jobs=jobs)
     if dry_run:
-        run_steps(planned, dry_run=True, verify=verify)
+        run_steps(planned, dry_run=True)
 
 
 def _together(stages: Sequence[Stage], jobs: int) -> Iterator[list[Stage]]:
@@ -148,7 +145,7 @@ def run_chosen(stages: Sequence[Stage], options: argparse.Namespace) -> None:
     chosen = choose_stages(stages, options.first, options.last, options.only)
     # A missing test set or a misspelt option is to be noticed before the first training, not after the last.
     check_options([step for stage in chosen for step in stage.steps()])
-    run_stages(stages, chosen, dry_run=options.dry_run, verify=options.verify, jobs=options.jobs)
+    run_stages(stages, chosen, dry_run=options.dry_run, jobs=options.jobs)
 
 
 def _check_inputs(stage: Stage, steps: Sequence[Step], planned: Sequence[Step], stages: Sequence[Stage]) -> None:

@@ -23,12 +23,11 @@ from typing import Any
 from fairseq_ext.engine.fairseq_options import FairseqCommand, check_commands
 from fairseq_ext.engine.hashing import RECORD
 from fairseq_ext.engine.order import made_from, with_company
-from fairseq_ext.engine.origins import Origin, changes, extra_of
+from fairseq_ext.engine.origins import Origin, changes
 from fairseq_ext.engine.processes import this_process
 from fairseq_ext.engine.progress import tell
 from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.records import (
-    check_contents,
     foreign_files,
     has_all_files,
     input_hash,
@@ -44,14 +43,6 @@ _UP_TO_DATE = "up to date"
 _POLL_SECONDS = 0.5
 # Commands of fairseq's that this process need not check again.
 _accepted: set[FairseqCommand] = set()
-
-
-class _Begin(Enum):
-    """Where the build of a directory begins."""
-
-    ANEW = "build"
-    WHERE_IT_STOPPED = "continue"
-    WHERE_IT_ENDED = "go on"
 
 
 class _Company(Enum):
@@ -77,9 +68,6 @@ class Step:
             directory while the first one builds it; None lets them wait. Only for resumable steps.
         results: files that ``build`` must have made; without one of them the step is not finished.
         commands: of fairseq's, as far as they are known already; their options are checked before any step runs.
-        obstacle: what keeps ``build`` from going on where a directory ended that was made from the same inputs with
-            these other options: None if nothing does, else words, of which there may be none. Only for resumable
-            steps; None lets no build go on from another's end.
         side_by_side: ``build`` waits for a program that it starts, which may run while those of other such steps do.
         trains: so does ``build`` for a training, which takes memory, or it chooses among some: others run beside it if
             the user says so.
@@ -93,7 +81,6 @@ class Step:
     join: Callable[[Path], None] | None = field(default=None, compare=False)
     results: Sequence[str] = ()
     commands: Sequence[FairseqCommand] = field(default=(), compare=False)
-    obstacle: Callable[[Mapping[str, Any]], str | None] | None = field(default=None, compare=False)
     side_by_side: bool = field(default=False, compare=False)
     trains: bool = field(default=False, compare=False)
 
@@ -104,11 +91,6 @@ class Step:
             InputError: naming the first input that does not exist, or is not as the step before left it.
         """
         return _origin(self.output, self.inputs, self.options)
-
-    def message(self, text: str) -> str:
-        """A message, with the options of a command line, which no file tells."""
-        extra = extra_of(self.options)
-        return f"{text}, with {' '.join(extra)}" if extra else text
 
 
 def run_step(step: Step) -> bool:
@@ -124,14 +106,14 @@ def run_step(step: Step) -> bool:
     output, workspace, origin = step.output, Workspace(step.output), step.origin()
     # Without the lock first: any number of processes may use a finished directory at once.
     if is_finished(output, origin.fingerprint) and not workspace.exists():
-        _log(output, step.message(_UP_TO_DATE))
+        _log(output, _UP_TO_DATE)
         return False
     output.parent.mkdir(parents=True, exist_ok=True)
     with locked(output):
         workspace.restore()
         if is_finished(output, origin.fingerprint):
             workspace.clear()
-            _log(output, step.message(_UP_TO_DATE))
+            _log(output, _UP_TO_DATE)
             return False
         _refuse_foreign_files(output)
         _build(step, workspace, origin)
@@ -153,48 +135,31 @@ def _build(step: Step, workspace: Workspace, origin: Origin) -> None:
 
 
 def _begin(step: Step, workspace: Workspace, origin: Origin) -> Path:
-    """The directory to build in, with what there is to go on from in it; says which that is."""
-    begin, words = _beginning(step, workspace, origin)
-    record = read_record(step.output)
-    if begin is _Begin.WHERE_IT_ENDED and record is not None:
-        check_contents(step.output, record)
-    _log(step.output, words if ": " in words else step.message(words))
-    if begin is _Begin.WHERE_IT_STOPPED:
-        return workspace.go_on(origin.fingerprint, origin)
-    return workspace.start(origin.fingerprint, origin, step.output if begin is _Begin.WHERE_IT_ENDED else None)
+    """The directory to build in, with what an interrupted run left in it; says which that is."""
+    resumes, words = _beginning(step, workspace, origin)
+    _log(step.output, words)
+    return workspace.unfinished if resumes else workspace.start(origin.fingerprint, origin)
 
 
-def _beginning(step: Step, workspace: Workspace, origin: Origin) -> tuple[_Begin, str]:
-    """Where the build of a directory that is not up to date begins, and why, in words."""
+def _beginning(step: Step, workspace: Workspace, origin: Origin) -> tuple[bool, str]:
+    """Whether the build of a directory that is not up to date continues an interrupted one; and in words, with why."""
     if step.resumable and workspace.is_begun(origin.fingerprint):
-        return _Begin.WHERE_IT_STOPPED, "continuing an interrupted run"
+        return True, "continuing an interrupted run"
     begun, record = workspace.origin(), read_record(step.output)
-    since_begun = _changes(step, begun, origin) if begun else ""
-    if begun is not None and _obstacle(step, begun, origin) is None:
-        return _Begin.WHERE_IT_STOPPED, f"continuing an interrupted run: {since_begun}"
     if record is None:
-        return _Begin.ANEW, f"made anew: {since_begun}" if since_begun else "started"
+        return False, f"made anew: {_changes(step, begun, origin)}" if begun else "started"
     if not has_all_files(step.output, record):
-        return _Begin.ANEW, "made anew: files of it are gone or have other sizes"
+        return False, "made anew: files of it are gone or have other sizes"
     if record.origin is None:
-        return _Begin.ANEW, "made anew: an earlier version made it, from something else, and recorded not what"
-    why, obstacle = _changes(step, record.origin, origin), _obstacle(step, record.origin, origin)
-    if obstacle is None:
-        return _Begin.WHERE_IT_ENDED, f"goes on where it ended: {why}"
-    return _Begin.ANEW, f"made anew: {why}{obstacle and f' ({obstacle})'}"
-
-
-def _obstacle(step: Step, before: Origin, now: Origin) -> str | None:
-    if step.obstacle is None or list(before.inputs) != list(now.inputs):
-        return ""
-    return step.obstacle(before.options)
+        return False, "made anew: an earlier version made it, from something else, and recorded not what"
+    return False, f"made anew: {_changes(step, record.origin, origin)}"
 
 
 def _changes(step: Step, before: Origin, now: Origin) -> str:
     return changes(before, now, ["/".join(path.parts[-2:]) for path in step.inputs])
 
 
-def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = False, jobs: int = 1) -> None:
+def run_steps(steps: Sequence[Step], *, dry_run: bool = False, jobs: int = 1) -> None:
     """Run the steps in order, or with ``dry_run`` only print what each of them would do (stdout).
 
     Neighbours that may run side by side do, each as soon as what it is made from is there. Of several processes that
@@ -203,18 +168,15 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False, verify: bool = Fa
     Args:
         steps: to run.
         dry_run: only print the plan.
-        verify: first read again all that finished steps wrote.
         jobs: trainings at once, at most, where there is no GPU.
 
     Raises:
-        InputError: as :func:`run_step` and :func:`verify_steps` do, or naming a hindrance of the machine.
+        InputError: as :func:`run_step` does, or naming a hindrance of the machine.
     """
     quieten_fairseq()  # which some steps load into this process
     processes = this_process()
     if jobs > 1 and processes.count > 1:
         raise InputError(f"--jobs {jobs}: {processes.launcher}'s processes train one system together; leave it out")
-    if verify and processes.is_first:
-        verify_steps(steps)
     check_options(steps)
     if dry_run:
         if processes.is_first:
@@ -282,31 +244,9 @@ def _was_built(step: Step) -> bool:
         return False
 
 
-def verify_steps(steps: Sequence[Step]) -> None:
-    """Read again all that finished steps wrote, and say on stderr what was found.
-
-    Raises:
-        InputError: naming the first file that is not as its step wrote it, and what to do.
-    """
-    for step in steps:
-        record = read_record(step.output)
-        if record is None:
-            continue
-        if not record.hashes and record.sizes:
-            _log(step.output, "not verified: an earlier version made it, and recorded no contents")
-            continue
-        check_contents(step.output, record)
-        _log(step.output, "verified")
-
-
 def add_step_options(parser: argparse.ArgumentParser) -> None:
-    """Give a command line the options of :func:`run_steps`."""
+    """Give a command line the option ``--dry-run`` of :func:`run_steps`."""
     parser.add_argument("--dry-run", action="store_true", help="only print which steps would run")
-    parser.add_argument(
-        "--verify",
-        action="store_true",
-        help="first read all files of finished steps again, and stop at one that has changed since it was written",
-    )
 
 
 def follow_step(step: Step) -> None:
@@ -339,8 +279,8 @@ def _planned(step: Step) -> str:
     origin = step.origin()
     if is_finished(step.output, origin.fingerprint):
         return _UP_TO_DATE
-    begin, words = _beginning(step, Workspace(step.output), origin)
-    return f"{begin.value}: {words.partition(': ')[2]}"
+    resumes, words = _beginning(step, Workspace(step.output), origin)
+    return f"{'continue' if resumes else 'build'}: {words.partition(': ')[2]}"
 
 
 def step_fingerprint(output: Path, inputs: Sequence[Path], options: Mapping[str, Any]) -> str:
@@ -357,13 +297,6 @@ def _origin(output: Path, inputs: Sequence[Path], options: Mapping[str, Any]) ->
         if not path.exists():
             raise InputError(f"{output.name}: its input {path} does not exist; make it first")
     return Origin(options, [input_hash(path) for path in inputs])
-
-
-def options_before(output: Path) -> Mapping[str, Any]:
-    """The options that a step's directory is being made with, or was; none if that is not known."""
-    record = read_record(output)
-    origin = Workspace(output).origin() or (record and record.origin)
-    return origin.options if origin else {}
 
 
 @contextmanager

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.engine.hashing import RECORD
 from fairseq_ext.engine.origins import Origin, read_origin
 from fairseq_ext.inputs.errors import InputError
 
@@ -73,26 +72,17 @@ class Workspace:
         if self.replaced.exists() and not self.output.exists():
             self.replaced.rename(self.output)
 
-    def start(self, fingerprint: str, origin: Origin | None = None, source: Path | None = None) -> Path:
-        """A directory to build in.
+    def start(self, fingerprint: str, origin: Origin | None = None) -> Path:
+        """An empty directory to build in.
 
         Args:
             fingerprint: what is worked for.
             origin: what from.
-            source: a finished directory to begin with a copy of; else it is empty.
         """
         self.clear()
         self.folder.mkdir()
         self._write_mark(None, None)  # ours, and nothing yet to go on from
-        if source is None:
-            self.unfinished.mkdir()
-        else:
-            shutil.copytree(source, self.unfinished, ignore=shutil.ignore_patterns(RECORD))
-        self._write_mark(fingerprint, origin)
-        return self.unfinished
-
-    def go_on(self, fingerprint: str, origin: Origin) -> Path:
-        """The directory of an interrupted run, to be worked in for something else."""
+        self.unfinished.mkdir()
         self._write_mark(fingerprint, origin)
         return self.unfinished
 

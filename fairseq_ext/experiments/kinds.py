@@ -53,20 +53,14 @@ def kind_names() -> list[str]:
     )
 
 
-def load_experiment(
-    path: Path, otherwise: Callable[[Mapping[str, Any]], str] = lambda _: TRANSLATION
-) -> tuple[Kind, Any]:
-    """Read an experiment file of any kind.
-
-    Args:
-        path: the file.
-        otherwise: the kind of a file that does not say.
+def load_experiment(path: Path) -> tuple[Kind, Any]:
+    """Read an experiment file of any kind; a file that does not say is a translation experiment.
 
     Raises:
         InputError: naming the file and key, and what is allowed there.
     """
     content = dict(load_yaml(path))
-    name = content.pop(_KEY, None) or otherwise(content)
+    name = content.pop(_KEY, None) or TRANSLATION
     check_choice(name, kind_names(), f"{path}: {_KEY}")
     kind: Kind = importlib.import_module(f"{experiments.__name__}.{name}.{_MODULE}").KIND
     return kind, kind.read(content, path)

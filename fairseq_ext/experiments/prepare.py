@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.engine.tasks import add_engine_options, engine_from
-from fairseq_ext.experiments.kinds import TRANSLATION, load_experiment
+from fairseq_ext.experiments.kinds import load_experiment
 from fairseq_ext.inputs.errors import InputError
 
 
-def main(
-    arguments: Sequence[str] | None = None, otherwise: Callable[[Mapping[str, Any]], str] = lambda _: TRANSLATION
-) -> None:
-    """Prepare the data of an experiment; ``otherwise`` as of :func:`~fairseq_ext.experiments.kinds.load_experiment`.
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prepare the data of an experiment.
 
     Raises:
         InputError: naming the option, or the file and key, that cannot be used.
@@ -33,9 +30,9 @@ def main(
     add_engine_options(parser)
     options = parser.parse_args(arguments)
     engine = engine_from(options)
-    kind, experiment = load_experiment(options.config, otherwise)
+    kind, experiment = load_experiment(options.config)
     steps = kind.prepare(experiment, engine)
-    run_steps(_up_to(steps, options.to), dry_run=options.dry_run, verify=options.verify)
+    run_steps(_up_to(steps, options.to), dry_run=options.dry_run)
 
 
 def versions(*packages: str) -> dict[str, str]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from fairseq_ext.engine.stages import run_chosen, stage_parser
-from fairseq_ext.experiments.kinds import TRANSLATION, kind_names, load_experiment
+from fairseq_ext.experiments.kinds import kind_names, load_experiment
 from fairseq_ext.inputs.errors import run_command
 
 
-def main(
-    arguments: Sequence[str] | None = None, otherwise: Callable[[Mapping[str, Any]], str] = lambda _: TRANSLATION
-) -> None:
-    """Run the stages of an experiment that a command line asks for; ``otherwise`` as of :func:`load_experiment`."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the stages of an experiment that a command line asks for."""
     parser = stage_parser(
         "scripts/run_experiment.sh",
         f"Run an experiment from its corpora to its report. Its kind ({', '.join(kind_names())}) is said in its file "
@@ -21,7 +18,7 @@ def main(
         "again; stop the command as you like and start it again.",
     )
     options = parser.parse_args(arguments)
-    kind, experiment = load_experiment(options.config, otherwise)
+    kind, experiment = load_experiment(options.config)
     run_chosen(kind.stages(experiment), options)
 
 

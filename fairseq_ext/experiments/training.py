@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.engine.fairseq_cli import as_arguments, run_fairseq, run_training
+from fairseq_ext.engine.fairseq_cli import run_fairseq, run_training
 from fairseq_ext.engine.fairseq_options import FairseqCommand
-from fairseq_ext.engine.option_files import check_training_options, named_files, options_in, without
-from fairseq_ext.engine.origins import EXTRA, extra_of
+from fairseq_ext.engine.option_files import check_training_options, named_files
 from fairseq_ext.engine.processes import distributed_arguments
-from fairseq_ext.engine.progress import number_of
-from fairseq_ext.engine.steps import Step, options_before
+from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.systems import Experiment, Run
 
 BEST_CHECKPOINT = "checkpoint_best.pt"
 LOG_FILE = "train.log"
-_LENGTHS = ("max-epoch", "max-update")
-# Of fairseq's ways to choose the learning rate those that only look at what is done, its default first.
-_SCHEDULERS = ("fixed", "inverse_sqrt", "step", "manual")
-# What fairseq does again at every start, or counts anew; and without its last checkpoint it cannot go on.
-_ONLY_AT_ONCE = ("restore-file", "reset-", "patience", "no-last-checkpoints", "use-sharded-state")
 
 
 def system_dir(config: Experiment, run: str) -> Path:
@@ -48,8 +39,6 @@ def train_step(
     derived: Callable[[], Sequence[str]] = tuple,
 ) -> Step:
     """A step that runs ``fairseq-train``, resumed where it was stopped and joined by further processes.
-
-    One that ended goes on where it did when it is to be longer, see :func:`what_keeps_from_going_on`.
 
     Args:
         config: the experiment.
@@ -91,60 +80,4 @@ def train_step(
         join=join,
         results=[BEST_CHECKPOINT],
         commands=[FairseqCommand("train", (*foreseen, *arguments), run.system.place, tuple(extra))],
-        obstacle=lambda before: what_keeps_from_going_on(before, options, command),
     )
-
-
-def what_keeps_from_going_on(
-    before: Mapping[str, Any], now: Mapping[str, Any], command: Callable[[], Sequence[str]]
-) -> str | None:
-    """Why a training cannot go on from the last checkpoint of one with other options, but has to begin again.
-
-    It can, and has the weights then that it would have if it had been so long from the start, where nothing but
-    ``max-epoch`` and ``max-update`` are other, none of them is lower, and all else follows from the epochs and updates
-    done, not from those to come.
-
-    Args:
-        before: options of the step that trained.
-        now: those of the step to run.
-        command: makes its command line.
-
-    Returns:
-        None if it can go on; else what of its options does not allow it, empty where that is what has changed.
-    """
-    if not isinstance(before.get("system"), dict):  # edited by somebody
-        return ""
-    (rest_before, lengths_before), (rest, lengths) = _apart(before), _apart(now)
-    if rest_before != rest or any(new < old for new, old in zip(lengths, lengths_before, strict=True)):
-        return ""
-    given = dict(options_in(command()))
-    scheduler = given.get("lr-scheduler", _SCHEDULERS[0])
-    if scheduler not in _SCHEDULERS:
-        return f"lr-scheduler {scheduler} depends on how long a training is"
-    return next((f"{name} keeps it from going on" for name in given if name.startswith(_ONLY_AT_ONCE)), None)
-
-
-def _apart(options: Mapping[str, Any]) -> tuple[Any, list[float]]:
-    """What a training depends on less its length, as JSON keeps it, and the most epochs and updates it may have."""
-    system, extra = options["system"], extra_of(options)
-    rest = {key: value for key, value in system.items() if key.replace("_", "-") not in _LENGTHS}
-    others = {**options, "system": rest, EXTRA: without(extra, _LENGTHS)}
-    given = [*as_arguments(system), *extra]
-    return json.loads(json.dumps(others)), [number_of(given, name) or math.inf for name in _LENGTHS]
-
-
-def remembered_extra(output: Path, given: Mapping[str, Any], section: str | None = None) -> list[str]:
-    """The options of a command line that a directory is being made with, or was: they count until others are given.
-
-    What the file says otherwise since then counts as it says.
-
-    Args:
-        output: the step's directory.
-        given: the options that the file gives.
-        section: where among the step's options those of the file are; None where they are all.
-    """
-    before = options_before(output)
-    then = before.get(section) if section else before
-    then = then if isinstance(then, dict) else {}
-    changed = {name for name in {*then, *given} if name != EXTRA and then.get(name) != given.get(name)}
-    return without(extra_of(before), {name.replace("_", "-") for name in changed})

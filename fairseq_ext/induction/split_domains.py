@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     check_seed(options.seed, "--seed")
     langs = (options.source_lang, options.target_lang)
     step = split_step(options.folder, options.output, langs, options.domains, options.seed)
-    run_steps([step], dry_run=options.dry_run, verify=options.verify)
+    run_steps([step], dry_run=options.dry_run)
 
 
 if __name__ == "__main__":

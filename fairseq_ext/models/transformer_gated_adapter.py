@@ -59,13 +59,6 @@ class GatedAdapterConfig(AdapterConfig):
             "the weights kept sum to one again (default: 0, all)"
         },
     )
-    gate_threshold: float = field(
-        default=0.0,
-        metadata={
-            "help": "leave out adapters whose weight is below this share, but for the largest, as --gate-top-k does "
-            "(default: 0, none)"
-        },
-    )
     train_gates: str = field(
         default="",
         metadata={
@@ -173,14 +166,11 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         self, config: AdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
     ) -> list[nn.Module]:
         assert isinstance(config, GatedAdapterConfig)
-        sparsity = (config.gate_top_k, config.gate_threshold)
         if config.gate_top_k < 0:
             raise InputError(f"--gate-top-k {config.gate_top_k}: give 1 or more, or 0 for all adapters")
-        if not 0 <= config.gate_threshold < 1:
-            raise InputError(f"--gate-threshold {config.gate_threshold}: give 0 or more, and less than 1")
         reads_states = STATES in gate_inputs(config)
         gates = [
-            GateRouter(embed_dim, num_adapters, config.gate_temperature, causal, *sparsity, reads_states)
+            GateRouter(embed_dim, num_adapters, config.gate_temperature, causal, config.gate_top_k, reads_states)
             for _ in range(num_layers)
         ]
         if config.share_gates and reads_states:

@@ -207,7 +207,6 @@ class GateRouter(nn.Module):
         temperature: β, above 0.
         causal: average over the prefix (decoder) instead of the whole sequence (encoder).
         top_k: how many weights are kept; 0 for all.
-        threshold: weights below it are not kept, but for the largest one; 0 for none.
         reads_states: whether there is a projection ``W_g``; without it the gate is what the batch knows.
 
     Attributes:
@@ -216,7 +215,7 @@ class GateRouter(nn.Module):
             all others'; elsewhere every number is the one of the settled adapters alone, bit for bit.
 
     Raises:
-        ValueError: if ``temperature`` is not positive, ``top_k`` is negative or ``threshold`` is not in [0, 1).
+        ValueError: if ``temperature`` is not positive, or ``top_k`` is negative.
     """
 
     needs_given = False
@@ -230,15 +229,14 @@ class GateRouter(nn.Module):
         temperature: float,
         causal: bool,
         top_k: int = 0,
-        threshold: float = 0.0,
         reads_states: bool = True,
     ):
         super().__init__()
         if temperature <= 0:
             raise ValueError(f"the gate temperature must be positive, not {temperature}")
-        if top_k < 0 or not 0 <= threshold < 1:
-            raise ValueError(f"top_k must be at least 0 and the threshold in [0, 1), not {top_k} and {threshold}")
-        self.temperature, self.top_k, self.threshold = temperature, top_k, threshold
+        if top_k < 0:
+            raise ValueError(f"top_k must be at least 0, not {top_k}")
+        self.temperature, self.top_k = temperature, top_k
         self.causal = causal
         self.num_adapters = num_adapters
         # Even weights at the start.
@@ -294,22 +292,16 @@ class GateRouter(nn.Module):
     def _keep(self, weights: Tensor) -> Choice:
         """The adapters that are kept, with weights that sum to one again: of …×D, …×k."""
         weights, adapters = weights.topk(self.most_kept(weights.size(-1)), dim=-1)
-        if self.threshold:
-            is_kept = weights.ge(self.threshold)
-            is_kept[..., 0] = True
-            weights = weights * is_kept
         weights = weights / weights.sum(-1, keepdim=True)
-        return Choice(adapters, weights, may_skip=bool(self.threshold or self.guarded))
+        return Choice(adapters, weights, may_skip=bool(self.guarded))
 
     def is_sparse(self, num_adapters: int) -> bool:
         """Whether some of so many weights may be left out."""
-        return self.threshold > 0 or self.most_kept(num_adapters) < num_adapters
+        return self.most_kept(num_adapters) < num_adapters
 
     def most_kept(self, num_adapters: int) -> int:
         """How many of so many weights are kept at most."""
-        # No more than 1 / threshold can be as large as that.
-        limits = [self.top_k or num_adapters, int(1 / self.threshold) if self.threshold else num_adapters]
-        return max(min(num_adapters, *limits), 1)
+        return min(self.top_k or num_adapters, num_adapters)
 
     def _softmax(self, scaled: Tensor) -> Tensor:
         """The weights of logits over β, before any is left out: …×D."""

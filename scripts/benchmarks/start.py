@@ -15,7 +15,7 @@ from benchmarks.shared.cases import Case, Ready
 
 UNIT = "starts/s"
 _FAIRSEQ = ("train", "generate", "interactive", "validate", "score", "preprocess")
-_SCRIPTS = ("check_checkpoint", "classify", "evaluate_topics", "export_domain", "import_checkpoint", "induce_tree")
+_SCRIPTS = ("check_checkpoint", "classify", "export_domain", "import_checkpoint", "induce_tree")
 _IMPORTS = ("pass", "import torch", "import fairseq_ext, fairseq, fairseq_ext.registration")
 _PYTHON = (sys.executable, "-P")
 

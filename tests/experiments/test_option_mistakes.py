@@ -66,14 +66,5 @@ def test_options_of_outputs_are_read_too(folder: Path) -> None:
     assert line.endswith("translate: outputs: gad: beem: fairseq-generate has no option 'beem'; did you mean 'beam'?")
 
 
-def test_the_option_of_a_sweep_is_read_too(folder: Path) -> None:
-    tree = json.loads(_tree("classification"))
-    tree["sweep"] |= {"system": "adapters-64", "option": "adapter-init-scal"}
-    line = str(plan("classification", json.dumps(tree).encode(), folder))
-    assert (
-        "adapter-init-scal: fairseq-train has no option 'adapter-init-scal'; did you mean 'adapter-init-scale'?" in line
-    )
-
-
 def test_every_kind_is_tried() -> None:
     assert SYSTEMS.keys() == KINDS.keys() - {"cleaning"}

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairseq_ext.engine.fairseq_cli import as_arguments
+from fairseq_ext.engine.steps import print_plan, run_step
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.train import training_steps
 from fairseq_ext.inputs.errors import InputError
@@ -44,6 +46,19 @@ def test_a_system_comes_after_the_one_it_starts_from(tmp_path: Path) -> None:
         tmp_path / "data-bin", tmp_path / "teacher", tmp_path / "systems/mix/checkpoint_best.pt",
     ]  # fmt: skip
     assert all(step.resumable for step in steps)
+
+
+def test_options_of_a_command_line_count_for_that_run_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = config_of(tmp_path)
+    (tmp_path / "data-bin").mkdir()
+    [step] = training_steps(config, "mix", ["--fp16"])
+    run_step(replace(step, build=lambda folder: (folder / "checkpoint_best.pt").touch()))
+    print_plan(training_steps(config, "mix", ["--fp16"]))
+    print_plan(training_steps(config, "mix"))
+    assert capsys.readouterr().out.splitlines() == [
+        f"up to date  {step.output}",
+        f'build       {step.output} (command line was "--fp16", is "")',
+    ]
 
 
 def test_runs_of_several_seeds_share_the_steps_before_them(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -183,35 +182,6 @@ def test_a_training_ends_with_the_same_weights(killed: Path, whole: Path) -> Non
     ours, expected = (weights(folder / "checkpoint_last.pt") for folder in (output, whole / "systems/mix"))
     assert ours.keys() == expected.keys()
     assert all(torch.equal(ours[name], value) for name, value in expected.items())
-
-
-def test_a_training_that_is_made_longer_goes_on_to_the_same_weights(whole: Path, tmp_path: Path) -> None:
-    path = write_experiment(tmp_path / "experiment")
-    shutil.copytree(whole, path.parent / "work", ignore=lambda *_: {"systems", "translations", "scores"})
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace("max-epoch: 6", "max-epoch: 3"), encoding="utf-8")
-    training.main([str(path), "mix"])
-    path.write_text(text, encoding="utf-8")
-    output = path.parent / "work/systems/mix"
-    kill_again_and_again(command("train", path, "mix"), output, kills(1, COMMAND_9), "checkpoint_last.pt")
-    for name in ("checkpoint_last.pt", "checkpoint_best.pt"):
-        ours, expected = (state_of(folder / name) for folder in (output, whole / "systems/mix"))
-        assert all(torch.equal(ours["model"][key], value) for key, value in expected["model"].items())
-        assert ours["extra_state"]["best"] == expected["extra_state"]["best"]
-    moments = [
-        state_of(folder / "checkpoint_last.pt")["last_optimizer_state"] for folder in (output, whole / "systems/mix")
-    ]
-    assert moments[0].keys() == moments[1].keys()
-    for ours, expected in zip(*(each["state"].values() for each in moments), strict=True):
-        assert all(torch.equal(torch.as_tensor(ours[key]), torch.as_tensor(value)) for key, value in expected.items())
-    log = (output / "train.log").read_text(encoding="utf-8")
-    assert log.count("epoch 001 | valid on") == 1  # nothing was trained again
-
-
-def state_of(path: Path) -> dict[str, Any]:
-    from fairseq import checkpoint_utils
-
-    return checkpoint_utils.load_checkpoint_to_cpu(str(path))
 
 
 def test_translations_are_the_same(killed: Path, whole: Path) -> None:

@@ -91,7 +91,7 @@ def test_kernels_are_nearly_those_of_the_plain_transformer(counts: Callable[...,
         assert own.kernels.total() <= limit * plain.kernels.total()
 
 
-@pytest.mark.parametrize("system", [*LIMITS, (GAD, *SPARSE), (GAD, "--gate-threshold", "0.2")], ids=" ".join)
+@pytest.mark.parametrize("system", [*LIMITS, (GAD, *SPARSE)], ids=" ".join)
 def test_routing_never_waits_for_the_device(counts: Callable[..., list], system: tuple) -> None:
     """What is left is what fairseq asks of every Transformer: whether there is padding."""
     for own, plain in zip(counts(*system), counts(MIX), strict=True):

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from fairseq_ext.experiments.classification.pictures import differences_to, losses_by_task
+from fairseq_ext.experiments.classification.pictures import differences_to
 from fairseq_ext.experiments.classification.results import (
-    FILES,
-    MAIN,
-    MAJORITY,
+    DIFFERENCES_FILE,
     METRICS_FILE,
     SHARE,
     Method,
     TaskDesign,
     TaskResults,
-    on,
 )
-from fairseq_ext.experiments.classification.tables import figure, percent
+from fairseq_ext.experiments.classification.tables import percent
 from fairseq_ext.metrics.bootstrap import is_significant
 from fairseq_ext.report.content import Below, Cell, Missing, Row, Table
 from fairseq_ext.report.page import signed
@@ -25,9 +22,6 @@ from fairseq_ext.report.page import signed
 NOT_MEASURED = "not measured"
 _TITLE = "The paper’s findings"
 _CLOSE = 0.4  # points: how near to full fine-tuning the paper's adapters come
-_SMALL = 2.0  # percent: the most that a single layer's adapters matter in the paper
-_LARGEST_GOOD_SCALE = 1e-2
-_SCALE_OPTION = "adapter-init-scale"
 
 
 @dataclass(frozen=True)
@@ -48,13 +42,12 @@ def findings(results: TaskResults, design: TaskDesign) -> Table | Missing:
     if all(row.cells[1].text == NOT_MEASURED for row in rows):
         return Missing(_TITLE, NOT_MEASURED)
     notes = [
-        "Averages are of the main metrics over all tasks, in percent, on the test sets; what is said of layers and "
-        "scales is measured on the validation sets. p is that of a paired bootstrap over the test sets, of the "
-        "difference to full fine-tuning, where all main metrics are accuracies. The paper has BERT of 110 or 330 "
-        "million parameters, other tasks, learning rates and sizes chosen by task, and the mean or best of several "
-        "seeds."
+        "Averages are of the main metrics over all tasks, in percent, on the test sets. p is that of a paired "
+        "bootstrap over the test sets, of the difference to full fine-tuning, where all main metrics are accuracies. "
+        "The paper has BERT of 110 or 330 million parameters, other tasks, learning rates and sizes chosen by task, "
+        "and the mean or best of several seeds."
     ]
-    sources = [METRICS_FILE.format("*"), *FILES.values()]
+    sources = [METRICS_FILE.format("*"), DIFFERENCES_FILE]
     return Table(_TITLE, "Finding", ["In the paper", "Here"], [("", rows)], is_text=True, below=Below(notes, sources))
 
 
@@ -122,87 +115,6 @@ def norms_are_worse(results: TaskResults, design: TaskDesign) -> str:
     return f"{verdict}: {pair[0]:.1f}, {pair[1]:.1f}{_difference(results, norms.name, difference)}, {behind}"
 
 
-def single_layers_matter_little(results: TaskResults, design: TaskDesign) -> str:
-    """What removing one layer's adapters costs at most."""
-    by_task = losses_by_task(results)
-    worst = {task: max(row[n] or 0.0 for n, row in enumerate(losses)) for task, losses in by_task.items()}
-    if not worst:
-        return ""
-    said = "; ".join(f"{task} {signed(-loss)}%" for task, loss in worst.items())
-    return f"{_verdict(loss <= _SMALL for loss in worst.values())}: at most {said}"
-
-
-def all_layers_matter_much(results: TaskResults, design: TaskDesign) -> str:
-    """Whether removing all adapters costs more than any single layer's."""
-    parts, verdicts = [], []
-    for task, losses in losses_by_task(results).items():
-        found = (results.layers or {})[task]
-        majority = results.records.mean("", on(MAJORITY, "valid"), task) if found["metric"] == "accuracy" else None
-        least = "" if majority is None else f" (most frequent label {majority:.1f})"
-        parts.append(f"{task} {figure(100 * found['full'])} to {figure(100 * found['without'][0][-1])}{least}")
-        verdicts.append((losses[0][-1] or 0.0) > max(row[n] or 0.0 for n, row in enumerate(losses)))
-    return f"{_verdict(verdicts)}: {'; '.join(parts)}" if parts else ""
-
-
-def lower_layers_matter_less(results: TaskResults, design: TaskDesign) -> str:
-    """The lower half of the layers against the upper half."""
-    parts, verdicts = [], []
-    for task, losses in losses_by_task(results).items():
-        if half := len(losses) // 2:
-            low, high = losses[0][half - 1] or 0.0, losses[-half][-1] or 0.0
-            parts.append(f"{task} {signed(-low)}%, {signed(-high)}%")
-            verdicts.append(low < high)
-    return f"{_verdict(verdicts)}: without the lower half, the upper: {'; '.join(parts)}" if parts else ""
-
-
-def small_scales_are_alike(results: TaskResults, design: TaskDesign) -> str:
-    """How far results spread for scales that the paper finds good."""
-    ranges = {task: (min(good), max(good)) for task, (good, _) in _scales(results, design).items() if len(good) > 1}
-    if not ranges:
-        return ""
-    said = "; ".join(f"{task} {low:.1f} to {high:.1f}" for task, (low, high) in ranges.items())
-    return f"{_verdict(high - low <= _SMALL for low, high in ranges.values())}: {said}"
-
-
-def large_scales_are_worse(results: TaskResults, design: TaskDesign) -> str:
-    """Whether every larger scale is below all of these."""
-    found = {task: pair for task, pair in _scales(results, design).items() if all(pair)}
-    if not found:
-        return ""
-    said = "; ".join(f"{task} {', '.join(f'{value:.1f}' for value in large)}" for task, (_, large) in found.items())
-    return f"{_verdict(max(large) < min(good) for good, large in found.values())}: {said}"
-
-
-def nothing_is_forgotten(results: TaskResults, design: TaskDesign) -> str:
-    """Whether earlier tasks kept their outputs bit for bit."""
-    compared = [found for sequence in (results.sequence or {}).values() for found in sequence["tasks"].values()]
-    if not compared:
-        return ""
-    same, examples = sum(found["same"] for found in compared), sum(found["examples"] for found in compared)
-    largest = max(found["largest"] for found in compared)
-    start = f"{'yes' if same == len(compared) else 'no'}: {same} of {len(compared)} earlier tasks are equal bit for bit"
-    return f"{start}, {examples:,} examples; largest difference {largest:g}"
-
-
-def _scales(results: TaskResults, design: TaskDesign) -> dict[str, tuple[list[float], list[float]]]:
-    """By task the validation results of scales up to the paper's, and of larger ones."""
-    if design.swept is None or design.swept[0].replace("_", "-") != _SCALE_OPTION:
-        return {}
-    found = {}
-    for task, runs in design.sweep.items():
-        metric = on(MAIN, "valid")
-        scores = {value: results.records.mean(run.partition("@")[0], metric, task) for value, run in runs.items()}
-        known = [(value, score) for value, score in scores.items() if score is not None]
-        good = [score for value, score in known if value <= _LARGEST_GOOD_SCALE]
-        found[task] = (good, [score for value, score in known if value > _LARGEST_GOOD_SCALE])
-    return found
-
-
-def _verdict(claims: Iterable[bool]) -> str:
-    claims = list(claims)
-    return "yes" if all(claims) else "no" if not any(claims) else f"in {sum(claims)} of {len(claims)} tasks"
-
-
 def _difference(results: TaskResults, method: str, difference: float) -> str:
     tested = results.records.mean(method, "p")
     p = "" if tested is None else ", p < 0.05" if is_significant(tested) else f", p = {tested:.2f}"
@@ -217,14 +129,4 @@ FINDINGS = (
     Finding("Tuning the top layers needs more parameters for as much", "yes: MNLI, adapters 83.7 with 2 M, the top "
             "layer 77.8 with 9 M", top_layers_need_more),
     Finding("Layer norms alone are worse than full fine-tuning", "yes: −3.5 on CoLA, −4 on MNLI", norms_are_worse),
-    Finding("Removing one layer’s adapters costs 2% at most", "yes: 2% (MNLI, CoLA)", single_layers_matter_little),
-    Finding("Removing all costs more than any one", "yes: to the most frequent label, 37 on MNLI, 69 on CoLA",
-            all_layers_matter_much),
-    Finding("The lower layers’ adapters matter less than the higher ones’", "yes: 0 to 4 of 12 barely affect MNLI",
-            lower_layers_matter_less),
-    Finding("Initialisation scales up to 0.01 are within 2 points", "yes: “robust” (MNLI, CoLA)",
-            small_scales_are_alike),
-    Finding("Larger scales are worse than all of these", "yes: “performance degrades”, more on CoLA",
-            large_scales_are_worse),
-    Finding("Earlier tasks stay exactly as they were", "by design; not measured", nothing_is_forgotten),
 )  # fmt: skip

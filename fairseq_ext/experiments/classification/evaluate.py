@@ -29,8 +29,8 @@ _VERSION = 1
 
 
 def evaluation_steps(config: ClassificationExperiment) -> list[Step]:
-    """One step a run, those of the sweep included."""
-    return [prediction_step(config, run) for run in config.measured_runs]
+    """One step for each run that has a task."""
+    return [prediction_step(config, run) for run in config.task_runs]
 
 
 def prediction_dir(config: ClassificationExperiment, run: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from fairseq_ext.engine.stages import Stage, check_stage_names
@@ -10,7 +9,6 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.experiments.classification.config import ClassificationExperiment, read
 from fairseq_ext.experiments.kinds import Kind
-from fairseq_ext.experiments.systems import Run
 
 _THIS_MACHINE = Engine()
 
@@ -21,11 +19,9 @@ def stages_of(config: ClassificationExperiment) -> list[Stage]:
     Raises:
         InputError: if a system is named like another stage.
     """
-    swept = [run for runs in config.sweep_runs.values() for run in runs.values()]
     stages = [
         Stage("prepare", partial(_preparation, config)),
-        *(Stage(name, partial(_training, config, runs), trains=True) for name, runs in config.runs.items()),
-        *([Stage("sweep", partial(_training, config, swept), trains=True)] if config.sweep else []),
+        *(Stage(name, partial(_training, config, name), trains=True) for name in config.runs),
         Stage("evaluate", partial(_evaluation, config)),
         Stage("analyse", partial(_analysis, config)),
         Stage("report", partial(_report, config)),
@@ -42,10 +38,10 @@ def _preparation(config: ClassificationExperiment, engine: Engine = _THIS_MACHIN
     return preparation_steps(config, engine)
 
 
-def _training(config: ClassificationExperiment, runs: Sequence[Run]) -> list[Step]:
+def _training(config: ClassificationExperiment, name: str) -> list[Step]:
     from fairseq_ext.experiments.classification.train import training_steps
 
-    return training_steps(config, runs)
+    return training_steps(config, name)
 
 
 def _evaluation(config: ClassificationExperiment) -> list[Step]:

@@ -1,4 +1,4 @@
-"""The pictures of a report on tasks: accuracy by parameters, removed adapters, the initialisation scale."""
+"""The pictures of a report on tasks: accuracy by parameters."""
 
 from __future__ import annotations
 
@@ -8,26 +8,21 @@ from dataclasses import replace
 from functools import partial
 
 from fairseq_ext.experiments.classification.results import (
-    FILES,
     MAIN,
-    MAJORITY,
     METRICS_FILE,
     Method,
     TaskDesign,
     TaskResults,
     on,
 )
-from fairseq_ext.report.content import Below, Picture, Shape
-from fairseq_ext.report.line_charts import Level, Panel, Point, line_panels, power_of_ten, thousands
+from fairseq_ext.report.content import Below, Picture
+from fairseq_ext.report.line_charts import Level, Panel, Point, line_panels, thousands
 from fairseq_ext.report.page import signed
-from fairseq_ext.report.pictures import heat_map
 
 # Colours of the series, the first two as in the paper: orange and blue.
 _ADAPTERS, _TOP, _NORMS = 1, 0, 2
 SERIES = {"adapters, by width": _ADAPTERS, "top layers, by number": _TOP, "layer norms": _NORMS}
 _KINDS = {_ADAPTERS: ("adapters",), _TOP: ("top", "full"), _NORMS: ("norms",)}
-_ACROSS = 1000.0  # pixels, up to which heat maps stand beside each other
-_GAP = 40.0
 _PARAMETERS = "parameters trained for a task"
 
 
@@ -60,84 +55,6 @@ def draw_trade_off_by_task(results: TaskResults, design: TaskDesign) -> Picture 
     shapes, size = draw()
     title = "Figure 4. Results by trained parameters"
     return Picture("trade-off-tasks", title, *size, shapes, _below([]), draw(is_narrow=True))
-
-
-def draw_layers(results: TaskResults) -> Picture | None:
-    """Figure 6, left: what is lost without the adapters of a span of layers."""
-    by_task = losses_by_task(results)
-    if results.layers is None or not by_task:
-        return None
-    worst = max(loss or 0.0 for losses in by_task.values() for row in losses for loss in row) or 1.0
-    maps = []
-    for task, losses in by_task.items():
-        names, metric = [str(number) for number in range(len(losses))], results.layers[task]["metric"]
-        shares = [[max(loss or 0.0, 0.0) / worst for loss in row] for row in losses]
-        texts = [["" if loss is None else signed(-loss) for loss in row] for row in losses]
-        maps.append((f"{task}: {metric}", *heat_map(names, names, shares, texts, ("first", "last"))))
-    shapes, size = beside_each_other(maps)
-    systems = dict.fromkeys(results.layers[task]["run"].partition("@")[0] for task in by_task)
-    notes = [
-        f"Trained adapters ({', '.join(systems)}) left out from the first to the last of these layers, nothing trained "
-        "again; the lowest layer is 0. Change in percent of the full model’s value on the validation set. The diagonal "
-        "is a single layer, the corner at the top right all of them."
-    ]
-    if skipped := [task for task in results.layers if task not in by_task]:
-        notes.append(f"Not drawn, as the full model’s value is not above 0: {', '.join(skipped)}.")
-    title = "Figure 6, left. Adapters of spans of layers removed"
-    return Picture("layers", title, *size, shapes, Below(notes, [FILES["layers"]]))
-
-
-def draw_sweep(results: TaskResults, design: TaskDesign) -> Picture | None:
-    """Figure 6, right: results by initialisation scale, or whatever option was swept."""
-    panels = []
-    for task, runs in design.sweep.items():
-        metric = design.tasks[task][0]
-        points = [
-            Point(value, score, f"{value:g}: {score:.1f}")
-            for value, run in runs.items()
-            if value > 0 and (score := results.records.mean(run.partition("@")[0], on(MAIN, "valid"), task)) is not None
-        ]
-        majority = results.records.mean("", on(MAJORITY, "valid"), task) if metric == "accuracy" else None
-        if points:
-            levels = [] if majority is None else [Level(majority, "most frequent label")]
-            panels.append(Panel(f"{task}: {metric}", [(_ADAPTERS, points)], levels))
-    if not panels or design.swept is None:
-        return None
-    option, system = design.swept
-    draw = partial(line_panels, panels, {system: _ADAPTERS}, option, "validation set, in percent", power_of_ten)
-    shapes, size = draw()
-    below = Below(["One training a dot."], [METRICS_FILE.format(f"{system}.{option}.*")])
-    return Picture("sweep", f"Figure 6, right. Sweep of {option}", *size, shapes, below, draw(is_narrow=True))
-
-
-def losses_by_task(results: TaskResults) -> dict[str, list[list[float | None]]]:
-    """By first and last layer, what removing their adapters costs, in percent of the full model's value.
-
-    A task of which the full model has learnt nothing, a correlation of 0 or below, has nothing to lose and is left out.
-    """
-    return {
-        task: [
-            [None if value is None else 100 * (1 - value / found["full"]) for value in row] for row in found["without"]
-        ]
-        for task, found in (results.layers or {}).items()
-        if found["full"] > 0
-    }
-
-
-def beside_each_other(
-    pictures: Sequence[tuple[str, Sequence[Shape], tuple[float, float]]],
-) -> tuple[list[Shape], tuple[float, float]]:
-    """Several drawings, each under its title, in rows."""
-    x = y = width = tallest = 0.0
-    shapes: list[Shape] = []
-    for title, drawn, size in pictures:
-        if x and x + size[0] > _ACROSS:
-            x, y, tallest = 0.0, y + tallest + _GAP, 0.0
-        shapes.append(Shape("text", x, y + 12, "strong", title))
-        shapes += [replace(shape, x=shape.x + x, y=shape.y + y + 22) for shape in drawn]
-        x, tallest = x + size[0] + _GAP, max(tallest, size[1] + 22)
-        width = max(width, x - _GAP)
-    return shapes, (width, y + tallest)
 
 
 def _lines(design: TaskDesign, place: Callable[[Method], Point | None]) -> list[tuple[int, list[Point]]]:

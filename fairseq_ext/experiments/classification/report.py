@@ -46,9 +46,6 @@ def make_report(config: ClassificationExperiment) -> Report:
                 _or_missing(pictures.draw_trade_off_by_task(results, design), "Results by trained parameters"),
             ],
         ),
-        Section("layers", "Layers", [_or_missing(pictures.draw_layers(results), "Adapters of layers removed")]),
-        Section("scale", "Initialisation", [_or_missing(pictures.draw_sweep(results, design), "Initialisation scale")]),
-        Section("sequence", "Tasks one after another", tables.sequences(results)),
         Section("tasks", "Tasks", [tables.tasks(results, design)]),
     ]
     return Report(

@@ -15,8 +15,7 @@ from fairseq_ext.report.records import Record, Records, read_result, results_by_
 
 # Relative to the experiment's folder; the first is by run.
 METRICS_FILE = "predictions/{}/metrics.json"
-FILES = {name: f"analysis/{name}/{name}.json" for name in ("layers", "sequence", "differences")}
-
+DIFFERENCES_FILE = "analysis/differences/differences.json"
 
 # What records are called; metrics and parameters as in their files. The main metric of a task is there as such, too.
 MAIN, MAJORITY, SHARE = "main metric", "most frequent label", "trained of base"
@@ -47,15 +46,11 @@ class TaskDesign:
         name: the experiment's, which is its folder's.
         tasks: by task its metrics, the main one first.
         methods: by name, in the order of the file.
-        swept: the option that the sweep varies, and of which system; None without a sweep.
-        sweep: the sweep's runs by task and value.
     """
 
     name: str
     tasks: Mapping[str, Sequence[str]]
     methods: Mapping[str, Method]
-    swept: tuple[str, str] | None = None
-    sweep: Mapping[str, Mapping[float, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, config: ClassificationExperiment) -> TaskDesign:
@@ -67,11 +62,6 @@ class TaskDesign:
                 name: _method(system, config.runs[name])
                 for name, system in config.systems.items()
                 if not system.is_base
-            },
-            swept=(config.sweep.option, config.sweep.system) if config.sweep else None,
-            sweep={
-                task: {value: run.name for value, run in sorted(runs.items())}
-                for task, runs in config.sweep_runs.items()
             },
         )
 
@@ -86,9 +76,8 @@ class TaskDesign:
 
     @property
     def runs(self) -> list[str]:
-        """All runs, those of the sweep last."""
-        runs = [run for method in self.methods.values() for names in method.runs.values() for run in names]
-        return list(dict.fromkeys([*runs, *(run for by_value in self.sweep.values() for run in by_value.values())]))
+        """All runs."""
+        return [run for method in self.methods.values() for names in method.runs.values() for run in names]
 
 
 @dataclass(frozen=True)
@@ -98,15 +87,11 @@ class TaskResults:
     Attributes:
         records: metrics in percent and parameters by task. A run has the name of its training, less the task.
         predictions: by run; see :mod:`fairseq_ext.experiments.classification.evaluate`.
-        layers: by task, what removing adapters costs.
-        sequence: by sequence, what became of earlier tasks.
         differences: from full fine-tuning.
     """
 
     records: Records = Records()
     predictions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    layers: Mapping[str, Any] | None = None
-    sequence: Mapping[str, Any] | None = None
     differences: Mapping[str, Any] | None = None
 
     def average(self, design: TaskDesign, method: Method, split: str = "test") -> float | None:
@@ -143,11 +128,11 @@ def read_results(config: ClassificationExperiment) -> TaskResults:
     """
     design = TaskDesign.of(config)
     predictions = results_by_name(config.work_dir, METRICS_FILE, design.runs)
-    analyses = {name: read_result(config.work_dir / path) for name, path in FILES.items()}
+    differences = read_result(config.work_dir / DIFFERENCES_FILE)
     records = [record for run, found in predictions.items() for record in _of_run(run, found, design)]
     records += _of_tasks(predictions)
-    records += _of_differences(analyses["differences"] or {}, design)
-    return TaskResults(Records(records), predictions, **analyses)
+    records += _of_differences(differences or {}, design)
+    return TaskResults(Records(records), predictions, differences)
 
 
 def _of_run(name: str, found: Mapping[str, Any], design: TaskDesign) -> Iterator[Record]:
@@ -183,12 +168,12 @@ def _of_differences(differences: Mapping[str, Any], design: TaskDesign) -> Itera
         for domain, values in by_domain.items():
             for metric in ("difference", "p"):
                 if values[metric] is not None:
-                    yield Record(system, "", domain, metric, values[metric], FILES["differences"])
+                    yield Record(system, "", domain, metric, values[metric], DIFFERENCES_FILE)
 
 
 def result_files(config: ClassificationExperiment) -> list[Path]:
     """Where all records would be."""
-    names = [METRICS_FILE.format(run) for run in TaskDesign.of(config).runs] + list(FILES.values())
+    names = [METRICS_FILE.format(run) for run in TaskDesign.of(config).runs] + [DIFFERENCES_FILE]
     return [config.work_dir / name for name in names]
 
 

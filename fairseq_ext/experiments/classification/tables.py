@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fairseq_ext.experiments.classification.results import (
-    FILES,
+    DIFFERENCES_FILE,
     MAIN,
     MAJORITY,
     METRICS_FILE,
@@ -17,7 +16,7 @@ from fairseq_ext.experiments.classification.results import (
 )
 from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
 from fairseq_ext.metrics.classification import describe_metric
-from fairseq_ext.report.content import NOTHING, Below, Cell, Missing, Row, Table
+from fairseq_ext.report.content import Below, Missing, Table
 from fairseq_ext.report.figures import (
     BEST,
     SPREAD,
@@ -65,7 +64,7 @@ def main_results(results: TaskResults, design: TaskDesign) -> Shown:
         SPREAD,
         *_remarks(results, [run for m in measured for runs in m.runs.values() for run in runs]),
     ]
-    sources = [METRICS_FILE.format("*"), *([FILES["differences"]] if results.differences else [])]
+    sources = [METRICS_FILE.format("*"), *([DIFFERENCES_FILE] if results.differences else [])]
     return figure_table(title, "System", columns, groups, Below(notes, sources))
 
 
@@ -104,42 +103,9 @@ def tasks(results: TaskResults, design: TaskDesign) -> Shown:
     return figure_table(title, "Task", columns, [("", rows)], Below(notes, [METRICS_FILE.format("*")]))
 
 
-def sequences(results: TaskResults) -> list[Shown]:
-    """What became of every task when others followed it in the same file."""
-    title = "Tasks one after another"
-    if results.sequence is None:
-        return [Missing(title, "not measured")]
-    return [_sequence(name, found) for name, found in results.sequence.items()]
-
-
-def figure(number: float) -> str:
-    """A number to a decimal with a true minus sign."""
-    return f"{number:.1f}".replace("-", "−")
-
-
 def percent(share: float) -> str:
     """A share in percent, small ones to more places."""
     return f"{100 * share:.2g}%" if share < 0.1 else f"{100 * share:.0f}%"
-
-
-def _sequence(name: str, found: Mapping[str, Any]) -> Table:
-    rows = []
-    for number, task in enumerate(found["order"], start=1):
-        compared = found["tasks"].get(task)
-        if compared is None:
-            cells = [Cell("the last"), NOTHING, NOTHING]
-        else:
-            same = "equal, bit for bit" if compared["same"] else "not equal"
-            cells = [Cell(same), Cell(f"{compared['largest']:g}"), Cell(f"{compared['examples']:,}")]
-        rows.append(Row(f"{number}. {task}", cells))
-    last = found["order"][-1]
-    notes = [
-        f"Logits of the validation and test sets from the file in which a task was trained, against those from the "
-        f"last, that of {last}, which holds all tasks. Equal sentences in equal batches."
-    ]
-    columns = ["Logits after the last task", "Largest difference", "Examples"]
-    below = Below(notes, [FILES["sequence"]])
-    return Table(f"Tasks one after another: {name}", "Task", columns, [("", rows)], below=below)
 
 
 def _metric_table(results: TaskResults, design: TaskDesign, title: str, chosen: Mapping[str, str], split: str) -> Shown:

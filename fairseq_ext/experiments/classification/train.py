@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 from fairseq_ext.classifiers.training import task_arguments, task_choices
@@ -22,28 +20,24 @@ BASE_ARGUMENTS = ("--task", "masked_language_modeling", "--criterion", "masked_l
 
 def checkpoint_of(config: ClassificationExperiment, run: Run) -> Path:
     """The checkpoint of a run: what was trained, or what the file names."""
-    system = config.systems.get(run.system.name)
-    return (system and system.checkpoint) or best_checkpoint(config, run.name)
+    return config.systems[run.system.name].checkpoint or best_checkpoint(config, run.name)
 
 
-def training_steps(config: ClassificationExperiment, runs: Sequence[Run]) -> list[Step]:
-    """The steps that train runs, those of one system or of the sweep; none for a base that is there already.
+def training_steps(config: ClassificationExperiment, name: str) -> list[Step]:
+    """The steps that train all runs of a system; none for a base that is there already.
 
     Raises:
-        InputError: if that is not the case.
+        InputError: if the base's file is missing.
     """
-    steps = []
-    for name, group in groupby(runs, lambda run: run.system.name):
-        of_system = list(group)
-        system = config.systems.get(name)
-        if system is None or system.checkpoint is None:
-            steps += steps_of_runs(config, of_system, partial(training_step, config), config.siblings(of_system[0]))
-        elif not system.checkpoint.is_file():
-            raise InputError(
-                f"{config.path}: train: systems: {name}: checkpoint: no file {system.checkpoint}; a RoBERTa "
-                "is imported by scripts/import_roberta.py"
-            )
-    return steps
+    checkpoint, runs = config.systems[name].checkpoint, config.runs[name]
+    if checkpoint is None:
+        return steps_of_runs(config, runs, partial(training_step, config), runs)
+    if not checkpoint.is_file():
+        raise InputError(
+            f"{config.path}: train: systems: {name}: checkpoint: no file {checkpoint}; a RoBERTa "
+            "is imported by scripts/import_roberta.py"
+        )
+    return []
 
 
 def training_step(config: ClassificationExperiment, run: Run) -> Step:

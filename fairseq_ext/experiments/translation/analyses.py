@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)} (default: all)")
     add_step_options(parser)
     options = parser.parse_args(arguments)
-    run_steps(chosen_steps(load_config(options.config), options.names), dry_run=options.dry_run, verify=options.verify)
+    run_steps(chosen_steps(load_config(options.config), options.names), dry_run=options.dry_run)
 
 
 def chosen_steps(config: TranslationExperiment, names: Sequence[str]) -> list[Step]:

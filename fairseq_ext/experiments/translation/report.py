@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_step_options(parser)
     options = parser.parse_args(arguments)
     step = report_step(load_config(options.config))
-    run_steps([step], dry_run=options.dry_run, verify=options.verify)
+    run_steps([step], dry_run=options.dry_run)
     if not options.dry_run:
         print(step.output / PAGE_FILE)
 

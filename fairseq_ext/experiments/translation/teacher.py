@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_engine_options(parser)
     options = parser.parse_args(arguments)
     steps = teacher_steps(load_config(options.config), engine_from(options))
-    run_steps(steps, dry_run=options.dry_run, verify=options.verify)
+    run_steps(steps, dry_run=options.dry_run)
 
 
 def _with_subwords(config: TranslationExperiment) -> Teacher:

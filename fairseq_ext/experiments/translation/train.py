@@ -13,7 +13,7 @@ from fairseq_ext.engine.origins import EXTRA
 from fairseq_ext.engine.stages import add_jobs_option
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.experiments.systems import Run
-from fairseq_ext.experiments.training import LOG_FILE, best_checkpoint, remembered_extra, system_dir, train_step
+from fairseq_ext.experiments.training import LOG_FILE, best_checkpoint, train_step
 from fairseq_ext.experiments.translation.changed_labels import changed_labels_step
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.convergence import warn_of
@@ -28,8 +28,7 @@ def training_steps(config: TranslationExperiment, name: str, extra: Sequence[str
     Args:
         config: the experiment.
         name: the system, trained with all its seeds or for all domains, or a run such as ``gad@2``.
-        extra: more options for fairseq-train, such as ``--fp16``; they apply to this system alone. Without any, those
-            that it was given before count.
+        extra: more options for fairseq-train, such as ``--fp16``; they apply to this system alone.
 
     Raises:
         InputError: if there is no such system or run.
@@ -66,7 +65,6 @@ def training_step(config: TranslationExperiment, run: Run, extra: Sequence[str] 
         arguments += ["--finetune-from-model", str(inputs[-1])]
     chosen = {**system.options, **({"train-domains": run.domain} if run.domain else {})}
     arguments += as_arguments(chosen)
-    extra = extra or remembered_extra(system_dir(config, run.name), chosen, "system")
     options = {"system": chosen, EXTRA: list(extra), "seed": run.seed}
     step = train_step(config, run, inputs, arguments, options, extra=extra)
 
@@ -88,10 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="scripts/train.sh",
         description="Train a system of an experiment, and first the one it starts from. Finished systems are "
-        "not trained again; an interrupted training goes on, and so does one whose max-epoch or max-update is raised. "
-        "Further options go to fairseq-train, such as --fp16, --bf16 or --update-freq 2; the system keeps them until "
-        "others are given, also in scripts/run_experiment.sh. All GPUs of the machine are used, and under torchrun or "
-        "srun those of all machines.",
+        "not trained again; an interrupted training goes on. "
+        "Further options go to fairseq-train, such as --fp16, --bf16 or --update-freq 2; they count for this run only. "
+        "All GPUs of the machine are used, and under torchrun or srun those of all machines.",
     )
     parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
     parser.add_argument("system", help="name under train: systems, or one run of it, as gad@2 or ft@LAW")
@@ -101,7 +98,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run_steps(
         training_steps(load_config(options.config), options.system, extra),
         dry_run=options.dry_run,
-        verify=options.verify,
         jobs=options.jobs,
     )
 

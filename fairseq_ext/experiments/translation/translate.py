@@ -16,7 +16,7 @@ from fairseq_ext.engine.option_files import named_files
 from fairseq_ext.engine.origins import EXTRA
 from fairseq_ext.engine.progress import LinesWritten, Look, progress
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
-from fairseq_ext.experiments.training import best_checkpoint, remembered_extra
+from fairseq_ext.experiments.training import best_checkpoint
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.export import export_step, trained_run
@@ -86,7 +86,6 @@ def translation_steps(config: TranslationExperiment, name: str, extra: Sequence[
 
 def _translation_step(config: TranslationExperiment, run: OutputRun, extra: Sequence[str]) -> Step:
     how, domain, output = how_to_make(config, run), run.run.domain, translation_dir(config, run.name)
-    extra = extra or remembered_extra(output, {**run.output.entry, **({"domain": domain} if domain else {})})
     data, splits = config.work_dir / "data-bin", config.work_dir / "splits"
     subset = ["--gen-subset", f"test:{domain}" if domain else "test"]
 
@@ -160,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="scripts/translate.sh",
         description="Translate the test sets of all domains. Finished translations are not made again. Further "
-        "options go to fairseq-generate, such as --fp16; the output keeps them until others are given.",
+        "options go to fairseq-generate, such as --fp16; they count for this run only.",
         epilog=f"With --input, --output or an exported system, a text of your own:\n\n{text.format_help()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -175,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     config = load_config(options.config)
     runs = config.output_runs(options.output) if options.output else config.all_output_runs()
     steps = [_translation_step(config, run, extra) for run in _trained(config, runs)]
-    run_steps(steps, dry_run=options.dry_run, verify=options.verify)
+    run_steps(steps, dry_run=options.dry_run)
 
 
 def _names_text(arguments: Sequence[str]) -> bool:

@@ -12,7 +12,7 @@ from fairseq_ext.experiments.classification.config import ClassificationExperime
 
 TASKS = {"films": ["neg", "pos"], "questions": ["abbr", "desc", "enty", "hum", "loc", "num"], "irony": ["no", "yes"]}
 COUNTS = {"train": 6000, "valid": 800, "test": 1000}
-BASE, HEAD, LAYERS = 3_000_000, 40_000, 4
+BASE, HEAD = 3_000_000, 40_000
 # What each method is above or below full fine-tuning, and how many parameters it trains beyond the head.
 GAINS = {"full": 0.0, "top-1": -4.0, "top-2": -1.0, "norms": -6.0, "adapters-8": -1.2, "adapters-64": -0.2}
 TRAINED = {
@@ -24,7 +24,6 @@ TRAINED = {
     "adapters-64": 210_000,
 }
 FULL = {"films": 0.80, "questions": 0.85, "irony": 0.62}
-SCALES = {1e-7: 0.0, 1e-4: 0.6, 1e-2: 0.4, 1e-1: -3.0, 1.0: -50.0}
 
 
 def experiment_file(folder: Path, **changes: Any) -> dict[str, Any]:
@@ -37,7 +36,7 @@ def experiment_file(folder: Path, **changes: Any) -> dict[str, Any]:
         "top-2": {**task, "tuning": "top", "top-layers": 2},
         "norms": {**task, "tuning": "norms"},
         "adapters-8": {**task, "bottleneck-dim": 8},
-        "adapters-64": {**task, "bottleneck-dim": 64, "in_sequence": True, "seeds": [1, 2]},
+        "adapters-64": {**task, "bottleneck-dim": 64, "seeds": [1, 2]},
     }
     return {
         "kind": "classification",
@@ -45,13 +44,7 @@ def experiment_file(folder: Path, **changes: Any) -> dict[str, Any]:
         "corpora": {"folder": str(folder / "text")},
         "tasks": {name: {"train": f"{name}.tsv", "metrics": ["accuracy", "f1"]} for name in TASKS},
         "train": {"systems": systems},
-        "sweep": {
-            "system": "adapters-64",
-            "option": "adapter-init-scale",
-            "values": list(SCALES),
-            "tasks": ["questions", "irony"],
-        },
-        "evaluate": {"ablation": {"system": "adapters-64", "tasks": ["films", "questions"]}, **changes},
+        "evaluate": changes,
     }
 
 
@@ -64,17 +57,7 @@ def make_experiment(folder: Path, **changes: Any) -> ClassificationExperiment:
             for seed, shift in {"@1": -0.5, "@2": 0.5}.items() if method == "adapters-64" else {"": 0.0}.items():
                 record = metrics_of(task, gain + shift, TRAINED[method], is_base="adapters" not in method)
                 write(predictions / f"{method}@{task}{seed}" / "metrics.json", record)
-    for task in ("questions", "irony"):
-        for scale, gain in SCALES.items():
-            name = f"adapters-64.adapter-init-scale.{scale:g}@{task}"
-            record = metrics_of(task, gain, TRAINED["adapters-64"], is_base=False)
-            if scale == 1:
-                record["remarks"] = {split: ["every prediction is 'no'"] for split in ("valid", "test")}
-            write(predictions / name / "metrics.json", record)
-    analysis = config.work_dir / "analysis"
-    write(analysis / "layers/layers.json", {task: layers_of(task) for task in ("films", "questions")})
-    write(analysis / "sequence/sequence.json", {f"adapters-64@{seed}": sequence_of() for seed in (1, 2)})
-    write(analysis / "differences/differences.json", DIFFERENCES)
+    write(config.work_dir / "analysis/differences/differences.json", DIFFERENCES)
     return config
 
 
@@ -102,23 +85,6 @@ def metrics_of(task: str, gain: float, trained: int, *, is_base: bool) -> dict[s
             "trained": trained + HEAD,
         },
     }
-
-
-def layers_of(task: str) -> dict[str, Any]:
-    """Every span of layers costs the square of the sum of what is given for its layers, in percent."""
-    full = FULL[task] + 0.01
-    cost = [0.0, 0.4, 0.8, 1.2] if task == "films" else [1.0, 0.5, 1.0, 3.0]
-    spans = [
-        [round(full * (1 - sum(cost[first : last + 1]) ** 2 / 100), 6) if first <= last else None for last in range(4)]
-        for first in range(4)
-    ]
-    return {"run": f"adapters-64@{task}@1", "metric": "accuracy", "full": full, "without": spans}
-
-
-def sequence_of() -> dict[str, Any]:
-    order = list(TASKS)
-    tasks = {task: {"same": True, "largest": 0.0, "examples": 1800} for task in order[:-1]}
-    return {"order": order, "tasks": tasks}
 
 
 DIFFERENCES = {

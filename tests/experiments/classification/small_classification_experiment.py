@@ -73,8 +73,7 @@ def write_classification_experiment(folder: Path, **changes: Any) -> Path:
             "common": {"optimizer": "adam", "max-positions": 16, "cpu": True, "num-workers": 0},
             "systems": systems,
         },
-        "sweep": {"system": "adapters", "option": "adapter-init-scale", "values": [1e-3, 0.1], "tasks": ["place"]},
-        "evaluate": {"ablation": {"system": "adapters"}, "cpu": True},
+        "evaluate": {"cpu": True},
     }
     path = folder / "classification.yaml"
     path.write_text(yaml.safe_dump({**settings, **changes}, sort_keys=False), encoding="utf-8")

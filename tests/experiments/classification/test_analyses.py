@@ -1,4 +1,4 @@
-"""Which analyses an experiment with tasks asks for, and what they find in toy models."""
+"""Accuracies are compared with full fine-tuning where there is one."""
 
 from __future__ import annotations
 
@@ -7,21 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-import torch
 
-from fairseq_ext.classifiers.predictions import ExampleSet, logits_of
 from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.engine.steps import run_steps
-from fairseq_ext.experiments.classification.analyses import analysis_steps, differences_step, layers_step, sequence_step
+from fairseq_ext.experiments.classification.analyses import analysis_steps, differences_step
 from fairseq_ext.experiments.classification.config import ClassificationExperiment, load_config
-from fairseq_ext.experiments.classification.layer_spans import ablate_spans
 from fairseq_ext.experiments.classification.results import read_results
 from fairseq_ext.experiments.classification.task_differences import compare_systems
-from fairseq_ext.metrics.classification import measure
-from tests import toy_tasks
 from tests.experiments.classification.small_classification_experiment import ADAPTERS, write_classification_experiment
-from tests.toy_task_data import write_checkpoint, write_model, write_task
 
 
 def config_of(folder: Path, **changes: Any) -> ClassificationExperiment:
@@ -33,99 +26,29 @@ def systems(*names: str) -> dict[str, Any]:
     tasks = {"tasks": ["place", "verb"]}
     known = {
         "full": {**ADAPTERS, "tuning": "full", **tasks},
-        "adapters": {**ADAPTERS, "bottleneck-dim": 8, "in_sequence": True, **tasks},
+        "adapters": {**ADAPTERS, "bottleneck-dim": 8, **tasks},
     }
     base = {"arch": "roberta_tiny", "tokens-per-sample": 16, "max-update": 6}
-    return {"train": {"systems": {"base": base, **{name: known[name] for name in names}}}, "sweep": {}}
+    return {"train": {"systems": {"base": base, **{name: known[name] for name in names}}}}
 
 
 def read(config: ClassificationExperiment, name: str) -> Any:
     return json.loads((config.work_dir / f"analysis/{name}/{name}.json").read_text())
 
 
-def test_analyses_are_those_that_the_file_gives_reason_for(tmp_path: Path) -> None:
+def test_there_is_a_comparison_if_a_system_is_fine_tuned_and_another_is_not(tmp_path: Path) -> None:
     def names(**changes: Any) -> list[str]:
         return [step.output.name for step in analysis_steps(config_of(tmp_path, **changes))]
 
-    assert names() == ["layers", "sequence", "differences"]
-    assert names(evaluate={"cpu": True}) == ["sequence", "differences"]
-    assert names(**systems("adapters"), evaluate={}) == ["sequence"]
-    assert names(**systems("full"), evaluate={}) == []
+    assert names() == ["differences"]
+    assert names(**systems("adapters")) == []
+    assert names(**systems("full")) == []
 
 
 def test_inputs_are_those_of_the_runs(tmp_path: Path) -> None:
     config = config_of(tmp_path, **systems("full", "adapters"))
-    layers, sequence, differences = analysis_steps(config)
-    found = [[path.relative_to(config.work_dir).as_posix() for path in step.inputs] for step in (layers, sequence)]
-    runs = [f"systems/adapters@{task}/checkpoint_best.pt" for task in ("place", "verb")]
-    assert found == [[*runs, "data-bin/place", "data-bin/verb"]] * 2
-    assert sequence.options["order"] == {"adapters": ["place", "verb"]}
+    [differences] = analysis_steps(config)
     assert [path.parent.name for path in differences.inputs[:2]] == ["full@place", "full@verb"]
-
-
-def test_seeds_are_sequences_of_their_own(tmp_path: Path) -> None:
-    changes = systems("adapters")
-    changes["train"]["systems"]["adapters"]["seeds"] = [1, 2]
-    step = sequence_step(config_of(tmp_path, **changes))
-    assert step.options["order"] == {"adapters@1": ["place", "verb"], "adapters@2": ["place", "verb"]}
-
-
-def test_without_all_adapters_only_norms_and_head_are_left(tmp_path: Path) -> None:
-    model = toy_tasks.randomise(toy_tasks.make_model("place", bottleneck_dim=8), "place")
-    examples = ExampleSet.load(write_task(tmp_path / "place"), "test", toy_tasks.POSITIONS)
-    found = ablate_spans(model, "place", examples, "accuracy", toy_tasks.LABELS)
-    assert [[value is None for value in row] for row in found["without"]] == [[False, False], [True, False]]
-
-    def accuracy() -> float:
-        logits = logits_of(model, "place", examples.texts)
-        return measure(["accuracy"], logits, examples.targets, toy_tasks.LABELS).values["accuracy"]
-
-    assert found["full"] == accuracy()
-    with torch.no_grad():
-        for number, adapter in enumerate(model.tasks["place"].adapters):
-            adapter.up.weight.zero_()
-            adapter.up.bias.zero_()
-            if number == 1:  # those of the first layer
-                assert found["without"][0][0] == accuracy()
-    assert found["without"][0][1] == accuracy()
-
-
-@pytest.mark.slow
-def test_layers_are_removed_from_each_tasks_run(tmp_path: Path) -> None:
-    config = config_of(tmp_path, **systems("full", "adapters"))
-    for task in ("place", "verb"):
-        write_task(config.work_dir / "data-bin" / task)
-        write_model(config.work_dir / f"systems/adapters@{task}/checkpoint_best.pt", task, bottleneck_dim=8)
-    assert config.evaluate.ablation is not None
-    run_steps([layers_step(config, config.evaluate.ablation)])
-    record = read(config, "layers")
-    assert {task: (found["run"], found["metric"]) for task, found in record.items()} == {
-        "place": ("adapters@place", "accuracy"),
-        "verb": ("adapters@verb", "matthews"),
-    }
-
-
-@pytest.mark.parametrize("is_disturbed", [False, True])
-def test_earlier_tasks_are_compared_bit_for_bit(tmp_path: Path, is_disturbed: bool) -> None:
-    config = config_of(tmp_path, **systems("adapters"))
-    for task in ("place", "verb"):
-        write_task(config.work_dir / "data-bin" / task)
-    first = toy_tasks.randomise(toy_tasks.make_model("place", bottleneck_dim=8), "place")
-    second = toy_tasks.started_from(toy_tasks.make_model("verb", bottleneck_dim=8), first.state_dict())
-    toy_tasks.train(second, "verb")
-    if is_disturbed:
-        with torch.no_grad():
-            second.tasks["place"].norms[0].bias[0] += 1e-4
-    for task, model in {"place": first, "verb": second}.items():
-        path = config.work_dir / f"systems/adapters@{task}/checkpoint_best.pt"
-        write_checkpoint(path, model, task, bottleneck_dim=8)
-    run_steps([sequence_step(config)])
-    record = read(config, "sequence")["adapters"]
-    assert record["order"] == ["place", "verb"]
-    assert record["tasks"]["place"]["same"] == (not is_disturbed)
-    assert (record["tasks"]["place"]["largest"] > 0) == is_disturbed
-    # The validation and the test set.
-    assert record["tasks"]["place"]["examples"] == 11 + 13
 
 
 def test_differences_are_those_of_accuracies() -> None:

@@ -26,28 +26,22 @@ def outputs_of(folder: Path, last: str, **changes: Any) -> dict[str, list[str]]:
 def test_stages_come_in_the_order_of_the_work(tmp_path: Path) -> None:
     config = load_config(write_classification_experiment(tmp_path))
     names = [stage.name for stage in stages_of(config)]
-    assert names == ["prepare", *SYSTEMS, "sweep", "evaluate", "analyse", "report"]
+    assert names == ["prepare", *SYSTEMS, "evaluate", "analyse", "report"]
 
 
 def test_a_system_is_trained_for_each_of_its_tasks(tmp_path: Path) -> None:
-    outputs = outputs_of(tmp_path, "sweep")
+    outputs = outputs_of(tmp_path, "adapters")
     assert outputs["base"] == ["base"]
     assert outputs["full"] == ["full@place", "full@verb", "full@same", "full@size"]
     assert outputs["top"] == ["top@place"]
-    assert outputs["sweep"] == ["adapters.adapter-init-scale.0.001@place", "adapters.adapter-init-scale.0.1@place"]
-
-
-def test_without_a_sweep_there_is_no_such_stage(tmp_path: Path) -> None:
-    assert "sweep" not in outputs_of(tmp_path, "adapters", sweep={})
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train": {"systems": {"sweep": {"arch": "roberta_tiny"}}}}, "no system 'base'|choose one of"),
-        ({"train": {"systems": {"report": {}}}, "sweep": {}}, "systems: 'report' is the name of a stage"),
-        ({"train": {"systems": {"base": {"checkpoint": "no.pt"}}}, "sweep": {}}, "base: checkpoint: no file no.pt"),
-        ({"train": {"systems": {"x": {**ADAPTERS, "from": None}}}, "sweep": {}}, "x: from: is missing"),
+        ({"train": {"systems": {"report": {}}}}, "systems: 'report' is the name of a stage"),
+        ({"train": {"systems": {"base": {"checkpoint": "no.pt"}}}}, "base: checkpoint: no file no.pt"),
+        ({"train": {"systems": {"x": {**ADAPTERS, "from": None}}}}, "x: from: is missing"),
     ],
 )
 def test_mistakes_are_named_before_anything_runs(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from fairseq_ext.experiments.classification import pictures as pictures
 from fairseq_ext.experiments.classification.results import TaskDesign, TaskResults, read_results
 from fairseq_ext.report.content import Picture, Shape
-from fairseq_ext.report.pictures import SHADE
 from tests.experiments.classification import made_up as made_up
 
 Measured = tuple[TaskResults, TaskDesign]
@@ -61,75 +59,17 @@ def test_every_task_has_a_panel(measured: Measured) -> None:
     assert len(spreads) == 3
 
 
-def test_removed_layers_are_shaded_by_what_they_cost(measured: Measured) -> None:
-    picture = pictures.draw_layers(measured[0])
-    cells = {shape.text: shape.opacity for shape in shapes(picture, "rect") if shape.style == "heat"}
-    # The worst of both tasks: all layers of questions, 5.5² percent.
-    assert cells["0, 3: −30.2"] == pytest.approx(SHADE)
-    assert cells["3, 3: −9.0"] == pytest.approx(SHADE * 9 / 30.25, abs=1e-3)
-    figures = [shape.text for shape in shapes(picture, "text") if shape.style == "figure"]
-    # Ten spans of four layers, in two tasks.
-    assert len(figures) == 20
-    assert figures[0] == "0.0"
-
-
-def test_a_gain_is_not_shaded(measured: Measured) -> None:
-    results, _ = measured
-    layers = {"films": {"run": "a@films", "metric": "accuracy", "full": 0.5, "without": [[0.6, 0.4], [None, 0.5]]}}
-    picture = pictures.draw_layers(replace(results, layers=layers))
-    cells = {shape.text: shape.opacity for shape in shapes(picture, "rect") if shape.style == "heat"}
-    assert cells["0, 0: +20.0"] == 0
-    assert cells["0, 1: −20.0"] == pytest.approx(SHADE)
-
-
-def test_a_task_of_which_nothing_was_learnt_is_left_out(measured: Measured) -> None:
-    nothing = {"run": "a@x", "metric": "matthews", "full": 0.0, "without": [[0.0]]}
-    assert pictures.draw_layers(replace(measured[0], layers={"x": nothing})) is None
-    picture = pictures.draw_layers(replace(measured[0], layers={"x": nothing, "films": made_up.layers_of("films")}))
-    assert [shape.text for shape in shapes(picture, "text") if shape.style == "strong"] == ["films: accuracy"]
-    assert picture is not None
-    assert picture.below.notes[-1] == "Not drawn, as the full model’s value is not above 0: x."
-
-
-def test_nothing_lost_is_a_picture_too(measured: Measured) -> None:
-    layers = {"films": {"run": "a@films", "metric": "accuracy", "full": 0.5, "without": [[0.5]]}}
-    assert pictures.draw_layers(replace(measured[0], layers=layers)) is not None
-
-
-def test_the_sweep_is_over_powers_of_ten(measured: Measured) -> None:
-    picture = pictures.draw_sweep(*measured)
-    dots = [shape for shape in shapes(picture, "dot") if shape.text]
-    assert len(dots) == 2 * len(made_up.SCALES)
-    by_scale = {shape.text.partition(":")[0]: shape for shape in dots[: len(made_up.SCALES)]}
-    step = by_scale["1"].x - by_scale["0.1"].x
-    assert by_scale["0.0001"].x == pytest.approx(by_scale["1e-07"].x + 3 * step)
-    texts = [shape.text for shape in shapes(picture, "text")]
-    assert {"10⁻⁷", "10⁰", "most frequent label"} <= set(texts)
-
-
-def test_a_scale_of_nothing_has_no_place(measured: Measured) -> None:
-    results, design = measured
-    runs = {0.0: "adapters-64.adapter-init-scale.1@irony", **design.sweep["irony"]}
-    picture = pictures.draw_sweep(results, replace(design, sweep={"irony": runs}))
-    assert len([shape for shape in shapes(picture, "dot") if shape.text]) == len(made_up.SCALES)
-
-
 def test_without_figures_there_are_no_pictures(measured: Measured) -> None:
     nothing, design = TaskResults(), measured[1]
     assert pictures.draw_trade_off(nothing, design) is None
     assert pictures.draw_trade_off_by_task(nothing, design) is None
-    assert pictures.draw_layers(nothing) is None
-    assert pictures.draw_sweep(nothing, design) is None
 
 
 def test_everything_lies_on_the_plane(measured: Measured) -> None:
     results, design = measured
-    many = {f"task {number}": {**made_up.layers_of("films")} for number in range(6)}
     for picture in (
         pictures.draw_trade_off(results, design),
         pictures.draw_trade_off_by_task(results, design),
-        pictures.draw_layers(replace(results, layers=many)),
-        pictures.draw_sweep(results, design),
     ):
         assert picture is not None
         for shape in picture.shapes:

@@ -1,4 +1,4 @@
-"""Systems, runs, sweep and measurements as the file of a classification experiment says them."""
+"""Systems, runs and measurements as the file of a classification experiment says them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.experiments.classification.config import Ablation, ClassificationExperiment, load_config
+from fairseq_ext.experiments.classification.config import ClassificationExperiment, load_config
 from fairseq_ext.experiments.classification.systems import RobertaSystem
 from fairseq_ext.experiments.systems import Run
 from fairseq_ext.inputs.errors import InputError
@@ -18,7 +18,7 @@ BASE = {"arch": "roberta_tiny"}
 
 def config_of(folder: Path, systems: dict[str, Any] | None = None, **changes: Any) -> ClassificationExperiment:
     if systems is not None:
-        changes = {"train": {"systems": {"base": BASE, **systems}}, "sweep": {}, "evaluate": {}, **changes}
+        changes = {"train": {"systems": {"base": BASE, **systems}}, "evaluate": {}, **changes}
     return load_config(write_classification_experiment(folder, **changes))
 
 
@@ -74,29 +74,6 @@ def test_a_run_starts_from_the_base_of_its_seed(tmp_path: Path) -> None:
         config_of(tmp_path, {"base": {**BASE, "seeds": [1, 2]}, "x": {**ADAPTERS, "seeds": [3]}})
 
 
-def test_the_sweep_changes_one_option_and_starts_from_the_base(tmp_path: Path) -> None:
-    adapters = {**ADAPTERS, "in_sequence": True, "adapter_init_scale": 3.0}
-    sweep = {"system": "x", "option": "adapter-init-scale", "values": ["1e-7", 1], "tasks": ["verb"]}
-    config = config_of(tmp_path, {"x": adapters}, sweep=sweep)
-    runs = config.sweep_runs
-    assert {task: [run.name for run in by_value.values()] for task, by_value in runs.items()} == {
-        "verb": ["x.adapter-init-scale.1e-07@verb", "x.adapter-init-scale.1@verb"]
-    }
-    assert list(runs["verb"]) == [1e-7, 1.0]
-    run = runs["verb"][1e-7]
-    assert (run.domain, start_of(config, run)) == ("verb", "base")
-    own = {key: value for key, value in ADAPTERS.items() if key != "from"}
-    assert run.system.options == {**own, "adapter-init-scale": "1e-07"}
-    assert config_of(tmp_path, {"x": adapters}).sweep_runs == {}
-
-
-def test_the_ablation_is_of_all_tasks_if_none_is_named(tmp_path: Path) -> None:
-    evaluation = config_of(tmp_path).evaluate
-    assert evaluation.ablation == Ablation("adapters", ["place", "verb", "same", "size"])
-    assert evaluation.cpu
-    assert config_of(tmp_path, evaluate={}).evaluate.ablation is None
-
-
 @pytest.mark.parametrize(
     ("system", "message"),
     [
@@ -127,27 +104,10 @@ def test_mistakes_in_systems_are_named(tmp_path: Path, system: dict[str, Any], m
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"system": "base"}, "sweep: system: 'base' is unknown; choose one of full, top, adapters"),
-        ({"tasks": ["other"]}, "sweep: tasks: 'other' is unknown"),
-        ({"values": [1, 1.0]}, "sweep: values: a value is given twice"),
-        ({"values": ["small"]}, "sweep: values: expected a number, got 'small'"),
-    ],
-)
-def test_mistakes_in_the_sweep_are_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    sweep = {"system": "adapters", "option": "adapter-init-scale", "values": [0.1], "tasks": ["place"], **changes}
-    with pytest.raises(InputError, match=message):
-        config_of(tmp_path, sweep=sweep)
-
-
-@pytest.mark.parametrize(
     ("evaluate", "message"),
     [
-        ({"ablation": {"system": "full"}}, "evaluate: ablation: system: 'full' has no adapters to leave out"),
-        ({"ablation": {"system": "adapters", "tasks": ["other"]}}, "ablation: tasks: 'other' is unknown"),
         ({"batch_size": 0}, "evaluate: batch_size: 0 is too small"),
-        ({"batches": 3}, "evaluate: unknown key 'batches'; allowed are ablation, batch_size, cpu, reading"),
+        ({"batches": 3}, "evaluate: unknown key 'batches'; allowed are batch_size, cpu, reading"),
     ],
 )
 def test_mistakes_in_what_is_measured_are_named(tmp_path: Path, evaluate: dict[str, Any], message: str) -> None:

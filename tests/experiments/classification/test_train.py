@@ -52,10 +52,6 @@ def test_a_run_depends_on_its_task_and_on_what_it_starts_from(tmp_path: Path) ->
     assert step_of(config, "adapters@same").inputs == [
         work / "data-bin/same", work / "systems/adapters@verb/checkpoint_best.pt",
     ]  # fmt: skip
-    swept = training_step(config, config.sweep_runs["place"][0.1])
-    assert swept.inputs == [work / "data-bin/place", base]
-    assert swept.output == work / "systems/adapters.adapter-init-scale.0.1@place"
-    assert swept.options["system"]["adapter-init-scale"] == "0.1"
     # Two tasks with the same data are two trainings: the names of their heads differ.
     assert step_of(config, "full@verb").options["task"] == "verb"
 
@@ -65,7 +61,7 @@ def test_every_task_is_tuned_on_what_its_run_starts_from(tmp_path: Path) -> None
     tuned = {**untuned, "in_sequence": True, "tasks": ["place", "verb"], "seeds": [1, 2], "tune": {"lr": [0.1, 0.2]}}
     train = {"systems": {"base": {"arch": "roberta_tiny"}, "adapters": tuned}}
     config, systems = config_of(tmp_path, train=train, evaluate={}), tmp_path / "work/systems"
-    steps = {step.output.name: step for step in training_steps(config, config.runs["adapters"])}
+    steps = {step.output.name: step for step in training_steps(config, "adapters")}
     assert list(steps) == [
         "adapters.lr=0.1@place", "adapters.lr=0.2@place", "adapters@place@1",
         "adapters.lr=0.1@verb", "adapters.lr=0.2@verb", "adapters@verb@1",
@@ -76,21 +72,16 @@ def test_every_task_is_tuned_on_what_its_run_starts_from(tmp_path: Path) -> None
     assert steps["adapters@verb@2"].inputs[1:] == [
         systems / "adapters@place@2/checkpoint_best.pt", systems / "adapters@verb@1/chosen.json",
     ]  # fmt: skip
-    # The sweep has the values that were chosen for its task.
-    [swept] = training_steps(config, [config.sweep_runs["place"][0.1]])
-    assert swept.inputs[1:] == [systems / "base/checkpoint_best.pt", systems / "adapters@place@1/chosen.json"]
-    with pytest.raises(InputError, match=r"sweep: option: lr is tuned for adapters; sweep another one"):
-        config_of(tmp_path, train=train, sweep={"system": "adapters", "option": "lr", "values": [1], "tasks": ["verb"]})
 
 
 def test_an_imported_base_is_not_trained(tmp_path: Path) -> None:
     systems = {"base": {"checkpoint": str(tmp_path / "roberta.pt")}, "x": ADAPTERS}
-    config = config_of(tmp_path, train={"systems": systems}, sweep={}, evaluate={})
+    config = config_of(tmp_path, train={"systems": systems}, evaluate={})
     [base] = config.runs["base"]
     with pytest.raises(InputError, match=r"systems: base: checkpoint: no file .*roberta\.pt; a RoBERTa is imported by"):
-        training_steps(config, [base])
+        training_steps(config, "base")
     (tmp_path / "roberta.pt").touch()
-    assert training_steps(config, [base]) == []
+    assert training_steps(config, "base") == []
     assert checkpoint_of(config, base) == tmp_path / "roberta.pt"
     assert step_of(config, "x@place").inputs[1] == tmp_path / "roberta.pt"
 
@@ -134,7 +125,7 @@ def test_pairs_and_numbers_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_what_the_file_says_goes_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     systems = {"base": {"arch": "roberta_tiny"}, "x": {**ADAPTERS, "warmup-updates": 7, "lr-scheduler": "fixed"}}
-    step = step_of(config_of(tmp_path, train={"systems": systems}, sweep={}, evaluate={}), "x@verb")
+    step = step_of(config_of(tmp_path, train={"systems": systems}, evaluate={}), "x@verb")
     data = tmp_path / "work/data-bin/verb"
     data.mkdir(parents=True)
     write_task_facts(data, CLASSES)
