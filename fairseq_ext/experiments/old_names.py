@@ -35,7 +35,7 @@ def _language_models(content: Mapping[str, Any]) -> str:
 _RUN, _PREPARE = "scripts/run_experiment.sh", "data-prep/prepare.py"
 OLD_NAMES = {
     "run_lm_experiment.sh": _Old(_RUN, run.main, _language_models),
-    "run_dagru_experiment.sh": _Old(_RUN, run.main, lambda _: "word_lm"),
+    "run_dagru_experiment.sh": _Old(_RUN, run.main, lambda _: "recurrent"),
     "run_classification_experiment.sh": _Old(_RUN, run.main, lambda _: "classification"),
     "evaluate_topics.py": _Old(_RUN, run.main, lambda _: "topics", ("--from", "topics")),
     "prepare_lm.py": _Old(_PREPARE, prepare.main, _language_models),
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     old = OLD_NAMES[name]
     print(
         f"{name} is now {' '.join([old.now, 'FILE', *old.first])}, with the kind of the experiment in its file "
-        "(kind: hierarchy, topics, classification or word_lm); this name goes with the next release.",
+        "(kind: hierarchy, topics, classification or recurrent); this name goes with the next release.",
         file=sys.stderr,
     )
     old.main([*rest, *old.first], old.kind)

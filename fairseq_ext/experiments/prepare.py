@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +35,6 @@ def main(
     kind, experiment = load_experiment(options.config, otherwise)
     steps = kind.prepare(experiment, engine)
     run_steps(_up_to(steps, options.to), dry_run=options.dry_run, verify=options.verify)
-
-
-def versions(*packages: str) -> dict[str, str]:
-    """The versions of packages that decide on what a step makes."""
-    return {name: version(name) for name in packages}
 
 
 def _up_to(steps: list[Step], last: str | None) -> list[Step]:

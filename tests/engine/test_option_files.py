@@ -4,13 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+from fairseq_ext.experiments.word_lm.config import Corpora, WordLmExperiment
 
 from fairseq_ext.engine import option_files
 from fairseq_ext.engine.option_files import check_training_options, named_files, options_in
-from fairseq_ext.experiments.systems import Run, System
-from fairseq_ext.experiments.training import train_step
-from fairseq_ext.experiments.word_lm.config import Corpora, WordLmExperiment
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.config import Run, System
+from fairseq_ext.recipes.train import train_step
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.steps import Step, run_step
-from fairseq_ext.experiments.training import remembered_extra, what_keeps_from_going_on
 from fairseq_ext.experiments.translation.train import training_steps
+from fairseq_ext.recipes.train import remembered_extra, what_keeps_from_going_on
 from tests.experiments.test_training import CONFIG, config_of
 
 BEFORE = {"max-epoch": 7, "lr": 0.1}

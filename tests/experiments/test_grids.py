@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.experiments.grids import combinations, name_of, num_trials, read_grid, with_values
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.grids import combinations, name_of, num_trials, read_grid, with_values
 
 
 def test_every_combination_of_values_is_a_trial() -> None:

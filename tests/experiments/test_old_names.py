@@ -14,7 +14,7 @@ from fairseq_ext.inputs.errors import InputError
 from tests.experiments.classification.small_classification_experiment import write_classification_experiment
 from tests.experiments.small_lm_experiment import write_lm_experiment
 from tests.experiments.topics.small_topic_experiment import write_topic_experiment
-from tests.experiments.word_lm.small_word_lm_experiment import write_file
+from tests.recipes.recurrent.small_experiment import write_file
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.experiments.systems import System, expand, place_of, read_systems
+from fairseq_ext.experiments.systems import place_of
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.config import System, expand, read_systems
 
 SYSTEMS: dict[str, Any] = {
     "mix": {"arch": "transformer_tiny"},

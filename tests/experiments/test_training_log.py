@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairseq_ext.experiments.training_log import read_training_log
+from fairseq_ext.recipes.train import read_training_log
 
 
 def log_text(perplexities: list[float]) -> str:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from fairseq_ext.engine.steps import Step, print_plan, run_steps
-from fairseq_ext.experiments import tuning
-from fairseq_ext.experiments.systems import Run, expand, read_systems
-from fairseq_ext.experiments.training import BEST_CHECKPOINT, system_dir
-from fairseq_ext.experiments.tuning import Outcome, choose, steps_of_runs
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes import tune as tuning
+from fairseq_ext.recipes.config import Run, expand, read_systems
+from fairseq_ext.recipes.train import BEST_CHECKPOINT, system_dir
+from fairseq_ext.recipes.tune import Outcome, choose, steps_of_runs
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests import toy
-from tests.experiments.word_lm.small_word_lm_experiment import write_word_lm_experiment
+from tests.recipes.recurrent.small_experiment import write_word_lm_experiment
 from tests.recorded import recorded_results, results_of, shapes_of
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.commands import kill_in_every_step, run_experiment
-from tests.experiments.word_lm.small_word_lm_experiment import COMMON, write_file, write_word_lm_experiment
+from tests.recipes.recurrent.small_experiment import COMMON, write_file, write_word_lm_experiment
 
 pytestmark = pytest.mark.slow
 

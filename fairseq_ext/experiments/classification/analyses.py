@@ -21,8 +21,8 @@ from fairseq_ext.experiments.classification.config import Ablation, Classificati
 from fairseq_ext.experiments.classification.evaluate import prediction_dir
 from fairseq_ext.experiments.classification.prepare import raw_task, task_data
 from fairseq_ext.experiments.classification.train import checkpoint_of
-from fairseq_ext.experiments.systems import Run
 from fairseq_ext.metrics.classification import predicted_labels
+from fairseq_ext.recipes.config import Run
 
 RESAMPLES = 1000
 _VERSION = 1

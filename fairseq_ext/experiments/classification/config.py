@@ -19,9 +19,7 @@ from fairseq_ext.corpora.raw_text import ON_BAD_UTF8
 from fairseq_ext.domains.names import is_domain_name
 from fairseq_ext.engine.fairseq_cli import check_option
 from fairseq_ext.experiments.classification.systems import RobertaSystem, check_tasks, read_systems
-from fairseq_ext.experiments.grids import without
 from fairseq_ext.experiments.kinds import load_as
-from fairseq_ext.experiments.systems import Run, System, expand, fitting_run
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.sections import (
     as_mapping,
@@ -31,6 +29,8 @@ from fairseq_ext.inputs.sections import (
     check_seed,
     read_section,
 )
+from fairseq_ext.recipes.config import Run, System, expand, fitting_run
+from fairseq_ext.recipes.grids import without
 from fairseq_ext.text.subwords import SentencePiece, check_sentencepiece
 
 
@@ -281,7 +281,7 @@ def _spelled(value: float) -> str:
 def _vary(system: System, option: str, value: str) -> System:
     """The system with another value of an option, which may be written with hyphens or underscores."""
     options = {**without(system.options, [option.replace("_", "-")]), option: value}
-    return dataclasses.replace(system, name=f"{system.name}.{option}.{value}", options=options)
+    return system.model_copy(update={"name": f"{system.name}.{option}.{value}", "options": options})
 
 
 def _evaluation(value: Mapping[str, Any], systems: Mapping[str, RobertaSystem], where: str) -> Evaluation:

@@ -10,7 +10,7 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.experiments.classification.config import ClassificationExperiment, read
 from fairseq_ext.experiments.kinds import Kind
-from fairseq_ext.experiments.systems import Run
+from fairseq_ext.recipes.config import Run
 
 _THIS_MACHINE = Engine()
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
-from fairseq_ext.experiments.systems import Run
-from fairseq_ext.experiments.training import best_checkpoint
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.out_of_domain import out_of_domain_dir, sets_dir
@@ -22,6 +20,8 @@ from fairseq_ext.experiments.translation.outputs import REFERENCE, OutputRun
 from fairseq_ext.experiments.translation.speed import ROUNDS, TimedOutput, write_speed
 from fairseq_ext.experiments.translation.translate import GATES_FILE, how_to_make, translation_dir
 from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.train import best_checkpoint
 
 NAMES = ("distances", "gates", "joined", "worth", "parameters", "speed")
 _ASK_FOR_WORTH = ("even", REFERENCE)  # outputs by which one sees what routing is worth

@@ -21,12 +21,12 @@ from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.engine.progress import progress
 from fairseq_ext.engine.steps import Step, add_step_options, atomic_write, run_steps
-from fairseq_ext.experiments.systems import Run
-from fairseq_ext.experiments.training import best_checkpoint
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.inputs.array_file import map_array
 from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.teacher.metrics import confusion_matrix, summarise
 from fairseq_ext.text.split import SPLITS
 
