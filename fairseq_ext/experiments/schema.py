@@ -99,7 +99,7 @@ def _open_sections(experiment: type) -> dict[str, Schema]:
     hints = typing.get_type_hints(experiment)
     read = typing.get_args(hints.get("systems", Mapping[str, System]))[1]
     system = read if issubclass(read, System) else System
-    own = system.model_json_schema()["properties"]
+    own = system.json_schema()["properties"]
     train = _entries("systems", "Systems by name, options of fairseq-train among their keys.", own)
     translate = _entries("outputs", "Outputs by name, options of fairseq-generate among their keys.", {})
     translate["properties"] |= {"examples": {"description": "Lines to translate and show, by output."}}

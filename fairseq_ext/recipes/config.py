@@ -29,7 +29,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import ErrorDetails
+from pydantic.json_schema import GenerateJsonSchema
 
 from fairseq_ext.engine.fairseq_cli import check_option, option_of
 from fairseq_ext.inputs.errors import InputError, shown
@@ -95,6 +95,12 @@ Tune = Annotated[
 # Models
 
 
+class _WithoutTitles(GenerateJsonSchema):
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """A title would only repeat the key."""
+        return False
+
+
 class Section(BaseModel):
     """A part of an experiment file: an unknown key is an error, a value is not converted to another type."""
 
@@ -114,6 +120,11 @@ class Section(BaseModel):
     def keys(cls) -> set[str]:
         """The keys that the section may have."""
         return {item.alias or name for name, item in cls.model_fields.items()}
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """The JSON schema, by which editors complete keys and mark mistakes."""
+        return cls.model_json_schema(schema_generator=_WithoutTitles)
 
     @model_validator(mode="before")
     @classmethod
@@ -356,7 +367,7 @@ def read_systems(section: Any, where: str) -> dict[str, System]:
     return read_model(Train[System], section, where, {"train": where}).systems
 
 
-def _line_of(mistake: ErrorDetails, where: str) -> str:
+def _line_of(mistake: Mapping[str, Any], where: str) -> str:
     location = mistake["loc"]
     if location[-1:] == ("[key]",) and not isinstance(mistake["input"], str):
         location = location[:-2]  # pydantic writes False as 0 there
@@ -364,7 +375,7 @@ def _line_of(mistake: ErrorDetails, where: str) -> str:
     return ": ".join([where, *keys, _words_of(mistake)])
 
 
-def _words_of(mistake: ErrorDetails) -> str:
+def _words_of(mistake: Mapping[str, Any]) -> str:
     kind, value = mistake["type"], shown(mistake["input"])
     if kind == "value_error":
         return str(mistake["ctx"]["error"])

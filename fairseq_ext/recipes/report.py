@@ -37,14 +37,18 @@ def measure_step(
     return Step(output, inputs, options, lambda folder: write_records(folder / RECORDS_FILE, measure()))
 
 
+def records_files(steps: Iterable[Step]) -> list[Path]:
+    """The files that measuring steps write."""
+    return [step.output / RECORDS_FILE for step in steps]
+
+
 def measured(steps: Iterable[Step]) -> list[Record]:
     """The records that measuring steps have written so far.
 
     Raises:
         InputError: if one of the files is of another version.
     """
-    files = [step.output / RECORDS_FILE for step in steps]
-    return [record for path in files if path.is_file() for record in read_records(path)]
+    return [record for path in records_files(steps) if path.is_file() for record in read_records(path)]
 
 
 def report_step(
@@ -54,11 +58,11 @@ def report_step(
 
     Args:
         experiment: what is reported.
-        sources: files and folders that it is made of; those that are missing are left out.
+        sources: the files that it is made of; those that are missing are left out.
         version: raise it when the report comes to say something else.
         make: the report and its records.
     """
-    found = [path for path in sources if path.exists()]
+    found = [path for path in sources if path.is_file()]
     names = [path.relative_to(experiment.work_dir).as_posix() for path in found]
     systems = {name: system.options for name, system in experiment.systems.items()}
     options = {"version": version, "files": names, "systems": systems, "compare": experiment.compare}

@@ -61,7 +61,7 @@ def load_recipe(name: str) -> Recipe:
 
 def schema_of(name: str) -> dict[str, Any]:
     """The JSON schema of the files of a recipe, by which editors complete keys and mark mistakes."""
-    schema = load_recipe(name).config.model_json_schema()
+    schema = load_recipe(name).config.json_schema()
     kind = {"enum": [name, *(former for former, new in FORMER_NAMES.items() if new == name)]}
     properties, required = {"kind": kind, **schema.pop("properties")}, ["kind", *schema.pop("required")]
     return {"$schema": DIALECT, **schema, "title": f"kind: {name}", "properties": properties, "required": required}

@@ -17,6 +17,7 @@ from fairseq_ext.recipes.report import (
     SECONDS,
     VALID_BY_EPOCH,
     compare_systems,
+    records_files,
     report_step,
     training_files,
     tuning_tables,
@@ -54,7 +55,7 @@ GROUPS = {
 
 def report(config: Recurrent) -> Step:
     """The step that writes the report."""
-    sources = [step.output for step in perplexity_steps(config)]
+    sources = records_files(perplexity_steps(config))
     sources += [config.work_dir / TEXT_DIR / COUNTS_FILE, config.work_dir / VECTORS_DIR / COVERAGE_FILE]
     sources += training_files(config)
     combinations = {name: combination_of(system) for name, system in config.systems.items()}

@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from fairseq_ext.experiments.word_lm.config import load_config
-from fairseq_ext.experiments.word_lm.prepare import preparation_steps, write_texts
 
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
-from tests.recipes.recurrent.small_experiment import write_file
+from fairseq_ext.recipes.recurrent.stages import preparation_steps, write_texts
+from tests.recipes.recurrent.small_experiment import load, write_file
 
 TEXTS = {"train": " the  cat \n\nthe <unk> sat\n", "valid": "the dog sat\n", "test": "a cat\na dog\n"}
 
@@ -94,7 +93,7 @@ def test_the_data_directory_is_fairseqs_and_always_the_same(tmp_path: Path) -> N
     write_corpora(tmp_path)
     vectors = tmp_path / "v.txt"
     vectors.write_text("the 1 2\nsat 3 4\n", encoding="utf-8")
-    config = load_config(write_file(tmp_path, word_vectors={"file": str(vectors)}))
+    config = load(write_file(tmp_path, word_vectors={"file": str(vectors)}))
     run_steps(preparation_steps(config))
     data = tmp_path / "work/data-bin"
     assert read_lines(data / "dict.txt") == ["the 2", "cat 1", "sat 1"]
