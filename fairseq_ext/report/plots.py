@@ -74,5 +74,6 @@ def _draw_lines(axes: Axes, title: str, lines: Mapping[str, Line], names: Sequen
         style = "--" if number >= len(COLOURS) else "-"
         colour = COLOURS[number % len(COLOURS)]
         axes.plot(list(line), list(line.values()), style, color=colour, marker="o", markersize=3, label=name)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_title(title, loc="left")
     axes.legend(fontsize=8)
