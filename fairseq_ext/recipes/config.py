@@ -1,14 +1,11 @@
-"""Experiment files as pydantic models: the parts that all recipes share, and mistakes as one line.
+"""What the experiment files of all recipes share: systems, their runs, and the experiment itself.
 
-The file of a recipe is one subclass of :class:`Experiment`. Its sections are subclasses of :class:`Section`; a system
-is a :class:`System`, or a subclass with keys of its own. A validator of a model raises ``ValueError``;
-:func:`read_model` puts the file and the key in front and makes it an :class:`~fairseq_ext.inputs.errors.InputError`.
+The file of a recipe is one subclass of :class:`Experiment`. Its sections are subclasses of
+:class:`~fairseq_ext.inputs.models.Section`; a system is a :class:`System`, or a subclass with keys of its own.
 """
 
 from __future__ import annotations
 
-import difflib
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,43 +14,23 @@ from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, get_arg
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
-    Strict,
-    ValidationError,
     ValidationInfo,
     WithJsonSchema,
     field_validator,
     model_validator,
 )
-from pydantic.json_schema import GenerateJsonSchema
 
 from fairseq_ext.engine.fairseq_cli import check_option, option_of
 from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.models import File, OneOrMore, Section, Seed, as_tuple, read_model
 from fairseq_ext.recipes.grids import check_grid, combinations, with_values
 
-_LARGEST = 1 << 31  # of a number in C libraries
 _MOST_SYSTEMS, _MOST_SEEDS, _MOST_OPTIONS = 200, 100, 500
 _SYSTEM_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a directory's name; @ separates the run
-# Parts of pydantic's locations that are no keys of the file.
-_NO_KEYS = ("[key]", "options")
-
-_Model = TypeVar("_Model", bound=BaseModel)
-
-
-# Types of values
-
-
-def _number(value: Any) -> Any:
-    """YAML 1.1 reads 1e-5, which has no dot, as text."""
-    return float(value) if isinstance(value, str) else value
-
-
-def _tuple(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
 def _option_name(name: str) -> str:
@@ -71,17 +48,6 @@ def _option_value(value: Any) -> Any:
     return value
 
 
-_Item = TypeVar("_Item")
-Number = Annotated[
-    float,
-    BeforeValidator(_number),
-    Field(allow_inf_nan=False),
-    WithJsonSchema({"type": ["number", "string"], "pattern": r"^[-+0-9.eE_]+$"}),
-]
-File = Annotated[Path, Strict(False), WithJsonSchema({"type": "string"})]
-Count = Annotated[int, Field(ge=1, lt=_LARGEST)]
-Seed = Annotated[int, Field(ge=0, lt=_LARGEST)]
-OneOrMore = Annotated[tuple[_Item, ...], BeforeValidator(_tuple), Field(min_length=1)]
 OptionName = Annotated[str, AfterValidator(_option_name)]
 _OPTION_SCHEMA = {"type": ["string", "number", "boolean", "null", "array"]}
 OptionValue = Annotated[Any, AfterValidator(_option_value), WithJsonSchema(_OPTION_SCHEMA)]
@@ -90,55 +56,6 @@ Tune = Annotated[
     AfterValidator(check_grid),
     WithJsonSchema({"type": ["object", "null"], "additionalProperties": {"type": "array"}}),
 ]
-
-
-# Models
-
-
-class _WithoutTitles(GenerateJsonSchema):
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        """A title would only repeat the key."""
-        return False
-
-
-class Section(BaseModel):
-    """A part of an experiment file: an unknown key is an error, a value is not converted to another type."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        strict=True,
-        validate_by_name=True,
-        use_attribute_docstrings=True,
-        arbitrary_types_allowed=True,
-    )
-
-    removed_keys: ClassVar[Mapping[str, str]] = {}
-    """Keys of earlier versions that are still accepted and ignored, each with what replaces it."""
-
-    @classmethod
-    def keys(cls) -> set[str]:
-        """The keys that the section may have."""
-        return {item.alias or name for name, item in cls.model_fields.items()}
-
-    @classmethod
-    def json_schema(cls) -> dict[str, Any]:
-        """The JSON schema, by which editors complete keys and mark mistakes."""
-        return cls.model_json_schema(schema_generator=_WithoutTitles)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_keys(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        for key in value:
-            if not isinstance(key, str):
-                raise ValueError(f"the key {shown(key)} is no text; put it in quotes")
-            if key not in {*cls.keys(), *cls.model_fields, *cls.removed_keys}:
-                raise ValueError(_unknown_key(key, cls.keys()))
-            if key in cls.removed_keys:
-                print(f"{key}: is no longer used: {cls.removed_keys[key]}", file=sys.stderr)
-        return {key: each for key, each in value.items() if key not in cls.removed_keys}
 
 
 @dataclass(frozen=True)
@@ -186,7 +103,7 @@ class System(Section):
     """The system whose best checkpoint it starts from."""
     uses_teacher: bool = False
     """Whether it learns the labels of the domain classifier."""
-    seeds: Annotated[tuple[Seed, ...], BeforeValidator(_tuple), Field(max_length=_MOST_SEEDS)] = ()
+    seeds: Annotated[tuple[Seed, ...], BeforeValidator(as_tuple), Field(max_length=_MOST_SEEDS)] = ()
     """One training per seed; by default one training with the seed of the experiment."""
     per_domain: bool = False
     """Whether it is trained once for each domain, on that domain alone."""
@@ -336,28 +253,10 @@ class Experiment(Section):
         return [run for runs in self.runs.values() for run in runs]
 
 
-# Reading
+ExperimentT = TypeVar("ExperimentT", bound=Experiment)
 
 
-def read_model(model: type[_Model], content: Any, where: str, context: Mapping[str, Any]) -> _Model:
-    """Make a model of plain data.
-
-    Args:
-        model: the pydantic model.
-        content: of the file, or of a section.
-        where: the file, and the section if it is one, for messages.
-        context: for validators: ``path``, the file; ``train``, file and section of the systems.
-
-    Raises:
-        InputError: naming the file and the key of the first mistake.
-    """
-    try:
-        return model.model_validate(content, context=dict(context))
-    except ValidationError as error:
-        raise InputError(_line_of(error.errors(include_url=False)[0], where)) from None
-
-
-def read_experiment(model: type[_Model], content: Mapping[str, Any], path: Path) -> _Model:
+def read_experiment(model: type[ExperimentT], content: Mapping[str, Any], path: Path) -> ExperimentT:
     """Make an experiment of the content of its file; raises as :func:`read_model` does."""
     return read_model(model, content, str(path), {"path": path, "train": f"{path}: train"})
 
@@ -365,34 +264,6 @@ def read_experiment(model: type[_Model], content: Mapping[str, Any], path: Path)
 def read_systems(section: Any, where: str) -> dict[str, System]:
     """The systems of a section ``train`` alone; ``where`` is the file and the section."""
     return read_model(Train[System], section, where, {"train": where}).systems
-
-
-def _line_of(mistake: Mapping[str, Any], where: str) -> str:
-    location = mistake["loc"]
-    if location[-1:] == ("[key]",) and not isinstance(mistake["input"], str):
-        location = location[:-2]  # pydantic writes False as 0 there
-    keys = [str(part) for part in location if part not in _NO_KEYS]
-    return ": ".join([where, *keys, _words_of(mistake)])
-
-
-def _words_of(mistake: Mapping[str, Any]) -> str:
-    kind, value = mistake["type"], shown(mistake["input"])
-    if kind == "value_error":
-        return str(mistake["ctx"]["error"])
-    if mistake["loc"][-1:] == ("[key]",) and kind == "string_type":
-        return f"the key {value} is no text; put it in quotes"
-    if kind == "missing":
-        return "is missing"
-    if kind in ("model_type", "dict_type", "mapping_type"):
-        return f"expected keys and values, got {value}"
-    text = mistake["msg"]
-    return f"{text[0].lower()}{text[1:]}, got {value}"
-
-
-def _unknown_key(key: str, allowed: Collection[str]) -> str:
-    near = difflib.get_close_matches(key, sorted(allowed), n=1)
-    nearest = f", did you mean {near[0]!r}?" if near else ";"
-    return f"unknown key {shown(key)}{nearest} allowed are {', '.join(sorted(allowed))}"
 
 
 def _check_spelling(options: Mapping[str, Any]) -> None:
@@ -414,9 +285,6 @@ def _with_starts(systems: Mapping[str, SystemT], name: str) -> list[SystemT]:
             raise ValueError(f"{chain[0].name}: from: {start!r} starts from {chain[0].name!r} in turn")
         chain.insert(0, systems[start])
     return chain
-
-
-# Runs
 
 
 @dataclass(frozen=True)

@@ -69,11 +69,13 @@ def to_svg(figure: Figure) -> str:
 
 
 def _draw_lines(axes: Axes, title: str, lines: Mapping[str, Line], names: Sequence[str]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     for name, line in lines.items():
         number = names.index(name)
         style = "--" if number >= len(COLOURS) else "-"
         colour = COLOURS[number % len(COLOURS)]
         axes.plot(list(line), list(line.values()), style, color=colour, marker="o", markersize=3, label=name)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(title, loc="left")
     axes.legend(fontsize=8)

@@ -9,8 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from fairseq_ext.engine.fairseq_cli import option_of
+from fairseq_ext.inputs.models import File, Section
 from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION
-from fairseq_ext.recipes.config import Experiment, File, Section, System
+from fairseq_ext.recipes.config import Experiment, System
 from fairseq_ext.reranking.kneser_ney import ORDERS
 
 KNESER_NEY = "kneser-ney"  # the name of the n-gram baseline among systems
