@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import html
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -102,9 +103,9 @@ def render_page(markdown: str, page: Page, pictures: Mapping[str, str]) -> str:
     """
     head, *sections = ("\n" + markdown).split("\n## ")
     bodies = [head, *(f"## {section}" for section in sections)]
-    html = [_parser().render(body, {"pictures": pictures}) for body in bodies]
+    rendered = [_parser().render(body, {"pictures": pictures}) for body in bodies]
     template = make_environment(Path(__file__).parent).get_template(_TEMPLATE)
-    return template.render(title=page.title, summary=page.summary, head=html[0], sections=html[1:])
+    return template.render(title=page.title, summary=page.summary, head=rendered[0], sections=rendered[1:])
 
 
 @functools.cache
@@ -116,13 +117,23 @@ def _parser() -> MarkdownIt:
     logging.getLogger("markdown_it").setLevel(logging.WARNING)
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     parser.add_render_rule("image", _image)
-    parser.add_render_rule("table_open", lambda *_: '<div class="wide" role="region" aria-label="table"><table>\n')
+    parser.add_render_rule("table_open", _open_table)
     parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
     return parser
+
+
+def _open_table(_: Any, tokens: Sequence[Any], index: int, *__: Any) -> str:
+    """A table that scrolls sideways on narrow screens, named after the text before it, its title."""
+    title = next(_plain_text(token) for token in reversed(tokens[:index]) if token.type == "inline")
+    return f'<div class="wide" role="region" aria-label="{title}"><table>\n'
 
 
 def _image(_: Any, tokens: Sequence[Any], index: int, __: Any, environment: Mapping[str, Any]) -> str:
     token = tokens[index]
     data = base64.b64encode(environment["pictures"][token.attrs["src"]].encode()).decode()
-    alt = token.content.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-    return f'<img src="data:image/svg+xml;base64,{data}" alt="{alt}">'
+    return f'<img src="data:image/svg+xml;base64,{data}" alt="{_plain_text(token)}">'
+
+
+def _plain_text(token: Any) -> str:
+    """The text of a Markdown token without markup, as the value of an HTML attribute."""
+    return html.escape("".join(child.content for child in token.children or ()))

@@ -42,6 +42,7 @@ def test_the_page_holds_everything_and_fetches_nothing(folder: Path) -> None:
     assert html.count("<script>") == 1
     assert "Empty" not in html
     assert 'alt="The &quot;curves&quot;"' in html
+    assert 'aria-label="T &lt;b&gt;"' in html
 
 
 def test_it_is_found_with_title_and_summary(folder: Path) -> None:
