@@ -19,6 +19,7 @@ from pydantic import (
     Field,
     Strict,
     ValidationError,
+    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
@@ -89,7 +90,7 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_keys(cls, value: Any) -> Any:
+    def _check_keys(cls, value: Any, info: ValidationInfo) -> Any:
         if not isinstance(value, dict):
             return value
         for key in value:
@@ -98,7 +99,8 @@ class Section(BaseModel):
             if key not in {*cls.keys(), *cls.model_fields, *cls.removed_keys}:
                 raise ValueError(_unknown_key(key, cls.keys()))
             if key in cls.removed_keys:
-                print(f"{key}: is no longer used: {cls.removed_keys[key]}", file=sys.stderr)
+                path = (info.context or {}).get("path", "")
+                print(f"{path}: {key}: is no longer used: {cls.removed_keys[key]}", file=sys.stderr)
         return {key: each for key, each in value.items() if key not in cls.removed_keys}
 
 

@@ -184,7 +184,7 @@ def test_the_nearest_key_is_named() -> None:
 
 def test_a_removed_key_is_accepted_and_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert load(rates={"momentum": 1, "steps": 2}).rates.steps == 2
-    assert "momentum: is no longer used: write it under train" in capsys.readouterr().err
+    assert "c.yaml: momentum: is no longer used: write it under train" in capsys.readouterr().err
 
 
 def test_a_missing_key_and_a_section_that_is_none_are_named() -> None:
