@@ -67,15 +67,6 @@ def test_nothing_measured_is_no_error() -> None:
     assert curves(Records(), {"standard": "none"}) == []
 
 
-def test_a_report_is_made_again_when_something_was_measured(experiment: Recurrent) -> None:
-    before = report(experiment)
-    log = experiment.work_dir / "systems/fixed/train.log"
-    content = log.read_bytes()
-    log.unlink()
-    assert len(report(experiment).inputs) == len(before.inputs) - 1
-    log.write_bytes(content)
-
-
 def test_every_combination_of_the_paper_is_in_a_panel() -> None:
     assert {*PAPER} - {"kneser-ney"} == {name for members in GROUPS.values() for name in members}
     records = [
