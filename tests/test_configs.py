@@ -21,17 +21,16 @@ from fairseq_ext.experiments.classification.kind import stages_of as classificat
 from fairseq_ext.experiments.classification.train import BASE_ARGUMENTS
 from fairseq_ext.experiments.hierarchy.systems import HierarchyModel
 from fairseq_ext.experiments.kinds import load_experiment
-from fairseq_ext.experiments.systems import expand
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import Corpora, TranslationExperiment
 from fairseq_ext.experiments.translation.kind import stages_of
 from fairseq_ext.experiments.translation.translate import how_to_make
-from fairseq_ext.experiments.word_lm import config as word_lm
-from fairseq_ext.experiments.word_lm.kind import stages_of as word_lm_stages_of
-from fairseq_ext.experiments.word_lm.train import TASK as WORD_LM_TASK
 from fairseq_ext.filtering.dictionary import Dictionary
 from fairseq_ext.hugging_face.gpt2_convert import _OPTIONS as GPT2_OPTIONS
 from fairseq_ext.modules.language_model_options import ADAPTERS, LANGUAGE_MODELING_TASK
+from fairseq_ext.recipes.config import expand
+from fairseq_ext.recipes.recurrent.config import combination_of
+from fairseq_ext.recipes.recurrent.stages import TASK as WORD_LM_TASK
 from tests import toy
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -138,12 +137,12 @@ def test_classifiers_parse(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", WORD_LANGUAGE_MODELS, ids=lambda path: path.name)
 def test_word_language_models_parse(path: Path) -> None:
-    config = word_lm.load_config(path)
-    assert word_lm_stages_of(config)
+    kind, config = load_experiment(path)
+    assert kind.stages(config)
     for run in config.all_runs:
         parsed = parse("train", ["--task", WORD_LM_TASK, *as_arguments(run.system.options)])
         assert parsed.arch == run.system.options["arch"]
-        assert parsed.combination == config.systems[run.system.name].combination
+        assert parsed.combination == combination_of(run.system)
         assert bool(getattr(parsed, "word_vectors", "")) == (parsed.combination != "none")
 
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,11 @@ def _origin(output: Path, inputs: Sequence[Path], options: Mapping[str, Any]) ->
         if not path.exists():
             raise InputError(f"{output.name}: its input {path} does not exist; make it first")
     return Origin(options, [input_hash(path) for path in inputs])
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """The versions of packages that a step's result depends on, as one of its options."""
+    return {name: version(name) for name in packages}
 
 
 @contextmanager

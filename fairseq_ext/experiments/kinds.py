@@ -1,4 +1,4 @@
-"""Kinds of experiments: each is a folder here whose module ``kind`` says what its file holds and what is done with it.
+"""Kinds of experiments: recipes first; others are folders here whose module ``kind`` says what is done with a file.
 
 ``kind:`` in an experiment file names the folder; a file without it is a translation experiment. Nothing else lists the
 kinds, so a new one is a new folder.
@@ -20,6 +20,7 @@ from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.sections import check_choice
 from fairseq_ext.inputs.yaml_file import load_yaml
+from fairseq_ext.recipes.run import find_recipe, recipe_names
 
 TRANSLATION = "translation"
 _KEY, _MODULE = "kind", "kind"
@@ -45,6 +46,10 @@ class Kind:
 
 def kind_names() -> list[str]:
     """The kinds there are, in alphabetical order."""
+    return sorted([*_own_names(), *recipe_names()])
+
+
+def _own_names() -> list[str]:
     return sorted(
         module.name
         for module in pkgutil.iter_modules(experiments.__path__)
@@ -61,6 +66,8 @@ def load_experiment(path: Path) -> tuple[Kind, Any]:
     """
     content = dict(load_yaml(path))
     name = content.pop(_KEY, None) or TRANSLATION
+    if recipe := find_recipe(name, path):
+        return Kind(recipe.read, recipe.prepare, recipe.stages), recipe.read(content, path)
     check_choice(name, kind_names(), f"{path}: {_KEY}")
     kind: Kind = importlib.import_module(f"{experiments.__name__}.{name}.{_MODULE}").KIND
     return kind, kind.read(content, path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
@@ -33,11 +32,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     kind, experiment = load_experiment(options.config)
     steps = kind.prepare(experiment, engine)
     run_steps(_up_to(steps, options.to), dry_run=options.dry_run)
-
-
-def versions(*packages: str) -> dict[str, str]:
-    """The versions of packages that decide on what a step makes."""
-    return {name: version(name) for name in packages}
 
 
 def _up_to(steps: list[Step], last: str | None) -> list[Step]:

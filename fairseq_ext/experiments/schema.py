@@ -18,13 +18,15 @@ from typing import Any
 
 from fairseq_ext import experiments
 from fairseq_ext.experiments.kinds import TRANSLATION, Kind, kind_names
-from fairseq_ext.experiments.systems import System
 from fairseq_ext.filtering.cascade import FILTERS
 from fairseq_ext.filtering.clean import Cleaning
 from fairseq_ext.filtering.normalise import Normalise
+from fairseq_ext.recipes.config import System
+from fairseq_ext.recipes.run import DIALECT, recipe_names
+from fairseq_ext.recipes.run import schema_of as recipe_schema
 
 Schema = dict[str, Any]
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
 # YAML 1.1 reads 1e-5, which has no dot, as text.
 _NUMBER: Schema = {"type": ["number", "string"], "pattern": r"^[-+0-9.eE_]+$"}
 _SCALARS: Mapping[Any, Schema] = {
@@ -35,13 +37,12 @@ _SCALARS: Mapping[Any, Schema] = {
     bool: {"type": "boolean"},
 }
 _OF_FAIRSEQ = {"type": ["string", "number", "boolean", "null", "array"]}
-# What is called otherwise in the file than in the dataclass.
-_KEYWORDS = {"start": "from"}
 
 
 def schemas() -> dict[str, Schema]:
     """The schema of each kind of experiment file."""
-    return {name: schema_of(name) for name in kind_names()}
+    recipes = recipe_names()
+    return {name: recipe_schema(name) if name in recipes else schema_of(name) for name in kind_names()}
 
 
 def schema_of(name: str) -> Schema:
@@ -91,17 +92,14 @@ def _value(hint: Any) -> Schema:
 
 
 def _open_sections(experiment: type) -> dict[str, Schema]:
-    """The sections whose names are the user's, where a kind has them; see :mod:`fairseq_ext.experiments.systems`.
+    """The sections whose names are the user's, where a kind has them; see :mod:`fairseq_ext.recipes.config`.
 
     An experiment has them under the same name or, once read, under that of what they hold.
     """
     hints = typing.get_type_hints(experiment)
     read = typing.get_args(hints.get("systems", Mapping[str, System]))[1]
     system = read if issubclass(read, System) else System
-    own = {_KEYWORDS.get(key, key): schema for key, schema in _section(system)["properties"].items()}
-    own = {key: schema for key, schema in own.items() if key not in ("name", "options")}
-    own |= {"seeds": {**own["seeds"], "type": ["array", "integer"], "items": {"type": "integer"}}}
-    own["tune"] |= {"additionalProperties": {"type": "array", "items": {"type": ["string", "number", "boolean"]}}}
+    own = system.json_schema()["properties"]
     train = _entries("systems", "Systems by name, options of fairseq-train among their keys.", own)
     translate = _entries("outputs", "Outputs by name, options of fairseq-generate among their keys.", {})
     translate["properties"] |= {"examples": {"description": "Lines to translate and show, by output."}}

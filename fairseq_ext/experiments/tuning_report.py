@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.experiments.grids import name_of, num_trials, spelled
-from fairseq_ext.experiments.systems import Experiment, Run, System
-from fairseq_ext.experiments.tuning import TRIALS_FILE, first_run
+from fairseq_ext.recipes.config import Run, System
+from fairseq_ext.recipes.grids import name_of, num_trials, spelled
+from fairseq_ext.recipes.train import InFolder
+from fairseq_ext.recipes.tune import TRIALS_FILE, first_run
 from fairseq_ext.report.content import NOTHING, Below, Block, Cell, Missing, Report, Row, Section, Table, Text
 from fairseq_ext.report.figures import NOT_MEASURED
 from fairseq_ext.report.records import Record, Records, results_by_name
@@ -71,9 +72,7 @@ class TuningReport:
     firsts: Sequence[Run]
 
     @classmethod
-    def of(
-        cls, config: Experiment, systems: Mapping[str, System], runs: Callable[[str], Sequence[Run]]
-    ) -> TuningReport:
+    def of(cls, config: InFolder, systems: Mapping[str, System], runs: Callable[[str], Sequence[Run]]) -> TuningReport:
         """Take it from an experiment, of whose tuned systems the runs are asked for."""
         tuned = [runs(name) for name, system in systems.items() if system.tune]
         firsts = [run for each in tuned for run in each if first_run(run, each) == run]

@@ -133,11 +133,6 @@ def thousands(value: float) -> str:
     return f"{value:g}"
 
 
-def plain_number(value: float) -> str:
-    """A number as such."""
-    return f"{value:g}"
-
-
 @dataclass(frozen=True)
 class _Axis:
     """From which to which number, once they are scaled, over so many pixels; with labels at these."""

@@ -7,10 +7,9 @@ import pytest
 
 from fairseq_ext.engine import option_files
 from fairseq_ext.engine.option_files import check_training_options, named_files, options_in
-from fairseq_ext.experiments.systems import Run, System
-from fairseq_ext.experiments.training import train_step
-from fairseq_ext.experiments.word_lm.config import Corpora, WordLmExperiment
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.config import Experiment, Run, System
+from fairseq_ext.recipes.train import train_step
 
 
 @pytest.fixture
@@ -78,8 +77,8 @@ def test_a_training_starts_from_one_checkpoint() -> None:
 
 
 def test_a_training_depends_on_the_files_of_its_options_and_makes_a_checkpoint(folder: Path) -> None:
-    config = WordLmExperiment(path=folder / "x.yaml", work_dir=folder, corpora=Corpora(folder, folder, folder))
-    run = Run("mix", System("mix"), seed=1)
+    config = Experiment(work_dir=folder)
+    run = Run("mix", System(name="mix"), seed=1)
     step = train_step(config, run, [folder / "adam"], ["--finetune-from-model", "base.pt"], {})
     assert step.inputs == [folder / "adam", Path("base.pt")]
     assert step.results == ["checkpoint_best.pt"]

@@ -36,7 +36,7 @@ def test_a_misspelt_section_is_named_before_what_misses_it(name: str, tmp_path: 
     text = (ROOT / f"configs/{name}.yaml").read_text(encoding="utf-8")
     path = tmp_path / "x.yaml"
     path.write_text(re.sub("^train:", "trian:", text, flags=re.MULTILINE), encoding="utf-8")
-    with pytest.raises(InputError, match=r"x\.yaml: unknown key 'trian'; allowed are .*train"):
+    with pytest.raises(InputError, match=r"x\.yaml: unknown key 'trian'.* allowed are .*train"):
         load_experiment(path)
 
 
@@ -49,5 +49,5 @@ def test_an_unknown_kind_is_named_with_those_there_are(kind: str, tmp_path: Path
 
 
 def test_a_command_for_one_kind_refuses_another() -> None:
-    with pytest.raises(InputError, match=r"ptb-small\.yaml: kind: 'word_lm', and this command is for translation only"):
+    with pytest.raises(InputError, match=r"ptb-small\.yaml: kind: 'recurrent', and this command is for translation"):
         load_config(ROOT / "configs/dagru/ptb-small.yaml")

@@ -28,25 +28,30 @@ TYPES: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def mistakes(value: Any, schema: Schema, where: str = "") -> list[str]:
+def mistakes(value: Any, schema: Any, where: str = "", root: Schema | None = None) -> list[str]:
     """Where a value does not keep to a schema, as far as ours go."""
+    if schema is True:  # anything
+        return []
+    root = root or schema
+    if "$ref" in schema:
+        return mistakes(value, root["$defs"][schema["$ref"].rpartition("/")[2]], where, root)
     if "anyOf" in schema:
-        found = [mistakes(value, each, where) for each in schema["anyOf"]]
+        found = [mistakes(value, each, where, root) for each in schema["anyOf"]]
         return min(found, key=len)
     allowed = schema.get("type", list(TYPES))
     if not any(TYPES[name](value) for name in ([allowed] if isinstance(allowed, str) else allowed)):
         return [f"{where}: type"]
-    found = [f"{where}: value"] if "const" in schema and value != schema["const"] else []
+    found = [f"{where}: value"] if value not in schema.get("enum", [schema.get("const", value)]) else []
     if isinstance(value, str) and not re.search(schema.get("pattern", ""), value):
         found.append(f"{where}: pattern")
     if isinstance(value, list):
-        found += [each for item in value for each in mistakes(item, schema.get("items", {}), where)]
+        found += [each for item in value for each in mistakes(item, schema.get("items", {}), where, root)]
     if isinstance(value, dict):
         others = schema.get("additionalProperties", {})
         found += [f"{where}: {name} is missing" for name in schema.get("required", []) if name not in value]
         for name, entry in value.items():
             own = schema.get("properties", {}).get(name, others)
-            found += [f"{where}: {name} is unknown"] if own is False else mistakes(entry, own, f"{where}: {name}")
+            found += [f"{where}: {name} is unknown"] if own is False else mistakes(entry, own, f"{where}: {name}", root)
     return found
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.experiments.systems import expand, read_systems
 from fairseq_ext.experiments.tuning_report import TuningReport
+from fairseq_ext.recipes.config import expand, read_systems
 from fairseq_ext.report.content import Missing, Report, Section, Table, Text
 from fairseq_ext.report.records import Record, Records
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.commands import kill_in_every_step, run_experiment
-from tests.experiments.word_lm.small_word_lm_experiment import COMMON, write_file, write_word_lm_experiment
+from tests.recipes.recurrent.small_experiment import COMMON, write_file, write_word_lm_experiment
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def test_trials_choose_by_validation_and_are_run_once(tmp_path: Path) -> None:
     assert best[0] == best[1]
     assert "'lr': [1.0]" in (systems / "standard@2/train.log").read_text()
     report = (experiment.parent / "work/report/report.md").read_text(encoding="utf-8")
-    assert f"| standard | {still:.3f} | **{learned:.3f}** | 1 |" in report
-    assert "standard (lr 1, the highest)" in report
+    assert f"| standard.lr=1e-09 | standard | {still:.3f} | – |" in report
+    assert f"| standard.lr=1 | standard | {learned:.3f} | yes |" in report
     result = run_experiment(str(experiment), "--dry-run")
     assert {line.split("/")[0].strip() for line in result.stdout.splitlines()} == {"up to date"}

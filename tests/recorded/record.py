@@ -14,7 +14,7 @@ from tests.experiments.classification.small_classification_experiment import (
 from tests.experiments.small_lm_experiment import write_lm_experiment
 from tests.experiments.topics.small_topic_experiment import write_topic_experiment
 from tests.experiments.translation.small_translation_experiment import write_translation_experiment
-from tests.experiments.word_lm.small_word_lm_experiment import write_word_lm_experiment
+from tests.recipes.recurrent.small_experiment import write_word_lm_experiment
 from tests.recorded import HERE, results_of
 
 WRITERS: dict[str, Callable[[Path], Path]] = {
@@ -22,7 +22,7 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "hierarchy": write_lm_experiment,
     "topics": write_topic_experiment,
     "translation": write_translation_experiment,
-    "word_lm": write_word_lm_experiment,
+    "recurrent": write_word_lm_experiment,
 }
 
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.filtering.report import render_report
+from fairseq_ext.recipes.run import load_recipe, recipe_names
 from fairseq_ext.report.content import Below, Cell, Example, Examples, Picture, Report, Row, Section, Table
 from fairseq_ext.report.overview import PAGE_FILE, find_reports, write_overview
 from fairseq_ext.report.pictures import DotPoint, dot_plot
@@ -41,9 +43,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"run-{kind}").mkdir()
         (folder / kind).mkdir()
         experiment = restore(kind, WRITERS[kind](folder / f"run-{kind}"))
-        write_report(
-            folder / kind, importlib.import_module(f"fairseq_ext.experiments.{kind}.report").make_report(experiment)
-        )
+        if kind in recipe_names():
+            run_steps(load_recipe(kind).stages(experiment)[-1].steps())
+            shutil.copytree(experiment.work_dir / "report", folder / kind, dirs_exist_ok=True)
+        else:
+            report = importlib.import_module(f"fairseq_ext.experiments.{kind}.report").make_report(experiment)
+            write_report(folder / kind, report)
         shutil.copy(folder / kind / "report.html", folder / f"{kind}.html")
     (folder / "cleaning.html").write_text(render_report(cleaning_report.__wrapped__()), encoding="utf-8")
     write_overview(folder, find_reports(folder))

@@ -20,8 +20,8 @@ from fairseq_ext.reranking.kneser_ney import (
     likelihood,
     train_kneser_ney,
 )
-from tests.experiments.word_lm.plain_kneser_ney import PlainKneserNey, split_lines
 from tests.real_corpora import corpus
+from tests.reranking.plain_kneser_ney import PlainKneserNey, split_lines
 
 COUNTS = {"train": 1000, "valid": 200, "test": 200}
 WORDS = ["w0", "<unk>", "<UNK>", *(f"w{number}" for number in range(1, 198))]

@@ -19,7 +19,6 @@ from fairseq_ext.corpora.raw_text import ON_BAD_UTF8
 from fairseq_ext.domains.names import is_domain_name
 from fairseq_ext.experiments.classification.systems import RobertaSystem, read_systems
 from fairseq_ext.experiments.kinds import load_as
-from fairseq_ext.experiments.systems import Run, fitting_run
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.sections import (
     as_mapping,
@@ -29,6 +28,7 @@ from fairseq_ext.inputs.sections import (
     check_seed,
     read_section,
 )
+from fairseq_ext.recipes.config import Run, fitting_run
 from fairseq_ext.text.subwords import SentencePiece, check_sentencepiece
 
 

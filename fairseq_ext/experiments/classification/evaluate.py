@@ -20,8 +20,8 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.classification.config import ClassificationExperiment
 from fairseq_ext.experiments.classification.prepare import task_data
 from fairseq_ext.experiments.classification.train import checkpoint_of
-from fairseq_ext.experiments.systems import Run
 from fairseq_ext.metrics.classification import majority_share, measure
+from fairseq_ext.recipes.config import Run
 from fairseq_ext.text.split import HELD_OUT
 
 METRICS_FILE = "metrics.json"

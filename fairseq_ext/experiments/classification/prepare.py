@@ -17,11 +17,10 @@ from pathlib import Path
 from fairseq_ext.classifiers.binarise import binarise_task
 from fairseq_ext.classifiers.task_split import ClassificationTask, held_out_texts, write_task_splits
 from fairseq_ext.corpora.text_files import stream_lines, write_lines
-from fairseq_ext.engine.steps import Step
+from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.experiments.classification.config import BaseText, ClassificationExperiment
 from fairseq_ext.experiments.language_models.prepare import import_text_step, sentencepiece_step, text_files
-from fairseq_ext.experiments.prepare import versions
 from fairseq_ext.text.binarise import binarise_files
 from fairseq_ext.text.encoders import encode_texts, subword_files
 from fairseq_ext.text.line_split import LanguageModelSplit, text_path, write_text_splits

@@ -10,7 +10,7 @@ from typing import Any
 
 from fairseq_ext.experiments.classification.config import ClassificationExperiment
 from fairseq_ext.experiments.classification.systems import RobertaSystem
-from fairseq_ext.experiments.systems import Run
+from fairseq_ext.recipes.config import Run
 from fairseq_ext.report.records import Record, Records, read_result, results_by_name
 
 # Relative to the experiment's folder; the first is by run.

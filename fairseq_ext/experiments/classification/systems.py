@@ -1,6 +1,6 @@
 """The systems of an experiment file of classifiers, and their runs.
 
-They are those of :mod:`fairseq_ext.experiments.systems`, of two sorts. A *base* is a masked language model: one that is
+They are those of :mod:`fairseq_ext.recipes.config`, of two sorts. A *base* is a masked language model: one that is
 trained, or a ``checkpoint`` that is there already. What starts ``from`` a base has an arch ``roberta_houlsby_adapter*``
 and is trained once for each task: its runs are ``full@sst2``, ``full@trec`` and so on, with several seeds
 ``full@sst2@1``. Of such a run, ``domain`` is the name of the task.
@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.engine.fairseq_cli import check_counts, option_of
-from fairseq_ext.experiments import systems
-from fairseq_ext.experiments.systems import Run, System, expand, take
+from fairseq_ext.experiments.systems import take
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.sections import check_choice
 from fairseq_ext.modules.tunings import ARCHITECTURE, DEFAULT_BOTTLENECK_DIM, DEFAULT_TUNING, TUNINGS
+from fairseq_ext.recipes import config as systems
+from fairseq_ext.recipes.config import Run, System, expand
 
 _CHANGING_BASE = ("top", "full")
 _COUNTED = ("batch-size", "update-freq", "max-epoch", "max-update", "top-layers", "bottleneck-dim")
@@ -120,7 +121,7 @@ def _read_system(system: System, tasks: Sequence[str], where: str) -> RobertaSys
         "in_sequence": take(options, "in_sequence", bool, None, where),
         "checkpoint": take(options, "checkpoint", str, None, where),
     }
-    system = dataclasses.replace(system, options=options)
+    system = system.model_copy(update={"options": options})
     if RobertaSystem(system).is_base:
         return _read_base(system, own, where)
     return _read_task_system(system, own, tasks, where)

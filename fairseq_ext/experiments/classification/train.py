@@ -10,10 +10,10 @@ from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.classification.config import ClassificationExperiment
 from fairseq_ext.experiments.classification.prepare import MASKED_LM_DIR, task_data
-from fairseq_ext.experiments.systems import Run
-from fairseq_ext.experiments.training import best_checkpoint, train_step
-from fairseq_ext.experiments.tuning import steps_of_runs
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.train import best_checkpoint, train_step
+from fairseq_ext.recipes.tune import steps_of_runs
 
 BASE_ARGUMENTS = ("--task", "masked_language_modeling", "--criterion", "masked_lm")
 

@@ -33,8 +33,8 @@ from fairseq_ext.experiments.hierarchy.routings import (
 )
 from fairseq_ext.experiments.language_models.prepare import DATA_DIR, UNSEEN_DATA_DIR
 from fairseq_ext.experiments.language_models.train import checkpoint_of
-from fairseq_ext.experiments.systems import Run
 from fairseq_ext.induction.options import PATHS_FILE
+from fairseq_ext.recipes.config import Run
 from fairseq_ext.text.line_split import text_path
 
 PERPLEXITY_FILE = "perplexity.json"

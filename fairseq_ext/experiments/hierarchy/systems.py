@@ -7,7 +7,7 @@ tree belong together: they are trained on its domains and compared with each oth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from fairseq_ext.domains.names import check_domain_names
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.experiments.language_models.config import LanguageModelExperiment
 from fairseq_ext.experiments.language_models.systems import LanguageModel, read_language_model
-from fairseq_ext.experiments.systems import System, take
+from fairseq_ext.experiments.systems import take
 from fairseq_ext.induction.options import TREE_FILE, Induction
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.sections import as_mapping, read_section
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS
+from fairseq_ext.recipes.config import System
 
 _STARTS = ("finetune-from-model", "restore-file")  # fairseq's own ways to start from a checkpoint
 
@@ -92,7 +93,7 @@ def read_model(system: System, where: str) -> HierarchyModel:
     """
     options = dict(system.options)
     tree = take(options, "tree", str, None, where)
-    plain = read_language_model(replace(system, options=options), where)
+    plain = read_language_model(system.model_copy(update={"options": options}), where)
     model = HierarchyModel(plain.system, plain.checkpoint, tree)
     if (tree is None) != (model.adapters is None):
         raise InputError(f"{where}: tree: goes with an arch {HIERARCHICAL_ADAPTERS}*, and that with a tree")

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from fairseq_ext.corpora.raw_text import ON_BAD_UTF8
 from fairseq_ext.experiments.language_models.systems import LanguageModel
-from fairseq_ext.experiments.systems import Run, System, expand, fitting_run, read_systems
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.sections import as_mapping, check_choice, check_keys, check_numbers, check_seed, read_section
+from fairseq_ext.recipes.config import Run, System, expand, fitting_run, read_systems
 from fairseq_ext.text.line_split import LanguageModelSplit
 from fairseq_ext.text.subwords import SentencePiece, check_sentencepiece
 
@@ -86,7 +86,7 @@ class LanguageModelExperiment:
         return {name: model.system for name, model in self.systems.items() if model.checkpoint is None}
 
     def start_of(self, run: Run) -> Run | None:
-        """The run that a run starts from, if any; see :func:`fairseq_ext.experiments.systems.fitting_run`."""
+        """The run that a run starts from, if any; see :func:`fairseq_ext.recipes.config.fitting_run`."""
         if run.system.start is None:
             return None
         return fitting_run(run, self.runs[run.system.start], f"{self.path}: train: systems")

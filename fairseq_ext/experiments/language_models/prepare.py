@@ -19,10 +19,9 @@ from fairseq_ext.corpora.folded_text import BLANK
 from fairseq_ext.corpora.raw_text import stream_canonical_lines
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, check_domain_names
-from fairseq_ext.engine.steps import Step
+from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
 from fairseq_ext.experiments.language_models.config import LanguageModelExperiment
-from fairseq_ext.experiments.prepare import versions
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.binarise import binarise_files
 from fairseq_ext.text.encoders import (

@@ -1,17 +1,18 @@
 """The systems of an experiment with language models, whatever it compares.
 
-They are those of :mod:`fairseq_ext.experiments.systems`, with a key of their own: ``checkpoint``, a model that is there
+They are those of :mod:`fairseq_ext.recipes.config`, with a key of their own: ``checkpoint``, a model that is there
 already and only measured.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ext.engine.fairseq_cli import check_counts, option_of
-from fairseq_ext.experiments.systems import System, take
+from fairseq_ext.experiments.systems import take
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.config import System
 
 _DEFAULT_BLOCK = 1024  # fairseq's
 
@@ -52,4 +53,4 @@ def read_language_model(system: System, where: str) -> LanguageModel:
     check_counts(options, ("tokens-per-sample",), where)
     if checkpoint is not None and (system.start or system.seeds or system.tune):
         raise InputError(f"{where}: checkpoint: is not trained, so it has no from, seeds or tune; take them out")
-    return LanguageModel(replace(system, options=options), Path(checkpoint) if checkpoint else None)
+    return LanguageModel(system.model_copy(update={"options": options}), Path(checkpoint) if checkpoint else None)

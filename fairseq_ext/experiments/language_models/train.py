@@ -12,11 +12,11 @@ from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.language_models.config import LanguageModelExperiment
 from fairseq_ext.experiments.language_models.prepare import DATA_DIR
-from fairseq_ext.experiments.systems import Run
-from fairseq_ext.experiments.training import best_checkpoint, train_step
-from fairseq_ext.experiments.tuning import steps_of_runs
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.language_model_options import LANGUAGE_MODELING_TASK
+from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.train import best_checkpoint, train_step
+from fairseq_ext.recipes.tune import steps_of_runs
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _NODES_VERSION = 2  # 1: Adam counted the steps of all nodes for each

@@ -1,7 +1,7 @@
 """The experiment file of re-ranking: n-best lists of a translation experiment, and language models of its target side.
 
 All of it is read and checked here, once, before anything runs. ``train`` is that of
-:mod:`fairseq_ext.experiments.systems`; each system is a model ``dagru_lm``, trained once a domain, on its text alone.
+:mod:`fairseq_ext.recipes.config`; each system is a model ``dagru_lm``, trained once a domain, on its text alone.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 from fairseq_ext.corpora.languages import check_language
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.fairseq_cli import check_option, option_of
-from fairseq_ext.experiments.systems import Run, System, expand, read_systems
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.sections import as_mapping, check_choice, check_keys, check_numbers, check_seed, read_section
 from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION
+from fairseq_ext.recipes.config import Run, System, expand, read_systems
 from fairseq_ext.reranking.kneser_ney import ORDERS
 from fairseq_ext.reranking.nbest_files import MODEL, MODEL_SUM, SCORE
 from fairseq_ext.reranking.report import FIRST_BEST, ORACLE
@@ -209,7 +209,7 @@ def _per_domain(system: System, where: str) -> System:
         if value:
             raise InputError(f"{where}: {key}: is not for re-ranking, which trains one model a domain; take it out")
     check_choice(_combination(system), list(COMBINATIONS), f"{where}: combination")
-    return dataclasses.replace(system, per_domain=True)
+    return system.model_copy(update={"per_domain": True})
 
 
 def _combination(system: System) -> str:

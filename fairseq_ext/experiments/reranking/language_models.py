@@ -14,13 +14,12 @@ from pathlib import Path
 
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.engine.fairseq_cli import as_arguments
-from fairseq_ext.engine.steps import Step
+from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
-from fairseq_ext.experiments.prepare import versions
 from fairseq_ext.experiments.reranking.config import GeneralVectors, RerankingExperiment
-from fairseq_ext.experiments.systems import Run
-from fairseq_ext.experiments.training import train_step
-from fairseq_ext.experiments.tuning import steps_of_runs
+from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.train import train_step
+from fairseq_ext.recipes.tune import steps_of_runs
 from fairseq_ext.text.binarise import binarise_files
 from fairseq_ext.text.subwords import DICT_FILE
 

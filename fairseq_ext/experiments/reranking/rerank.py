@@ -22,9 +22,9 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.reranking.config import KNESER_NEY, LIST, WORDS, RerankingExperiment
 from fairseq_ext.experiments.reranking.language_models import arpa_file, data_dir
 from fairseq_ext.experiments.reranking.translate import list_file
-from fairseq_ext.experiments.training import best_checkpoint
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.corpus_metrics import USUAL_TOKENIZER, bleu_metric, bleu_tokenizer
+from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.reranking.bleu_counts import count_hypotheses
 from fairseq_ext.reranking.nbest import NBest
 from fairseq_ext.reranking.nbest_files import read_nbest

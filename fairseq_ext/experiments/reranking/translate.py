@@ -9,9 +9,9 @@ from fairseq_ext.engine.fairseq_options import FairseqCommand
 from fairseq_ext.engine.option_files import named_files
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.reranking.config import RerankingExperiment
-from fairseq_ext.experiments.systems import Place
-from fairseq_ext.experiments.training import BEST_CHECKPOINT
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.config import Place
+from fairseq_ext.recipes.train import BEST_CHECKPOINT
 from fairseq_ext.text.split import HELD_OUT
 
 LIST_FILE, MESSAGES_FILE = "nbest.txt", "generate.log"

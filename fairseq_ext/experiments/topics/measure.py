@@ -24,8 +24,8 @@ from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.engine.steps import Step, atomic_write
 from fairseq_ext.experiments.language_models.prepare import DATA_DIR
 from fairseq_ext.experiments.language_models.train import checkpoint_of
-from fairseq_ext.experiments.systems import Run
 from fairseq_ext.experiments.topics.config import TopicEvaluation, TopicExperiment
+from fairseq_ext.recipes.config import Run
 from fairseq_ext.text.byte_level_bpe import VOCAB_FILE, read_spellings
 from fairseq_ext.text.line_split import text_path
 from fairseq_ext.text.split import stable_hash

@@ -7,7 +7,7 @@ one domain, ``train-domains``, and compared with those of the same domain.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from fairseq_ext.engine.fairseq_cli import check_counts, option_of
 from fairseq_ext.experiments.language_models.config import LanguageModelExperiment
 from fairseq_ext.experiments.language_models.prepare import text_files
 from fairseq_ext.experiments.language_models.systems import LanguageModel, read_language_model
-from fairseq_ext.experiments.systems import System, take
+from fairseq_ext.experiments.systems import take
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.language_model_options import (
     HIERARCHICAL_ADAPTERS,
@@ -27,6 +27,7 @@ from fairseq_ext.modules.language_model_options import (
     TOPIC_MODEL,
     TRANSFORMATIONS,
 )
+from fairseq_ext.recipes.config import System
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def read_model(system: System, where: str) -> LanguageModel:
     options = dict(system.options)
     if take(options, "tree", str, None, where) is not None:
         raise InputError(f"{where}: tree: is for experiments with trees; write kind: hierarchy, or take it out")
-    model = read_language_model(replace(system, options=options), where)
+    model = read_language_model(system.model_copy(update={"options": options}), where)
     if model.is_a(HIERARCHICAL_ADAPTERS):
         raise InputError(f"{where}: arch: {HIERARCHICAL_ADAPTERS}* is for experiments with trees; choose another one")
     return model

@@ -13,7 +13,6 @@ from typing import Any
 
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
-from fairseq_ext.experiments.training import best_checkpoint
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.extra_sets import sets_dir, translations_dir
@@ -21,6 +20,7 @@ from fairseq_ext.experiments.translation.outputs import OutputRun
 from fairseq_ext.experiments.translation.speed import ROUNDS, TimedOutput, write_speed
 from fairseq_ext.experiments.translation.translate import GATES_FILE, how_to_make, translation_dir
 from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.recipes.train import best_checkpoint
 
 NAMES = ("distances", "gates", "joined", "parameters", "speed")
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_ext.experiments.training import LOG_FILE, system_dir
 from fairseq_ext.experiments.translation.control import base_systems
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.recipes.train import LOG_FILE, system_dir
 
 _VALID = re.compile(r"\| valid on 'valid' subset \|.*?\| nll_loss (\S+) .*?\| num_updates (\d+)")
 _LAST = 0.1  # share of the updates that is looked at

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from fairseq_ext.corpora.entries import folder_entries
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
-from fairseq_ext.experiments.systems import Run, expand, fitting_run, named_run
 from fairseq_ext.experiments.translation.outputs import Output, OutputRun, check_output
 from fairseq_ext.experiments.translation.systems import TranslationSystem
 from fairseq_ext.filtering.clean import Cleaning
 from fairseq_ext.filtering.filters import Empty
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.corpus_metrics import DEFAULT_METRICS
+from fairseq_ext.recipes.config import Run, expand, fitting_run, named_run
 from fairseq_ext.teacher.options import Teacher, TfidfTeacher
 from fairseq_ext.text.split import Split
 from fairseq_ext.text.subwords import Subwords

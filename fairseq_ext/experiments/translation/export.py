@@ -14,13 +14,13 @@ from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.records import read_record
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.experiments.systems import Run
-from fairseq_ext.experiments.training import best_checkpoint
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.results import FILES
 from fairseq_ext.experiments.translation.systems import TranslationSystem
 from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.report.records import read_result
 from fairseq_ext.teacher.classifier import MODEL_FOLDER
 from fairseq_ext.translators.exported import SEARCH_OPTIONS, Manifest, Parts, verify, writing

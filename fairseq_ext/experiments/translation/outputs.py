@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairseq_ext.engine.fairseq_cli import option_of
-from fairseq_ext.experiments.systems import Place, Run, named_entries, place_of, take
+from fairseq_ext.experiments.systems import named_entries, place_of, take
 from fairseq_ext.experiments.translation.systems import TranslationSystem
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.sections import as_mapping
+from fairseq_ext.recipes.config import Place, Run
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from fairseq_ext.experiments.translation.results import FILES, Design, Results
 from fairseq_ext.experiments.translation.tables import AVERAGES, MISCLASSIFIED, extra_columns
 from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.report.content import Below, Picture, Shape
-from fairseq_ext.report.line_charts import Panel, Point, line_panels, plain_number
+from fairseq_ext.report.line_charts import Panel, Point, line_panels
 from fairseq_ext.report.page import NUM_COLOURS, signed
 from fairseq_ext.report.pictures import DotPoint, cut, dot_plot, heat_map, text_width
 from fairseq_ext.report.score_tables import gain_label
@@ -115,7 +115,7 @@ def draw_curves(curves: Mapping[str, ValidationCurve]) -> Picture:
     shown = {name: [p for p in line if p.y <= _HIGHEST * lowest] for name, line in points.items()}
     lines = [(number, line) for number, line in enumerate(shown.values())]
     series = {name: number for number, name in enumerate(shown)}
-    draw = partial(line_panels, [Panel("", lines)], series, "update", "perplexity", plain_number, is_log=False)
+    draw = partial(line_panels, [Panel("", lines)], series, "update", "perplexity", "{:,.0f}".format, is_log=False)
     shapes, size = draw()
     below = Below([f"On the validation sets. What is above {_HIGHEST:g} times the lowest is not drawn."], [])
     return Picture("curves", "Validation curves of the base models", *size, shapes, below, draw(is_narrow=True))

@@ -13,9 +13,8 @@ from fairseq_ext.corpora.blocks import index_path
 from fairseq_ext.corpora.entries import check_entries, entry_paths, fetch_entries, folder_entries
 from fairseq_ext.corpora.import_corpora import import_domain
 from fairseq_ext.corpora.text_files import Pair, stream_lines
-from fairseq_ext.engine.steps import Step
+from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
-from fairseq_ext.experiments.prepare import versions
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.filtering.cascade import check_filters
 from fairseq_ext.filtering.clean import Cleaning, clean_corpora

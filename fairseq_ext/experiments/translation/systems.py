@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from fairseq_ext.engine.fairseq_cli import option_of
-from fairseq_ext.experiments.systems import System, read_systems, take
+from fairseq_ext.experiments.systems import take
 from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.recipes.config import System, read_systems
 
 # Models whose ``needs_domains`` holds; the names of fairseq's presets begin with their model's. The models themselves
 # cannot be asked without loading torch, which no plan should wait for.
 _TOLD_THE_DOMAIN = ("transformer_domain_adapter",)
 
 
-@dataclass(frozen=True)
 class TranslationSystem(System):
-    """A system that translates.
-
-    Attributes:
-        needs_domain: whether it must be told the domain of what it translates; where the file does not say, this
-            follows from its tags and its architecture.
-        label_noise: share of the training sentences, from 0 to 1, whose label is made wrong.
-        unlabelled: domains whose training sentences have no label.
-    """
+    """A system that translates."""
 
     needs_domain: bool = False
+    """Whether it must be told the domain of what it translates; where the file does not say, this follows from its tags
+    and its architecture."""
     label_noise: float = 0.0
-    unlabelled: list[str] = field(default_factory=list)
+    """Share of the training sentences, from 0 to 1, whose label is made wrong."""
+    unlabelled: list[str] = []
+    """Domains whose training sentences have no label."""
 
     @property
     def has_tags(self) -> bool:
@@ -37,7 +33,7 @@ class TranslationSystem(System):
 
 
 def read_translation_systems(section: Mapping[str, Any], where: str) -> dict[str, TranslationSystem]:
-    """The systems of a section ``train``; see :func:`~fairseq_ext.experiments.systems.read_systems`.
+    """The systems of a section ``train``; see :func:`~fairseq_ext.recipes.config.read_systems`.
 
     Raises:
         InputError: naming a key, value or system that cannot be used.
@@ -52,7 +48,9 @@ def _read(system: System, where: str) -> TranslationSystem:
     needs_domain = implies_domain(options) if given is None else given
     values = {key: options.pop(key, None) for key in _LABELS}
     labels = {key: _LABELS[key](value, system, f"{where}: {key}") for key, value in values.items() if value is not None}
-    return TranslationSystem(**{**vars(system), "options": options}, needs_domain=needs_domain, **labels)
+    return TranslationSystem.model_construct(
+        **{**vars(system), "options": options}, needs_domain=needs_domain, **labels
+    )
 
 
 def _noise(value: Any, system: System, where: str) -> float:

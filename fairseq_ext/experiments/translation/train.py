@@ -12,14 +12,14 @@ from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.origins import EXTRA
 from fairseq_ext.engine.stages import add_jobs_option
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
-from fairseq_ext.experiments.systems import Run
-from fairseq_ext.experiments.training import LOG_FILE, best_checkpoint, train_step
 from fairseq_ext.experiments.translation.changed_labels import changed_labels_step
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.convergence import warn_of
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
-from fairseq_ext.experiments.tuning import first_run, steps_of_runs
 from fairseq_ext.inputs.errors import run_command
+from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.train import LOG_FILE, best_checkpoint, train_step
+from fairseq_ext.recipes.tune import first_run, steps_of_runs
 
 
 def training_steps(config: TranslationExperiment, name: str, extra: Sequence[str] = ()) -> list[Step]:

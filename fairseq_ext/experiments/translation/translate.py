@@ -16,12 +16,12 @@ from fairseq_ext.engine.option_files import named_files
 from fairseq_ext.engine.origins import EXTRA
 from fairseq_ext.engine.progress import LinesWritten, Look, progress
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
-from fairseq_ext.experiments.training import best_checkpoint
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.export import export_step, trained_run
 from fairseq_ext.experiments.translation.outputs import OutputRun
 from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.translators.command_line import text_parser, translate_text
 
 GATES_FILE = "gates.jsonl"

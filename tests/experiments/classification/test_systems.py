@@ -9,8 +9,8 @@ import pytest
 
 from fairseq_ext.experiments.classification.config import ClassificationExperiment, load_config
 from fairseq_ext.experiments.classification.systems import RobertaSystem
-from fairseq_ext.experiments.systems import Run
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.config import Run
 from tests.experiments.classification.small_classification_experiment import ADAPTERS, write_classification_experiment
 
 BASE = {"arch": "roberta_tiny"}

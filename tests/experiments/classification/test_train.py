@@ -10,11 +10,11 @@ import pytest
 from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.classifiers.training import num_updates
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.experiments import training
 from fairseq_ext.experiments.classification.config import ClassificationExperiment, load_config
 from fairseq_ext.experiments.classification.train import checkpoint_of, training_step, training_steps
-from fairseq_ext.experiments.systems import named_run
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes import train as training
+from fairseq_ext.recipes.config import named_run
 from tests.experiments.classification.small_classification_experiment import ADAPTERS, write_classification_experiment
 
 CLASSES = TaskFacts("classification", ["a", "b", "c"], 1, {"train": 81, "valid": 5, "test": 5}, {})

@@ -13,8 +13,8 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments import run
 from fairseq_ext.experiments.translation.kind import stages_of
 from fairseq_ext.inputs.errors import InputError
-from tests.experiments.test_systems import SYSTEMS
 from tests.experiments.translation.test_outputs import config_of
+from tests.recipes.test_config import SYSTEMS
 from tests.small_corpus import write_config, write_corpora
 
 

@@ -10,7 +10,7 @@ import pytest
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.inputs.errors import InputError
-from tests.experiments.test_systems import SYSTEMS
+from tests.recipes.test_config import SYSTEMS
 from tests.small_corpus import write_config, write_corpora
 
 OUTPUTS: dict[str, Any] = {

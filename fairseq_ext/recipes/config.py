@@ -1,0 +1,357 @@
+"""What the experiment files of all recipes share: systems, their runs, and the experiment itself.
+
+The file of a recipe is one subclass of :class:`Experiment`. Its sections are subclasses of
+:class:`~fairseq_ext.inputs.models.Section`; a system is a :class:`System`, or a subclass with keys of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, get_args
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from fairseq_ext.engine.fairseq_cli import check_option, option_of
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.models import File, OneOrMore, Section, Seed, as_tuple, read_model
+from fairseq_ext.recipes.grids import check_grid, combinations, with_values
+
+_MOST_SYSTEMS, _MOST_SEEDS, _MOST_OPTIONS = 200, 100, 500
+_SYSTEM_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a directory's name; @ separates the run
+
+
+def _option_name(name: str) -> str:
+    try:
+        check_option(name, "")
+    except InputError as error:
+        raise ValueError(str(error).removeprefix(": ")) from None
+    return name
+
+
+def _option_value(value: Any) -> Any:
+    items = value if isinstance(value, list) else [value]
+    if any(isinstance(item, list | dict) for item in items):
+        raise ValueError(f"expected a single value or a list of them, got {shown(value)}")
+    return value
+
+
+OptionName = Annotated[str, AfterValidator(_option_name)]
+_OPTION_SCHEMA = {"type": ["string", "number", "boolean", "null", "array"]}
+OptionValue = Annotated[Any, AfterValidator(_option_value), WithJsonSchema(_OPTION_SCHEMA)]
+Tune = Annotated[
+    Mapping[OptionName, Any],
+    AfterValidator(check_grid),
+    WithJsonSchema({"type": ["object", "null"], "additionalProperties": {"type": "array"}}),
+]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a file gives the options of an entry, for messages.
+
+    Attributes:
+        where: file, section and name of the entry.
+        own: the options that the entry gives itself, as they are spelled there.
+        common: the options that ``common`` gives to all.
+        tuned: the options of which several values are tried.
+    """
+
+    where: str = ""
+    own: tuple[str, ...] = ()
+    common: tuple[str, ...] = ()
+    tuned: tuple[str, ...] = ()
+
+    def __call__(self, option: str) -> str:
+        """The place of an option, which is written with hyphens; an option that is given nowhere is the entry's."""
+        if option in self.tuned:
+            return f"{self('tune')}: {option}"
+        for place, names in ((self.where, self.own), (f"{self.where} (under common)", self.common)):
+            for name in names:
+                if name.replace("_", "-") == option:
+                    return f"{place}: {name}"
+        return f"{self.where}: {option}" if option else self.where
+
+
+def _schema_of_system(schema: dict[str, Any]) -> None:
+    for name in System.not_in_file:
+        schema["properties"].pop(name, None)
+    schema.pop("required", None)
+    schema["additionalProperties"] = _OPTION_SCHEMA
+
+
+class System(Section):
+    """A system to train. Keys that are not listed are options of fairseq-train."""
+
+    model_config = ConfigDict(json_schema_extra=_schema_of_system)
+    not_in_file: ClassVar[Collection[str]] = ("name", "options", "place")
+
+    name: str
+    start: str | None = Field(None, alias="from")
+    """The system whose best checkpoint it starts from."""
+    uses_teacher: bool = False
+    """Whether it learns the labels of the domain classifier."""
+    seeds: Annotated[tuple[Seed, ...], BeforeValidator(as_tuple), Field(max_length=_MOST_SEEDS)] = ()
+    """One training per seed; by default one training with the seed of the experiment."""
+    per_domain: bool = False
+    """Whether it is trained once for each domain, on that domain alone."""
+    data: File | None = None
+    """Binarised data to train on instead of the experiment's own; its subwords must be the same."""
+    tune: Tune = Field(default_factory=dict)
+    """Values of options to try. The best by validation are those that it is trained with."""
+    options: dict[OptionName, OptionValue] = Field(default_factory=dict, max_length=_MOST_OPTIONS)
+    place: Place = Field(default_factory=Place, repr=False)
+
+    @classmethod
+    def entry(cls, name: str, common: Mapping[str, Any], own: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """What the file says of a system, on top of ``common``, as fields of the model."""
+        keys = cls.keys() - set(cls.not_in_file)
+        merged = {**common, **own}
+        fields = {key: value for key, value in merged.items() if key in keys and value is not None}
+        options = {key: value for key, value in merged.items() if key not in keys}
+        tuned = fields["tune"] if isinstance(fields.get("tune"), dict) else {}
+        place = Place(where, tuple(own), tuple(common), tuple(str(option).replace("_", "-") for option in tuned))
+        return {**fields, "name": name, "options": options, "place": place}
+
+    @field_validator("options")
+    @classmethod
+    def _take_first_tuned_values(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        return with_values(options, combinations(info.data.get("tune", {}))[0])
+
+    @model_validator(mode="after")
+    def _check_options(self) -> System:
+        _check_spelling(self.options)
+        for name in self.place.own:
+            if name.replace("_", "-") in self.tune:
+                raise ValueError(f"{name}: is tuned; take it out, or write tune: null")
+        return self
+
+    @model_validator(mode="after")
+    def _check_seeds(self) -> System:
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds: expected different whole numbers, such as [1, 2, 3], got {list(self.seeds)}")
+        if self.per_domain and self.seeds:
+            raise ValueError("seeds: a system that is trained per_domain has one run per domain; take seeds out")
+        if self.seeds and option_of(self.options, "seed") is not None:
+            raise ValueError("seed: contradicts seeds; take it out")
+        if self.per_domain and option_of(self.options, "train-domains") is not None:
+            raise ValueError("train-domains: per_domain chooses the domain of each run; take it out")
+        return self
+
+
+SystemT = TypeVar("SystemT", bound=System)
+
+
+class Train(Section, Generic[SystemT]):
+    """The systems to train, in the order of the file, but each after the system it starts from."""
+
+    common: dict[OptionName, Any] = Field(default_factory=dict)
+    """What holds for every system that does not say otherwise."""
+    systems: dict[Annotated[str, Field(pattern=_SYSTEM_NAME)], SystemT] = Field(
+        default_factory=dict, max_length=_MOST_SYSTEMS
+    )
+    """Systems by name; options of fairseq-train are among their keys."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _merge_common(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, dict):
+            return value
+        sections = {key: each if each is not None else {} for key, each in value.items()}
+        common, systems = sections.get("common", {}), sections.get("systems", {})
+        if not isinstance(common, dict) or not isinstance(systems, dict):
+            return sections
+        where = f"{(info.context or {}).get('train', 'train')}: systems"
+        model: type[System] = get_args(cls.model_fields["systems"].annotation)[1]
+        entries = {
+            name: model.entry(name, common, own or {}, f"{where}: {name}") if isinstance(own or {}, dict) else own
+            for name, own in systems.items()
+        }
+        return {**sections, "systems": entries}
+
+    @field_validator("common")
+    @classmethod
+    def _check_common(cls, common: dict[str, Any]) -> dict[str, Any]:
+        for name, value in common.items():
+            if name != "tune":
+                try:
+                    _option_value(value)
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from None
+        return common
+
+    @field_validator("systems")
+    @classmethod
+    def _order(cls, systems: dict[str, SystemT]) -> dict[str, SystemT]:
+        ordered: dict[str, SystemT] = {}
+        for name in systems:
+            for system in _with_starts(systems, name):
+                ordered.setdefault(system.name, system)
+        return ordered
+
+
+class Experiment(Section):
+    """An experiment file; each recipe adds its own sections."""
+
+    work_dir: File
+    """Everything is written below it; relative to the current directory."""
+    seed: Seed = 1
+    """Of whatever is drawn at random, and of trainings without seeds of their own."""
+    train: Train[System] = Field(default_factory=Train)
+    """The systems to train."""
+    compare: dict[str, OneOrMore[str]] = Field(default_factory=dict)
+    """The baselines that a system is compared with, by the system's name; by default the recipe's own pairs."""
+    _path: Path = PrivateAttr(Path())
+
+    def model_post_init(self, context: Any) -> None:
+        """Keep the path of the file."""
+        self._path = (context or {}).get("path", Path())
+
+    @model_validator(mode="after")
+    def _check_compared(self) -> Experiment:
+        for system, baselines in self.compare.items():
+            for name in (system, *baselines):
+                if name not in self.compared_names:
+                    raise ValueError(f"compare: no system {name!r}; there are {', '.join(self.compared_names)}")
+        return self
+
+    @property
+    def compared_names(self) -> Sequence[str]:
+        """What can be compared: the systems, and whatever else a recipe measures."""
+        return list(self.systems)
+
+    @property
+    def path(self) -> Path:
+        """The file that it was read from."""
+        return self._path
+
+    @cached_property
+    def systems(self) -> Mapping[str, System]:
+        """The systems to train, by name."""
+        return self.train.systems
+
+    @cached_property
+    def runs(self) -> Mapping[str, Sequence[Run]]:
+        """The runs of each system; a recipe with domains overrides it."""
+        return {name: expand(system, self.seed, ()) for name, system in self.systems.items()}
+
+    @cached_property
+    def all_runs(self) -> Sequence[Run]:
+        """The runs of all systems, in order."""
+        return [run for runs in self.runs.values() for run in runs]
+
+
+ExperimentT = TypeVar("ExperimentT", bound=Experiment)
+
+
+def read_experiment(model: type[ExperimentT], content: Mapping[str, Any], path: Path) -> ExperimentT:
+    """Make an experiment of the content of its file; raises as :func:`read_model` does."""
+    return read_model(model, content, str(path), {"path": path, "train": f"{path}: train"})
+
+
+def read_systems(section: Any, where: str) -> dict[str, System]:
+    """The systems of a section ``train`` alone; ``where`` is the file and the section."""
+    return read_model(Train[System], section, where, {"train": where}).systems
+
+
+def _check_spelling(options: Mapping[str, Any]) -> None:
+    """Refuse an option that is given with hyphens and with underscores."""
+    seen: dict[str, str] = {}
+    for name in options:
+        first = seen.setdefault(name.replace("_", "-"), name)
+        if first != name:
+            raise ValueError(f"{first} and {name} are one option; keep one of them")
+
+
+def _with_starts(systems: Mapping[str, SystemT], name: str) -> list[SystemT]:
+    """A system after the one that it starts from, that one after its own start, and so on."""
+    chain = [systems[name]]
+    while (start := chain[0].start) is not None:
+        if start not in systems:
+            raise ValueError(f"{chain[0].name}: from: no system {start!r}; there are {', '.join(systems)}")
+        if start in (system.name for system in chain):
+            raise ValueError(f"{chain[0].name}: from: {start!r} starts from {chain[0].name!r} in turn")
+        chain.insert(0, systems[start])
+    return chain
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training of a system.
+
+    Attributes:
+        name: of the run and its directory: ``gad``, ``gad@2`` for one of several seeds, ``ft@LAW`` for a domain.
+        system: what is trained.
+        seed: of the training.
+        domain: the only domain that it is trained on; None for all.
+    """
+
+    name: str
+    system: System
+    seed: int
+    domain: str | None = None
+
+
+def expand(system: System, seed: int, domains: Sequence[str]) -> list[Run]:
+    """The runs of a system: one per domain or per seed.
+
+    Args:
+        system: what is trained.
+        seed: for a system without seeds of its own.
+        domains: the experiment's, for a system with one run per domain.
+    """
+    if system.per_domain:
+        return [Run(f"{system.name}@{domain}", system, seed, domain) for domain in domains]
+    if len(system.seeds) > 1:
+        return [Run(f"{system.name}@{own}", system, own) for own in system.seeds]
+    return [Run(system.name, system, system.seeds[0] if system.seeds else seed)]
+
+
+def fitting_run(run: Run, candidates: Sequence[Run], where: str) -> Run:
+    """The run of another system that a run starts from: its only one, or the one of the same domain or seed.
+
+    Raises:
+        InputError: if there are several and none of them fits.
+    """
+    if len(candidates) == 1:
+        return candidates[0]
+    for candidate in candidates:
+        # The runs of a system with one run per domain have the same seed.
+        if (candidate.domain, candidate.seed) == (run.domain if candidate.domain else None, run.seed):
+            return candidate
+    raise InputError(
+        f"{where}: {run.system.name}: from: no run of {run.system.start!r} has the seed or "
+        f"domain of {run.name}; there are {', '.join(candidate.name for candidate in candidates)}"
+    )
+
+
+class _HasName(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_Named = TypeVar("_Named", bound=_HasName)
+
+
+def named_run(runs: Sequence[_Named], name: str, where: str) -> _Named:
+    """The run of this name.
+
+    Raises:
+        InputError: if there is none.
+    """
+    for run in runs:
+        if run.name == name:
+            return run
+    raise InputError(f"{where}: no run {name!r}; there are {', '.join(run.name for run in runs)}")

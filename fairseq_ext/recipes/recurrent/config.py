@@ -1,0 +1,128 @@
+"""The experiment file of recurrent language models: text and word vectors to perplexities, with an n-gram baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from fairseq_ext.engine.fairseq_cli import option_of
+from fairseq_ext.inputs.models import File, Section
+from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION
+from fairseq_ext.recipes.config import Experiment, System
+from fairseq_ext.reranking.kneser_ney import ORDERS
+
+KNESER_NEY = "kneser-ney"  # the name of the n-gram baseline among systems
+
+
+class Corpora(Section):
+    """Texts of words separated by blanks, one sentence a line."""
+
+    train: File
+    valid: File
+    """Checkpoints are chosen by it."""
+    test: File
+    vocabulary: Annotated[int, Field(ge=0)] = 0
+    """How many words models know: the most frequent ones of the training text and ``<unk>``; 0 for all."""
+
+
+class WordVectors(Section):
+    """General-domain word vectors."""
+
+    file: File
+    """GloVe text, or word2vec text or binary."""
+    missing: Literal["zero", "mean"] = "zero"
+    """The vector of a word that is not in the file: zero, or the mean of those found."""
+
+
+class KneserNeyModel(Section):
+    """The n-gram baseline."""
+
+    order: Annotated[int, Field(ge=ORDERS[0], le=ORDERS[-1])] = 5
+    discounts: Literal["held-out", "leave-one-out"] = "held-out"
+    """Fitted to the validation set, or computed from the counts of the training text."""
+
+
+class Evaluate(Section):
+    """How models are measured."""
+
+    removed_keys: ClassVar[Mapping[str, str]] = {"reading": "write about results under docs/results"}
+
+    cpu: bool = False
+    """Whether to leave a GPU unused."""
+
+
+class Recurrent(Experiment):
+    """An experiment with recurrent language models; its systems are models ``dagru_lm*``."""
+
+    corpora: Corpora
+    word_vectors: WordVectors | None = None
+    """For every system that reads word vectors and names no file of its own."""
+    kneser_ney: KneserNeyModel | None = None
+    """The n-gram baseline; none by default."""
+    evaluate: Evaluate = Evaluate()
+
+    @field_validator("kneser_ney", "evaluate", mode="before")
+    @classmethod
+    def _fill_empty_section(cls, value: Any) -> Any:
+        return {} if value is None else value
+
+    @cached_property
+    def systems(self) -> Mapping[str, System]:
+        """The systems by name; those that need word vectors have their options."""
+        return {name: self._with_vectors(system) for name, system in self.train.systems.items()}
+
+    @property
+    def compared_names(self) -> Sequence[str]:
+        """The systems and the n-gram baseline."""
+        return [*self.systems, *([KNESER_NEY] if self.kneser_ney else [])]
+
+    @cached_property
+    def vector_files(self) -> Sequence[str]:
+        """The files of word vectors that systems read, each once."""
+        files = [option_of(system.options, "word-vectors") for system in self.systems.values()]
+        return list(dict.fromkeys(file for file in files if file))
+
+    @model_validator(mode="after")
+    def _check_systems(self) -> Recurrent:
+        for name, system in self.systems.items():
+            try:
+                _check_system(system)
+            except ValueError as error:
+                raise ValueError(f"train: systems: {name}: {error}") from None
+        return self
+
+    def _with_vectors(self, system: System) -> System:
+        vectors, options = self.word_vectors, system.options
+        if vectors is None or not needs_vectors(system) or option_of(options, "word-vectors"):
+            return system
+        added = {"word-vectors": str(vectors.file), "missing-vectors": vectors.missing}
+        return system.model_copy(update={"options": {**added, **options}})
+
+
+def combination_of(system: System) -> str:
+    """How a system combines the words and contexts of two domains."""
+    return str(option_of(system.options, "combination") or DEFAULT_COMBINATION)
+
+
+def needs_vectors(system: System) -> bool:
+    """Whether a system reads general-domain word vectors."""
+    combination = COMBINATIONS.get(combination_of(system))
+    return combination is not None and combination.has_general_words
+
+
+def _check_system(system: System) -> None:
+    options, combination = system.options, combination_of(system)
+    for key in ("start", "uses_teacher", "per_domain", "data"):
+        if getattr(system, key):
+            raise ValueError(f"{'from' if key == 'start' else key}: is not for this recipe; take it out")
+    if not str(option_of(options, "arch")).startswith(ARCHITECTURE):
+        raise ValueError(f"arch: give one of {ARCHITECTURE}*, which carries its state over")
+    if combination not in COMBINATIONS:
+        raise ValueError(f"combination: {combination!r} is unknown; choose one of {', '.join(COMBINATIONS)}")
+    if option_of(options, "missing-vectors") not in (None, "zero", "mean"):
+        raise ValueError("missing-vectors: choose zero or mean")
+    if needs_vectors(system) and not isinstance(option_of(options, "word-vectors"), str):
+        raise ValueError(f"combination: {combination} needs word_vectors; give their file")

@@ -1,0 +1,105 @@
+"""What is measured: perplexity and size of every model, and the numbers of the text, as records.
+
+Perplexity is per token: every word, and one end a line. Sets are ``valid`` and ``test``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.recurrent.config import KNESER_NEY, Recurrent
+from fairseq_ext.recipes.recurrent.stages import (
+    ARPA_FILE,
+    COUNTS_FILE,
+    COVERAGE_FILE,
+    DATA_DIR,
+    TEXT_DIR,
+    VECTORS_DIR,
+    text_file,
+)
+from fairseq_ext.recipes.report import measure_step, measured, training_records
+from fairseq_ext.recipes.train import best_checkpoint
+from fairseq_ext.report.measurements import Record, Records
+from fairseq_ext.text.split import HELD_OUT
+
+PERPLEXITY, PARAMETERS = "perplexity", "parameters"
+_VERSION = 2
+
+
+def perplexity_steps(config: Recurrent) -> list[Step]:
+    """The steps that measure every run, and the n-gram model: ``perplexity/RUN``."""
+    steps = [_step_of_run(config, run) for run in config.all_runs]
+    return [*steps, _step_of_ngrams(config)] if config.kneser_ney else steps
+
+
+def all_records(config: Recurrent) -> Records:
+    """Everything that was measured so far."""
+    text = _numbers(config.work_dir / TEXT_DIR / COUNTS_FILE)
+    vectors = _numbers(config.work_dir / VECTORS_DIR / COVERAGE_FILE)
+    return Records([*text, *vectors, *training_records(config), *measured(perplexity_steps(config))])
+
+
+def _step_of_run(config: Recurrent, run: Run) -> Step:
+    checkpoint, data = best_checkpoint(config, run.name), config.work_dir / DATA_DIR
+
+    def measure() -> Iterator[Record]:
+        # Loads fairseq.
+        from fairseq_ext.metrics.word_perplexity import ContiguousScorer
+
+        scorer = ContiguousScorer.load(checkpoint, data, cpu=config.evaluate.cpu)
+        found = {split: scorer.score(split) for split in HELD_OUT}
+        sets = {split: (likelihood.nats, likelihood.tokens) for split, likelihood in found.items()}
+        return records_of(run.system.name, run.name, run.seed, sets, scorer.num_parameters)
+
+    return measure_step(_folder(config, run.name), [checkpoint, data], {"version": _VERSION}, measure)
+
+
+def _step_of_ngrams(config: Recurrent) -> Step:
+    arpa = config.work_dir / KNESER_NEY / ARPA_FILE
+    texts = {split: text_file(config.work_dir, split) for split in HELD_OUT}
+
+    def measure() -> Iterator[Record]:
+        from fairseq_ext.reranking.kneser_ney import count_ngrams, likelihood
+
+        sets = {split: likelihood(arpa, text) for split, text in texts.items()}
+        return records_of(KNESER_NEY, KNESER_NEY, None, sets, count_ngrams(arpa))
+
+    return measure_step(_folder(config, KNESER_NEY), [arpa, *texts.values()], {"version": _VERSION}, measure)
+
+
+def records_of(
+    system: str, run: str, seed: int | None, sets: Mapping[str, tuple[float, int]], parameters: int
+) -> Iterator[Record]:
+    """The records of a model.
+
+    Args:
+        system: its name.
+        run: the run's.
+        seed: of the run.
+        sets: by set, the negative log-likelihood in nats and the number of tokens.
+        parameters: the trained ones of a neural model, or the number of n-grams.
+    """
+    of = partial(Record, system=system, run=run, seed=seed)
+    yield of(metric=PARAMETERS, value=parameters)
+    for split, (nats, tokens) in sets.items():
+        yield of(domain=split, metric=PERPLEXITY, value=math.exp(nats / tokens), n=tokens)
+
+
+def _folder(config: Recurrent, run: str) -> Path:
+    return config.work_dir / "perplexity" / run
+
+
+def _numbers(path: Path) -> Iterator[Record]:
+    """All numbers of a file of the preparation, by the name of their entry."""
+    found: Mapping[str, Mapping[str, Any]] = read_json(path, "make it again") if path.is_file() else {}
+    for name, entry in found.items():
+        for metric, value in entry.items():
+            if isinstance(value, int | float):
+                yield Record(domain=name.rpartition("/")[2], metric=metric, value=value)

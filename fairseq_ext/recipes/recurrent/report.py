@@ -1,0 +1,177 @@
+"""The report: Tables 1 and 2 and Figure 5 of Zhang et al. (2016), declared over records.
+
+*Fast Gated Neural Domain Adaptation: Language Model as a Case Study*, COLING 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.recipes.recurrent.config import KNESER_NEY, Recurrent, combination_of
+from fairseq_ext.recipes.recurrent.measurement import PARAMETERS, PERPLEXITY, all_records, perplexity_steps
+from fairseq_ext.recipes.recurrent.stages import COUNTS_FILE, COVERAGE_FILE, TEXT_DIR, VECTORS_DIR
+from fairseq_ext.recipes.report import (
+    BEST_EPOCH,
+    EPOCHS,
+    SECONDS,
+    VALID_BY_EPOCH,
+    compare_systems,
+    records_files,
+    report_step,
+    training_files,
+    tuning_tables,
+)
+from fairseq_ext.report.measurements import Mean, Records
+from fairseq_ext.report.plots import line_panels
+from fairseq_ext.report.render import Page, Plot, Sections
+from fairseq_ext.report.tables import Column, Table
+
+_VERSION = 6
+_HIGHEST = 2.5  # times the lowest perplexity; Figure 5 leaves out what is above
+# Table 2 of the paper: perplexity of validation and test set by combination, in its order.
+PAPER = {
+    KNESER_NEY: (148.007, 141.186),
+    "fixed": (121.871, 117.730),
+    "none": (92.983, 89.295),
+    "wvc": (95.149, 91.414),
+    "wvs": (88.398, 85.231),
+    "cvc": (90.337, 86.168),
+    "wcvc": (88.551, 85.067),
+    "cvs": (88.244, 84.721),
+    "wcvs": (90.293, 86.679),
+    "wvg": (90.937, 87.853),
+    "cvg": (90.301, 86.832),
+    "dagru": (86.247, 81.900),
+}
+# The panels of Figure 5; the standard model is in each.
+GROUPS = {
+    "Baselines": ("fixed", "none"),
+    "Adaptation on words": ("wvc", "wvs"),
+    "Adaptation on contexts": ("cvc", "wcvc", "cvs", "wcvs"),
+    "Gated adaptation": ("wvg", "cvg", "dagru"),
+}
+
+
+def report(config: Recurrent) -> Step:
+    """The step that writes the report."""
+    sources = records_files(perplexity_steps(config))
+    sources += [config.work_dir / TEXT_DIR / COUNTS_FILE, config.work_dir / VECTORS_DIR / COVERAGE_FILE]
+    sources += training_files(config)
+    combinations = {name: combination_of(system) for name, system in config.systems.items()}
+
+    def make() -> tuple[Page, Records]:
+        records = all_records(config)
+        return page(records, combinations, config.work_dir.name, config.compare), records
+
+    return report_step(config, sources, _VERSION, make)
+
+
+def page(
+    records: Records, combinations: Mapping[str, str], name: str, compare: Mapping[str, Sequence[str]] | None = None
+) -> Page:
+    """The report of records.
+
+    Args:
+        records: everything that was measured.
+        combinations: by system, how it combines word vectors.
+        name: of the experiment.
+        compare: baselines by system; by default every system is compared with the standard model.
+    """
+    sections: Sections = {
+        "Perplexity": [perplexities(records, combinations), *curves(records, combinations)],
+        "Text and word vectors": [texts(records), word_vectors(records)],
+        "Tuning": tuning_tables(records),
+    }
+    summary = f"Recurrent language models: perplexity of {len(records.systems(PERPLEXITY))} models."
+    pairs = compare or _against_standard(records, combinations)
+    return Page(name, summary, sections, compare_systems(records, pairs, PERPLEXITY, ["test"]))
+
+
+def perplexities(records: Records, combinations: Mapping[str, str]) -> Table:
+    """Table 2."""
+    by_system = {KNESER_NEY: KNESER_NEY, **combinations}
+    order = list(PAPER)
+    rows = sorted(records.systems(PERPLEXITY), key=lambda system: order.index(by_system[system]))
+    first = {by_system[row]: row for row in reversed(rows)}  # several of one combination differ from the paper's
+
+    def paper(place: int) -> Callable[[str], float | None]:
+        return lambda row: PAPER[by_system[row]][place] if first[by_system[row]] == row else None
+
+    columns = [
+        Column("Combination", by_system.__getitem__),
+        Column("Validation", lambda row: records.mean(row, PERPLEXITY, "valid"), best=min),
+        Column("Test", lambda row: records.mean(row, PERPLEXITY, "test"), best=min),
+        Column("Paper: validation", paper(0), ".1f"),
+        Column("Paper: test", paper(1), ".1f"),
+        Column("Parameters", lambda row: _without_sd(records.mean(row, PARAMETERS)), ",.0f"),
+        Column("Best epoch", lambda row: records.mean(row, BEST_EPOCH), ".1f"),
+        Column("Epochs", lambda row: _without_sd(records.mean(row, EPOCHS)), ".0f"),
+        Column("Seconds", lambda row: _without_sd(records.mean(row, SECONDS)), ",.0f"),
+    ]
+    notes = [
+        "Perplexity per token: every word, and one end a line; <unk> is a word. The checkpoint is that of the lowest "
+        "perplexity on the validation set. Parameters do not count general-domain word vectors, which are not trained; "
+        f"those of {KNESER_NEY} are n-grams. Seconds are of the training and its validations."
+    ]
+    return Table("Table 2. Perplexity", "System", rows, columns, notes)
+
+
+def texts(records: Records) -> Table:
+    """Table 1: the size of the text."""
+    headings = {"Sentences": "lines", "Tokens": "tokens", "Unknown words": "unknown", "Different words": "words"}
+    columns = [_numbers(records, heading, metric) for heading, metric in headings.items()]
+    notes = ["Tokens are words and the ends of lines; unknown words are words that the training text does not have."]
+    return Table("Table 1. The text", "Set", records.domains("lines"), columns, notes)
+
+
+def word_vectors(records: Records) -> Table:
+    """How many words of the training text have a general-domain vector."""
+    headings = {"Dimensions": "dimension", "Found": "found", "Missing": "missing"}
+    columns = [_numbers(records, heading, metric) for heading, metric in headings.items()]
+    columns.append(_numbers(records, "Of the running text", "coverage", ".1%"))
+    notes = [
+        "Of the training text, without <unk> and the ends of lines; the share of the running text that has a vector. "
+        f"{VECTORS_DIR}/{COVERAGE_FILE} lists the most frequent missing words."
+    ]
+    return Table("General-domain word vectors", "File", records.domains("dimension"), columns, notes)
+
+
+def curves(records: Records, combinations: Mapping[str, str]) -> list[Plot]:
+    """Figure 5: validation perplexity by epoch, of the first run of each system; none before a training."""
+    lines = {name: _curve(records, name) for name in combinations}
+    lowest = min((value for line in lines.values() for value in line.values()), default=None)
+    if lowest is None:
+        return []
+    drawn = {name: {x: y for x, y in line.items() if y <= _HIGHEST * lowest} for name, line in lines.items()}
+    panels = {
+        title: {
+            name: line
+            for name, line in drawn.items()
+            if line and (combinations[name] == "none" or combinations[name] in members)
+        }
+        for title, members in GROUPS.items()
+        if any(line and combinations[name] in members for name, line in drawn.items())
+    }
+    note = f"The first run of each system. Perplexities above {_HIGHEST:g} times the lowest are left out."
+    title = "Figure 5. Perplexity of the validation set by epoch"
+    return [Plot("curves", title, line_panels(panels, "epoch", "perplexity"), note)]
+
+
+def _curve(records: Records, system: str) -> dict[float, float]:
+    of_system = [record for record in records if record.system == system and record.metric == VALID_BY_EPOCH]
+    return {float(record.domain): record.value for record in of_system if record.run == of_system[0].run}
+
+
+def _against_standard(records: Records, combinations: Mapping[str, str]) -> dict[str, list[str]]:
+    systems = records.systems(PERPLEXITY)
+    standard = [name for name in systems if combinations.get(name) == "none"][:1]
+    return {name: standard for name in systems if name not in standard}
+
+
+def _numbers(records: Records, heading: str, metric: str, form: str = ",.0f") -> Column:
+    return Column(heading, lambda domain: records.mean("", metric, domain), form)
+
+
+def _without_sd(mean: Mean | None) -> float | None:
+    return mean.value if mean else None

@@ -1,0 +1,260 @@
+"""From text and word vectors to models and their report, as stages.
+
+``text`` has ``{train,valid,test}.txt``: words separated by single blanks, no blank lines; words that the training text
+does not have, or too rarely for the vocabulary, are ``<unk>``. ``data-bin`` is made by ``fairseq-preprocess
+--only-source``. ``word-vectors`` has the general-domain vectors of these words, and ``coverage.json``, how many of the
+words have one. ``systems/RUN`` are trainings, ``kneser-ney`` is the n-gram model.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Set
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.corpora.raw_text import stream_canonical_lines
+from fairseq_ext.corpora.text_files import write_lines
+from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
+from fairseq_ext.engine.stages import Stage, check_stage_names
+from fairseq_ext.engine.steps import Step, versions
+from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.recurrent.config import KNESER_NEY, KneserNeyModel, Recurrent
+from fairseq_ext.recipes.run import Recipe
+from fairseq_ext.recipes.train import train_step
+from fairseq_ext.recipes.tune import steps_of_runs
+from fairseq_ext.text.split import HELD_OUT, SPLITS
+from fairseq_ext.text.subwords import DICT_FILE
+
+TASK = "contiguous_language_modeling"
+DATA_DIR, TEXT_DIR, VECTORS_DIR = "data-bin", "text", "word-vectors"
+COUNTS_FILE, COVERAGE_FILE, ARPA_FILE = "counts.json", "coverage.json", "model.arpa"
+UNKNOWN = "<unk>"
+_RESERVED = ("<s>", "</s>", "<pad>")  # fairseq's symbols
+_PREPROCESS_LOG = "preprocess.log"  # has times in it
+_SHOWN = 20  # missing words
+_TEXT_VERSION = _DATA_VERSION = 1
+_VECTORS_VERSION = 2  # 1: only counted
+_TRAINING_VECTORS_VERSION = 2  # 1: as they are in their file
+_NGRAM_VERSION = 2
+
+
+def stages_of(config: Recurrent) -> list[Stage]:
+    """The stages of an experiment, in order; every system is one, under its own name.
+
+    Raises:
+        InputError: if a system has the name of another stage.
+    """
+    train = partial(training_step, config)
+    trainings = [
+        Stage(name, partial(steps_of_runs, config, runs, train), trains=True) for name, runs in config.runs.items()
+    ]
+    ngrams = config.kneser_ney
+    stages = [
+        Stage("prepare", partial(preparation_steps, config)),
+        *trainings,
+        *([Stage(KNESER_NEY, lambda: [kneser_ney_step(config, ngrams)])] if ngrams else []),
+        Stage("evaluate", partial(_evaluation, config)),
+        Stage("report", partial(_report, config)),
+    ]
+    return check_stage_names(stages, f"{config.path}: train: systems")
+
+
+# Measurement and report import these stages.
+
+
+def _evaluation(config: Recurrent) -> list[Step]:
+    from fairseq_ext.recipes.recurrent.measurement import perplexity_steps
+
+    return perplexity_steps(config)
+
+
+def _report(config: Recurrent) -> list[Step]:
+    from fairseq_ext.recipes.recurrent.report import report
+
+    return [report(config)]
+
+
+# Data
+
+
+def preparation_steps(config: Recurrent, engine: Engine | None = None) -> list[Step]:
+    """The steps of the preparation, in order; all write below ``config.work_dir``."""
+    corpora = {"train": config.corpora.train, "valid": config.corpora.valid, "test": config.corpora.test}
+    text, data = config.work_dir / TEXT_DIR, config.work_dir / DATA_DIR
+    size = config.corpora.vocabulary
+    options = {"version": _TEXT_VERSION, **({"vocabulary": size} if size else {})}
+    steps = [
+        Step(text, list(corpora.values()), options, lambda folder: write_texts(folder, corpora, size)),
+        Step(data, [text], {"version": _DATA_VERSION, "with": versions("fairseq-fixed")}, lambda f: _binarise(f, text)),
+    ]
+    if config.vector_files:
+        steps.append(_vectors_step(config))
+    return steps
+
+
+def vectors_file(config: Recurrent, file: str) -> Path:
+    """The vectors of the vocabulary's words out of a file of general-domain ones."""
+    return config.work_dir / VECTORS_DIR / f"{config.vector_files.index(file) + 1}.bin"
+
+
+def text_file(work_dir: Path, split: str) -> Path:
+    """The text of a set."""
+    return work_dir / TEXT_DIR / f"{split}.txt"
+
+
+def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> None:
+    """Write the texts and, in ``counts.json``, how many lines and words and how many unknown ones they have.
+
+    Args:
+        folder: where to write.
+        corpora: the files by set, ``train`` first.
+        vocabulary: how many words there are, the most frequent ones of the training text and ``<unk>``; 0 for all.
+
+    Raises:
+        InputError: if a file cannot be read, has no words, or has one that is a symbol of fairseq's.
+    """
+    known = _most_frequent(_read_words(corpora[SPLITS[0]]), vocabulary)
+    counts = {}
+    for split, path in corpora.items():
+        counts[split], unknown = _write_text(folder / f"{split}.txt", path, known)
+        print(f"{path}: {_describe(counts[split], unknown)}", file=sys.stderr)
+    if UNKNOWN not in known and any(counts[split]["unknown"] for split in HELD_OUT):
+        print(
+            f"{corpora['train']}: has no {UNKNOWN}, so models learn nothing of what is unknown; limit the vocabulary, "
+            "and it is there for rare words",
+            file=sys.stderr,
+        )
+    counts["train"]["words"] = len(known)
+    (folder / COUNTS_FILE).write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
+
+
+def _write_text(target: Path, source: Path, known: Set[str]) -> tuple[dict[str, int], Counter[str]]:
+    """Write a text in the memory of a line; returns how many lines, tokens and unknown words it has, and these."""
+    unknown: Counter[str] = Counter()
+    counts = {"lines": 0, "tokens": 0}
+
+    def lines() -> Iterator[str]:
+        for words in _read_words(source):
+            counts["lines"] += 1
+            counts["tokens"] += len(words) + 1
+            unknown.update(word for word in words if word not in known)
+            yield " ".join(word if word in known else UNKNOWN for word in words)
+
+    write_lines(target, lines())
+    return {**counts, "unknown": sum(unknown.values())}, unknown
+
+
+def _most_frequent(lines: Iterable[list[str]], count: int) -> set[str]:
+    """So many words, ``<unk>`` for the others among them; of equally frequent ones the first in the alphabet."""
+    counts = Counter(word for words in lines for word in words)
+    if not count or len({UNKNOWN, *counts}) <= count:
+        return set(counts)
+    order = sorted(counts.keys() - {UNKNOWN}, key=lambda word: (-counts[word], word))
+    return {UNKNOWN, *order[: count - 1]}
+
+
+def _read_words(path: Path) -> Iterable[list[str]]:
+    number = num_lines = 0
+    for number, line in enumerate(stream_canonical_lines(path, "fail", Counter()), start=1):
+        words = (line or "").split(" ") if line else []
+        for word in _RESERVED:
+            if word in words:
+                raise InputError(f"{path}, line {number}: holds {word!r}, which is no word; take it out")
+        if words:
+            num_lines += 1
+            yield words
+    if not num_lines:
+        raise InputError(f"{path}: has no words; give text of words separated by blanks, one sentence a line")
+
+
+def _describe(counts: dict[str, int], unknown: Counter[str]) -> str:
+    said = f"{counts['lines']:,} lines, {counts['tokens']:,} tokens with the ends of lines"
+    if not unknown:
+        return said
+    examples = ", ".join(word for word, _ in unknown.most_common(3))
+    return f"{said}; {sum(unknown.values()):,} unknown words become {UNKNOWN} ({examples} …)"
+
+
+def _binarise(folder: Path, text: Path) -> None:
+    files = [f"--{split}pref={text / f'{split}.txt'}" for split in SPLITS]
+    # Nothing but words in the dictionary: symbols that fill it up would take part of the probability.
+    log = folder / _PREPROCESS_LOG  # where fairseq writes, too
+    run_fairseq(
+        "preprocess", ["--only-source", *files, "--destdir", str(folder), "--padding-factor", "1"], messages=log
+    )
+    log.unlink()
+
+
+def _vectors_step(config: Recurrent) -> Step:
+    data = config.work_dir / DATA_DIR
+    files = {Path(file): vectors_file(config, file).name for file in config.vector_files}
+    return Step(
+        config.work_dir / VECTORS_DIR,
+        [data, *files],
+        {"version": _VECTORS_VERSION, "files": [str(file) for file in files], "with": versions("gensim")},
+        lambda folder: _cut_vectors(folder, data / DICT_FILE, files),
+    )
+
+
+def _cut_vectors(folder: Path, dictionary: Path, files: Mapping[Path, str]) -> None:
+    # Loads fairseq.
+    from fairseq.data import Dictionary
+
+    from fairseq_ext.data.word_vectors import cut_vectors
+
+    words = Dictionary.load(str(dictionary))
+    record: dict[str, Any] = {}
+    for path, name in files.items():
+        vectors = cut_vectors(words, path, folder / name)
+        record[str(path)] = {
+            "dimension": vectors.dimension,
+            "found": len(vectors.found),
+            "missing": len(vectors.missing),
+            "coverage": vectors.coverage,
+            "missing_words": vectors.missing[:_SHOWN],
+        }
+    (folder / COVERAGE_FILE).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+# Models
+
+
+def training_step(config: Recurrent, run: Run) -> Step:
+    """The step that trains one run."""
+    inputs, vectors = [config.work_dir / DATA_DIR], {}
+    options = {key: value for key, value in run.system.options.items() if key.replace("_", "-") != "word-vectors"}
+    arguments = ["--task", TASK, "--seed", str(run.seed), "--no-epoch-checkpoints", *as_arguments(options)]
+    file = option_of(run.system.options, "word-vectors")
+    if file:
+        # What counts is what has been cut out of the file, not where it lies.
+        inputs.append(vectors_file(config, file))
+        arguments += ["--word-vectors", str(inputs[-1])]
+        vectors = {"vectors": _TRAINING_VECTORS_VERSION}
+    return train_step(config, run, inputs, arguments, {"system": options, "seed": run.seed, **vectors})
+
+
+def kneser_ney_step(config: Recurrent, baseline: KneserNeyModel) -> Step:
+    """The step that trains the n-gram model."""
+    text, valid = text_file(config.work_dir, "train"), text_file(config.work_dir, "valid")
+    held_out = valid if baseline.discounts == "held-out" else None
+
+    def build(folder: Path) -> None:
+        from fairseq_ext.reranking.kneser_ney import train_kneser_ney
+
+        train_kneser_ney(text, folder / ARPA_FILE, order=baseline.order, held_out=held_out)
+
+    return Step(
+        config.work_dir / KNESER_NEY,
+        [text, *([held_out] if held_out else [])],
+        {"version": _NGRAM_VERSION, "order": baseline.order, "discounts": baseline.discounts},
+        build,
+    )
+
+
+RECIPE = Recipe(Recurrent, preparation_steps, stages_of)

@@ -1,0 +1,141 @@
+"""What the measurements and reports of all recipes share: steps that write records, and the records of trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.recipes.config import Experiment, Run
+from fairseq_ext.recipes.grids import name_of
+from fairseq_ext.recipes.train import LOG_FILE, read_training_log, system_dir
+from fairseq_ext.recipes.tune import TRIALS_FILE, first_run
+from fairseq_ext.report.comparison import Comparison, compare_runs
+from fairseq_ext.report.measurements import RECORDS_FILE, Record, Records, read_records, write_records
+from fairseq_ext.report.render import Page, write_report
+from fairseq_ext.report.tables import Column, Table
+
+# Metrics of trainings.
+BEST_EPOCH, EPOCHS, SECONDS, VALID_BY_EPOCH = "best epoch", "epochs", "seconds", "validation perplexity by epoch"
+_TRIAL = "best validation "
+
+
+def measure_step(
+    output: Path, inputs: Sequence[Path], options: Mapping[str, Any], measure: Callable[[], Iterable[Record]]
+) -> Step:
+    """The step that measures something and writes ``records.jsonl``.
+
+    Args:
+        output: its directory.
+        inputs: what is measured and on what.
+        options: what the result depends on besides.
+        measure: makes the records.
+    """
+    return Step(output, inputs, options, lambda folder: write_records(folder / RECORDS_FILE, measure()))
+
+
+def records_files(steps: Iterable[Step]) -> list[Path]:
+    """The files that measuring steps write."""
+    return [step.output / RECORDS_FILE for step in steps]
+
+
+def measured(steps: Iterable[Step]) -> list[Record]:
+    """The records that measuring steps have written so far.
+
+    Raises:
+        InputError: if one of the files is of another version.
+    """
+    return [record for path in records_files(steps) if path.is_file() for record in read_records(path)]
+
+
+def report_step(
+    experiment: Experiment, sources: Sequence[Path], version: int, make: Callable[[], tuple[Page, Records]]
+) -> Step:
+    """The step that writes ``report/`` of what there is, so run it after the other steps.
+
+    Args:
+        experiment: what is reported.
+        sources: the files that it is made of; those that are missing are left out.
+        version: raise it when the report comes to say something else.
+        make: the report and its records.
+    """
+    found = [path for path in sources if path.is_file()]
+    names = [path.relative_to(experiment.work_dir).as_posix() for path in found]
+    systems = {name: system.options for name, system in experiment.systems.items()}
+    options = {"version": version, "files": names, "systems": systems, "compare": experiment.compare}
+    return Step(experiment.work_dir / "report", found, options, lambda folder: write_report(folder, *make()))
+
+
+def compare_systems(
+    records: Records, pairs: Mapping[str, Sequence[str]], metric: str, domains: Sequence[str] = ("",)
+) -> list[Comparison]:
+    """Compare systems with their baselines over runs; pairs that were not measured are left out."""
+    return [
+        comparison
+        for system, baselines in pairs.items()
+        for baseline in baselines
+        for domain in domains
+        if (comparison := compare_runs(records, system, baseline, metric, domain))
+    ]
+
+
+def training_files(experiment: Experiment) -> list[Path]:
+    """The files that trainings leave for the report."""
+    names = [LOG_FILE, TRIALS_FILE]
+    return [system_dir(experiment, run.name) / name for run in experiment.all_runs for name in names]
+
+
+def training_records(experiment: Experiment) -> Iterator[Record]:
+    """Epochs, time and validation perplexity of the trainings, and the results of trials."""
+    for run in experiment.all_runs:
+        log, trials = (system_dir(experiment, run.name) / name for name in (LOG_FILE, TRIALS_FILE))
+        if log.is_file():
+            yield from _of_log(run, log)
+        if trials.is_file() and first_run(run, experiment.runs[run.system.name]) == run:
+            yield from _of_trials(run, read_json(trials, "make it again"))
+
+
+def tuning_tables(records: Records) -> list[Table]:
+    """A table of trials for each metric that trials were chosen by; none without trials."""
+    metrics = dict.fromkeys(record.metric for record in records if record.metric.startswith(_TRIAL))
+    return [_tuning_table(records, metric) for metric in metrics]
+
+
+def _tuning_table(records: Records, metric: str) -> Table:
+    trials = {record.run: record for record in records if record.metric == metric}
+    columns = [
+        Column("System", lambda row: trials[row].system),
+        Column(metric, lambda row: trials[row].value, ".3f"),
+        Column("Chosen", lambda row: "yes" if trials[row].n else None),
+    ]
+    note = "One training each, with the first seed of the system. Further seeds train with the chosen values."
+    return Table("Trials", "Trial", list(trials), columns, [note])
+
+
+def _of_log(run: Run, path: Path) -> Iterator[Record]:
+    log = read_training_log(path)
+    of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
+    values = {BEST_EPOCH: log.best_epoch, EPOCHS: max(log.valid, default=None), SECONDS: log.seconds}
+    for metric, value in values.items():
+        if value is not None:
+            yield of(metric=metric, value=value)
+    for epoch, perplexity in log.valid.items():
+        yield of(domain=str(epoch), metric=VALID_BY_EPOCH, value=perplexity)
+
+
+def _of_trials(run: Run, found: Mapping[str, Any]) -> Iterator[Record]:
+    """One record per trial with a result; ``n`` is 1 for the chosen one and 0 for the others."""
+    for trial in found["trials"]:
+        if trial["figure"] is not None:
+            yield Record(
+                system=run.system.name,
+                run=trial["run"],
+                seed=run.seed,
+                domain=name_of(trial["values"]),
+                metric=f"{_TRIAL}{found['metric']}",
+                value=trial["figure"],
+                n=int(trial["run"] == found["chosen"]),
+            )

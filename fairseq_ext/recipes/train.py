@@ -1,0 +1,126 @@
+"""Training a system of an experiment: ``fairseq-train`` as a step that can be stopped and resumed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from fairseq_ext.engine.fairseq_cli import run_fairseq, run_training
+from fairseq_ext.engine.fairseq_options import FairseqCommand
+from fairseq_ext.engine.option_files import check_training_options, named_files
+from fairseq_ext.engine.processes import distributed_arguments
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.recipes.config import Run
+
+BEST_CHECKPOINT = "checkpoint_best.pt"
+LOG_FILE = "train.log"
+
+_VALID = re.compile(r"epoch (\d+) \| valid on 'valid' subset \|.*?\| ppl (\S+)")
+_TRAIN = re.compile(r"epoch (\d+) \|.*\| train_wall (\S+).*\| wall (\d+)")
+
+
+class InFolder(Protocol):
+    """An experiment, of which only the folder matters."""
+
+    @property
+    def work_dir(self) -> Path:
+        """Where everything is written."""
+
+
+def system_dir(config: InFolder, run: str) -> Path:
+    """Where a trained run of a system lies."""
+    return config.work_dir / "systems" / run
+
+
+def best_checkpoint(config: InFolder, run: str) -> Path:
+    """The checkpoint of a trained run to start from or translate with."""
+    return system_dir(config, run) / BEST_CHECKPOINT
+
+
+def train_step(
+    config: InFolder,
+    run: Run,
+    inputs: Sequence[Path],
+    arguments: Sequence[str],
+    options: Mapping[str, Any],
+    *,
+    extra: Sequence[str] = (),
+    foreseen: Sequence[str] = (),
+    derived: Callable[[], Sequence[str]] = tuple,
+) -> Step:
+    """A step that runs ``fairseq-train``, resumed where it was stopped and joined by further processes.
+
+    Args:
+        config: the experiment.
+        run: what is trained.
+        inputs: what the result depends on, the data directory first; files that ``arguments`` name are added.
+        arguments: fairseq-train's, but for data, checkpoints, logs and processes.
+        options: what the result depends on besides; see :class:`~fairseq_ext.engine.steps.Step`. Under ``system`` those
+            of the file, under ``extra`` those of the command line.
+        extra: more arguments, from this program's own command line.
+        foreseen: the part of ``derived`` that decides which options fairseq-train has.
+        derived: further arguments, which follow from the inputs and are asked for when these are there; what is given
+            in ``arguments`` too is taken from there.
+
+    Raises:
+        InputError: naming an option that would leave the training without its result or its start.
+    """
+    given = [*arguments, *extra]
+    check_training_options(given, run.name)
+    inputs = [*inputs, *named_files(given, run.name, inputs)]
+
+    def command() -> list[str]:
+        return [str(inputs[0]), *derived(), *given, *distributed_arguments(given)]
+
+    def build(folder: Path) -> None:
+        run_training(run.name, [*command(), "--save-dir", str(folder)], folder / LOG_FILE)
+        for leftover in folder.glob("*.tmp"):  # of a run that was killed as it saved
+            leftover.unlink()
+
+    def join(folder: Path) -> None:
+        run_fairseq("train", [*command(), "--save-dir", str(folder), "--log-format", "simple"])
+
+    return Step(
+        system_dir(config, run.name),
+        inputs,
+        options,
+        build,
+        resumable=True,
+        trains=True,
+        join=join,
+        results=[BEST_CHECKPOINT],
+        commands=[FairseqCommand("train", (*foreseen, *arguments), run.system.place, tuple(extra))],
+    )
+
+
+@dataclass(frozen=True)
+class TrainingLog:
+    """What fairseq reports at the ends of epochs.
+
+    Attributes:
+        valid: perplexity of the validation set by epoch, counted from 1.
+        seconds: of the training, interrupted parts included; None if no epoch has ended.
+    """
+
+    valid: Mapping[int, float]
+    seconds: int | None
+
+    @property
+    def best_epoch(self) -> int | None:
+        """With the lowest perplexity; None without any."""
+        return min(self.valid, key=lambda epoch: self.valid[epoch], default=None)
+
+
+def read_training_log(path: Path) -> TrainingLog:
+    """Read the log file of a training, which may have been resumed; of a repeated epoch the last counts.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    text = path.read_text(encoding="utf-8", errors="replace")
+    valid = {int(epoch): float(ppl) for epoch, ppl in _VALID.findall(text)}
+    seconds = [int(wall) for _, _, wall in _TRAIN.findall(text)]
+    return TrainingLog(valid, seconds[-1] if seconds else None)

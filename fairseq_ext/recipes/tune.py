@@ -1,0 +1,206 @@
+"""Equal tuning: every value of a grid is tried once, the best by validation is kept, further seeds train with it.
+
+A *trial* is a training like any other, with a directory of its own: ``systems/gad.lr=0.002``. The first run of a system
+(of each task or domain, where it has several) is the best of its trials, with the seed of all of them; beside its
+checkpoint lie ``trials.json``, the figure of each, and ``chosen.json``, the values that the runs of further seeds take.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.engine.hashing import relative_files
+from fairseq_ext.engine.progress import last_lines
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.recipes.config import Run, System
+from fairseq_ext.recipes.grids import combinations, name_of, with_values, without
+from fairseq_ext.recipes.train import BEST_CHECKPOINT, LOG_FILE, InFolder, best_checkpoint, system_dir
+
+CHOSEN_FILE, TRIALS_FILE = "chosen.json", "trials.json"
+_VERSION = 1
+_DIVERGED = "FloatingPointError"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A training with one combination of values.
+
+    Attributes:
+        values: by option.
+        run: the training; its system has the same name, these values and no others to try.
+    """
+
+    values: Mapping[str, Any]
+    run: Run
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a trial came to on the validation set.
+
+    Attributes:
+        metric: what ``--best-checkpoint-metric`` says.
+        is_maximized: whether more of it is better.
+        figure: the best of the training; None for one that is no number.
+    """
+
+    metric: str
+    is_maximized: bool
+    figure: float | None
+
+
+def trials_of(run: Run) -> list[Trial]:
+    """The trials of the first run of a tuned system, which share its seed, domain and start."""
+    domain = f"@{run.domain}" if run.domain else ""
+    return [
+        Trial(values, replace(_with(run, values), name=f"{run.system.name}.{name_of(values)}{domain}"))
+        for values in combinations(run.system.tune)
+    ]
+
+
+def first_run(run: Run, among: Sequence[Run]) -> Run:
+    """The run whose trials choose for one: of a tuned system, the first of the same domain or task, else itself."""
+    return next(other for other in among if other.domain == run.domain) if run.system.tune else run
+
+
+def steps_of_runs(
+    config: InFolder, runs: Sequence[Run], train: Callable[[Run], Step], among: Sequence[Run] = ()
+) -> list[Step]:
+    """The steps that train runs of a system; trials come before the run that is the best of them.
+
+    Where no trial goes on from a run that others have chosen, all of them come first: these may be trained at once.
+
+    Args:
+        config: the experiment.
+        runs: what is trained.
+        train: makes the step of a training with the values that its system has.
+        among: all runs of the system, if there are others.
+    """
+    if not all(run.system.tune for run in runs):
+        return [train(run) for run in runs]
+    firsts = [first_run(run, among or runs) for run in runs]
+    tuned = [run for run, first in zip(runs, firsts, strict=True) if run == first]
+    trials = [[_may_diverge(train(trial.run)) for trial in trials_of(run)] for run in tuned]
+    choosing = [_choosing_step(config, run) for run in tuned]
+    later = [_later_step(config, run, first, train) for run, first in zip(runs, firsts, strict=True) if run != first]
+    made = {step.output for step in choosing}
+    if any(made.intersection(path.parents) for steps in trials for step in steps for path in step.inputs):
+        return [step for steps, choice in zip(trials, choosing, strict=True) for step in (*steps, choice)] + later
+    return [*chain.from_iterable(trials), *choosing, *later]
+
+
+def choose(outcomes: Sequence[Outcome | None], where: str) -> int:
+    """The number of the best outcome, the first of equals.
+
+    Raises:
+        InputError: if none has a figure.
+    """
+    found = [outcome for outcome in outcomes if outcome and outcome.figure is not None]
+    if not found:
+        raise InputError(f"{where}: tune: no trial has a number as its validation figure; try other values")
+    sign = -1 if found[0].is_maximized else 1
+    return outcomes.index(min(found, key=lambda outcome: sign * (outcome.figure or 0.0)))
+
+
+def _may_diverge(trial: Step) -> Step:
+    """The step of a trial, which is finished, too, where gradients are no numbers any more and fairseq ends."""
+
+    def build(folder: Path) -> None:
+        try:
+            trial.build(folder)
+        except InputError:
+            if _DIVERGED not in last_lines(folder / LOG_FILE):
+                raise
+
+    return replace(trial, build=build, results=())
+
+
+def _choosing_step(config: InFolder, run: Run) -> Step:
+    """The step that makes the best trial a system's first run."""
+    trials = trials_of(run)
+
+    def build(folder: Path) -> None:
+        checkpoints = [best_checkpoint(config, trial.run.name) for trial in trials]
+        outcomes = [_outcome_of(path) if path.is_file() else None for path in checkpoints]
+        number = choose(outcomes, run.system.place.where)
+        chosen, best = trials[number], outcomes[number]
+        assert best is not None
+        _take_over(system_dir(config, chosen.run.name), folder)
+        found = [
+            {"run": trial.run.name, "values": trial.values, "figure": outcome and outcome.figure}
+            for trial, outcome in zip(trials, outcomes, strict=True)
+        ]
+        record = {"metric": best.metric, "is_maximized": best.is_maximized, "trials": found}
+        _write(folder / CHOSEN_FILE, chosen.values)
+        _write(folder / TRIALS_FILE, {**record, "chosen": chosen.run.name})
+
+    return Step(
+        system_dir(config, run.name),
+        [system_dir(config, trial.run.name) for trial in trials],
+        {"version": _VERSION, "trials": [trial.run.name for trial in trials]},
+        build,
+        results=[BEST_CHECKPOINT],
+        trains=True,
+    )
+
+
+def _later_step(config: InFolder, run: Run, first: Run, train: Callable[[Run], Step]) -> Step:
+    """The step of a run that takes the values that another's trials have chosen, once they are known."""
+    chosen = system_dir(config, first.name) / CHOSEN_FILE
+
+    def step() -> Step:
+        return train(_with(run, read_json(chosen, "make it again")))
+
+    def join(folder: Path) -> None:
+        if (further := step().join) is not None:
+            further(folder)
+
+    options = without(run.system.options, run.system.tune)
+    untuned = train(replace(run, system=_with_options(run.system, options)))
+    return replace(untuned, inputs=[*untuned.inputs, chosen], build=lambda folder: step().build(folder), join=join)
+
+
+def _with(run: Run, values: Mapping[str, Any]) -> Run:
+    """The run with values of its system's options, and none to try."""
+    return replace(run, system=_with_options(run.system, with_values(run.system.options, values)))
+
+
+def _with_options(system: System, options: Mapping[str, Any]) -> System:
+    return system.model_copy(update={"options": options, "tune": {}})
+
+
+def _take_over(trial: Path, folder: Path) -> None:
+    """The files of a finished training; they take no further place where the file system can help it."""
+    for name in relative_files(trial):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).unlink(missing_ok=True)
+        try:
+            os.link(trial / name, folder / name)
+        except OSError:
+            shutil.copyfile(trial / name, folder / name)
+
+
+def _outcome_of(checkpoint: Path) -> Outcome:
+    import fairseq  # noqa: F401  before the package's registrations
+    from fairseq import checkpoint_utils
+
+    from fairseq_ext import registration  # noqa: F401  the checkpoints' models
+
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
+    saving, best = state["cfg"]["checkpoint"], (state.get("extra_state") or {}).get("best")
+    figure = float(best) if isinstance(best, int | float) and math.isfinite(best) else None
+    return Outcome(str(saving["best_checkpoint_metric"]), bool(saving["maximize_best_checkpoint_metric"]), figure)
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

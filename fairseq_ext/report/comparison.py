@@ -1,0 +1,154 @@
+"""The one table that compares systems with baselines: difference, 95 % interval and p, over sentences or over runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.bootstrap import format_p, p_value
+from fairseq_ext.report.measurements import Mean, Records
+from fairseq_ext.report.tables import Column, Table
+
+COMPARISONS_FILE = "comparisons.jsonl"
+_LEVEL = 0.95
+_NOTE = (
+    "Difference: system minus baseline, of the means over runs. The interval and the two-sided p are not corrected for "
+    "the number of comparisons."
+)
+_OF_RUNS = "They are of Welch's t-test over runs, so single runs have none."
+_OF_SENTENCES = "They are of a paired bootstrap over sentences."
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A system against a baseline.
+
+    Attributes:
+        system: what is compared.
+        baseline: with what.
+        metric: of both.
+        domain: the set: all, a domain, or another part of the test data.
+        difference: system minus baseline.
+        low: lower end of the 95 % interval; None if nothing was tested.
+        high: its upper end.
+        p: two-sided p-value.
+        n: how many sentences (or tokens) both were measured on.
+        over: what was resampled: ``sentences`` or ``runs``.
+    """
+
+    system: str
+    baseline: str
+    metric: str
+    domain: str
+    difference: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    n: int | None = None
+    over: str = "runs"
+
+
+def compare_runs(records: Records, system: str, baseline: str, metric: str, domain: str = "") -> Comparison | None:
+    """Compare two systems by their runs (Welch's t-test); None if one was not measured.
+
+    A single run shows a difference, but no interval and no p.
+    """
+    one, other = records.mean(system, metric, domain), records.mean(baseline, metric, domain)
+    if one is None or other is None:
+        return None
+    n = records.of(system, metric, domain)[0].n
+    return Comparison(system, baseline, metric, domain, one.value - other.value, *_welch(one, other), n)
+
+
+def compare_resamples(
+    system: str, baseline: str, metric: str, domain: str, differences: np.ndarray, n: int
+) -> Comparison:
+    """Compare two systems by a paired bootstrap over sentences.
+
+    Args:
+        system: what is compared.
+        baseline: with what.
+        metric: of both.
+        domain: the set.
+        differences: system minus baseline: on the sentences as they are, then on each of R resamples.
+        n: how many sentences there are.
+
+    Shape:
+        differences: 1+R
+    """
+    first, resamples = float(differences[0]), differences[1:]
+    low, high = _interval(resamples) if len(resamples) else (None, None)
+    return Comparison(system, baseline, metric, domain, first, low, high, p_value(resamples), n, "sentences")
+
+
+def comparison_table(comparisons: Sequence[Comparison], form: str = ".2f") -> Table:
+    """The table: a row per comparison."""
+    rows = {str(number): comparison for number, comparison in enumerate(comparisons)}
+    columns = [
+        Column("Baseline", lambda row: rows[row].baseline),
+        Column("Metric", lambda row: rows[row].metric),
+        Column("Set", lambda row: rows[row].domain or "all"),
+        Column("Difference", lambda row: rows[row].difference, f"+{form}"),
+        Column("95 % interval", lambda row: _show_interval(rows[row], form)),
+        Column("p", lambda row: format_p(rows[row].p)),
+        Column("n", lambda row: rows[row].n, ",d"),
+    ]
+    tests = {each.over for each in comparisons}
+    notes = [_NOTE, *([_OF_SENTENCES] if "sentences" in tests else []), *([_OF_RUNS] if "runs" in tests else [])]
+    return Table("Systems against baselines", "System", list(rows), columns, notes, lambda row: rows[row].system)
+
+
+def write_comparisons(path: Path, comparisons: Iterable[Comparison]) -> None:
+    """Write comparisons as lines of JSON."""
+    lines = (json.dumps(asdict(comparison), ensure_ascii=False) + "\n" for comparison in comparisons)
+    path.write_text("".join(lines), encoding="utf-8", newline="\n")
+
+
+def read_comparisons(path: Path) -> list[Comparison]:
+    """Read what :func:`write_comparisons` wrote.
+
+    Raises:
+        InputError: naming the file, if it holds anything else.
+    """
+    try:
+        return [Comparison(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise InputError(f"{path}: holds no comparisons of this version ({error}); measure again") from None
+
+
+def _welch(one: Mean, other: Mean) -> tuple[float | None, float | None, float | None]:
+    """The 95 % interval and the p-value of the difference of two means; None for each if one has a single run."""
+    if one.sd is None or other.sd is None:
+        return None, None, None
+    difference = one.value - other.value
+    squares = [one.sd**2 / one.runs, other.sd**2 / other.runs]
+    error = math.sqrt(sum(squares))
+    if error == 0:
+        return difference, difference, float(difference == 0)
+    from scipy.stats import t  # takes a second to import
+
+    # Welch–Satterthwaite.
+    freedom = sum(squares) ** 2 / sum(
+        square**2 / (mean.runs - 1) for square, mean in zip(squares, (one, other), strict=True)
+    )
+    margin = float(t.ppf((1 + _LEVEL) / 2, freedom)) * error
+    p = 2 * float(t.sf(abs(difference) / error, freedom))
+    return difference - margin, difference + margin, p
+
+
+def _interval(resamples: np.ndarray) -> tuple[float, float]:
+    low, high = np.quantile(resamples, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
+    return float(low), float(high)
+
+
+def _show_interval(comparison: Comparison, form: str) -> str | None:
+    if comparison.low is None or comparison.high is None:
+        return None
+    ends = [format(end, f"+{form}").replace("-", "−") for end in (comparison.low, comparison.high)]
+    return " to ".join(ends)

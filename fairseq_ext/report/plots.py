@@ -1,0 +1,81 @@
+"""Figures by matplotlib as SVG: transparent, in greys and colours that are readable on white and on black."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Contrast with white and with black: the grey at least 4.5, the colours at least 3.
+GREY = "#767676"
+COLOURS = ("#2878d0", "#d05a10", "#1f9050", "#c0408f", "#8a6d00", "#7d62d8", "#0f8f9f", "#d04848")
+_STYLE: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "fairseq_ext",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), GREY),
+}
+
+Line = Mapping[float, float]
+
+
+def line_panels(panels: Mapping[str, Mapping[str, Line]], x_label: str, y_label: str) -> str:
+    """Lines over a shared scale, one panel each; a line has one colour in all panels.
+
+    Args:
+        panels: by title, the lines of each panel by name; of a line, y by x.
+        x_label: of the horizontal axes.
+        y_label: of the vertical axes.
+
+    Returns:
+        SVG.
+    """
+    # Takes a second to import.
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(4 * columns, 2.6 * rows), layout="constrained")
+        axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flatten()
+        for place, (title, lines) in zip(axes, panels.items(), strict=False):
+            _draw_lines(place, title, lines, names)
+        for unused in axes[len(panels) :]:
+            unused.set_visible(False)
+        figure.supxlabel(x_label, fontsize=9)
+        figure.supylabel(y_label, fontsize=9)
+        return to_svg(figure)
+
+
+def to_svg(figure: Figure) -> str:
+    """A figure as SVG, the same bytes for the same figure."""
+    from matplotlib import rc_context
+
+    buffer = io.StringIO()
+    with rc_context(_STYLE):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def _draw_lines(axes: Axes, title: str, lines: Mapping[str, Line], names: Sequence[str]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    for name, line in lines.items():
+        number = names.index(name)
+        style = "--" if number >= len(COLOURS) else "-"
+        colour = COLOURS[number % len(COLOURS)]
+        axes.plot(list(line), list(line.values()), style, color=colour, marker="o", markersize=3, label=name)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_title(title, loc="left")
+    axes.legend(fontsize=8)

@@ -1,0 +1,139 @@
+"""A report as files: ``report.md``, the same as one self-contained ``report.html``, its figures and its records."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import html
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairseq_ext.report.comparison import COMPARISONS_FILE, Comparison, comparison_table, write_comparisons
+from fairseq_ext.report.markdown import escape
+from fairseq_ext.report.measurements import RECORDS_FILE, Records, write_records
+from fairseq_ext.report.page import make_environment
+from fairseq_ext.report.tables import Table
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+MARKDOWN_FILE, PAGE_FILE = "report.md", "report.html"
+_TEMPLATE = "render.html.jinja"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure.
+
+    Attributes:
+        name: of its file, without ``.svg``.
+        title: above it.
+        svg: the figure.
+        note: below it.
+    """
+
+    name: str
+    title: str
+    svg: str
+    note: str = ""
+
+    def markdown(self) -> str:
+        """The figure as a link to its file."""
+        title = escape(self.title)
+        return "\n\n".join(filter(None, [f"### {title}", f"![{title}]({self.name}.svg)", escape(self.note)]))
+
+
+Sections = Mapping[str, Sequence[Table | Plot | str]]  # by heading
+
+
+@dataclass(frozen=True)
+class Page:
+    """A report.
+
+    Attributes:
+        title: of the page.
+        summary: one sentence on what was measured, for lists of reports.
+        sections: by heading, tables, figures and Markdown.
+        comparisons: of systems with baselines; they have a section of their own.
+    """
+
+    title: str
+    summary: str
+    sections: Sections
+    comparisons: Sequence[Comparison] = field(default=())
+
+    @property
+    def all_sections(self) -> Sections:
+        """The sections, comparisons first, without empty ones."""
+        compared = [comparison_table(self.comparisons)] if self.comparisons else []
+        return {heading: parts for heading, parts in {"Comparison": compared, **self.sections}.items() if parts}
+
+    def markdown(self) -> str:
+        """The report as Markdown; figures lie beside it."""
+        parts = [f"# {escape(self.title)}", escape(self.summary)]
+        for heading, blocks in self.all_sections.items():
+            parts.append(f"## {escape(heading)}")
+            parts += [block if isinstance(block, str) else block.markdown() for block in blocks]
+        return "\n\n".join(parts) + "\n"
+
+
+def write_report(folder: Path, page: Page, records: Records) -> None:
+    """Write the report and the records from which it can be rendered again."""
+    text = page.markdown()
+    plots = [part for parts in page.sections.values() for part in parts if isinstance(part, Plot)]
+    files = {MARKDOWN_FILE: text, **{f"{plot.name}.svg": plot.svg for plot in plots}}
+    files[PAGE_FILE] = render_page(text, page, files)
+    for name, content in files.items():
+        (folder / name).write_text(content, encoding="utf-8", newline="\n")
+    write_records(folder / RECORDS_FILE, records)
+    if page.comparisons:
+        write_comparisons(folder / COMPARISONS_FILE, page.comparisons)
+
+
+def render_page(markdown: str, page: Page, pictures: Mapping[str, str]) -> str:
+    """The page of a Markdown text.
+
+    Args:
+        markdown: the text; its headings of second level become sections.
+        page: for title and summary.
+        pictures: SVG by file name, which the text links to.
+    """
+    head, *sections = ("\n" + markdown).split("\n## ")
+    bodies = [head, *(f"## {section}" for section in sections)]
+    rendered = [_parser().render(body, {"pictures": pictures}) for body in bodies]
+    template = make_environment(Path(__file__).parent).get_template(_TEMPLATE)
+    return template.render(title=page.title, summary=page.summary, head=rendered[0], sections=rendered[1:])
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    # Takes a tenth of a second to import.
+    from markdown_it import MarkdownIt
+
+    # With fairseq loaded by a step before, every library logs at its lowest level.
+    logging.getLogger("markdown_it").setLevel(logging.WARNING)
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    parser.add_render_rule("image", _image)
+    parser.add_render_rule("table_open", _open_table)
+    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
+    return parser
+
+
+def _open_table(_: Any, tokens: Sequence[Any], index: int, *__: Any) -> str:
+    """A table that scrolls sideways on narrow screens, named after the text before it, its title."""
+    title = next(_plain_text(token) for token in reversed(tokens[:index]) if token.type == "inline")
+    return f'<div class="wide" role="region" aria-label="{title}"><table>\n'
+
+
+def _image(_: Any, tokens: Sequence[Any], index: int, __: Any, environment: Mapping[str, Any]) -> str:
+    token = tokens[index]
+    data = base64.b64encode(environment["pictures"][token.attrs["src"]].encode()).decode()
+    return f'<img src="data:image/svg+xml;base64,{data}" alt="{_plain_text(token)}">'
+
+
+def _plain_text(token: Any) -> str:
+    """The text of a Markdown token without markup, as the value of an HTML attribute."""
+    return html.escape("".join(child.content for child in token.children or ()))

@@ -1,0 +1,107 @@
+"""Tables declared over records: a name per row, a function per column; mean ± sd and the best in bold follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairseq_ext.report.markdown import escape
+from fairseq_ext.report.measurements import Mean
+
+_NOTHING = "–"
+SPREAD = "± is the standard deviation over training runs."
+BEST = "The best of a column is in bold."
+
+Value = Mean | float | str | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        heading: of the column.
+        of: the value of a row, by the row's name; None if there is none.
+        form: how numbers are written, as in a format string.
+        best: ``min`` or ``max``; None if no value is better than another.
+    """
+
+    heading: str
+    of: Callable[[str], Value]
+    form: str = ".2f"
+    best: Callable[..., Any] | None = None
+
+    def cells(self, rows: Sequence[str]) -> list[str]:
+        """The column as Markdown."""
+        values = [self.of(row) for row in rows]
+        means = [_mean(value) for value in values]
+        best = self.best(mean for mean in means if mean is not None) if self.best and any(means) else None
+        texts = [self._write(value) for value in values]
+        return [
+            f"**{text}**" if best is not None and mean == best else text
+            for text, mean in zip(texts, means, strict=True)
+        ]
+
+    def _write(self, value: Value) -> str:
+        if value is None:
+            return _NOTHING
+        if isinstance(value, str):
+            return escape(value)
+        if isinstance(value, Mean) and value.sd is not None:
+            return f"{self._number(value.value)} ± {self._number(value.sd)}"
+        return self._number(value.value if isinstance(value, Mean) else value)
+
+    def _number(self, number: float) -> str:
+        return format(number, self.form).replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        title: above it.
+        corner: what the rows are.
+        rows: their names.
+        columns: of values.
+        notes: below it.
+        labels: how a row is named in the table, if not by its own name.
+    """
+
+    title: str
+    corner: str
+    rows: Sequence[str]
+    columns: Sequence[Column]
+    notes: Sequence[str] = ()
+    labels: Callable[[str], str] = str
+
+    def markdown(self) -> str:
+        """The table with its title and notes; a sentence in its place if it has no rows."""
+        if not self.rows:
+            return f"### {escape(self.title)}\n\nNot measured yet."
+        cells = [column.cells(self.rows) for column in self.columns]
+        lines = [
+            _line([escape(self.corner), *(escape(column.heading) for column in self.columns)]),
+            _line(["--", *("-:" for _ in self.columns)]),
+            *(
+                _line([escape(self.labels(row)), *(column[number] for column in cells)])
+                for number, row in enumerate(self.rows)
+            ),
+        ]
+        return "\n\n".join([f"### {escape(self.title)}", "\n".join(lines), *self._notes(cells)])
+
+    def _notes(self, cells: Sequence[Sequence[str]]) -> list[str]:
+        written = "".join(text for column in cells for text in column)
+        notes = [*self.notes, *([SPREAD] if " ± " in written else []), *([BEST] if "**" in written else [])]
+        return [" ".join(escape(note) for note in notes)] if notes else []
+
+
+def _mean(value: Value) -> float | None:
+    if isinstance(value, Mean):
+        return value.value
+    return value if isinstance(value, int | float) else None
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,88 @@
+"""How alike domains are: a unigram model of each one's training text, and its perplexity on the test text of all.
+
+Laplace smoothing: ``(count + smoothing) / (tokens + smoothing · words)``; the words are those of all training texts and
+one more for unknown ones.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from fairseq_ext.corpora.text_files import read_lines, write_lines
+from fairseq_ext.engine.stages import Stage
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.inputs.models import File, Number
+from fairseq_ext.recipes.config import Experiment
+from fairseq_ext.recipes.report import measure_step, measured, records_files, report_step
+from fairseq_ext.recipes.run import Recipe
+from fairseq_ext.report.measurements import Record, Records
+from fairseq_ext.report.render import Page
+from fairseq_ext.report.tables import Column, Table
+
+
+class Unigrams(Experiment):
+    """Texts by domain."""
+
+    training: dict[str, File]
+    test: dict[str, File]
+    smoothing: Annotated[Number, Field(gt=0)] = 1.0
+    """Added to the count of every word."""
+
+
+def prepare(config: Unigrams, engine: Engine | None = None) -> list[Step]:
+    def write(folder: Path) -> None:
+        for domain, path in config.training.items():
+            write_lines(folder / domain, (line.lower() for line in read_lines(path)))
+
+    texts = list(config.training.values())
+    return [Step(config.work_dir / "texts", texts, {"domains": list(config.training)}, write)]
+
+
+def evaluate(config: Unigrams) -> list[Step]:
+    def measure() -> Iterator[Record]:
+        models = {domain: count(config.work_dir / "texts" / domain) for domain in config.training}
+        words = len(set().union(*models.values())) + 1
+        for name, model in models.items():
+            for domain, path in config.test.items():
+                test = count(path)
+                value = perplexity(model, test, words, config.smoothing)
+                yield Record(system=name, run=name, domain=domain, metric="perplexity", value=value, n=test.total())
+
+    inputs = [config.work_dir / "texts", *config.test.values()]
+    return [measure_step(config.work_dir / "perplexity", inputs, {"smoothing": config.smoothing}, measure)]
+
+
+def count(path: Path) -> Counter[str]:
+    return Counter(" ".join(read_lines(path)).lower().split())
+
+
+def perplexity(model: Counter[str], test: Counter[str], words: int, smoothing: float) -> float:
+    total = model.total() + smoothing * words
+    nats = -sum(number * math.log((model[word] + smoothing) / total) for word, number in test.items())
+    return math.exp(nats / test.total())
+
+
+def report(config: Unigrams) -> list[Step]:
+    def make() -> tuple[Page, Records]:
+        records = Records(measured(evaluate(config)))
+        columns = [
+            Column(domain, lambda row, domain=domain: records.mean(row, "perplexity", domain), ".1f", best=min)
+            for domain in config.test
+        ]
+        table = Table("Perplexity by test text", "Model of", records.systems("perplexity"), columns)
+        return Page("Unigrams", "Perplexity of unigram models by domain.", {"Perplexity": [table]}), records
+
+    return [report_step(config, records_files(evaluate(config)), 1, make)]
+
+
+def stages(config: Unigrams) -> list[Stage]:
+    parts = {"prepare": prepare, "evaluate": evaluate, "report": report}
+    return [Stage(name, lambda steps=steps: steps(config)) for name, steps in parts.items()]
+
+
+RECIPE = Recipe(Unigrams, prepare, stages)

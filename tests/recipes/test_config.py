@@ -1,0 +1,201 @@
+"""What all recipes' files share: systems and their runs, and mistakes, each one line with file and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ext.experiments.systems import place_of
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import Number, Section
+from fairseq_ext.recipes.config import Experiment, System, expand, read_experiment, read_systems
+
+SYSTEMS: dict[str, Any] = {
+    "mix": {"arch": "transformer_tiny"},
+    "ft": {"from": "mix", "per_domain": True},
+    "tag": {"from": "mix", "domain-tags": True},
+    "ad": {"from": "mix", "seeds": [1, 2, 3], "arch": "transformer_domain_adapter_tiny"},
+    "gad": {"from": "ad", "seeds": [2, 3], "uses_teacher": True, "arch": "transformer_gated_adapter_tiny"},
+}
+
+
+def read(**section: Any) -> dict[str, System]:
+    return read_systems(section, "c.yaml: train")
+
+
+def mistake_in(**section: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        read(**section)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_systems_inherit_the_common_options() -> None:
+    systems = read(common={"lr": 0.1}, systems=SYSTEMS)
+    assert systems["mix"].options == {"lr": 0.1, "arch": "transformer_tiny"}
+    gad = systems["gad"]
+    assert (gad.name, gad.start, gad.uses_teacher, gad.seeds) == ("gad", "ad", True, (2, 3))
+    assert gad.options == {"lr": 0.1, "arch": "transformer_gated_adapter_tiny"}
+
+
+def test_null_takes_back_what_common_says() -> None:
+    common = {"seeds": [1, 2], "tune": {"lr": [1, 2]}}
+    system = read(common=common, systems={"mix": {"seeds": None, "tune": None}})["mix"]
+    assert (system.seeds, system.tune) == ((), {})
+
+
+def test_a_system_comes_after_the_one_it_starts_from() -> None:
+    assert list(read(systems=dict(reversed(SYSTEMS.items())))) == ["mix", "ad", "gad", "tag", "ft"]
+    ring = {"a": {"from": "c"}, "b": {"from": "a"}, "c": {"from": "b"}}
+    assert "systems: b: from: 'a' starts from 'b'" in mistake_in(systems=ring)
+
+
+def test_a_system_has_a_run_per_seed_or_per_domain() -> None:
+    def names(**fields: Any) -> list[tuple[str, int, str | None]]:
+        return [(run.name, run.seed, run.domain) for run in expand(System(name="x", **fields), 7, ["law", "med"])]
+
+    assert names() == [("x", 7, None)]
+    assert names(seeds=(5,)) == [("x", 5, None)]
+    assert names(seeds=(5, 2)) == [("x@5", 5, None), ("x@2", 2, None)]
+    assert names(per_domain=True) == [("x@law", 7, "law"), ("x@med", 7, "med")]
+
+
+def test_a_system_tunes_what_common_or_it_itself_says() -> None:
+    common = {"lr": 0.1, "tune": {"lr": [1, "2e-3"]}}
+    found = read(common=common, systems={"mix": {"tune": None}, "ad": {}, "gad": {"tune": {"clip_norm": [3]}}})
+    assert {name: system.tune for name, system in found.items()} == {
+        "mix": {}, "ad": {"lr": (1, 0.002)}, "gad": {"clip-norm": (3,)},
+    }  # fmt: skip
+    # The first value stands for all until one is chosen.
+    assert {name: system.options for name, system in found.items()} == {
+        "mix": {"lr": 0.1}, "ad": {"lr": 1}, "gad": {"lr": 0.1, "clip-norm": 3},
+    }  # fmt: skip
+    assert found["ad"].place("lr") == "c.yaml: train: systems: ad (under common): tune: lr"
+    assert found["gad"].place("clip-norm") == "c.yaml: train: systems: gad: tune: clip-norm"
+    assert found["gad"].place("lr") == "c.yaml: train: systems: gad (under common): lr"
+
+
+@pytest.mark.parametrize(
+    ("system", "key"),
+    [
+        ({"from": "max"}, "new: from"),
+        ({"from": "new"}, "new: from"),
+        ({"from": 3}, "new: from"),
+        ({"uses_teacher": "yes"}, "new: uses_teacher"),
+        ({"per_domain": 1}, "new: per_domain"),
+        ({"seeds": [1, 1]}, "new: seeds"),
+        ({"seeds": [True]}, "new: seeds"),
+        ({"seeds": [1 << 31]}, "new: seeds"),
+        ({"seeds": list(range(101))}, "new: seeds"),
+        ({"seeds": [1, 2], "per_domain": True}, "new: seeds"),
+        ({"seeds": [1, 2], "seed": 3}, "new: seed"),
+        ({"per_domain": True, "train_domains": "bank"}, "new: train-domains"),
+        ({"tune": {"lr": []}}, "new: tune: lr"),
+        ({"tune": {"clip-norm": [1]}, "clip_norm": 2}, "new: clip_norm"),
+        ({"lr": {"a": 1}}, "new: lr"),
+        ({"lr": [[1]]}, "new: lr"),
+        ({"--lr": 1}, "new: --lr"),
+        ({"lr=1": 1}, "new: lr=1"),
+        ({"": 1}, "new: "),
+        ({False: 1}, "new: the key False"),
+        ({"max-update": 1, "max_update": 2}, "new: max-update and max_update"),
+        ([], "new"),
+    ],
+)
+def test_mistakes_in_systems_are_named(system: Any, key: str) -> None:
+    system = system or 7
+    assert mistake_in(systems={**SYSTEMS, "new": system}).startswith(f"c.yaml: train: systems: {key}")
+
+
+@pytest.mark.parametrize(
+    ("train", "key"),
+    [
+        ({"common": 3}, "common"),
+        ({"common": {"lr": [[1]]}}, "common: lr"),
+        ({"common": {"--lr": 1}}, "common: --lr"),
+        ({"common": {1: 1}}, "common: the key 1"),
+        ({"systems": 3}, "systems"),
+        ({"systems": {"a@1": {}}}, "systems: a@1"),
+        ({"systems": {"a/b": {}}}, "systems: a/b"),
+        ({"systems": {f"s{number}": {} for number in range(201)}}, "systems"),
+    ],
+)
+def test_mistakes_in_the_section_are_named(train: dict, key: str) -> None:
+    assert mistake_in(**train).startswith(f"c.yaml: train: {key}")
+
+
+@pytest.mark.parametrize(
+    ("option", "place"),
+    [
+        ("lr", "gad: lr"),  # its own, though common has it too
+        ("max-update", "gad (under common): max_update"),  # spelled as in the file
+        ("teacher-dir", "gad: teacher-dir"),  # given by this program
+        ("", "gad"),
+    ],
+)
+def test_the_place_of_an_option_is_where_it_can_be_changed(option: str, place: str) -> None:
+    section = {"common": {"max_update": 6, "lr": 1}, "systems": {"mix": {}, "gad": {"lr": "fast"}}}
+    assert place_of(section, "systems", "gad", "x.yaml: train")(option) == f"x.yaml: train: systems: {place}"
+    assert read(**section)["gad"].place(option) == f"c.yaml: train: systems: {place}"
+
+
+class Rates(Section):
+    removed_keys = {"momentum": "write it under train"}
+
+    rate: Number = 1.0
+    steps: int = 3
+
+
+class Small(Experiment):
+    rates: Rates = Rates()
+
+
+def load(**content: Any) -> Small:
+    return read_experiment(Small, {"work_dir": "w", **content}, Path("c.yaml"))
+
+
+@pytest.mark.parametrize(("text", "value"), [("1e-5", 1e-5), (2, 2.0), (0.5, 0.5)])
+def test_numbers_may_be_text_as_yaml_reads_them(text: Any, value: float) -> None:
+    assert load(rates={"rate": text}).rates.rate == value
+
+
+@pytest.mark.parametrize("value", [True, None, "fast", "nan", float("inf"), [1], {}])
+def test_what_is_no_number_is_refused(value: Any) -> None:
+    with pytest.raises(InputError, match="^c.yaml: rates: rate: "):
+        load(rates={"rate": value})
+
+
+@given(st.text(st.characters(categories=["Ll"]), min_size=1))
+def test_any_unknown_key_is_refused_with_those_there_are(key: str) -> None:
+    if key in Rates.keys() | {"momentum"}:
+        return
+    with pytest.raises(InputError, match="^c.yaml: rates: unknown key .* allowed are rate, steps"):
+        load(rates={key: 1})
+
+
+def test_the_nearest_key_is_named() -> None:
+    with pytest.raises(InputError, match="unknown key 'stesp'; allowed are rate, steps; did you mean 'steps'"):
+        load(rates={"stesp": 1})
+
+
+def test_a_removed_key_is_accepted_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert load(rates={"momentum": 1, "steps": 2}).rates.steps == 2
+    assert "c.yaml: momentum: is no longer used: write it under train" in capsys.readouterr().err
+
+
+def test_a_missing_key_and_a_section_that_is_none_are_named() -> None:
+    with pytest.raises(InputError, match="^c.yaml: work_dir: is missing"):
+        read_experiment(Small, {}, Path("c.yaml"))
+    with pytest.raises(InputError, match="^c.yaml: rates: expected keys and values"):
+        load(rates=3)
+
+
+def test_a_system_that_is_compared_must_exist() -> None:
+    train = {"systems": {"mix": {}, "gad": {}}}
+    assert load(train=train, compare={"gad": "mix"}).compare == {"gad": ("mix",)}
+    with pytest.raises(InputError, match="^c.yaml: compare: no system 'mxi'; there are mix, gad"):
+        load(train=train, compare={"gad": ["mxi"]})

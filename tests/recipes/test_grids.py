@@ -1,0 +1,63 @@
+"""What can be tried of a system's options, and what every trial is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairseq_ext.recipes.grids import check_grid, combinations, name_of, num_trials, with_values
+
+
+def test_every_combination_of_values_is_a_trial() -> None:
+    grid = check_grid({"lr": [0.002, "6e-3"], "freeze_output_embedding": [True, False]})
+    assert num_trials(grid) == 4
+    assert [name_of(values) for values in combinations(grid)] == [
+        "lr=0.002,freeze-output-embedding=true", "lr=0.002,freeze-output-embedding=false",
+        "lr=0.006,freeze-output-embedding=true", "lr=0.006,freeze-output-embedding=false",
+    ]  # fmt: skip
+    assert num_trials({}) == 1
+
+
+@pytest.mark.parametrize("spelling", [0.002, "0.002", "2e-3"])
+def test_a_number_is_one_value_however_it_is_spelled(spelling: Any) -> None:
+    assert check_grid({"lr": [spelling]}) == {"lr": (0.002,)}
+
+
+def test_whole_numbers_stay_whole() -> None:
+    [trial] = combinations(check_grid({"warmup-updates": ["50"]}))
+    assert trial == {"warmup-updates": 50}
+    assert type(trial["warmup-updates"]) is int
+
+
+def test_a_value_takes_the_place_of_every_spelling() -> None:
+    assert with_values({"clip_norm": 1, "lr": 3}, {"clip-norm": 2}) == {"lr": 3, "clip-norm": 2}
+
+
+@pytest.mark.parametrize(
+    ("section", "option"),
+    [
+        ({}, "names no option"),
+        ({"lr": []}, "lr: "),
+        ({"lr": 0.1}, "lr: "),
+        ({"lr": {"from": 1}}, "lr: "),
+        ({"lr": [0.1, 0.2, "1e-1"]}, "lr: '1e-1' is there twice"),
+        ({"lr": [1, 1.0]}, "lr: 1.0 is there twice"),
+        ({"x": [True, "true"]}, "x: 'true' is there twice"),
+        ({"lr": [[0.1]]}, "lr: "),
+        ({"lr": [None]}, "lr: "),
+        ({"lr": [float("nan")]}, "lr: "),
+        ({"lr": ["inf"]}, "lr: "),
+        ({"file": ["a/b"]}, "file: "),
+        ({"x": ["a\nb"]}, "x: "),
+        ({"clip-norm": [1], "clip_norm": [2]}, "clip_norm: is there twice"),
+        ({"seed": [1, 2]}, "seed: "),
+        ({"train_domains": ["a", "b"]}, "train_domains: "),
+        ({"lr": list(range(101))}, "lr: "),
+        ({"a": list(range(20)), "b": list(range(20))}, "more than 100 trials"),
+        ({"a": ["x" * 99]}, "trials would have names"),
+    ],
+)
+def test_the_option_of_a_mistake_is_named(section: Any, option: str) -> None:
+    with pytest.raises(ValueError, match=f"^{option}"):
+        check_grid(section)

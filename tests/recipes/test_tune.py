@@ -1,0 +1,194 @@
+"""Trials: which are run, which is kept, what further seeds take, and what is done again when a grid grows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.engine.steps import Step, print_plan, run_steps
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes import tune as tuning
+from fairseq_ext.recipes.config import Run, expand, read_systems
+from fairseq_ext.recipes.train import BEST_CHECKPOINT, system_dir
+from fairseq_ext.recipes.tune import Outcome, choose, steps_of_runs
+
+
+@dataclass(frozen=True)
+class Config:
+    path: Path
+    work_dir: Path
+    seed: int = 1
+
+
+def runs_of(tune: dict[str, Any] | None, domains: tuple[str, ...] = (), **entry: Any) -> list[Run]:
+    section = {"common": {"lr": 1.0, "tune": tune}, "systems": {"gad": {"clip-norm": 3, **entry}}}
+    return expand(read_systems(section, "c.yaml: train")["gad"], 1, domains)
+
+
+def train(config: Config, log: list[str], run: Run) -> Step:
+    """A training whose loss is how far its learning rate is from 0.03, and a little more with every seed."""
+    options = dict(run.system.options)
+
+    def build(folder: Path) -> None:
+        log.append(run.name)
+        if options["lr"] > 1:
+            (folder / "train.log").write_text(f"{options['clip-norm']}Error: gradients are Nan/Inf\n")
+            raise InputError("fairseq-train ended with status 1")
+        loss = abs(options["lr"] - 0.03) + run.seed / 1000
+        (folder / BEST_CHECKPOINT).write_text(json.dumps(loss))
+        (folder / "train.log").write_text(f"{run.name} {options}")
+
+    return Step(system_dir(config, run.name), [], {"system": options, "seed": run.seed}, build, resumable=True)
+
+
+def outcome_of(checkpoint: Path) -> Outcome:
+    return Outcome("loss", False, json.loads(checkpoint.read_text()))
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    monkeypatch.setattr(tuning, "_outcome_of", outcome_of)
+    return Config(tmp_path / "c.yaml", tmp_path)
+
+
+def run_all(config: Config, runs: list[Run]) -> list[str]:
+    """Run the steps, and return what was trained."""
+    log: list[str] = []
+    run_steps(steps_of_runs(config, runs, partial(train, config, log)))
+    return log
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_best_trial_is_the_first_run_and_further_seeds_take_its_values(config: Config) -> None:
+    runs = runs_of({"lr": [0.01, 0.02, 0.1]}, seeds=[1, 2])
+    assert run_all(config, runs) == ["gad.lr=0.01", "gad.lr=0.02", "gad.lr=0.1", "gad@2"]
+    systems = config.work_dir / "systems"
+    best, first, second = (systems / name for name in ("gad.lr=0.02", "gad@1", "gad@2"))
+    for name in (BEST_CHECKPOINT, "train.log"):
+        assert (first / name).read_bytes() == (best / name).read_bytes()
+    assert json.loads((first / "chosen.json").read_text()) == {"lr": 0.02}
+    assert "'lr': 0.02" in (second / "train.log").read_text()
+    record = json.loads((first / "trials.json").read_text())
+    assert record["chosen"] == "gad.lr=0.02"
+    assert [trial["values"]["lr"] for trial in record["trials"]] == [0.01, 0.02, 0.1]
+    assert [round(trial["figure"], 3) for trial in record["trials"]] == [0.021, 0.011, 0.071]
+
+
+def test_a_second_run_does_nothing(config: Config) -> None:
+    runs = runs_of({"lr": [0.01, 0.02]}, seeds=[1, 2])
+    run_all(config, runs)
+    before = contents(config.work_dir / "systems/gad@1")
+    assert run_all(config, runs) == []
+    assert contents(config.work_dir / "systems/gad@1") == before
+
+
+def test_a_grown_grid_runs_its_new_trials_and_no_others(config: Config) -> None:
+    run_all(config, runs_of({"lr": [0.02, 0.01]}, seeds=[1, 2]))
+    # The choice stays, and with it the second seed; the order of the values makes no difference to trials.
+    assert run_all(config, runs_of({"lr": [0.01, 0.1, "2e-2"]}, seeds=[1, 2])) == ["gad.lr=0.1"]
+    assert len(json.loads((config.work_dir / "systems/gad@1/trials.json").read_text())["trials"]) == 3
+    # Another choice is another second seed.
+    assert run_all(config, runs_of({"lr": [0.01, 0.1, 0.02, 0.03]}, seeds=[1, 2])) == ["gad.lr=0.03", "gad@2"]
+
+
+def test_more_seeds_try_nothing_again(config: Config) -> None:
+    run_all(config, runs_of({"lr": [0.01, 0.02]}))
+    assert run_all(config, runs_of({"lr": [0.01, 0.02]}, seeds=[1, 2, 3])) == ["gad@2", "gad@3"]
+
+
+def test_a_killed_run_ends_in_the_same_bytes(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = runs_of({"lr": [0.01, 0.02]})
+
+    def killed(trial: Path, folder: Path) -> None:
+        (folder / BEST_CHECKPOINT).write_text("half of it")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(tuning, "_take_over", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_all(config, runs)
+    assert not (config.work_dir / "systems/gad").exists()
+    assert run_all(config, runs) == []
+    undisturbed = Config(config.path, config.work_dir / "other")
+    run_all(undisturbed, runs)
+    assert contents(config.work_dir / "systems/gad") == contents(undisturbed.work_dir / "systems/gad")
+
+
+def test_every_domain_chooses_for_itself(config: Config) -> None:
+    runs = runs_of({"lr": [0.01, 0.02]}, ("law", "med"), per_domain=True)
+    assert run_all(config, runs) == ["gad.lr=0.01@law", "gad.lr=0.02@law", "gad.lr=0.01@med", "gad.lr=0.02@med"]
+    assert (config.work_dir / "systems/gad@med/chosen.json").is_file()
+
+
+def planned(config: Config, runs: list[Run], starts: dict[str, str]) -> list[str]:
+    """The names of the steps in their order, where runs and trials of some domains go on from a run."""
+
+    def train_on(run: Run) -> Step:
+        start = starts.get(str(run.domain))
+        inputs = [system_dir(config, start) / BEST_CHECKPOINT] if start else []
+        return replace(train(config, [], run), inputs=inputs)
+
+    return [step.output.name for step in steps_of_runs(config, runs, train_on)]
+
+
+def test_all_trials_come_before_choices_unless_they_go_on_from_one(config: Config) -> None:
+    runs = runs_of({"lr": [0.01, 0.02]}, ("law", "med"), per_domain=True)
+    law, med = (["gad.lr=0.01@" + domain, "gad.lr=0.02@" + domain] for domain in ("law", "med"))
+    assert planned(config, runs, {}) == [*law, *med, "gad@law", "gad@med"]
+    assert planned(config, runs, {"law": "mix", "med": "mix"}) == [*law, *med, "gad@law", "gad@med"]
+    assert planned(config, runs, {"med": "gad@law"}) == [*law, "gad@law", *med, "gad@med"]
+
+
+def test_without_a_grid_a_run_is_as_it_was(config: Config) -> None:
+    assert run_all(config, runs_of(None)) == ["gad"]
+    assert sorted(contents(config.work_dir / "systems/gad")) == [BEST_CHECKPOINT, "step.json", "train.log"]
+
+
+def test_a_plan_has_the_trials(config: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = runs_of({"lr": [0.01, 0.02]}, seeds=[1, 2])
+    print_plan(steps_of_runs(config, runs, partial(train, config, [])))
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [(word, Path(path).name) for word, path in printed] == [
+        ("build", name) for name in ("gad.lr=0.01", "gad.lr=0.02", "gad@1", "gad@2")
+    ]
+    assert not (config.work_dir / "systems").exists()
+
+
+def test_a_trial_has_the_system_of_its_run_and_one_value_each() -> None:
+    [run] = runs_of({"lr": [0.01]})
+    [trial] = tuning.trials_of(run)
+    assert (trial.run.system.name, trial.run.seed, trial.run.system.tune) == ("gad", 1, {})
+    assert trial.run.system.options == {"clip-norm": 3, "lr": 0.01}
+
+
+def test_a_trial_that_diverges_loses_and_any_other_failure_is_one(config: Config) -> None:
+    runs = runs_of({"lr": [9, 0.02]}, **{"clip-norm": "FloatingPoint"})
+    assert run_all(config, runs) == ["gad.lr=9", "gad.lr=0.02"]
+    record = json.loads((config.work_dir / "systems/gad/trials.json").read_text())
+    assert [trial["figure"] for trial in record["trials"]] == [None, pytest.approx(0.011)]
+    assert run_all(config, runs) == []
+    with pytest.raises(InputError, match="ended with status 1"):
+        run_all(Config(config.path, config.work_dir / "other"), runs_of({"lr": [9, 0.02]}, **{"clip-norm": "Memory"}))
+
+
+@pytest.mark.parametrize(
+    ("figures", "is_maximized", "chosen"),
+    [([3, 1, 2], False, 1), ([3, 1, 2], True, 0), ([None, 5, 4], False, 2), ([2, 1, 1], False, 1)],
+)
+def test_the_best_figure_is_chosen(figures: list[float | None], is_maximized: bool, chosen: int) -> None:
+    outcomes = [Outcome("x", is_maximized, figure) for figure in figures]
+    assert choose(outcomes, "gad") == chosen
+    assert choose([None, *outcomes], "gad") == chosen + 1
+
+
+def test_trials_without_any_figure_are_said() -> None:
+    with pytest.raises(InputError, match=r"gad: tune: no trial has a number as its validation figure; try other"):
+        choose([Outcome("loss", False, None)], "gad")
