@@ -42,10 +42,11 @@ def test_what_is_written_is_an_experiment(folder: Path, capsys: pytest.CaptureFi
     assert config.corpora.folder == str(folder)
     assert config.work_dir == Path("runs/my")
     assert config.split.valid == config.split.test == 20
-    assert set(config.systems) == {"mix", "ad", "gad"}
+    assert set(config.systems) == {"mix", "mix-continued", "ft", "ad", "gad"}
     printed = capsys.readouterr().out
     assert re.search(r"^law +400 pairs$", printed, re.MULTILINE)
-    assert "my.yaml: en to de, 30 epochs for mix. About " in printed
+    assert "my.yaml: from en to de (--source de for the other direction)" in printed
+    assert "mix: 60 passes over the text. About " in printed
     assert printed.endswith("Next: scripts/run_experiment.sh my.yaml\n")
 
 
