@@ -88,7 +88,7 @@ def test_bad_bytes_are_left_to_the_preparation(folder: Path) -> None:
         ({"law.de": None}, r"law.en: its other side law.de is missing"),
         ({"law.de": "a\nb\n"}, r"law.en 3 and law.de 2 lines; they must be line by line"),
         ({"law.de": "", "law.en": ""}, r"law.en: is empty"),
-        ({"law.de": None, "med.de": None}, r"has files in en; choose two"),
+        ({"law.de": None, "med.de": None}, r"has files in en alone; put the translations of each beside it"),
         ({"a.b.de": "a\n", "a.b.en": "a\n"}, r"'a.b' is no domain name"),
         ({"a.b.tsv": "a\tb\n"}, r"'a.b' is no domain name"),
         ({"law.tsv": "a\n"}, r"law.tsv, line 1"),

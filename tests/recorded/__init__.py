@@ -54,7 +54,11 @@ def shapes_of(results: dict[str, str]) -> dict[str, Any]:
 
 
 def _ends_of_epochs(log: str) -> str:
-    return "".join(f"{line}\n" for line in log.splitlines() if line.startswith("epoch ") and " | wps " in line)
+    return "".join(f"{line}\n" for line in log.splitlines() if _ends_epoch(line))
+
+
+def _ends_epoch(line: str) -> bool:
+    return (line.startswith("epoch ") and " | wps " in line) or " | valid on 'valid' subset | " in line
 
 
 def _shape(value: Any) -> Any:

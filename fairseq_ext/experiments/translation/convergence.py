@@ -11,6 +11,7 @@ from fairseq_ext.experiments.translation.control import base_systems
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.recipes.train import LOG_FILE, system_dir
 
+LOGS = f"systems/*/{LOG_FILE}"  # of all trainings, relative to the experiment's folder
 _VALID = re.compile(r"\| valid on 'valid' subset \|.*?\| nll_loss (\S+) .*?\| num_updates (\d+)")
 _LAST = 0.1  # share of the updates that is looked at
 _FALL = 0.01  # of perplexity in that share, relative: a training whose loss falls faster has not converged

@@ -34,8 +34,11 @@ _FILLED = 0.75
 _MINUTES_BESIDES = 1
 _LEAST_PAIRS = 100
 _MOST_PASSES = 60
-# Trainings that are as long as that of adapters: the continued base, plain and gated adapters, all fine-tuned models.
+# Trainings that are as long as that of adapters: the continued base, plain and gated adapters, all fine-tuned models;
+# of a single domain the first two.
 _RUNS = 4
+_RUNS_OF_ONE_DOMAIN = 2
+_LEAST_UPDATES = 20  # of a model fine-tuned on one domain
 # So many pairs are worth the paper's model, where there is a GPU.
 _MANY_PAIRS = 300_000
 _BYTES_A_PAIR = 27  # of an epoch's order
@@ -114,6 +117,11 @@ class Plan:
         return self.passes * self.updates_a_pass
 
     @property
+    def base_warmup(self) -> int:
+        """Of the base: as of its size, but a quarter of a short training."""
+        return min(self.size.warmup[0], self.base_updates // 4)
+
+    @property
     def is_good(self) -> bool:
         """Whether the base is trained for as long as a good one takes."""
         return self.passes >= self.good_passes
@@ -143,7 +151,8 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None 
     processes = gpus or min(2, cores)
     batch = _FILLED * max_tokens * processes
     good_passes = max(size.passes, min(_MOST_PASSES, round(size.subwords / subwords)))
-    besides = minutes_for(_RUNS * size.updates * batch, size, processes) + _MINUTES_BESIDES
+    runs = _RUNS if len(corpora.pairs) > 1 else _RUNS_OF_ONE_DOMAIN
+    besides = minutes_for(runs * size.updates * batch, size, processes) + _MINUTES_BESIDES
     a_pass = minutes_for(subwords, size, processes)
     passes = good_passes if minutes is None else min(good_passes, int((minutes - besides) / a_pass))
     if passes < 1:
@@ -182,10 +191,14 @@ def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str) ->
 
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     environment.filters["pad"] = lambda value, width: f"{value:<{width - 1}} "
+    domain_updates = max(plan.size.updates // len(corpora.pairs), _LEAST_UPDATES)
     values = {
         **vars(plan.size),
         **vars(plan),
         "base_updates": plan.base_updates,
+        "base_warmup": plan.base_warmup,
+        "domain_updates": domain_updates,
+        "domain_warmup": min(plan.size.warmup[1] // 2, domain_updates // 4),
         "is_good": plan.is_good,
         "domains": list(corpora.pairs),
         "pairs": corpora.total,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from fairseq_ext.experiments.translation.convergence import ValidationCurve
+from fairseq_ext.experiments.translation.convergence import LOGS, ValidationCurve
 from fairseq_ext.experiments.translation.results import FILES, Design, Results
 from fairseq_ext.experiments.translation.tables import AVERAGES, MISCLASSIFIED, extra_columns
 from fairseq_ext.metrics.corpus_metrics import METRICS
@@ -117,7 +117,7 @@ def draw_curves(curves: Mapping[str, ValidationCurve]) -> Picture:
     series = {name: number for number, name in enumerate(shown)}
     draw = partial(line_panels, [Panel("", lines)], series, "update", "perplexity", "{:,.0f}".format, is_log=False)
     shapes, size = draw()
-    below = Below([f"On the validation sets. What is above {_HIGHEST:g} times the lowest is not drawn."], [])
+    below = Below([f"On the validation sets. What is above {_HIGHEST:g} times the lowest is not drawn."], [LOGS])
     return Picture("curves", "Validation curves of the base models", *size, shapes, below, draw(is_narrow=True))
 
 

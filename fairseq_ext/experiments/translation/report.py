@@ -31,7 +31,7 @@ from fairseq_ext.report.content import Block, Missing, Report, Section, Text
 from fairseq_ext.report.markdown import escape
 from fairseq_ext.report.writing import PAGE_FILE, find_reading, reading_sections
 
-_VERSION = 4
+_VERSION = 5
 
 
 def report_step(config: TranslationExperiment) -> Step:

@@ -194,7 +194,7 @@ def scoring_step(config: TranslationExperiment) -> Step:
         "missing": missing,
         "extra": [column_of(config, name) for name in extra],
         "baseline": config.evaluate.baseline,
-        "compare": config.evaluate.compare,
+        "compare": _others(config),
         "resamples": config.evaluate.resamples,
         "seed": config.seed,
         "comet": comet.model_digest(checkpoint) if checkpoint else None,
@@ -207,11 +207,18 @@ def scoring_step(config: TranslationExperiment) -> Step:
         record = score_experiment(config, runs, TestSets.of(config, extra)) | {"missing": missing}
         (folder / SCORES_FILE).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         advice = recommend(Results(scores=record), design, warnings_of(config, read_curves(config)))
-        (folder / TABLE_FILE).write_text(format_table(record) + f"\n{advice}\n", encoding="utf-8")
+        table = "\n".join(filter(None, [format_table(record), advice and f"{advice}\n"]))
+        (folder / TABLE_FILE).write_text(table, encoding="utf-8")
         if picture := draw_gains(Results(scores=record), design):
             write_picture(folder, picture)
 
     return Step(config.work_dir / "scores", inputs=inputs, options=options, build=build)
+
+
+def _others(config: TranslationExperiment) -> list[str]:
+    """What all outputs are compared with beside the baseline: what the file names, and all base models."""
+    plain = Design.of(config).plain
+    return list(dict.fromkeys([*config.evaluate.compare, *(name for name in config.outputs if name in plain)]))
 
 
 def _text_metrics(config: TranslationExperiment) -> dict[str, TextMetric]:
@@ -239,7 +246,7 @@ def score_experiment(
         counts["COMET"] = [{name: CometMetric.count(values) for name, values in run.scores.items()} for run in scored]
         metrics["COMET"] = CometMetric(comet.model_name(checkpoint), scored[0].version)
     names = {output: [run.name for run in found] for output, found in runs.items()}
-    others = config.evaluate.compare
+    others = _others(config)
     outputs, comparisons = score_outputs(
         names, counts, metrics, tests, baseline=baseline, resamples=resamples, seed=seed, others=others
     )

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fairseq_ext.experiments.translation.convergence import ValidationCurve
+from fairseq_ext.experiments.translation.convergence import LOGS, ValidationCurve
 from fairseq_ext.experiments.translation.extra_sets import OOD, TEST
 from fairseq_ext.experiments.translation.results import (
     ALONE,
@@ -158,8 +158,9 @@ def comparisons(results: Results, design: Design) -> list[Shown]:
 def _comparisons(results: Results, design: Design, metric: str) -> Shown:
     title = f"Comparisons: {metric}"
     baselines = [name for name in dict.fromkeys([design.baseline, *design.compare]) if name in results.outputs]
-    columns = ["AVG", MISCLASSIFIED, *extra_columns(results)]
     names = [name for name in dict.fromkeys([*design.main, *design.ablation]) if name in results.outputs]
+    columns = ["AVG", MISCLASSIFIED, *extra_columns(results)]
+    columns = [column for column in columns if any(results.records.figure(n, metric, column) for n in names)]
     groups = []
     for baseline in baselines:
         found = {name: [_compared(results, name, baseline, metric, column) for column in columns] for name in names}
@@ -169,7 +170,7 @@ def _comparisons(results: Results, design: Design, metric: str) -> Shown:
         return Missing(title, "not measured: there is nothing to compare")
     notes = [
         "Difference, above zero where the output is better, and its 95 % interval; ▲ better, ▼ worse "
-        f"(p < {SIGNIFICANT:g}). {(results.scores or {}).get('significance', '')}."
+        f"(p < {SIGNIFICANT:g}; {(results.scores or {}).get('significance', 'paired bootstrap')})."
     ]
     return Table(title, "Output", columns, groups, below=Below(notes, [FILES["scores"]]))
 
@@ -195,7 +196,9 @@ def trainings(curves: Mapping[str, ValidationCurve], updates: Mapping[str, int])
         cells = [f"{curve.updates[-1]:,}", f"{updates[name]:,}", f"{best:.3f}", f"{2**best:.1f}"]
         rows.append(Row(name, [Cell(text) for text in cells]))
     headings = ["Updates", "… with those before", "Bits a token", "Perplexity"]
-    return Table(title, "Run", headings, [("", rows)], below=Below(["On the validation sets, at the best update."], []))
+    return Table(
+        title, "Run", headings, [("", rows)], below=Below(["On the validation sets, at the best update."], [LOGS])
+    )
 
 
 def own_tests(results: Results, design: Design) -> Shown:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from fairseq_ext.experiments.translation.comparisons import Comparison
 from fairseq_ext.experiments.translation.results import Design, Results
 from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
+from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.report.page import signed
 
 _AVERAGE = "AVG"
@@ -41,7 +42,7 @@ def summary(results: Results, design: Design, warnings: Sequence[str]) -> str:
     candidates = _candidates(results, design)
     if not candidates:
         return "Nothing has been scored yet."
-    best = _best(candidates)
+    best = _best(results, candidates)
     means = {metric: _mean(results, best, metric) for metric in results.metrics}
     scores = [f"{metric} {mean:.1f}" for metric, mean in means.items() if mean is not None]
     words = quality_of(results, best)
@@ -61,7 +62,7 @@ def recommend(results: Results, design: Design, warnings: Sequence[str]) -> str 
     candidates = _candidates(results, design)
     if not candidates:
         return None
-    best = _best(candidates)
+    best = _best(results, candidates)
     if quality_of(results, best) == _NOT_USABLE:
         return f"Deploy nothing yet: {best} is the best system, and it is {_NOT_USABLE}. Train longer, or on more text."
     if warnings:
@@ -69,7 +70,7 @@ def recommend(results: Results, design: Design, warnings: Sequence[str]) -> str 
     plain = {name: mean for name, mean in candidates.items() if name in design.plain}
     if not plain:
         return f"Deploy {best}. No base model was scored beside it, so nothing says whether its adapters help."
-    return f"{_recommend_beside(results, design, best, _best(plain))}{_if_known(results, design, candidates)}"
+    return f"{_recommend_beside(results, design, best, _best(results, plain))}{_if_known(results, design, candidates)}"
 
 
 def _recommend_beside(results: Results, design: Design, best: str, plain: str) -> str:
@@ -97,10 +98,11 @@ def is_shown(found: Comparison | None, spread: float = 0.0) -> bool:
 def _if_known(results: Results, design: Design, candidates: Mapping[str, float]) -> str:
     """What to take instead where the domain of every text is known, if that is better."""
     metric = results.metrics[0]
-    told = {name: mean for name in design.told if (mean := _mean(results, name, metric)) is not None}
-    if not told or (mean := told[_best(told)]) <= max(candidates.values()):
+    told = {name: mean for name in sorted(design.told) if (mean := _mean(results, name, metric)) is not None}
+    best = _best(results, {**candidates, **told})
+    if best not in told:
         return ""
-    return f" If the domain of every text is known: {_best(told)} ({metric} {mean:.1f})."
+    return f" If the domain of every text is known: {best} ({metric} {told[best]:.1f})."
 
 
 def _candidates(results: Results, design: Design) -> dict[str, float]:
@@ -111,8 +113,9 @@ def _candidates(results: Results, design: Design) -> dict[str, float]:
     return {name: mean for name, mean in found.items() if mean is not None}
 
 
-def _best(means: Mapping[str, float]) -> str:
-    return max(means, key=lambda name: means[name])
+def _best(results: Results, means: Mapping[str, float]) -> str:
+    """The output with the best mean of the first metric; of equal ones the first."""
+    return str(METRICS[results.metrics[0]].best(means, key=lambda name: means[name]))
 
 
 def _mean(results: Results, output: str, metric: str) -> float | None:

@@ -39,7 +39,7 @@ def write_experiment(
 
     Args:
         root: folder for it.
-        translations: lines by ``translations/RUN`` or ``ood/RUN``, and by test set.
+        translations: lines by ``translations/RUN`` or ``extra/RUN``, and by test set.
         evaluate: section of the file.
         teacher: whether there is a classifier.
     """
@@ -49,9 +49,9 @@ def write_experiment(
         write_lines(work / "splits" / domain / "test.en", [f"source of: {line}" for line in lines])
         write_lines(work / "splits" / domain / "train.de", ["Zeile"] * TRAIN_SIZES[domain])
     write_lines(work / "splits/domains.txt", REFERENCES)
-    for name in evaluate.get("ood", {}):
-        write_lines(work / f"ood-sets/{name}.de", NEWS)
-        write_lines(work / f"ood-sets/{name}.en", [f"source of: {line}" for line in NEWS])
+    for name in {**evaluate.get("ood", {}), **evaluate.get("tests", {})}:
+        write_lines(work / f"extra-sets/{name}.de", NEWS)
+        write_lines(work / f"extra-sets/{name}.en", [f"source of: {line}" for line in NEWS])
     if teacher:
         write_teacher(work / "teacher")
     for folder, sets in translations.items():

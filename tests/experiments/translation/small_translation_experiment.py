@@ -1,4 +1,4 @@
-"""A small translation experiment: every kind of system on two domains, and text of neither."""
+"""A small translation experiment: every kind of system on two domains, text of neither, and test sets of one's own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ TRAIN: dict[str, Any] = {
                "share-all-embeddings": True},
     "systems": {
         "mix": {**PLAIN, "arch": "transformer_tiny", "max-epoch": 6},
+        "mix-continued": {**PLAIN, "from": "mix", "arch": "transformer_tiny"},
         "ft": {**PLAIN, "from": "mix", "per_domain": True, "arch": "transformer_tiny"},
         "tag": {**PLAIN, "from": "mix", "domain-tags": True, "arch": "transformer_tiny"},
         "ad": {**PLAIN, "from": "mix", "seeds": [1, 2], "arch": "transformer_domain_adapter_tiny"},
@@ -25,10 +26,12 @@ TRAIN: dict[str, Any] = {
 }  # fmt: skip
 OUTPUTS = {
     "mix": {"system": "mix"},
+    "mix-continued": {"system": "mix-continued"},
     "ft": {"system": "ft"},
     "tag-oracle": {"system": "tag"},
     "tag-classifier": {"system": "tag", "domain-source": "classifier"},
     "ad-classifier": {"system": "ad", "domain-source": "classifier"},
+    "ad-uniform": {"system": "ad", "domain-source": "even"},
     "gad": {"system": "gad", "domain-source": "none", "gates": True},
 }
 TRANSLATE: dict[str, Any] = {
@@ -42,10 +45,18 @@ def write_translation_experiment(folder: Path, train: dict[str, Any] = TRAIN, **
     """Write corpora and the experiment file, and return the latter; it works in ``work`` beside it."""
     news = folder / "news"
     news.mkdir(parents=True)
-    evaluate = {"ood": {"NEWS": str(news / "NEWS.{lang}")}, "resamples": 100, **evaluate}
+    tests = {
+        "FORUM": {"corpus": str(news / "FORUM.{lang}")},
+        "PLANTS": {"corpus": str(news / "PLANTS.{lang}"), "domain": "garden"},
+    }
+    evaluate = {"ood": {"NEWS": str(news / "NEWS.{lang}")}, "tests": tests, "resamples": 100, **evaluate}
     # Written as the corpora are not: punctuation to normalise, words of both domains.
     (news / "NEWS.en").write_text("show the red tree\nopen the  old account\n\nfind “the” seed\n", encoding="utf-8")
     (news / "NEWS.de").write_text("zeige: Baum\nöffne: Konto\nleer\nfinde „den“ Samen\n", encoding="utf-8")
+    (news / "FORUM.en").write_text("close the blue loan\nshow the green bed\n", encoding="utf-8")
+    (news / "FORUM.de").write_text("schließe: Darlehen\nzeige: Beet\n", encoding="utf-8")
+    (news / "PLANTS.en").write_text("find the old root\nchange the red rate\n", encoding="utf-8")
+    (news / "PLANTS.de").write_text("finde: Wurzel\nändere: Zins\n", encoding="utf-8")
     outputs = {name: entry for name, entry in OUTPUTS.items() if entry["system"] in train["systems"]}
     return write_config(
         folder / "translation.yaml",

@@ -45,12 +45,17 @@ def names(root: Path, text: str) -> list[str]:
 
 
 def test_every_analysis_is_a_step_of_its_own(tmp_path: Path) -> None:
-    more = CONFIG.replace("outputs:", "outputs:\n    even: {{system: ad, domain-source: even}}") + "  joined: 2\n"
+    more = CONFIG + "  joined: 2\n"
     found = [name for name in names(tmp_path, more) if name.startswith("analysis/")]
     assert found == [f"analysis/{name}" for name in NAMES]
-    assert "worth/ad/test" in names(tmp_path, more)
-    config = config_of(tmp_path, more)
-    assert [step.output.name for step in chosen_steps(config, ["worth"])] == ["test", "worth"]
+    assert [step.output.name for step in chosen_steps(config_of(tmp_path, more), ["gates"])] == ["gates"]
+
+
+def test_one_domain_has_no_distances(tmp_path: Path) -> None:
+    text = CONFIG.replace(", med: [med.tsv]", "").partition("evaluate:")[0]
+    assert names(tmp_path, text) == ["analysis/gates", "analysis/parameters"]
+    with pytest.raises(InputError, match="distances: nothing to analyse, there is one domain"):
+        chosen_steps(config_of(tmp_path, text), ["distances"])
 
 
 def test_what_the_file_gives_no_reason_for_is_left_out(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.experiments.translation.small_experiment import NEWS, REFERENCES, wri
 TRANSLATIONS = {
     "translations/mix": {"law": ["das", "alle", "der"], "med": REFERENCES["med"]},
     "translations/gad@1": REFERENCES,
-    "ood/gad@1": {"NEWS": NEWS},
+    "extra/gad@1": {"NEWS": NEWS},
 }
 # Scores by the length of the translation, and writes down that it was called.
 STAND_IN = """#!{python}

@@ -13,6 +13,7 @@ import yaml
 from fairseq_ext.corpora.found import Corpora, find_corpora
 from fairseq_ext.experiments.translation import init
 from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.control import continued_systems
 from fairseq_ext.experiments.translation.init import main, plan_for
 from fairseq_ext.inputs.errors import InputError
 
@@ -42,10 +43,11 @@ def test_what_is_written_is_an_experiment(folder: Path, capsys: pytest.CaptureFi
     assert config.corpora.folder == str(folder)
     assert config.work_dir == Path("runs/my")
     assert config.split.valid == config.split.test == 20
-    assert set(config.systems) == {"mix", "ad", "gad"}
+    assert set(config.systems) == {"mix", "mix-continued", "ft", "ad", "gad"}
     printed = capsys.readouterr().out
     assert re.search(r"^law +400 pairs$", printed, re.MULTILINE)
-    assert "my.yaml: en to de, 30 epochs for mix. About " in printed
+    assert "my.yaml: from en to de (--source de for the other direction)" in printed
+    assert "mix: 60 passes over the text. About " in printed
     assert printed.endswith("Next: scripts/run_experiment.sh my.yaml\n")
 
 
@@ -63,19 +65,41 @@ def test_systems_are_those_of_the_quickstart(folder: Path) -> None:
     ours, quickstart = (
         yaml.safe_load(path.read_text("utf-8")) for path in (Path("my.yaml"), ROOT / "configs/quickstart.yaml")
     )
-    # It is shorter, and in more of a hurry.
-    sizes = ("max-epoch", "max-update", "max-tokens", "dropout", "lr", "warmup-updates")
+    # It is of another size; the schedule of ours stands under common.
+    sizes = ("max-epoch", "max-update", "max-tokens", "dropout", "lr", "lr-scheduler", "warmup-updates", "from")
     for name, system in quickstart["train"]["systems"].items():
         theirs = {key: value for key, value in system.items() if key not in sizes}
         assert {key: value for key, value in ours["train"]["systems"][name].items() if key not in sizes} == theirs
-    assert ours["translate"]["outputs"] == quickstart["translate"]["outputs"]
+    outputs = ours["translate"]["outputs"]
+    assert {name: outputs[name] for name in quickstart["translate"]["outputs"]} == quickstart["translate"]["outputs"]
+
+
+def test_adapters_have_a_control_with_as_many_updates(folder: Path) -> None:
+    main([str(folder)])
+    config = load_config(Path("my.yaml"))
+    assert continued_systems(config.systems) == {"mix-continued": "mix"}
+    assert config.evaluate.baseline == "mix-continued"
+    assert config.evaluate.compare == ["mix-continued", "ad-uniform"]
+    updates = {name: system.options["max-update"] for name, system in config.systems.items()}
+    assert updates["mix-continued"] == updates["ad"] == updates["gad"] == 320
+    assert updates["ft"] == 160
+
+
+def test_every_learning_rate_is_reached_and_falls_again(folder: Path) -> None:
+    for number in range(18):
+        for lang in ("de", "en"):
+            (folder / f"more{number}.{lang}").write_text(f"ein paar Wörter {number}\n" * 100, encoding="utf-8")
+    main([str(folder)])
+    for name, system in load_config(Path("my.yaml")).systems.items():
+        assert system.options["lr-scheduler"] == "cosine"
+        assert system.options["warmup-updates"] < system.options["max-update"] / 2, name
 
 
 def test_the_quickstarts_corpora_would_have_its_batches_and_train_for_longer() -> None:
     plan = plan_for(corpora(30_459, words=8.0), cores=2)
     assert (plan.held_out, plan.vocab_size, plan.max_tokens, plan.size.updates) == (200, 4000, 1500, 320)
-    assert 5 <= plan.epochs <= 10
-    assert 15 < plan.minutes < 25
+    assert 15 <= plan.passes <= 25
+    assert 30 < plan.minutes < 60
     assert 4.2 < plan.gigabytes < 4.6  # two processes had 2.1 and 2.2, the one that started them 0.3
 
 
@@ -122,10 +146,39 @@ def test_trainings_take_the_cores_that_this_process_may_use(folder: Path, monkey
 def test_more_text_is_seen_less_often_and_takes_longer() -> None:
     plans = [plan_for(corpora(pairs), cores=2) for pairs in (1000, 20_000, 120_000, 2_000_000)]
     for small, large in zip(plans, plans[1:], strict=False):
-        assert small.epochs >= large.epochs
+        assert small.passes >= large.passes
         assert small.minutes < large.minutes
         assert small.held_out <= large.held_out
-    assert (plans[0].epochs, plans[-1].epochs) == (30, 4)
+    assert (plans[0].passes, plans[-1].passes) == (60, 10)
+    assert all(plan.is_good for plan in plans)
+
+
+def test_minutes_shorten_the_base_alone() -> None:
+    text = corpora(20_000)
+    good = plan_for(text, cores=2)
+    short = plan_for(text, cores=2, minutes=30)
+    assert 25 < short.minutes <= 30
+    assert short.passes < good.passes == short.good_passes
+    assert (short.good_minutes, short.size, short.is_good) == (good.minutes, good.size, False)
+    assert plan_for(text, cores=2, minutes=10_000) == good
+    with pytest.raises(InputError, match=r"--minutes: 2 are too few; this text takes \d+ at least"):
+        plan_for(text, cores=2, minutes=2)
+
+
+def test_a_short_base_says_how_long_a_good_one_takes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main([str(folder)])
+    printed = capsys.readouterr().out
+    assert "leave out --minutes" not in printed
+    for domain in ("law", "no"):
+        for lang in ("de", "en"):
+            text = (folder / f"{domain}.{lang}").read_text(encoding="utf-8")
+            (folder / f"{domain}.{lang}").write_text(f"{text}\n" * 20, encoding="utf-8")
+    main([str(folder), "--minutes", "17", "--output", "short.yaml"])
+    printed = capsys.readouterr().out
+    [passes] = re.findall(r"^mix: (\d+) passes over the text. About 1\d minutes", printed, re.MULTILINE)
+    assert re.search(r"A good mix takes 60 passes, \d+ minutes in all: leave out --minutes", printed)
+    assert int(passes) < 60
+    assert f"# {passes} passes over the text; a good mix takes 60 (" in Path("short.yaml").read_text(encoding="utf-8")
 
 
 def test_a_domain_has_to_be_of_some_size(folder: Path) -> None:
@@ -145,11 +198,30 @@ def test_words_are_not_counted_where_no_spaces_separate_them(folder: Path) -> No
     assert [ratio.unit for ratio in ratios] == ["words", "characters"]
 
 
-def test_gates_have_to_have_a_choice(folder: Path) -> None:
+def test_one_domain_has_neither_gates_nor_a_classifier(folder: Path) -> None:
     for lang in ("de", "en"):
         (folder / f"no.{lang}").unlink()
-    with pytest.raises(InputError, match="holds one domain, law; add another to choose from"):
+    main([str(folder)])
+    config = load_config(Path("my.yaml"))
+    assert list(config.systems) == list(config.outputs) == ["mix", "mix-continued", "ad"]
+    assert config.systems["mix-continued"].options["max-update"] == config.systems["ad"].options["max-update"]
+    assert "teacher" not in yaml.safe_load(Path("my.yaml").read_text(encoding="utf-8"))
+    # Two trainings on top of the base, not four.
+    one, two = (Corpora(Path("x"), ("en", "de"), pairs, 15.0, {}) for pairs in ({"a": 2000}, {"a": 1000, "b": 1000}))
+    assert plan_for(one, cores=2).minutes < plan_for(two, cores=2).minutes - 5
+
+
+def test_exchanged_files_are_refused_before_anything_is_written(folder: Path) -> None:
+    english = [f"the committee adopted its report number {number} this morning" for number in range(100)]
+    german = [f"der Ausschuss hat heute Morgen den Bericht Nummer {number} angenommen" for number in range(100)]
+    (folder / "law.en").write_text("\n".join(german), encoding="utf-8")
+    (folder / "law.de").write_text("\n".join(english), encoding="utf-8")
+    with pytest.raises(InputError, match="law: the en side is in de and the de side in en; exchange the files' names"):
         main([str(folder)])
+    (folder / "law.en").write_text("\n".join(english), encoding="utf-8")
+    with pytest.raises(InputError, match="law: the en side and the de side are the same text; give translations"):
+        main([str(folder)])
+    assert not Path("my.yaml").exists()
 
 
 def test_few_pairs_have_few_symbols() -> None:

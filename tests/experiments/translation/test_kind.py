@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairseq_ext.experiments.translation.out_of_domain import out_of_domain_steps
 
 from fairseq_ext.engine.stages import Stage, choose_stages, run_stages
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments import run
+from fairseq_ext.experiments.translation.extra_sets import extra_set_steps
 from fairseq_ext.experiments.translation.kind import stages_of
 from fairseq_ext.inputs.errors import InputError
 from tests.experiments.translation.test_outputs import config_of
@@ -38,16 +38,16 @@ def test_every_system_is_a_stage(tmp_path: Path) -> None:
 def test_sets_out_of_domain_are_translated_by_those_who_can(tmp_path: Path) -> None:
     corpora = write_corpora(tmp_path / "corpora")
     config = config_of(tmp_path, evaluate={"ood": {"NEWS": f"{corpora}/bank.{{lang}}"}})
-    sets, *translated = out_of_domain_steps(config)
-    assert sets.output == config.work_dir / "ood-sets"
+    sets, *translated = extra_set_steps(config)
+    assert sets.output == config.work_dir / "extra-sets"
     assert sets.inputs == [corpora / "bank.en", corpora / "bank.de"]
     assert [step.output.name for step in translated] == [
         "mix", "tag-classifier", "ad-law@1", "ad-law@2", "ad-law@3", "gad@2", "gad@3",
     ]  # fmt: skip
-    assert {step.output.parent for step in translated} == {config.work_dir / "ood"}
+    assert {step.output.parent for step in translated} == {config.work_dir / "extra"}
     by_name = {step.output.name: step for step in translated}
     assert config.work_dir / "teacher" in by_name["tag-classifier"].inputs
-    assert out_of_domain_steps(config_of(tmp_path)) == []
+    assert extra_set_steps(config_of(tmp_path)) == []
 
 
 def test_stages_are_chosen_in_their_order(tmp_path: Path) -> None:

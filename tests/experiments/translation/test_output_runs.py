@@ -23,18 +23,18 @@ def test_files_are_those_of_the_parts_that_have_been_made(tmp_path: Path) -> Non
     translations = {
         "translations/ft@med": {"med": REFERENCES["med"]},
         "translations/gad@2": REFERENCES,
-        "ood/gad@2": {"NEWS": NEWS},
+        "extra/gad@2": {"NEWS": NEWS},
         "translations/.gad@2.step/unfinished": {"law": ["x"]},
         # What a run of another configuration left behind.
         "translations/gad": REFERENCES,
-        "ood/ft@med": {"NEWS": NEWS},
+        "extra/ft@med": {"NEWS": NEWS},
     }
     config = write_experiment(tmp_path, translations, OOD)
     tests, runs, work = Sets.of(config, ["NEWS"]), find_runs(config), config.work_dir
     first, second = runs["gad"]
     assert (first.folders(config), first.files(config, tests)) == ([], {})
-    assert first.missing(config) == ["translations/gad@1", "ood/gad@1"]
-    assert second.folders(config) == [work / "translations/gad@2", work / "ood/gad@2"]
+    assert first.missing(config) == ["translations/gad@1", "extra/gad@1"]
+    assert second.folders(config) == [work / "translations/gad@2", work / "extra/gad@2"]
     assert second.missing(config) == []
     assert read_translations(second.files(config, tests), tests) == {**REFERENCES, "ood:NEWS": NEWS}
     (ft,) = runs["ft"]

@@ -101,7 +101,8 @@ def test_weights_by_the_classifier_are_for_labelled_sets_alone(tmp_path: Path) -
     sources = ("oracle", "classifier", "classifier-soft", "even")
     outputs = {source: {"system": "ad", "domain-source": source} for source in sources}
     outputs = config_of(tmp_path, translate={"outputs": outputs}).outputs
-    assert [name for name, output in outputs.items() if output.takes_other_text] == ["classifier", "even"]
+    assert [name for name, output in outputs.items() if output.can_translate(None)] == ["classifier", "even"]
+    assert [name for name, o in outputs.items() if o.can_translate("bank")] == ["oracle", "classifier", "even"]
     assert [name for name, output in outputs.items() if output.uses_classifier] == ["classifier", "classifier-soft"]
 
 
@@ -132,6 +133,7 @@ def test_the_baseline_is_given_or_the_first(tmp_path: Path) -> None:
     [
         {"baseline": "best"},
         {"speed": ["mix", "best"]},
+        {"compare": ["mix", "best"]},
         {"report": {"main": ["mix", "best"]}},
         {"report": {"ablation": ["best"]}},
     ],

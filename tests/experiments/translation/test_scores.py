@@ -27,7 +27,7 @@ LAW = ["the court is open today", "all rights are reserved here"]
 MED = ["take two tablets every day", "keep out of reach of children"]
 TESTS = Sets(
     domains=["law", "med"],
-    ood=["NEWS"],
+    extra=["ood:NEWS"],
     sources={"law": LAW, "med": MED, "ood:NEWS": LAW},
     references={"law": LAW, "med": MED, "ood:NEWS": LAW},
     is_misclassified={"law": np.array([False, True]), "med": np.array([False, False])},
@@ -182,9 +182,9 @@ def test_a_record_has_all_runs_domains_and_sets(tmp_path: Path, monkeypatch: pyt
         "translations/gad@2": REFERENCES,
         "translations/ft@law": {"law": REFERENCES["law"]},
         "translations/ft@med": {"med": ["zwei", "von"]},
-        "ood/mix": {"NEWS": NEWS},
-        "ood/gad@1": {"NEWS": ["x", "y"]},
-        "ood/gad@2": {"NEWS": NEWS},
+        "extra/mix": {"NEWS": NEWS},
+        "extra/gad@1": {"NEWS": ["x", "y"]},
+        "extra/gad@2": {"NEWS": NEWS},
     }
     config = write_experiment(tmp_path, translations, {**EVALUATE, "ood": {"NEWS": "news.tsv"}})
     record = score(config)
@@ -210,12 +210,14 @@ def test_a_record_has_all_runs_domains_and_sets(tmp_path: Path, monkeypatch: pyt
     assert ft["wAVG"]["mean"] == pytest.approx((3 * ft["law"]["mean"] + ft["med"]["mean"]) / 4, abs=0.011)
     assert ft["misclassified"]["mean"] == 100.0
     assert "ood:NEWS" not in ft
-    described = {key: record[key] for key in ("domains", "train_sizes", "test_sizes", "ood_sizes", "num_misclassified")}
+    described = {
+        key: record[key] for key in ("domains", "train_sizes", "test_sizes", "extra_sizes", "num_misclassified")
+    }
     assert described == {
         "domains": ["law", "med"],
         "train_sizes": {"law": 3, "med": 1},
         "test_sizes": {"law": 3, "med": 2},
-        "ood_sizes": {"NEWS": 2},
+        "extra_sizes": {"ood:NEWS": 2},
         "num_misclassified": 1,
     }
     assert record["baseline"] == "mix"
@@ -230,7 +232,14 @@ def test_what_is_missing_is_left_out_and_said(tmp_path: Path, capfd: pytest.Capt
     translations = {"translations/gad@2": REFERENCES, "translations/ft@med": {"med": REFERENCES["med"]}}
     config = write_experiment(tmp_path, translations, {**EVALUATE, "baseline": "mix", "ood": {"NEWS": "news.tsv"}})
     record = score(config)
-    missing = ["translations/mix", "ood/mix", "translations/gad@1", "ood/gad@1", "ood/gad@2", "translations/ft@law"]
+    missing = [
+        "translations/mix",
+        "extra/mix",
+        "translations/gad@1",
+        "extra/gad@1",
+        "extra/gad@2",
+        "translations/ft@law",
+    ]
     assert record["missing"] == missing
     assert f"without {', '.join(missing)}" in capfd.readouterr().err
     assert record["outputs"]["gad"]["runs"] == ["gad@2"]
@@ -275,7 +284,8 @@ def test_one_entry_makes_a_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert record["outputs"]["gad"]["exact"]["law"]["mean"] == 100
     assert (config.work_dir / "scores/gains.svg").is_file()
     report = make_report(config)
-    assert f"No difference shown: gad {'−' if is_error else '+'}41.7." in report.lead
+    best, its_score = ("mix", "58.3") if is_error else ("gad", "100.0")
+    assert f"The best system that needs no domain is {best}, with exact {its_score}." in report.lead
     blocks = [block for section in report.sections for block in section.blocks]
     (table,) = [b for b in blocks if isinstance(b, Table) and b.title == "Translation quality: exact"]
     rows = [row for _, rows in table.groups for row in rows]

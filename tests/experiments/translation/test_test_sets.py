@@ -28,6 +28,14 @@ def test_they_are_read_with_mistakes_and_sizes(tmp_path: Path) -> None:
     assert tests.num_misclassified == 1
 
 
+def test_own_sets_are_told_from_those_out_of_domain(tmp_path: Path) -> None:
+    evaluate = {**OOD, "tests": {"MINE": "mine.tsv"}}
+    config = write_experiment(tmp_path, {}, evaluate)
+    tests = Sets.of(config, ["NEWS", "MINE"])
+    assert tests.extra == ["ood:NEWS", "test:MINE"]
+    assert tests.references["test:MINE"] == NEWS
+
+
 def test_without_a_teacher_nothing_is_known_of_mistakes(tmp_path: Path) -> None:
     tests = Sets.of(write_experiment(tmp_path, {}, {}, teacher=False))
     assert tests.is_misclassified is None
@@ -36,8 +44,8 @@ def test_without_a_teacher_nothing_is_known_of_mistakes(tmp_path: Path) -> None:
 
 def test_sides_of_unequal_length_are_named(tmp_path: Path) -> None:
     config = write_experiment(tmp_path, {}, OOD)
-    write_lines(config.work_dir / "ood-sets/NEWS.en", NEWS[:1])
-    with pytest.raises(InputError, match=r"ood-sets/NEWS\.en: has 1 lines for the 2 of .*ood-sets/NEWS\.de"):
+    write_lines(config.work_dir / "extra-sets/NEWS.en", NEWS[:1])
+    with pytest.raises(InputError, match=r"extra-sets/NEWS\.en: has 1 lines for the 2 of .*extra-sets/NEWS\.de"):
         Sets.of(config, ["NEWS"])
 
 
