@@ -35,7 +35,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "single.yaml",
         corpora,
         corpora={"domains": {"bank": [f"{corpora}/bank.{{lang}}"]}},
-        subwords={"vocab_size": 60},
+        subwords={"vocab_size": 55},
         train={**TRAIN, "systems": SYSTEMS},
         translate={"common": {"beam": 2, "max-tokens": 400, "cpu": True, "max-len-b": 12}, "outputs": OUTPUTS},
         evaluate={"tests": {"MINE": f"{folder}/mine.{{lang}}"}, "resamples": 50},
