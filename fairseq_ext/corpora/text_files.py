@@ -16,12 +16,12 @@ from fairseq_ext.inputs.errors import InputError
 
 
 def read_lines_like(path: Path, others: Sequence[str], other_path: Path) -> list[str]:
-    """Read lines that belong one by one to ``others``, read from ``other_path``.
+    """Read lines that belong one by one to ``others``, read from ``other_path``; all may be blank.
 
     Raises:
         InputError: naming both files if their lengths differ.
     """
-    lines = read_lines(path)
+    lines = read_lines(path, may_be_blank=True)
     if len(lines) != len(others):
         raise InputError(
             f"{path}: has {len(lines)} lines for the {len(others)} of {other_path}; make it again from that test set"
@@ -40,17 +40,21 @@ class Pair(NamedTuple):
     target: str
 
 
-def read_lines(path: Path) -> list[str]:
+def read_lines(path: Path, *, may_be_blank: bool = False) -> list[str]:
     r"""Read a UTF-8 file's lines, which end at ``\n`` and nowhere else; a compressed file, by its suffix, is unpacked.
 
     Python's text mode also ends lines at a lone carriage return, and ``splitlines`` at U+2028 and six
     more; real corpora hold these inside sentences, and the two sides would slip against each other.
 
+    Args:
+        path: of the file.
+        may_be_blank: whether it may hold no text, as translations by a model that ends every sentence at once.
+
     Raises:
         InputError: if the file is missing, empty, damaged or no text, or a line is not UTF-8 or longer than any text
             (naming it).
     """
-    return list(stream_lines(path))
+    return list(stream_lines(path, may_be_blank=may_be_blank))
 
 
 def read_parallel(source_path: Path, target_path: Path) -> list[Pair]:
@@ -93,12 +97,13 @@ def stdin_lines() -> Iterator[str]:
             raise InputError(f"standard input, line {number}: is not UTF-8; convert the text to UTF-8") from None
 
 
-def stream_lines(path: Path, on_bad_utf8: str | None = None) -> Iterator[str]:
+def stream_lines(path: Path, on_bad_utf8: str | None = None, *, may_be_blank: bool = False) -> Iterator[str]:
     """Yield what :func:`read_lines` returns, in the memory of some lines; its errors come when they are reached.
 
     Args:
         path: of the file.
         on_bad_utf8: ``replace`` puts U+FFFD for what is not UTF-8; None stops there.
+        may_be_blank: whether it may hold no text.
     """
     is_blank = True
     with open_binary(path, "rb") as file:
@@ -106,7 +111,7 @@ def stream_lines(path: Path, on_bad_utf8: str | None = None) -> Iterator[str]:
             assert line is not None  # what is not UTF-8 stops
             is_blank = is_blank and not line.strip()
             yield line
-    if is_blank:
+    if is_blank and not may_be_blank:
         raise InputError(f"{path}: is empty")
 
 

@@ -26,7 +26,10 @@ from tests.recorded import recorded_results, results_of, shapes_of
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-MADE = {"mix", "ft@bank", "ft@garden", "tag-oracle", "tag-classifier", "ad-classifier@1", "ad-classifier@2", "gad"}
+MADE = {
+    "mix", "mix-continued", "ft@bank", "ft@garden", "tag-oracle", "tag-classifier", "ad-classifier@1",
+    "ad-classifier@2", "ad-uniform@1", "ad-uniform@2", "gad",
+}  # fmt: skip
 TWO_PROCESSES = {"distributed-backend": "gloo", "ddp-backend": "legacy_ddp"}
 
 
@@ -54,7 +57,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def translations(path: Path) -> dict[str, str]:
     work = path.parent / "work"
-    files = [*work.glob("translations/*/*.de"), *work.glob("ood*/**/*.de"), *work.glob("translations/*/gates.jsonl")]
+    files = [*work.glob("translations/*/*.de"), *work.glob("extra*/**/*.de"), *work.glob("translations/*/gates.jsonl")]
     return {file.relative_to(work).as_posix(): file.read_text(encoding="utf-8") for file in files}
 
 
@@ -73,7 +76,7 @@ def test_every_run_has_its_translations(whole: Path) -> None:
 def test_seeds_and_domains_train_differently(whole: Path) -> None:
     systems = whole.parent / "work" / "systems"
     assert sorted(path.name for path in systems.iterdir() if path.is_dir()) == [
-        "ad@1", "ad@2", "ft@bank", "ft@garden", "gad", "mix", "tag",
+        "ad@1", "ad@2", "ft@bank", "ft@garden", "gad", "mix", "mix-continued", "tag",
     ]  # fmt: skip
     assert hash_path(systems / "ad@1/checkpoint_best.pt") != hash_path(systems / "ad@2/checkpoint_best.pt")
     log = (systems / "ft@garden" / "train.log").read_text()
@@ -83,19 +86,33 @@ def test_seeds_and_domains_train_differently(whole: Path) -> None:
 
 def test_text_of_no_domain_is_imported_and_translated(whole: Path) -> None:
     work = whole.parent / "work"
-    assert (work / "ood-sets/NEWS.en").read_text() == 'show the red tree\nopen the old account\nfind "the" seed\n'
-    assert (work / "ood-sets/NEWS.de").read_text().count("\n") == 3
-    outputs = ["ad-classifier@1", "ad-classifier@2", "gad", "mix", "tag-classifier"]
-    assert sorted(path.name for path in (work / "ood").iterdir() if path.is_dir()) == outputs
-    for name in outputs:
-        assert (work / "ood" / name / "NEWS.de").read_text().count("\n") == 3
-        typed = (work / "ood" / name / "typed.txt").read_text()
+    assert (work / "extra-sets/NEWS.en").read_text() == 'show the red tree\nopen the old account\nfind "the" seed\n'
+    assert (work / "extra-sets/NEWS.de").read_text().count("\n") == 3
+    need_none = MADE - {"ft@bank", "ft@garden", "tag-oracle"}
+    assert {path.parent.name for path in (work / "extra").glob("*/NEWS.de")} == need_none
+    for name in need_none:
+        assert (work / "extra" / name / "NEWS.de").read_text().count("\n") == 3
+        typed = (work / "extra" / name / "typed.txt").read_text()
         assert typed.startswith("<domain:garden> show the red tree\n<domain:bank> open") == ("classifier" in name)
+
+
+def test_own_sets_of_a_known_domain_are_for_all_who_know_it(whole: Path) -> None:
+    work = whole.parent / "work"
+    made = {path.parent.name: path for path in (work / "extra").glob("*/PLANTS.de")}
+    assert made.keys() == MADE - {"ft@bank"}
+    assert all(path.read_text(encoding="utf-8").count("\n") == 2 for path in made.values())
+    typed = (work / "extra/tag-oracle/typed.txt").read_text(encoding="utf-8")
+    assert typed == "<domain:garden> find the old root\n<domain:garden> change the red rate\n"
+    assert not (work / "extra/tag-oracle/FORUM.de").exists()
+    outputs = read(work / "scores/scores.json")["outputs"]
+    assert outputs["ad-uniform"]["chrF"].keys() >= {"test:FORUM", "test:PLANTS", "test:AVG"}
+    assert "test:PLANTS" in outputs["ft"]["chrF"]
+    assert "test:FORUM" not in outputs["ft"]["chrF"]
 
 
 def test_a_second_run_does_nothing(whole: Path) -> None:
     lines = [line for line in run(whole).splitlines() if line.endswith("up to date")]
-    assert len(lines) == 6 + 1 + 7 + len(MADE) + 6 + 1
+    assert len(lines) == 6 + 1 + 8 + len(MADE) + 1 + len(MADE - {"ft@bank"}) + 1
     assert "started" not in run(whole, "--only", "translate")
 
 
@@ -156,8 +173,8 @@ def test_a_killed_experiment_ends_with_the_same_translations(whole: Path, tmp_pa
     """Killed in the last translations and then in the last training; what is before them is there."""
     path, work = write_translation_experiment(tmp_path), tmp_path / "work"
     shutil.copytree(whole.parent / "work", work)
-    kill_in("ood/ad-classifier@2", path)
-    for name in ("translations/gad", "ood/gad"):
+    kill_in("extra/ad-classifier@2", path)
+    for name in ("translations/gad", "extra/gad"):
         shutil.rmtree(work / name)
     kill_in("systems/gad", path)
     done = run(path)
@@ -189,7 +206,7 @@ def test_two_processes_share_trainings_and_nothing_else(whole: Path, tmp_path: P
     systems["gad"] = {**systems["gad"], "from": "mix"}
     common = {**TRAIN["common"], **TWO_PROCESSES}
     path = write_translation_experiment(tmp_path, {"common": common, "systems": systems})
-    made = {"systems", "translations", "ood", "ood-sets", "examples", "scores", "analysis", "report"}
+    made = {"systems", "translations", "extra", "extra-sets", "examples", "scores", "analysis", "report"}
     shutil.copytree(whole.parent / "work", tmp_path / "work", ignore=lambda *_: made)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
     done = subprocess.run(

@@ -102,7 +102,7 @@ class _Texts:
 
     def _line(self, path: Path, line: int) -> str | None:
         if path not in self._lines:
-            self._lines[path] = read_lines(path)
+            self._lines[path] = read_lines(path, may_be_blank=True)
         lines = self._lines[path]
         return lines[line - 1] if line <= len(lines) else None
 

@@ -11,6 +11,7 @@ from fairseq_ext.experiments.kinds import Kind
 from fairseq_ext.experiments.translation.config import read_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.train import run_steps_of
+from fairseq_ext.inputs.errors import InputError
 
 _THIS_MACHINE = Engine()
 
@@ -38,9 +39,18 @@ def _teacher(config: TranslationExperiment) -> list[Step]:
     from fairseq_ext.experiments.translation.teacher import teacher_steps
 
     if len(config.domains) == 1:
+        _check_needs_none(config)
         return []  # there is nothing to tell apart
     # The steps before the last are the stage prepare's.
     return teacher_steps(config)[-1:]
+
+
+def _check_needs_none(config: TranslationExperiment) -> None:
+    """Check that nothing needs a classifier, where there is none."""
+    systems = [f"train: systems: {name}" for name, system in config.systems.items() if system.uses_teacher]
+    outputs = [f"translate: outputs: {name}" for name, output in config.outputs.items() if output.uses_classifier]
+    for name in [*systems, *outputs]:
+        raise InputError(f"{config.path}: {name}: needs a classifier of domains, but there is one domain; leave it out")
 
 
 def _training(config: TranslationExperiment, name: str) -> list[Step]:

@@ -78,7 +78,7 @@ def make_report(config: TranslationExperiment) -> Report:
     sections = [
         *reading_sections(reading_path(config)),
         Section("trainings", "Has the base model converged?", _trainings(config, results, design, curves, warnings)),
-        Section("data", "Data", [tables.training_sizes(results), _distances(results)]),
+        Section("data", "Data", [tables.training_sizes(results), *_distances(results)]),
         Section("systems", "Systems", [tables.parameters(results, design)]),
         Section("classifier", "The classifier", [tables.classifier(results), _confusion(results)]),
         Section("quality", "Translation quality", _quality(results, design)),
@@ -165,12 +165,12 @@ def _controls(config: TranslationExperiment) -> Text:
     return Text(f"{names} on all domains: what further training gains without adapters.")
 
 
-def _distances(results: Results) -> Block:
+def _distances(results: Results) -> list[Block]:
+    title = "Figure 3. A-Proxy distance between the domains"
     if results.distances is None:
-        return Missing(
-            "Figure 3. A-Proxy distance between the domains", f"not available: there is no {FILES['distances']}"
-        )
-    return pictures.draw_distances(results.distances)
+        missing = Missing(title, f"not available: there is no {FILES['distances']}")
+        return [] if len(results.domains) == 1 else [missing]
+    return [pictures.draw_distances(results.distances)]
 
 
 def _confusion(results: Results) -> Block:

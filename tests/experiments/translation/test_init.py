@@ -206,6 +206,7 @@ def test_one_domain_has_neither_gates_nor_a_classifier(folder: Path) -> None:
     assert list(config.systems) == list(config.outputs) == ["mix", "mix-continued", "ad"]
     assert config.systems["mix-continued"].options["max-update"] == config.systems["ad"].options["max-update"]
     assert "teacher" not in yaml.safe_load(Path("my.yaml").read_text(encoding="utf-8"))
+    assert not config.outputs["ad"].is_told  # nor needs text to say what it is
     # Two trainings on top of the base, not four.
     one, two = (Corpora(Path("x"), ("en", "de"), pairs, 15.0, {}) for pairs in ({"a": 2000}, {"a": 1000, "b": 1000}))
     assert plan_for(one, cores=2).minutes < plan_for(two, cores=2).minutes - 5

@@ -109,6 +109,22 @@ def test_a_dry_run_prints_all_steps_and_makes_nothing(tmp_path: Path, capsys: py
     assert not work.exists()
 
 
+def test_one_domain_has_no_classifier_and_nothing_that_needs_one(tmp_path: Path) -> None:
+    one = {"domains": {"bank": [f"{write_corpora(tmp_path / 'corpora')}/bank.{{lang}}"]}}
+    systems = {"mix": {"arch": "transformer_tiny"}, "ad": {"from": "mix", "arch": "transformer_domain_adapter_tiny"}}
+    told = experiment_file(
+        tmp_path, corpora=one, train={"systems": systems}, translate={"outputs": {"ad": {"system": "ad"}}}
+    )
+    run.main([str(told), "--dry-run"])
+    by_classifier = {"ad": {"system": "ad", "domain-source": "classifier"}}
+    path = experiment_file(tmp_path, corpora=one, train={"systems": systems}, translate={"outputs": by_classifier})
+    with pytest.raises(InputError, match="translate: outputs: ad: needs a classifier of domains, but there is one"):
+        run.main([str(path)])
+    with pytest.raises(InputError, match="train: systems: gad: needs a classifier of domains, but there is one"):
+        run.main([str(experiment_file(tmp_path, corpora=one))])
+    assert not (tmp_path / "work").exists()
+
+
 def test_stages_run_in_order_each_when_those_before_are_done(tmp_path: Path) -> None:
     def stage(name: str, before: str | None) -> Stage:
         def steps() -> list[Step]:

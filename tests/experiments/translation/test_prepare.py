@@ -15,6 +15,7 @@ from fairseq_ext.engine.workspaces import Workspace
 from fairseq_ext.experiments import prepare as prepare_data
 from fairseq_ext.experiments.translation import prepare
 from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.inputs.errors import InputError
 from tests.experiments.commands import kill_in_every_step
 from tests.small_corpus import NOUNS, read_tree, write_config, write_corpora
 
@@ -46,6 +47,17 @@ def test_binarised_sentences_are_the_written_ones(prepared: Path) -> None:
     rows = data_utils.load_indexed_dataset(str(prefix), dictionary)
     text = [dictionary.string(row, bpe_symbol="sentencepiece") for row in rows]
     assert text == (prepared / "splits" / "garden" / "train.de").read_text().splitlines()
+
+
+def test_exchanged_languages_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    folder = tmp_path / "corpora"
+    folder.mkdir()
+    english = [f"the committee adopted its report number {number} this morning" for number in range(100)]
+    german = [f"der Ausschuss hat heute Morgen den Bericht Nummer {number} angenommen" for number in range(100)]
+    (folder / "law.en").write_text("\n".join(german), encoding="utf-8")
+    (folder / "law.de").write_text("\n".join(english), encoding="utf-8")
+    with pytest.raises(InputError, match="law: the en side is in de and the de side in en; exchange the files' names"):
+        prepare_data.main([str(write_config(tmp_path / "c.yaml", folder)), "--workers", "1"])
 
 
 @pytest.mark.slow

@@ -326,6 +326,13 @@ def test_unequal_lengths_name_both_files(tmp_path: Path) -> None:
         run_steps([scoring_step(config)])
 
 
+def test_a_model_that_says_nothing_is_scored(tmp_path: Path) -> None:
+    blank = {name: [""] * len(lines) for name, lines in REFERENCES.items()}
+    record = score(write_experiment(tmp_path, {**PERFECT, "translations/mix": blank}, EVALUATE))
+    assert record["outputs"]["mix"]["chrF"]["AVG"]["mean"] == 0
+    assert record["outputs"]["gad"]["chrF"]["AVG"]["mean"] == 100
+
+
 def test_nothing_translated_is_one_line(tmp_path: Path) -> None:
     config = write_experiment(tmp_path, {}, EVALUATE)
     with pytest.raises(InputError, match="nothing is translated yet"):

@@ -1,0 +1,79 @@
+"""A translation experiment of one domain: its base, the control, an adapter, own test sets, and a report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.experiments import run
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.kind import stages_of
+from tests.experiments.translation.small_translation_experiment import PLAIN, TRAIN
+from tests.small_corpus import write_config, write_corpora
+
+pytestmark = pytest.mark.slow
+
+SYSTEMS = {
+    "mix": {**PLAIN, "arch": "transformer_tiny", "max-epoch": 4},
+    "mix-continued": {**PLAIN, "from": "mix", "arch": "transformer_tiny"},
+    "ad": {**PLAIN, "from": "mix", "arch": "transformer_domain_adapter_tiny"},
+}
+OUTPUTS = {"mix": {"system": "mix"}, "mix-continued": {"system": "mix-continued"},
+           "ad": {"system": "ad", "domain": "bank"}}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The experiment file, after its run; its work is beside it."""
+    folder = tmp_path_factory.mktemp("single")
+    corpora = write_corpora(folder / "corpora")
+    (folder / "mine.en").write_text("close the blue loan\n", encoding="utf-8")
+    (folder / "mine.de").write_text("schließe: Darlehen (blau)\n", encoding="utf-8")
+    path = write_config(
+        folder / "single.yaml",
+        corpora,
+        corpora={"domains": {"bank": [f"{corpora}/bank.{{lang}}"]}},
+        subwords={"vocab_size": 55},
+        train={**TRAIN, "systems": SYSTEMS},
+        translate={"common": {"beam": 2, "max-tokens": 400, "cpu": True, "max-len-b": 12}, "outputs": OUTPUTS},
+        evaluate={"tests": {"MINE": f"{folder}/mine.{{lang}}"}, "resamples": 50},
+    )
+    run.main([str(path)])
+    return path
+
+
+def test_there_is_nothing_to_classify(path: Path) -> None:
+    stages = {stage.name: stage.steps() for stage in stages_of(load_config(path))}
+    assert stages["teacher"] == []
+    assert [step.output.name for step in stages["analyse"]] == ["parameters"]
+    assert not (path.parent / "work" / "teacher").exists()
+    assert not (path.parent / "work" / "analysis" / "distances").exists()
+
+
+def test_everything_is_translated_and_compared_with_the_control(path: Path) -> None:
+    scores = json.loads((path.parent / "work/scores/scores.json").read_text(encoding="utf-8"))
+    assert scores["missing"] == []
+    assert scores["num_misclassified"] is None
+    for output in OUTPUTS:
+        assert scores["outputs"][output]["chrF"].keys() == {"bank", "AVG", "wAVG", "test:MINE"}
+        assert scores["outputs"][output]["chrF"]["bank"] == scores["outputs"][output]["chrF"]["AVG"]
+    assert scores["comparisons"]["chrF"]["mix-continued"].keys() == {"mix", "ad"}
+
+
+def test_the_report_has_no_section_on_what_there_cannot_be(path: Path) -> None:
+    report = (path.parent / "work/report/report.md").read_text(encoding="utf-8")
+    headings = [line.removeprefix("## ") for line in report.splitlines() if line.startswith("## ")]
+    assert headings == [
+        "Has the base model converged?",
+        "Data",
+        "Systems",
+        "Translation quality",
+        "Compared with the controls",
+        "Your own test sets",
+        "Which system to deploy",
+    ]
+    assert "*mix-continued* continues *mix* on all domains" in report
+    assert "Figure 3." not in report
+    assert "told the true domain" not in report
