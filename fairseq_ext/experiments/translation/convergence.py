@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_ext.experiments.translation.control import base_systems
+from fairseq_ext.experiments.translation.control import base_systems, continued_systems
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.recipes.train import LOG_FILE, system_dir
 
@@ -15,6 +15,7 @@ LOGS = f"systems/*/{LOG_FILE}"  # of all trainings, relative to the experiment's
 _VALID = re.compile(r"\| valid on 'valid' subset \|.*?\| nll_loss (\S+) .*?\| num_updates (\d+)")
 _LAST = 0.1  # share of the updates that is looked at
 _FALL = 0.01  # of perplexity in that share, relative: a training whose loss falls faster has not converged
+_GAIN = 0.03  # of perplexity, relative: a base model that gains more by further training has not converged
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,31 @@ def total_updates(config: TranslationExperiment, curves: Mapping[str, Validation
 
 
 def warning(name: str, curve: ValidationCurve) -> str | None:
-    """What to say of a base model that has not converged; None of one that has."""
+    """The warning about a base model whose loss still fell when its training ended; None where it had settled."""
     if not curve.still_falls:
         return None
+    return _not_converged(
+        name,
+        f"in the last tenth of its {curve.updates[-1]:,} updates its validation perplexity still fell by "
+        f"{100 * (curve.fall or 0):.0f} %",
+    )
+
+
+def warning_of_control(name: str, curve: ValidationCurve, base: str, base_curve: ValidationCurve) -> str | None:
+    """The warning about a base model that gains from further training; None where it does not.
+
+    A loss settles whenever the learning rate goes to zero. So what tells most is whether the control is better.
+    """
+    fall = 1 - 2 ** (min(curve.bits) - min(base_curve.bits))
+    if fall <= _GAIN:
+        return None
+    more = f"{name}, {curve.updates[-1]:,} updates more, has {100 * fall:.0f} % less validation perplexity"
+    return _not_converged(base, more)
+
+
+def _not_converged(base: str, why: str) -> str:
     return (
-        f"{name} has not converged: in the last tenth of its {curve.updates[-1]:,} updates its validation perplexity "
-        f"still fell by {100 * (curve.fall or 0):.0f} %. Train it longer first: adapters compared with it look better "
-        "than they are"
+        f"{base} has not converged: {why}. Train it longer first: adapters compared with it look better than they are"
     )
 
 
@@ -92,6 +111,10 @@ def warnings_of(config: TranslationExperiment, curves: Mapping[str, ValidationCu
     """The warnings about the base models of an experiment."""
     bases = base_systems(config.systems)
     found = [warning(name, curve) for name, curve in curves.items() if name.partition("@")[0] in bases]
+    for system, base in continued_systems(config.systems).items():
+        name, base_name = config.runs(system)[0].name, config.runs(base)[0].name
+        if name in curves and base_name in curves:
+            found.append(warning_of_control(name, curves[name], base_name, curves[base_name]))
     return [text for text in found if text]
 
 
