@@ -145,7 +145,14 @@ _noise = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 3), _bytes), 
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The current directory, with all files that the experiments name."""
     folder = tmp_path_factory.mktemp("odd")
-    for name in ["corpora/a.en", "corpora/a.pl", "data/mono/train/a.txt", "data/mono/unseen/b.txt"]:
+    for name in [
+        "corpora/a.en",
+        "corpora/a.pl",
+        "corpora/b.en",
+        "corpora/b.pl",
+        "data/mono/train/a.txt",
+        "data/mono/unseen/b.txt",
+    ]:
         _touch(folder / name)
     for path in CONFIGS.glob("*/*.md"):
         _touch(folder / path.name)

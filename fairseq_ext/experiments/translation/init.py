@@ -74,8 +74,8 @@ class Size:
     gigabytes: float
 
 
-_TINY = Size("_small", "3+2 pre-norm layers, width 192", (0.002, 0.001), (300, 50), 0.1, 320, 10, 7e6, 2450, 0.73)
-_SMALL = Size("_small", "3+2 pre-norm layers, width 192", (0.002, 0.001), (300, 50), 0.1, 500, 10, 7e6, 2450, 0.73)
+_TINY = Size("_small", "3+2 pre-norm layers, width 192", (0.002, 0.0002), (300, 30), 0.1, 240, 10, 7e6, 2450, 0.73)
+_SMALL = Size("_small", "3+2 pre-norm layers, width 192", (0.002, 0.0002), (300, 30), 0.1, 320, 10, 7e6, 2450, 0.73)
 _PAPER = Size("", "6+6 layers, width 512: the paper's", (0.0005, 0.0002), (4000, 1000), 0.1, 10_000, 10, 2e9, 20_000, 6)
 
 
@@ -147,7 +147,7 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None 
     held_out = max(20, min(1000 if not is_tiny else 200, min(corpora.pairs.values()) // 20))
     train = corpora.total - 2 * held_out * len(corpora.pairs)
     subwords = train * corpora.words * _SUBWORDS_PER_WORD
-    max_tokens = 1500 if is_tiny else 3000 if size is _SMALL else 4096
+    max_tokens = 750 if is_tiny else 1500 if size is _SMALL else 4096
     processes = gpus or min(2, cores)
     batch = _FILLED * max_tokens * processes
     good_passes = max(size.passes, min(_MOST_PASSES, round(size.subwords / subwords)))

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from fairseq_ext.experiments.training import system_dir
+from fairseq_ext.recipes.train import system_dir
 
 from fairseq_ext.experiments.translation import convergence
 from fairseq_ext.experiments.translation.convergence import (
