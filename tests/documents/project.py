@@ -43,8 +43,9 @@ def make_project(root: Path) -> Path:
     for name in ("quickstart", "my"):
         path = root / ("configs/quickstart.yaml" if name == "quickstart" else "my.yaml")
         path.write_text(yaml.safe_dump(_small_experiment(f"runs/{name}"), sort_keys=False), encoding="utf-8")
-    for command in ("prepare.sh", "train_teacher.sh", "train.sh"):
-        run_block(root, f"scripts/{command} configs/quickstart.yaml{' gad' if command == 'train.sh' else ''}")
+    trainings = [f"train.sh configs/quickstart.yaml {system}" for system in ("mix-continued", "ad", "gad")]
+    for command in ("prepare.sh configs/quickstart.yaml", "train_teacher.sh configs/quickstart.yaml", *trainings):
+        run_block(root, f"scripts/{command}")
     _name_what_pages_name(root)
     return root
 

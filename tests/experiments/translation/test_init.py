@@ -82,7 +82,7 @@ def test_adapters_have_a_control_with_as_many_updates(folder: Path) -> None:
     assert config.evaluate.compare == ["mix-continued", "ad-uniform"]
     updates = {name: system.options["max-update"] for name, system in config.systems.items()}
     assert updates["mix-continued"] == updates["ad"] == updates["gad"] == 240
-    assert updates["ft"] == 160
+    assert updates["ft"] == 120
 
 
 def test_every_learning_rate_is_reached_and_falls_again(folder: Path) -> None:
