@@ -12,8 +12,10 @@ from fairseq_ext.corpora.compressed import DAMAGE, damage, open_binary
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.reranking.nbest import Hypothesis, NBest
 
-# What the features of the systems themselves are called: their total score, and fairseq's without length normalisation.
+# Features of the system that made the list: its total score, and fairseq's without length normalisation.
 SCORE, MODEL, MODEL_SUM = "score", "model", "model_sum"
+# The number of words, which re-ranking adds.
+WORDS = "words"
 
 _SEPARATOR = "|||"
 _MOSES_LINE = re.compile(r"\s*\d+\s+\|\|\|\s")
