@@ -40,9 +40,9 @@ class WordVectors(Section):
 class KneserNeyModel(Section):
     """The n-gram baseline."""
 
+    removed_keys: ClassVar[Mapping[str, str]] = {"discounts": "they follow from the counts of the training text"}
+
     order: Annotated[int, Field(ge=ORDERS[0], le=ORDERS[-1])] = 5
-    discounts: Literal["held-out", "leave-one-out"] = "held-out"
-    """Fitted to the validation set, or computed from the counts of the training text."""
 
 
 class Evaluate(Section):

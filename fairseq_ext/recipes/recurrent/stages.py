@@ -241,18 +241,17 @@ def training_step(config: Recurrent, run: Run) -> Step:
 
 def kneser_ney_step(config: Recurrent, baseline: KneserNeyModel) -> Step:
     """The step that trains the n-gram model."""
-    text, valid = text_file(config.work_dir, "train"), text_file(config.work_dir, "valid")
-    held_out = valid if baseline.discounts == "held-out" else None
+    text = text_file(config.work_dir, "train")
 
     def build(folder: Path) -> None:
         from fairseq_ext.reranking.kneser_ney import train_kneser_ney
 
-        train_kneser_ney(text, folder / ARPA_FILE, order=baseline.order, held_out=held_out)
+        train_kneser_ney(text, folder / ARPA_FILE, order=baseline.order)
 
     return Step(
         config.work_dir / KNESER_NEY,
-        [text, *([held_out] if held_out else [])],
-        {"version": _NGRAM_VERSION, "order": baseline.order, "discounts": baseline.discounts},
+        [text],
+        {"version": _NGRAM_VERSION, "order": baseline.order, "discounts": "leave-one-out"},
         build,
     )
 

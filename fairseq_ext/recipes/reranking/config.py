@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from fairseq_ext.corpora.languages import check_language
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.fairseq_cli import option_of
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.models import LARGEST, Count, File, Section
 from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION
 from fairseq_ext.recipes.config import Experiment, OptionName, OptionValue, Run, System, expand
@@ -46,8 +46,10 @@ class Translations(Section):
 
     @field_validator("options", mode="before")
     @classmethod
-    def _fill_empty_section(cls, value: Any) -> Any:
-        return {} if value is None else value
+    def _fill_empty_options(cls, value: Any) -> Any:
+        if value is not None and not isinstance(value, dict):
+            raise ValueError(f"options: expected keys and values, got {shown(value)}")
+        return value or {}
 
     @model_validator(mode="after")
     def _check_names(self) -> Translations:

@@ -63,6 +63,7 @@ def rerank_step(config: Reranking) -> Step:
     Raises:
         InputError: if an output to compare with is not there.
     """
+    outputs = _output_files(config)
     texts = [config.translation.text(domain, split) for domain in config.domains for split in HELD_OUT]
     models = [path for domain in config.domains for source in _sources(config, domain) for path in source.files]
     lists = [list_file(config, split) for split in HELD_OUT]
@@ -76,7 +77,7 @@ def rerank_step(config: Reranking) -> Step:
     }
     return Step(
         rerank_dir(config),
-        [*lists, *texts, *dict.fromkeys(models), *_output_files(config)],
+        [*lists, *texts, *dict.fromkeys(models), *outputs],
         options,
         lambda folder: _build(folder, config),
     )
@@ -133,7 +134,7 @@ def _build(folder: Path, config: Reranking) -> None:
 
 def _pairs(config: Reranking) -> list[tuple[str, str]]:
     """Rows and their baselines; by default every language model against what needs none."""
-    without = [FIRST_BEST, *config.translation.outputs, LIST]
+    without = (FIRST_BEST, *config.translation.outputs, LIST)
     compared = config.compare or dict.fromkeys(config.models, without)
     return [(row, baseline) for row, baselines in compared.items() for baseline in baselines]
 

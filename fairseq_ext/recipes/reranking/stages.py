@@ -32,6 +32,7 @@ TASK = "contiguous_language_modeling"
 ARPA_FILE, VECTORS_DIR, VECTORS_FILE = "model.arpa", "word-vectors", "vectors.txt"
 LIST_FILE, MESSAGES_FILE = "nbest.txt", "generate.log"
 _VERSION = 1
+_NGRAM_VERSION = 2  # 1: discounts fitted to the validation set
 
 
 def stages_of(config: Reranking) -> list[Stage]:
@@ -151,15 +152,14 @@ def _ngram_steps(config: Reranking) -> list[Step]:
 def _ngram_step(config: Reranking, domain: str) -> Step:
     assert config.kneser_ney is not None
     order = config.kneser_ney.order
-    text, held_out = (config.translation.pieces(domain, split) for split in ("train", "valid"))
+    text = config.translation.pieces(domain, "train")
 
     def build(folder: Path) -> None:
         from fairseq_ext.reranking.kneser_ney import train_kneser_ney
 
-        train_kneser_ney(text, folder / ARPA_FILE, order=order, held_out=held_out)
+        train_kneser_ney(text, folder / ARPA_FILE, order=order)
 
-    options = {"version": _VERSION, "order": order}
-    return Step(arpa_file(config, domain).parent, [text, held_out], options, build)
+    return Step(arpa_file(config, domain).parent, [text], {"version": _NGRAM_VERSION, "order": order}, build)
 
 
 # n-best lists
