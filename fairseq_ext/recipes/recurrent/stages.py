@@ -24,6 +24,7 @@ from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.dagru import TASK
 from fairseq_ext.recipes.recurrent.config import KNESER_NEY, KneserNeyModel, Recurrent
 from fairseq_ext.recipes.run import Recipe
 from fairseq_ext.recipes.train import train_step
@@ -31,7 +32,6 @@ from fairseq_ext.recipes.tune import steps_of_runs
 from fairseq_ext.text.split import HELD_OUT, SPLITS
 from fairseq_ext.text.subwords import DICT_FILE
 
-TASK = "contiguous_language_modeling"
 DATA_DIR, TEXT_DIR, VECTORS_DIR = "data-bin", "text", "word-vectors"
 COUNTS_FILE, COVERAGE_FILE, ARPA_FILE = "counts.json", "coverage.json", "model.arpa"
 UNKNOWN = "<unk>"

@@ -12,13 +12,12 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
-from fairseq_ext.corpora.languages import check_language
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.models import LARGEST, Count, File, Section
-from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION
 from fairseq_ext.recipes.config import Experiment, OptionName, OptionValue, Run, System, expand
+from fairseq_ext.recipes.dagru import check_dagru
 from fairseq_ext.reranking.kneser_ney import ORDERS
 from fairseq_ext.reranking.nbest import FIRST_BEST, ORACLE
 from fairseq_ext.reranking.nbest_files import MODEL, MODEL_SUM, SCORE, WORDS
@@ -50,17 +49,6 @@ class Translations(Section):
         if value is not None and not isinstance(value, dict):
             raise ValueError(f"options: expected keys and values, got {shown(value)}")
         return value or {}
-
-    @model_validator(mode="after")
-    def _check_names(self) -> Translations:
-        try:
-            check_language(self.target_lang, "target_lang")
-        except InputError as error:
-            raise ValueError(str(error)) from None
-        for name in self.outputs:
-            if name in _RESERVED:
-                raise ValueError(f"outputs: {name!r} is the name of a row or a feature; rename that output")
-        return self
 
     @property
     def data(self) -> Path:
@@ -168,34 +156,22 @@ class Reranking(Experiment):
                 _check_system(system)
             except ValueError as error:
                 raise ValueError(f"train: systems: {name}: {error}") from None
-            if name in (*_RESERVED, *self.translation.outputs):
-                raise ValueError(f"train: systems: {name}: is the name of a row or a feature; choose another one")
         if not self.models:
             raise ValueError("train: systems: name a language model, or give kneser_ney, to re-rank by")
         return self
 
-
-def needs_vectors(system: System) -> bool:
-    """Whether a system reads general-domain vectors."""
-    return COMBINATIONS[_combination(system)].has_general_words
-
-
-def _combination(system: System) -> str:
-    return str(option_of(system.options, "combination") or DEFAULT_COMBINATION)
+    @model_validator(mode="after")
+    def _check_names(self) -> Reranking:
+        for name in self.translation.outputs:
+            if name in _RESERVED:
+                raise ValueError(f"translation: outputs: {name!r} is the name of a row or a feature; rename the output")
+        for name in self.systems:
+            if name in (*_RESERVED, *self.translation.outputs):
+                raise ValueError(f"train: systems: {name}: is the name of a row or a feature; rename the system")
+        return self
 
 
 def _check_system(system: System) -> None:
-    given = {
-        "from": system.start,
-        "uses_teacher": system.uses_teacher,
-        "seeds": system.seeds,
-        "data": system.data,
-        "word-vectors": option_of(system.options, "word-vectors"),
-    }
-    for key, value in given.items():
-        if value:
-            raise ValueError(f"{key}: is not for this recipe, which trains one model a domain; take it out")
-    if not str(option_of(system.options, "arch")).startswith(ARCHITECTURE):
-        raise ValueError(f"arch: give one of {ARCHITECTURE}*, which carries its state over")
-    if _combination(system) not in COMBINATIONS:
-        raise ValueError(f"combination: {_combination(system)!r} is unknown; choose one of {', '.join(COMBINATIONS)}")
+    check_dagru(system, ("start", "uses_teacher", "seeds", "data"))
+    if option_of(system.options, "word-vectors"):
+        raise ValueError("word-vectors: are learnt from the text of all domains; take it out")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_ext.corpora.text_files import read_lines, stream_lines, write_lines
+from fairseq_ext.corpora.text_files import read_lines, read_lines_like, stream_lines, write_lines
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.corpus_metrics import bleu_metric, bleu_tokenizer
@@ -45,6 +45,10 @@ class DomainList:
 
     nbest: NBest
     references: list[str]
+
+    def counts(self, tokenizer: str) -> np.ndarray:
+        """What BLEU counts in the hypotheses: S×K×10."""
+        return count_hypotheses(bleu_metric(tokenizer), self.nbest, self.references)
 
 
 def rerank_dir(config: Reranking) -> Path:
@@ -95,7 +99,7 @@ def find_row_weights(
         restarts: random starts of the tuning.
         seed: of these.
     """
-    counts = count_hypotheses(bleu_metric(tokenizer), valid.nbest, valid.references)
+    counts = valid.counts(tokenizer)
     found = {}
     for row in (LIST, *models):
         nbest = valid.nbest.without(models.keys() - {row})
@@ -106,19 +110,16 @@ def find_row_weights(
 
 def _build(folder: Path, config: Reranking) -> None:
     valid, test = (_read_lists(config, split) for split in HELD_OUT)
-    perplexities: list[Record] = []
-    texts: dict[str, list[str]] = {}
-    for domain in config.domains:
-        models = _sources(config, domain)
-        weights = _tune(config, domain, models, valid[domain])
-        for row, own in weights.items():
-            own.write(folder / row / f"{domain}.json")
-        for row, lines in _translate(config, domain, models, test[domain], weights).items():
-            write_lines(folder / row / f"{domain}.{config.translation.target_lang}", lines)
-            texts.setdefault(row, []).extend(lines)
-        perplexities += _perplexities(config, models, domain, test[domain].references)
     references = {domain: own.references for domain, own in test.items()}
-    others = {name: _output(config, name, references) for name in config.translation.outputs}
+    texts: dict[str, list[str]] = {}
+    perplexities: list[Record] = []
+    for domain in config.domains:
+        sources = _sources(config, domain)
+        lists = (_with_scores(config, domain, sources, own[domain]) for own in (valid, test))
+        for row, lines in _rerank(folder, config, domain, {each.name: each.fingerprint for each in sources}, *lists):
+            texts.setdefault(row, []).extend(lines)
+        perplexities += _perplexities(config, domain, sources, references[domain])
+    others = {name: _read_output(config, name, references) for name in config.translation.outputs}
     records, comparisons = evaluate(
         with_others(texts, others),
         [line for own in references.values() for line in own],
@@ -130,6 +131,21 @@ def _build(folder: Path, config: Reranking) -> None:
     )
     write_records(folder / RECORDS_FILE, [*records, *perplexities])
     write_comparisons(folder / COMPARISONS_FILE, comparisons)
+
+
+def _rerank(
+    folder: Path, config: Reranking, domain: str, models: Mapping[str, str], valid: DomainList, test: DomainList
+) -> Iterator[tuple[str, list[str]]]:
+    """Write the weights and translations of a domain, and yield the translations of each row."""
+    tokenizer, options = tokenizer_of(config), config.rerank
+    weights = find_row_weights(valid, models, tokenizer=tokenizer, restarts=options.restarts, seed=config.seed)
+    for row, own in weights.items():
+        own.write(folder / row / f"{domain}.json")
+    by_row = {row: own.in_order(test.nbest.names) for row, own in weights.items()}
+    for row, choice in choose(test.nbest, test.counts(tokenizer), by_row).items():
+        lines = test.nbest.chosen(choice)
+        write_lines(folder / row / f"{domain}.{config.translation.target_lang}", lines)
+        yield row, lines
 
 
 def _pairs(config: Reranking) -> list[tuple[str, str]]:
@@ -154,41 +170,20 @@ def _sources(config: Reranking, domain: str) -> list[LanguageModelSource]:
     ]
 
 
-def _tune(
-    config: Reranking, domain: str, models: Sequence[LanguageModelSource], valid: DomainList
-) -> dict[str, Weights]:
-    scored = DomainList(_with_scores(config, domain, models, valid.nbest), valid.references)
-    fingerprints = {source.name: source.fingerprint for source in models}
-    restarts, seed = config.rerank.restarts, config.seed
-    return find_row_weights(scored, fingerprints, tokenizer=tokenizer_of(config), restarts=restarts, seed=seed)
-
-
-def _translate(
-    config: Reranking,
-    domain: str,
-    models: Sequence[LanguageModelSource],
-    test: DomainList,
-    weights: Mapping[str, Weights],
-) -> dict[str, list[str]]:
-    """The translations of a domain's test set by row."""
-    nbest = _with_scores(config, domain, models, test.nbest)
-    counts = count_hypotheses(bleu_metric(tokenizer_of(config)), nbest, test.references)
-    by_row = {row: own.in_order(nbest.names) for row, own in weights.items()}
-    return {row: nbest.chosen(choice) for row, choice in choose(nbest, counts, by_row).items()}
-
-
-def _with_scores(config: Reranking, domain: str, models: Sequence[LanguageModelSource], nbest: NBest) -> NBest:
-    texts, folder = nbest.all_texts(), _scores_dir(config, domain)
-    scores = {source.name: score_texts(source, texts, folder) for source in models}
-    return nbest.with_features({WORDS: nbest.word_counts(), **scores})
+def _with_scores(
+    config: Reranking, domain: str, sources: Sequence[LanguageModelSource], listed: DomainList
+) -> DomainList:
+    texts, folder = listed.nbest.all_texts(), _scores_dir(config, domain)
+    scores = {source.name: score_texts(source, texts, folder) for source in sources}
+    return DomainList(listed.nbest.with_features({WORDS: listed.nbest.word_counts(), **scores}), listed.references)
 
 
 def _perplexities(
-    config: Reranking, models: Sequence[LanguageModelSource], domain: str, references: Sequence[str]
+    config: Reranking, domain: str, sources: Sequence[LanguageModelSource], references: Sequence[str]
 ) -> Iterator[Record]:
     """Of the test set, per subword and end of sentence."""
     tokens = sum(len(line.split()) + 1 for line in stream_lines(config.translation.pieces(domain, "test")))
-    for source in models:
+    for source in sources:
         value = math.exp(-score_texts(source, references, _scores_dir(config, domain)).sum() / tokens)
         yield Record(system=source.name, run=source.name, domain=domain, metric=PERPLEXITY, value=value, n=tokens)
 
@@ -236,19 +231,11 @@ def _output_files(config: Reranking) -> list[Path]:
     return files
 
 
-def _output(config: Reranking, name: str, references: Mapping[str, Sequence[str]]) -> list[str]:
-    """An output of the translation experiment, in the order of the domains.
-
-    Raises:
-        InputError: if it is of another test set.
-    """
-    found: list[str] = []
-    for domain, own in references.items():
-        path = config.translation.output(name, domain)
-        lines = read_lines(path)
-        if len(lines) != len(own):
-            raise InputError(
-                f"{path}: {len(lines)} lines, and the test set has {len(own)}; run the translation experiment again"
-            )
-        found += lines
-    return found
+def _read_output(config: Reranking, name: str, references: Mapping[str, Sequence[str]]) -> list[str]:
+    """An output of the translation experiment, in the order of the domains."""
+    given = config.translation
+    by_domain = (
+        read_lines_like(given.output(name, domain), own, given.text(domain, "test"))
+        for domain, own in references.items()
+    )
+    return [line for lines in by_domain for line in lines]

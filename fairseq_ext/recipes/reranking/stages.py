@@ -20,7 +20,8 @@ from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.config import Place, Run
-from fairseq_ext.recipes.reranking.config import KNESER_NEY, GeneralVectors, Reranking, needs_vectors
+from fairseq_ext.recipes.dagru import TASK, needs_vectors
+from fairseq_ext.recipes.reranking.config import KNESER_NEY, GeneralVectors, Reranking
 from fairseq_ext.recipes.run import Recipe
 from fairseq_ext.recipes.train import BEST_CHECKPOINT, train_step
 from fairseq_ext.recipes.tune import steps_of_runs
@@ -28,7 +29,6 @@ from fairseq_ext.text.binarise import binarise_files
 from fairseq_ext.text.split import HELD_OUT
 from fairseq_ext.text.subwords import DICT_FILE, MODEL_FILE
 
-TASK = "contiguous_language_modeling"
 ARPA_FILE, VECTORS_DIR, VECTORS_FILE = "model.arpa", "word-vectors", "vectors.txt"
 LIST_FILE, MESSAGES_FILE = "nbest.txt", "generate.log"
 _VERSION = 1
@@ -44,8 +44,8 @@ def stages_of(config: Reranking) -> list[Stage]:
     stages = [
         Stage("prepare", partial(preparation_steps, config)),
         *(Stage(name, partial(_training_steps, config, name), trains=True) for name in config.systems),
-        *([Stage(KNESER_NEY, partial(_ngram_steps, config))] if config.kneser_ney else []),
-        Stage("translate", partial(_list_steps, config)),
+        *([Stage(KNESER_NEY, partial(_ngram_steps, config, ngrams.order))] if (ngrams := config.kneser_ney) else []),
+        Stage("translate", lambda: [_list_step(config, split) for split in HELD_OUT]),
         Stage("rerank", partial(_reranking, config)),
         Stage("report", partial(_report, config)),
     ]
@@ -145,13 +145,11 @@ def _training_step(config: Reranking, run: Run) -> Step:
     return train_step(config, run, inputs, arguments, {"system": run.system.options, "seed": run.seed})
 
 
-def _ngram_steps(config: Reranking) -> list[Step]:
-    return [_ngram_step(config, domain) for domain in config.domains]
+def _ngram_steps(config: Reranking, order: int) -> list[Step]:
+    return [_ngram_step(config, order, domain) for domain in config.domains]
 
 
-def _ngram_step(config: Reranking, domain: str) -> Step:
-    assert config.kneser_ney is not None
-    order = config.kneser_ney.order
+def _ngram_step(config: Reranking, order: int, domain: str) -> Step:
     text = config.translation.pieces(domain, "train")
 
     def build(folder: Path) -> None:
@@ -168,10 +166,6 @@ def _ngram_step(config: Reranking, domain: str) -> Step:
 def list_file(config: Reranking, split: str) -> Path:
     """The hypotheses of a set, with the sentences of all domains in their order."""
     return config.work_dir / "nbest" / split / LIST_FILE
-
-
-def _list_steps(config: Reranking) -> list[Step]:
-    return [_list_step(config, split) for split in HELD_OUT]
 
 
 def _list_step(config: Reranking, split: str) -> Step:

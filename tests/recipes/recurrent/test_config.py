@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.recurrent.config import combination_of
+from fairseq_ext.recipes.dagru import combination_of
 from fairseq_ext.recipes.recurrent.stages import stages_of
 from tests.recipes.recurrent.small_experiment import load, write_file
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.reranking.config import needs_vectors
+from fairseq_ext.recipes.dagru import needs_vectors
 from fairseq_ext.recipes.reranking.stages import stages_of
 from tests.recipes.reranking.small_experiment import TRANSLATION, load, write_domains
 
@@ -52,9 +52,8 @@ def test_a_reading_of_earlier_versions_is_ignored(tmp_path: Path, capsys: pytest
     [
         ({"translation": {"work_dir": "x", **TRANSLATION, "nbest": 1}}, "translation: nbest"),
         ({"translation": {"work_dir": "x", "run": "mix"}}, "translation: target_lang"),
-        ({"translation": {"work_dir": "x", **TRANSLATION, "target_lang": "../x"}}, "translation: target_lang"),
         ({"translation": {"work_dir": "x", **TRANSLATION, "options": ["beam"]}}, "translation: options"),
-        ({"translation": {"work_dir": "x", **TRANSLATION, "outputs": ["list"]}}, "translation: outputs: 'list'"),
+        ({"translation": {"work_dir": "x", **TRANSLATION, "outputs": ["list"]}}, "translation: outputs"),
         ({"translation": {"work_dir": "x", **TRANSLATION, "outputs": ["dagru"]}}, "train: systems: dagru"),
         ({"kneser_ney": {"order": 9}}, "kneser_ney: order"),
         ({"train": {"systems": {"a": {**TINY, "seeds": [1, 2]}}}}, "train: systems: a: seeds"),
