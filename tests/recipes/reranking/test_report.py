@@ -5,20 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from fairseq_ext.corpora.text_files import read_lines, write_lines
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.reranking.config import Reranking
-from fairseq_ext.recipes.reranking.measurement import DomainList, find_row_weights
 from fairseq_ext.recipes.reranking.report import page
 from fairseq_ext.recipes.reranking.stages import stages_of
 from fairseq_ext.report.measurements import Records, read_records
 from fairseq_ext.reranking.weights import Weights
 from tests.recipes.reranking.small_experiment import SENTENCES, TRANSLATION, load, write_made_up_lists
-from tests.reranking.made_up import make_list
 
 # BLEU by row and set.
 GOLDEN = {
@@ -107,26 +104,3 @@ def test_texts_of_another_test_set_are_refused(tmp_path: Path, place: str) -> No
     write_lines(tmp_path / "work" / place, ["w1"])
     with pytest.raises(InputError, match=re.escape(str(tmp_path))):
         run(config, "kneser-ney", "rerank")
-
-
-def domain_list(seed: int) -> DomainList:
-    """A made-up list; ``knowing`` has the number of the reference's words that a hypothesis has, ``chance`` none."""
-    nbest, references, _ = make_list(seed, sentences=30)
-    known = [
-        float(len(set(text.split()) & set(reference.split())))
-        for own, reference in zip(nbest.texts, references, strict=True)
-        for text in own
-    ]
-    chance = np.random.default_rng(seed).normal(size=len(known))
-    return DomainList(nbest.with_features({"knowing": np.array(known), "chance": chance}), references)
-
-
-def test_a_model_that_knows_helps_and_rows_have_their_own_weights() -> None:
-    models = {"knowing": "1", "chance": "2"}
-    found = find_row_weights(domain_list(1), models, tokenizer="13a", restarts=3, seed=1)
-    tuned = {row: weights.about["BLEU"]["tuned"] for row, weights in found.items()}
-    assert tuned["knowing"] > tuned["list"] + 1
-    assert found["knowing"].values["knowing"] > 0
-    own = {row: set(weights.values) - {"model", "f1", "f2"} for row, weights in found.items()}
-    assert own == {"list": set(), "knowing": {"knowing"}, "chance": {"chance"}}
-    assert found["chance"].sources == {"chance": "2"}
