@@ -29,8 +29,8 @@ from fairseq_ext.filtering.dictionary import Dictionary
 from fairseq_ext.hugging_face.gpt2_convert import _OPTIONS as GPT2_OPTIONS
 from fairseq_ext.modules.language_model_options import ADAPTERS, LANGUAGE_MODELING_TASK
 from fairseq_ext.recipes.config import expand
-from fairseq_ext.recipes.recurrent.config import combination_of
-from fairseq_ext.recipes.recurrent.stages import TASK as WORD_LM_TASK
+from fairseq_ext.recipes.dagru import TASK as WORD_LM_TASK
+from fairseq_ext.recipes.dagru import combination_of
 from tests import toy
 
 ROOT = Path(__file__).resolve().parents[1]

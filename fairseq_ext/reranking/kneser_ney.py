@@ -2,7 +2,7 @@
 
 All n-grams of the text are kept, and interpolated (Chen & Goodman, 1999, §3). An n-gram of the highest order, or one
 that begins a sentence, counts as often as it occurs; any other as often as it follows a different word. The three
-discounts of an order are those that suit a held-out text best; without one, the formulas of the counts of counts.
+discounts of an order follow from its counts of counts.
 
 Perplexity is counted as for neural models: over every word and one ``</s>`` a line, from ``<s>``. What the text has as
 ``<unk>`` is the word that stands for all unknown ones; where it has none, it is one more word that never occurred.
@@ -28,21 +28,15 @@ from fairseq_ext.reranking.arpa import (
     UNKNOWN,
     ArpaModel,
     Table,
-    ending_here,
     find,
     read_sizes,
-    rows,
     wanted,
     with_ends,
 )
 
 ORDERS = range(2, 7)
-# Of n-grams that count 1, 2, and 3 or more, where a text has too few to estimate them.
+# Where a text has too few n-grams to estimate them.
 _USUAL_DISCOUNTS = (0.5, 1.0, 1.5)
-# Fitted discounts are rounded, so that machines agree on them.
-_DECIMALS = 4
-# Fitted ones leave something for words that were not seen.
-_LEAST_DISCOUNT = 0.01
 
 
 @dataclass(frozen=True)
@@ -70,8 +64,8 @@ class Counts:
         kinds = [np.bincount(before[of], minlength=contexts) for of in (counts == 1, counts == 2, counts > 2)]
         return cls(keys, counts, shorter, np.bincount(before, counts, contexts), np.stack(kinds, 1))
 
-    def usual_discounts(self) -> np.ndarray:
-        """By counts of counts, Chen & Goodman's equation 17."""
+    def discounts(self) -> np.ndarray:
+        """Of n-grams that count 1, 2, and 3 or more: Chen & Goodman's equation 17."""
         n1, n2, n3, n4 = ((self.counts == count).sum() for count in (1, 2, 3, 4))
         if not min(n1, n2, n3):
             return np.array(_USUAL_DISCOUNTS)
@@ -79,17 +73,16 @@ class Counts:
         return np.clip([1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3], 0, (1, 2, 3))
 
 
-def train_kneser_ney(text: Path, arpa: Path, *, order: int = 5, held_out: Path | None = None) -> None:
+def train_kneser_ney(text: Path, arpa: Path, *, order: int = 5) -> None:
     """Train a model and write it as ARPA.
 
     Args:
         text: words separated by blanks, one sentence a line.
         arpa: the file to write.
         order: n, one of ``ORDERS``.
-        held_out: text that the discounts are fitted to.
 
     Raises:
-        InputError: if a text cannot be read or has words that stand for its ends.
+        InputError: if the text cannot be read or has words that stand for its ends.
         ValueError: if the order is none of them.
     """
     if order not in ORDERS:
@@ -97,11 +90,7 @@ def train_kneser_ney(text: Path, arpa: Path, *, order: int = 5, held_out: Path |
     numbers = {UNKNOWN: 0, START: 1, END: 2}
     lines = [[numbers.setdefault(word, len(numbers)) for word in words] for words in _sentences(text)]
     counts = count_orders(lines, numbers, order)
-    discounts = np.array([each.usual_discounts() for each in counts])
-    if held_out is not None:
-        unseen = [[numbers.get(word, 0) for word in words] for words in _sentences(held_out)]
-        discounts = fit_discounts(counts, discounts, unseen, numbers)
-    model = ArpaModel(numbers, estimate(counts, discounts))
+    model = ArpaModel(numbers, estimate(counts))
     with atomic_write(arpa) as temporary:
         model.write(temporary)
 
@@ -136,8 +125,9 @@ def count_orders(lines: Sequence[Sequence[int]], numbers: dict[str, int], order:
     return counts
 
 
-def estimate(counts: Sequence[Counts], discounts: np.ndarray) -> list[Table]:
+def estimate(counts: Sequence[Counts]) -> list[Table]:
     """The tables of a model: of n-grams that the text has interpolated probabilities, else weights for those below."""
+    discounts = [each.discounts() for each in counts]
     left = [(each.kinds @ discount, each.totals) for each, discount in zip(counts, discounts, strict=True)]
     left_over = [np.divide(part, total, np.ones_like(part), where=total > 0) for part, total in left]
     # Nothing is said of <s>: no word comes before it.
@@ -153,75 +143,6 @@ def estimate(counts: Sequence[Counts], discounts: np.ndarray) -> list[Table]:
         back_offs = _log10(left_over[n + 1]) if n + 1 < len(counts) else np.zeros(len(below))
         tables.append(Table(each.keys, log_probs, back_offs))
     return tables
-
-
-def fit_discounts(
-    counts: Sequence[Counts], discounts: np.ndarray, lines: Sequence[Sequence[int]], numbers: dict[str, int]
-) -> np.ndarray:
-    """The discounts with which a held-out text is most likely.
-
-    Args:
-        counts: of the N orders.
-        discounts: to start from.
-        lines: the words of the held-out text.
-        numbers: of the words.
-
-    Shape:
-        discounts and result: N×3
-    """
-    from scipy.optimize import minimize
-
-    parts = _linear_parts(counts, lines, numbers)
-    below = 1 / (len(numbers) - 1)
-
-    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        """Mean negative log-likelihood, and its gradient."""
-        given, likely = flat.reshape(-1, 3), [np.full(len(parts[0].own), below)]
-        for part, discount in zip(parts, given, strict=True):
-            likely.append(part.own - part.taken @ discount + (part.unseen + part.left @ discount) * likely[-1])
-        slope, gradient = -1 / likely[-1] / len(likely[-1]), np.zeros_like(given)
-        for n in range(len(parts) - 1, -1, -1):
-            gradient[n] = (slope * likely[n]) @ parts[n].left - slope @ parts[n].taken
-            slope = slope * (parts[n].unseen + parts[n].left @ given[n])
-        return -float(np.log(likely[-1]).mean()), gradient.ravel()
-
-    bounds = [(_LEAST_DISCOUNT, most) for most in (1.0, 2.0, 3.0)] * len(counts)
-    found = minimize(loss, discounts.ravel(), jac=True, bounds=bounds, method="L-BFGS-B")
-    return np.round(found.x, _DECIMALS).reshape(-1, 3)
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """What one order adds at P places: ``own - taken·d + (unseen + left·d) p`` with discounts d, p of the order below.
-
-    Attributes:
-        own: P, the n-gram's count by that of its context.
-        taken: P×3, which discount it has, by the same.
-        unseen: P, 1 where the context is none.
-        left: P×3, how many discounts of each kind its context leaves, by the same.
-    """
-
-    own: np.ndarray
-    taken: np.ndarray
-    unseen: np.ndarray
-    left: np.ndarray
-
-
-def _linear_parts(counts: Sequence[Counts], lines: Sequence[Sequence[int]], numbers: dict[str, int]) -> list[_Parts]:
-    tokens, ends = with_ends(lines, numbers)
-    places = np.flatnonzero(tokens != numbers[START])
-    found = [np.zeros_like(tokens), *rows([each.keys for each in counts], tokens, ends, len(numbers))]
-    parts = []
-    for n, each in enumerate(counts, start=1):
-        gram, context = ending_here(found[n], n)[places], ending_here(found[n - 1], n)[places]
-        total = np.where(context >= 0, each.totals[context], 0)
-        share = np.divide(1, total, np.zeros(len(places)), where=total > 0)
-        count = np.where(gram >= 0, each.counts[gram], 0)
-        kind = np.minimum(count, 3)[:, None] == np.arange(1, 4)
-        parts.append(
-            _Parts(count * share, kind * share[:, None], 1.0 * (total == 0), each.kinds[context] * share[:, None])
-        )
-    return parts
 
 
 def _log10(values: np.ndarray) -> np.ndarray:
@@ -251,10 +172,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("text", type=Path, help="text of words separated by blanks, one sentence a line")
     parser.add_argument("arpa", type=Path, help="the model to write")
     parser.add_argument("--order", type=int, default=5, choices=ORDERS, help="n (default: 5)")
-    parser.add_argument("--held-out", type=Path, help="text that the discounts are fitted to (default: the formulas)")
     parser.add_argument("--test", type=Path, nargs="*", default=[], help="print the perplexity of these texts")
     options = parser.parse_args(arguments)
-    train_kneser_ney(options.text, options.arpa, order=options.order, held_out=options.held_out)
+    train_kneser_ney(options.text, options.arpa, order=options.order)
     for path in options.test:
         nats, tokens = likelihood(options.arpa, path)
         print(f"{path}: perplexity {math.exp(nats / tokens):.2f} over {tokens:,} tokens")

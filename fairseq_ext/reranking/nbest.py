@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,8 @@ import numpy as np
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError
 
+# Choices that need no weights.
+FIRST_BEST, ORACLE = "first-best", "oracle"
 _MOST_NUMBERS = 1 << 29  # 4 GiB
 
 
@@ -86,6 +88,11 @@ class NBest:
             grids.append(grid)
         return NBest(self.texts, [*self.names, *columns], np.dstack([self.features, *grids]))
 
+    def without(self, features: Set[str]) -> NBest:
+        """The list without some of its features."""
+        kept = [number for number, name in enumerate(self.names) if name not in features]
+        return NBest(self.texts, [self.names[number] for number in kept], self.features[..., kept])
+
     def part(self, sentences: range) -> NBest:
         """The list of some of its sentences."""
         rows = slice(sentences.start, sentences.stop)
@@ -94,6 +101,10 @@ class NBest:
     def all_texts(self) -> list[str]:
         """The hypotheses of the first sentence, then of the second, …."""
         return [text for own in self.texts for text in own]
+
+    def word_counts(self) -> np.ndarray:
+        """The number of words of every hypothesis, in the order of :meth:`all_texts`."""
+        return np.array([float(len(text.split())) for text in self.all_texts()])
 
     def best(self, weights: np.ndarray) -> np.ndarray:
         """The hypothesis of each sentence with the highest weighted sum of features; of equals the first: S."""

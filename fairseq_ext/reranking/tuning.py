@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 from tqdm import tqdm
@@ -13,6 +14,7 @@ from fairseq_ext.reranking.bleu_counts import bleu_of_sums
 from fairseq_ext.reranking.line_search import best_weight
 from fairseq_ext.reranking.nbest import NBest
 from fairseq_ext.reranking.nbest_files import MODEL, SCORE
+from fairseq_ext.reranking.weights import Weights
 
 # A gain in BLEU that is no more than rounding.
 _NO_GAIN = 1e-9
@@ -28,6 +30,37 @@ def first_weights(nbest: NBest) -> np.ndarray:
         if name in nbest.names:
             return np.array([float(own == name) for own in nbest.names])
     raise InputError(f"the n-best list has neither {SCORE!r} nor {MODEL!r} to start with; give --start WEIGHTS.json")
+
+
+def find_weights(
+    nbest: NBest,
+    counts: np.ndarray,
+    *,
+    restarts: int,
+    seed: int,
+    starts: Sequence[np.ndarray] = (),
+    sources: Mapping[str, str] = MappingProxyType({}),
+) -> Weights:
+    """Tune weights, and say what BLEU they have.
+
+    Args:
+        nbest: the tuning list.
+        counts: what BLEU counts in its hypotheses.
+        restarts: how many random starts there are.
+        seed: draws them.
+        starts: weights to start from besides; by default the list's own order.
+        sources: fingerprints of the language models that some features are of.
+
+    Shape:
+        counts: S×K×10; starts: F
+    """
+    starts = starts or [first_weights(nbest)]
+    values = tune_weights(nbest, counts, starts, restarts=restarts, seed=seed)
+    first = np.zeros(len(counts), dtype=int)
+    choices = {"first_best": first, "start": nbest.best(starts[0]), "tuned": nbest.best(values)}
+    scores = {name: round(bleu_of_choice(counts, choice), 4) for name, choice in choices.items()}
+    about = {"BLEU": scores, "restarts": restarts, "seed": seed}
+    return Weights(dict(zip(nbest.names, values.tolist(), strict=True)), sources, about)
 
 
 def tune_weights(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,11 @@ class Weights:
                     f"{path}: the weight of {name!r} was tuned for another language model, or other subwords or "
                     "paths; give those, or tune again"
                 )
-        return np.array([self.values.get(name, 0.0) for name in nbest.names])
+        return self.in_order(nbest.names)
+
+    def in_order(self, names: Sequence[str]) -> np.ndarray:
+        """The weights of these features, zero for those that have none."""
+        return np.array([self.values.get(name, 0.0) for name in names])
 
 
 def _is_weight(value: Any) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
+from fairseq_ext.report.measurements import read_records
+from fairseq_ext.reranking.weights import Weights
 from tests.experiments.commands import run_experiment
-from tests.experiments.reranking.small_reranking_experiment import TRANSLATION, write_file
 from tests.experiments.translation.small_translation_experiment import TRAIN, TRANSLATE
+from tests.recipes.reranking.small_experiment import TRANSLATION, write_file
 from tests.small_corpus import write_config, write_corpora
 
 pytestmark = pytest.mark.slow
@@ -35,15 +36,17 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_domain_is_re_ranked_by_its_own_models(experiment: Path) -> None:
     work = experiment.parent / "reranking"
-    record = json.loads((work / "reranked/scores.json").read_text(encoding="utf-8"))
+    records = read_records(work / "report/records.jsonl")
     rows = ["first-best", "mix", "list", "kneser-ney", "standard", "dagru", "oracle"]
-    assert list(record["systems"]) == rows
-    assert record["groups"] == {"all": 20, "bank": 10, "garden": 10}
-    oracle = record["systems"]["oracle"]["BLEU"]
+    assert records.systems("BLEU") == rows
+    assert records.domains("BLEU") == ["all", *DOMAINS]
     for domain in DOMAINS:
-        assert list(record["weights"][domain]["dagru"]) == ["model", "model_sum", "words", "dagru"]
-        assert 1 < record["perplexity"][domain]["dagru"] < 70
-        assert all(record["systems"][row]["BLEU"][domain] <= oracle[domain] for row in rows if row != "mix")
+        weights = Weights.read(work / f"reranked/dagru/{domain}.json")
+        assert list(weights.values) == ["model", "model_sum", "words", "dagru"]
+        [perplexity] = records.of("dagru", "perplexity", domain)
+        assert 1 < perplexity.value < 70
+        scores = {row: records.of(row, "BLEU", domain)[0].value for row in rows if row != "mix"}
+        assert max(scores.values()) == scores["oracle"]
         lines = [(work / "reranked" / row / f"{domain}.de").read_text().splitlines() for row in rows if row != "mix"]
         assert {len(own) for own in lines} == {10}
     page = (work / "report/report.html").read_text(encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -12,6 +11,8 @@ import numpy as np
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.report.comparison import read_comparisons
+from fairseq_ext.report.measurements import read_records
 from fairseq_ext.reranking.command_line import main
 from fairseq_ext.reranking.weights import Weights
 from tests.induction import small_lm
@@ -59,7 +60,9 @@ def test_everything_is_the_same_again() -> None:
         files = sorted(path for path in Path(name).rglob("*") if path.is_file())
         written.append({path.name: path.read_bytes() for path in files})
     assert written[0] == written[1]
-    assert written[0].keys() == {"w.json", "best.txt", "report.json", "report.md"}
+    assert written[0].keys() == {
+        "w.json", "best.txt", "report.md", "report.html", "records.jsonl", "comparisons.jsonl",
+    }  # fmt: skip
 
 
 def test_the_models_own_score_keeps_the_first_best() -> None:
@@ -82,10 +85,15 @@ def test_report_has_groups_and_every_file_of_weights(capsys: pytest.CaptureFixtu
     Path("groups").write_text("".join(f"{'law' if n < 10 else 'med'}\n" for n in range(30)))
     main(["report", "test.nbest", "--references", "test.ref", "--weights", "one.json", "two.json", "--groups", "groups",
           "--also", "perfect=test.ref", "--output", "out", "--resamples", "30"])  # fmt: skip
-    record = json.loads(Path("out/report.json").read_text(encoding="utf-8"))
-    assert record["groups"] == {"all": 30, "law": 10, "med": 20}
-    assert list(record["systems"]) == ["first-best", "perfect", "one", "two", "oracle"]
-    assert record["systems"]["perfect"]["BLEU"]["med"] == 100
+    records = read_records(Path("out/records.jsonl"))
+    assert records.systems("BLEU") == ["first-best", "perfect", "one", "two", "oracle"]
+    assert {each.domain: each.n for each in records if each.system == "perfect"} == {"all": 30, "law": 10, "med": 20}
+    assert records.by_run("perfect", "BLEU", "med") == {"perfect": pytest.approx(100)}
+    pairs = {(each.system, each.baseline) for each in read_comparisons(Path("out/comparisons.jsonl"))}
+    assert pairs == {
+        ("perfect", "first-best"), ("one", "first-best"), ("two", "first-best"), ("one", "perfect"), ("two", "perfect"),
+        ("two", "one"),
+    }  # fmt: skip
     assert Path("out/report.md").read_text(encoding="utf-8") == capsys.readouterr().out
 
 
@@ -160,9 +168,9 @@ def test_script_reranks_with_a_language_model(tmp_path: Path, capfd: pytest.Capt
     assert "up to date" in capfd.readouterr().err
     main(["apply", "test.nbest", "--weights", "w.json", "--output", "best.txt", *features])
     main(["report", "test.nbest", "--references", "test.ref", "--weights", "w.json", "--output", "out", *features])
-    record = json.loads(Path("out/report.json").read_text(encoding="utf-8"))
+    records = read_records(Path("out/records.jsonl"))
     nbest, _, _ = make_list(2, sentences=30)
     chosen = lines_of("best.txt")
     changed = np.mean([own[0] != text for own, text in zip(nbest.texts, chosen, strict=True)])
-    assert record["systems"]["w"]["changed"] == pytest.approx(changed, abs=0.04)
+    assert records.by_run("w", "changed", "all")["w"] == pytest.approx(changed, abs=0.04)
     assert Weights.read(Path("w.json")).sources.keys() == {"tiny"}

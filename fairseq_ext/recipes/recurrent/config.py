@@ -10,8 +10,8 @@ from pydantic import Field, field_validator, model_validator
 
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.models import File, Section
-from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION
 from fairseq_ext.recipes.config import Experiment, System
+from fairseq_ext.recipes.dagru import check_dagru, combination_of, needs_vectors
 from fairseq_ext.reranking.kneser_ney import ORDERS
 
 KNESER_NEY = "kneser-ney"  # the name of the n-gram baseline among systems
@@ -40,9 +40,9 @@ class WordVectors(Section):
 class KneserNeyModel(Section):
     """The n-gram baseline."""
 
+    removed_keys: ClassVar[Mapping[str, str]] = {"discounts": "they follow from the counts of the training text"}
+
     order: Annotated[int, Field(ge=ORDERS[0], le=ORDERS[-1])] = 5
-    discounts: Literal["held-out", "leave-one-out"] = "held-out"
-    """Fitted to the validation set, or computed from the counts of the training text."""
 
 
 class Evaluate(Section):
@@ -102,27 +102,10 @@ class Recurrent(Experiment):
         return system.model_copy(update={"options": {**added, **options}})
 
 
-def combination_of(system: System) -> str:
-    """How a system combines the words and contexts of two domains."""
-    return str(option_of(system.options, "combination") or DEFAULT_COMBINATION)
-
-
-def needs_vectors(system: System) -> bool:
-    """Whether a system reads general-domain word vectors."""
-    combination = COMBINATIONS.get(combination_of(system))
-    return combination is not None and combination.has_general_words
-
-
 def _check_system(system: System) -> None:
-    options, combination = system.options, combination_of(system)
-    for key in ("start", "uses_teacher", "per_domain", "data"):
-        if getattr(system, key):
-            raise ValueError(f"{'from' if key == 'start' else key}: is not for this recipe; take it out")
-    if not str(option_of(options, "arch")).startswith(ARCHITECTURE):
-        raise ValueError(f"arch: give one of {ARCHITECTURE}*, which carries its state over")
-    if combination not in COMBINATIONS:
-        raise ValueError(f"combination: {combination!r} is unknown; choose one of {', '.join(COMBINATIONS)}")
+    check_dagru(system, ("start", "uses_teacher", "per_domain", "data"))
+    options = system.options
     if option_of(options, "missing-vectors") not in (None, "zero", "mean"):
         raise ValueError("missing-vectors: choose zero or mean")
     if needs_vectors(system) and not isinstance(option_of(options, "word-vectors"), str):
-        raise ValueError(f"combination: {combination} needs word_vectors; give their file")
+        raise ValueError(f"combination: {combination_of(system)} needs word_vectors; give their file")

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.recipes.recurrent.config import KNESER_NEY, Recurrent, combination_of
+from fairseq_ext.recipes.dagru import combination_of
+from fairseq_ext.recipes.recurrent.config import KNESER_NEY, Recurrent
 from fairseq_ext.recipes.recurrent.measurement import PARAMETERS, PERPLEXITY, all_records, perplexity_steps
 from fairseq_ext.recipes.recurrent.stages import COUNTS_FILE, COVERAGE_FILE, TEXT_DIR, VECTORS_DIR
 from fairseq_ext.recipes.report import (

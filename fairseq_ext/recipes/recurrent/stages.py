@@ -24,6 +24,7 @@ from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.dagru import TASK
 from fairseq_ext.recipes.recurrent.config import KNESER_NEY, KneserNeyModel, Recurrent
 from fairseq_ext.recipes.run import Recipe
 from fairseq_ext.recipes.train import train_step
@@ -31,7 +32,6 @@ from fairseq_ext.recipes.tune import steps_of_runs
 from fairseq_ext.text.split import HELD_OUT, SPLITS
 from fairseq_ext.text.subwords import DICT_FILE
 
-TASK = "contiguous_language_modeling"
 DATA_DIR, TEXT_DIR, VECTORS_DIR = "data-bin", "text", "word-vectors"
 COUNTS_FILE, COVERAGE_FILE, ARPA_FILE = "counts.json", "coverage.json", "model.arpa"
 UNKNOWN = "<unk>"
@@ -241,18 +241,17 @@ def training_step(config: Recurrent, run: Run) -> Step:
 
 def kneser_ney_step(config: Recurrent, baseline: KneserNeyModel) -> Step:
     """The step that trains the n-gram model."""
-    text, valid = text_file(config.work_dir, "train"), text_file(config.work_dir, "valid")
-    held_out = valid if baseline.discounts == "held-out" else None
+    text = text_file(config.work_dir, "train")
 
     def build(folder: Path) -> None:
         from fairseq_ext.reranking.kneser_ney import train_kneser_ney
 
-        train_kneser_ney(text, folder / ARPA_FILE, order=baseline.order, held_out=held_out)
+        train_kneser_ney(text, folder / ARPA_FILE, order=baseline.order)
 
     return Step(
         config.work_dir / KNESER_NEY,
-        [text, *([held_out] if held_out else [])],
-        {"version": _NGRAM_VERSION, "order": baseline.order, "discounts": baseline.discounts},
+        [text],
+        {"version": _NGRAM_VERSION, "order": baseline.order, "discounts": "leave-one-out"},
         build,
     )
 

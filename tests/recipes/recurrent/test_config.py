@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.recurrent.config import combination_of
+from fairseq_ext.recipes.dagru import combination_of
 from fairseq_ext.recipes.recurrent.stages import stages_of
 from tests.recipes.recurrent.small_experiment import load, write_file
 
@@ -42,11 +42,12 @@ def test_every_system_is_a_stage(tmp_path: Path) -> None:
 
 
 def test_the_former_name_and_removed_keys_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_file(tmp_path, kind="word_lm", evaluate={"reading": "words.md"})
+    path = write_file(tmp_path, kind="word_lm", evaluate={"reading": "words.md"}, kneser_ney={"discounts": "held-out"})
     assert load(path).systems
     said = capsys.readouterr().err
     assert "kind: word_lm is now recurrent" in said
     assert "reading: is no longer used" in said
+    assert "discounts: is no longer used" in said
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,6 @@ def test_the_former_name_and_removed_keys_are_said(tmp_path: Path, capsys: pytes
         ({"corpora": {"train": "a", "valid": "b", "test": "c", "vocabulary": -1}}, "corpora: vocabulary"),
         ({"word_vectors": {"file": "v", "missing": "random"}}, "word_vectors: missing"),
         ({"kneser_ney": {"order": 7}}, "kneser_ney: order"),
-        ({"kneser_ney": {"discounts": "none"}}, "kneser_ney: discounts"),
         ({"seed": -1}, "seed"),
         ({"evaluate": {"claims": []}}, "evaluate: unknown key 'claims'"),
         ({"compare": {"dagru": ["standrad"]}}, "compare"),

@@ -23,8 +23,8 @@ GOLDEN = {
     ("dagru@2", "valid"): 2.5822326467906014,
     ("fixed", "test"): 5.436314723122715,
     ("fixed", "valid"): 3.851309716274739,
-    ("kneser-ney", "test"): 2.533054768823744,
-    ("kneser-ney", "valid"): 2.242944817180379,
+    ("kneser-ney", "test"): 2.611995316391127,
+    ("kneser-ney", "valid"): 2.305923113818338,
     ("standard", "test"): 4.273966132744356,
     ("standard", "valid"): 3.1436689453481157,
 }

@@ -1,1 +1,0 @@
-"""n-best lists of a translation experiment, re-ranked by language models of each domain, from one file to a report."""

@@ -1,0 +1,177 @@
+"""The experiment file of re-ranking: n-best lists of a translation experiment, and language models of its target side.
+
+Every system is a model ``dagru_lm*``, trained once a domain, on the domain's text alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, field_validator, model_validator
+
+from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.engine.fairseq_cli import option_of
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.models import LARGEST, Count, File, Section
+from fairseq_ext.recipes.config import Experiment, OptionName, OptionValue, Run, System, expand
+from fairseq_ext.recipes.dagru import check_dagru
+from fairseq_ext.reranking.kneser_ney import ORDERS
+from fairseq_ext.reranking.nbest import FIRST_BEST, ORACLE
+from fairseq_ext.reranking.nbest_files import MODEL, MODEL_SUM, SCORE, WORDS
+
+# Rows beside those of systems: re-ranked without a language model, and by n-grams.
+LIST, KNESER_NEY = "list", "kneser-ney"
+_RESERVED = (LIST, KNESER_NEY, WORDS, FIRST_BEST, ORACLE, SCORE, MODEL, MODEL_SUM)
+
+
+class Translations(Section):
+    """The translation experiment whose system, subwords and splits are used."""
+
+    work_dir: File
+    """Its folder."""
+    run: str
+    """The training that translates, such as ``gad`` or ``gad@2``."""
+    target_lang: str
+    """The language that it translates into."""
+    nbest: Annotated[int, Field(ge=2, lt=LARGEST)] = 20
+    """Hypotheses of a sentence; the beam is as wide unless ``options`` say otherwise."""
+    outputs: list[str] = Field(default_factory=list)
+    """Of the experiment, to compare with: translations without re-ranking, of its own beam."""
+    options: dict[OptionName, OptionValue] = Field(default_factory=dict)
+    """Options of fairseq-generate."""
+
+    @field_validator("options", mode="before")
+    @classmethod
+    def _fill_empty_options(cls, value: Any) -> Any:
+        if value is not None and not isinstance(value, dict):
+            raise ValueError(f"options: expected keys and values, got {shown(value)}")
+        return value or {}
+
+    @property
+    def data(self) -> Path:
+        """Its binarised text, with dictionaries and subwords."""
+        return self.work_dir / "data-bin"
+
+    def output(self, name: str, domain: str) -> Path:
+        """An output's translation of a domain's test set."""
+        return self.work_dir / "translations" / name / f"{domain}.{self.target_lang}"
+
+    def text(self, domain: str, split: str) -> Path:
+        """A domain's target side."""
+        return self.work_dir / "splits" / domain / f"{split}.{self.target_lang}"
+
+    def pieces(self, domain: str, split: str) -> Path:
+        """A domain's target side in subwords."""
+        return self.work_dir / "encoded" / domain / f"{split}.{self.target_lang}"
+
+
+class GeneralVectors(Section):
+    """General-domain vectors of the subwords: word2vec's skip-gram on the target side of all domains."""
+
+    dim: Count = 200
+    """Their width."""
+    epochs: Count = 5
+    """Over the text."""
+    window: Count = 5
+    """Subwords on either side."""
+
+
+class Ngrams(Section):
+    """n-gram models of every domain, with modified Kneser-Ney smoothing."""
+
+    order: Annotated[int, Field(ge=ORDERS[0], le=ORDERS[-1])] = 5
+
+
+class Rerank(Section):
+    """How weights are tuned and translations are compared."""
+
+    removed_keys: ClassVar[Mapping[str, str]] = {"reading": "write about results under docs/results"}
+
+    restarts: Count = 20
+    """Random starts of the tuning."""
+    resamples: Count = 1000
+    """Of the paired bootstrap."""
+    max_tokens: Count = 4096
+    """In a batch that language models score."""
+    cpu: bool = False
+    """Whether language models leave a GPU unused."""
+
+
+class Reranking(Experiment):
+    """An experiment that re-ranks the n-best lists of a translation experiment."""
+
+    translation: Translations
+    word_vectors: GeneralVectors = GeneralVectors()
+    kneser_ney: Ngrams | None = None
+    """n-gram models besides; none by default."""
+    rerank: Rerank = Rerank()
+
+    @field_validator("kneser_ney", "rerank", mode="before")
+    @classmethod
+    def _fill_empty_section(cls, value: Any) -> Any:
+        return {} if value is None else value
+
+    @cached_property
+    def systems(self) -> Mapping[str, System]:
+        """The language models by name, each trained once a domain."""
+        return {name: system.model_copy(update={"per_domain": True}) for name, system in self.train.systems.items()}
+
+    @cached_property
+    def runs(self) -> Mapping[str, Sequence[Run]]:
+        """The runs of each system, one a domain."""
+        return {name: expand(system, self.seed, self.domains) for name, system in self.systems.items()}
+
+    @property
+    def domains(self) -> list[str]:
+        """The domains of the translation experiment, in order.
+
+        Raises:
+            InputError: if its data has not been prepared.
+        """
+        file = self.translation.data / DOMAINS_FILE
+        if not file.is_file():
+            raise InputError(
+                f"{self.path}: translation: work_dir: {self.translation.work_dir} has no prepared data ({file}); run "
+                "its experiment first, scripts/run_experiment.sh FILE"
+            )
+        return read_domain_names(file)
+
+    @property
+    def models(self) -> list[str]:
+        """The language models that lists are re-ranked by."""
+        return [*([KNESER_NEY] if self.kneser_ney else []), *self.systems]
+
+    @property
+    def compared_names(self) -> Sequence[str]:
+        """The rows of the report but the oracle, in order."""
+        return [FIRST_BEST, *self.translation.outputs, LIST, *self.models]
+
+    @model_validator(mode="after")
+    def _check_systems(self) -> Reranking:
+        for name, system in self.systems.items():
+            try:
+                _check_system(system)
+            except ValueError as error:
+                raise ValueError(f"train: systems: {name}: {error}") from None
+        if not self.models:
+            raise ValueError("train: systems: name a language model, or give kneser_ney, to re-rank by")
+        return self
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Reranking:
+        for name in self.translation.outputs:
+            if name in _RESERVED:
+                raise ValueError(f"translation: outputs: {name!r} is the name of a row or a feature; rename the output")
+        for name in self.systems:
+            if name in (*_RESERVED, *self.translation.outputs):
+                raise ValueError(f"train: systems: {name}: is the name of a row or a feature; rename the system")
+        return self
+
+
+def _check_system(system: System) -> None:
+    check_dagru(system, ("start", "uses_teacher", "seeds", "data"))
+    if option_of(system.options, "word-vectors"):
+        raise ValueError("word-vectors: are learnt from the text of all domains; take it out")

@@ -1,0 +1,241 @@
+"""The step that re-ranks every domain's test list: ``reranked/ROW/DOMAIN.LANG``, with records and comparisons.
+
+Every row, ``list`` without a language model and one for each of these, has weights of its own for every domain, tuned
+for BLEU on the domain's validation list and kept as ``reranked/ROW/DOMAIN.json``. Perplexities are those of the
+references of the test set, each sentence by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_ext.corpora.text_files import read_lines, read_lines_like, stream_lines, write_lines
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.corpus_metrics import bleu_metric, bleu_tokenizer
+from fairseq_ext.recipes.reranking.config import KNESER_NEY, LIST, Reranking
+from fairseq_ext.recipes.reranking.stages import arpa_file, data_dir, list_file
+from fairseq_ext.recipes.train import best_checkpoint
+from fairseq_ext.report.comparison import COMPARISONS_FILE, write_comparisons
+from fairseq_ext.report.measurements import RECORDS_FILE, Record, write_records
+from fairseq_ext.reranking.bleu_counts import count_hypotheses
+from fairseq_ext.reranking.evaluation import choose, evaluate, with_others
+from fairseq_ext.reranking.nbest import FIRST_BEST, NBest
+from fairseq_ext.reranking.nbest_files import WORDS, read_nbest
+from fairseq_ext.reranking.sentence_scores import LanguageModelSource, score_texts
+from fairseq_ext.reranking.tuning import find_weights
+from fairseq_ext.reranking.weights import Weights
+from fairseq_ext.text.split import HELD_OUT
+from fairseq_ext.text.subwords import MODEL_FILE
+
+PERPLEXITY = "perplexity"
+_VERSION = 2
+
+
+@dataclass(frozen=True)
+class DomainList:
+    """A domain's part of an n-best list, with the references of its sentences."""
+
+    nbest: NBest
+    references: list[str]
+
+    def counts(self, tokenizer: str) -> np.ndarray:
+        """What BLEU counts in the hypotheses: S×K×10."""
+        return count_hypotheses(bleu_metric(tokenizer), self.nbest, self.references)
+
+
+def rerank_dir(config: Reranking) -> Path:
+    """Where translations, weights, records and comparisons are written."""
+    return config.work_dir / "reranked"
+
+
+def tokenizer_of(config: Reranking) -> str:
+    """sacrebleu's tokeniser for the target language."""
+    return bleu_tokenizer(config.translation.target_lang)
+
+
+def rerank_step(config: Reranking) -> Step:
+    """The step that tunes weights on the validation lists and applies them to the test lists.
+
+    Raises:
+        InputError: if an output to compare with is not there.
+    """
+    outputs = _output_files(config)
+    texts = [config.translation.text(domain, split) for domain in config.domains for split in HELD_OUT]
+    models = [path for domain in config.domains for source in _sources(config, domain) for path in source.files]
+    lists = [list_file(config, split) for split in HELD_OUT]
+    options = {
+        "version": _VERSION,
+        "seed": config.seed,
+        "rows": config.compared_names,
+        "restarts": config.rerank.restarts,
+        "resamples": config.rerank.resamples,
+        "pairs": _pairs(config),
+    }
+    return Step(
+        rerank_dir(config),
+        [*lists, *texts, *dict.fromkeys(models), *outputs],
+        options,
+        lambda folder: _build(folder, config),
+    )
+
+
+def find_row_weights(
+    valid: DomainList, models: Mapping[str, str], *, tokenizer: str, restarts: int, seed: int
+) -> dict[str, Weights]:
+    """Tune the weights of each row on a domain's validation list.
+
+    Args:
+        valid: the list, with all features.
+        models: the features of language models, each of which makes a row, and the fingerprints of these.
+        tokenizer: sacrebleu's, for BLEU.
+        restarts: random starts of the tuning.
+        seed: of these.
+    """
+    counts = valid.counts(tokenizer)
+    found = {}
+    for row in (LIST, *models):
+        nbest = valid.nbest.without(models.keys() - {row})
+        sources = {name: models[name] for name in models if name == row}
+        found[row] = find_weights(nbest, counts, restarts=restarts, seed=seed, sources=sources)
+    return found
+
+
+def _build(folder: Path, config: Reranking) -> None:
+    valid, test = (_read_lists(config, split) for split in HELD_OUT)
+    references = {domain: own.references for domain, own in test.items()}
+    texts: dict[str, list[str]] = {}
+    perplexities: list[Record] = []
+    for domain in config.domains:
+        sources = _sources(config, domain)
+        lists = (_with_scores(config, domain, sources, own[domain]) for own in (valid, test))
+        for row, lines in _rerank(folder, config, domain, {each.name: each.fingerprint for each in sources}, *lists):
+            texts.setdefault(row, []).extend(lines)
+        perplexities += _perplexities(config, domain, sources, references[domain])
+    others = {name: _read_output(config, name, references) for name in config.translation.outputs}
+    records, comparisons = evaluate(
+        with_others(texts, others),
+        [line for own in references.values() for line in own],
+        groups={domain: np.array(place) for domain, place in _places(references).items()},
+        pairs=_pairs(config),
+        tokenizer=tokenizer_of(config),
+        resamples=config.rerank.resamples,
+        seed=config.seed,
+    )
+    write_records(folder / RECORDS_FILE, [*records, *perplexities])
+    write_comparisons(folder / COMPARISONS_FILE, comparisons)
+
+
+def _rerank(
+    folder: Path, config: Reranking, domain: str, models: Mapping[str, str], valid: DomainList, test: DomainList
+) -> Iterator[tuple[str, list[str]]]:
+    """Write the weights and translations of a domain, and yield the translations of each row."""
+    tokenizer, options = tokenizer_of(config), config.rerank
+    weights = find_row_weights(valid, models, tokenizer=tokenizer, restarts=options.restarts, seed=config.seed)
+    for row, own in weights.items():
+        own.write(folder / row / f"{domain}.json")
+    by_row = {row: own.in_order(test.nbest.names) for row, own in weights.items()}
+    for row, choice in choose(test.nbest, test.counts(tokenizer), by_row).items():
+        lines = test.nbest.chosen(choice)
+        write_lines(folder / row / f"{domain}.{config.translation.target_lang}", lines)
+        yield row, lines
+
+
+def _pairs(config: Reranking) -> list[tuple[str, str]]:
+    """Rows and their baselines; by default every language model against what needs none."""
+    without = (FIRST_BEST, *config.translation.outputs, LIST)
+    compared = config.compare or dict.fromkeys(config.models, without)
+    return [(row, baseline) for row, baselines in compared.items() for baseline in baselines]
+
+
+# Language models
+
+
+def _sources(config: Reranking, domain: str) -> list[LanguageModelSource]:
+    """The language models of a domain, named like their rows."""
+    subwords, options = config.translation.data / MODEL_FILE, config.rerank
+    of_fairseq = partial(LanguageModelSource.of_fairseq, paths="", max_tokens=options.max_tokens, cpu=options.cpu)
+    data = data_dir(config, domain)
+    ngrams = [LanguageModelSource.of_arpa(KNESER_NEY, arpa_file(config, domain), subwords)]
+    return [
+        *(ngrams if config.kneser_ney else []),
+        *(of_fairseq(name, best_checkpoint(config, f"{name}@{domain}"), data, subwords) for name in config.systems),
+    ]
+
+
+def _with_scores(
+    config: Reranking, domain: str, sources: Sequence[LanguageModelSource], listed: DomainList
+) -> DomainList:
+    texts, folder = listed.nbest.all_texts(), _scores_dir(config, domain)
+    scores = {source.name: score_texts(source, texts, folder) for source in sources}
+    return DomainList(listed.nbest.with_features({WORDS: listed.nbest.word_counts(), **scores}), listed.references)
+
+
+def _perplexities(
+    config: Reranking, domain: str, sources: Sequence[LanguageModelSource], references: Sequence[str]
+) -> Iterator[Record]:
+    """Of the test set, per subword and end of sentence."""
+    tokens = sum(len(line.split()) + 1 for line in stream_lines(config.translation.pieces(domain, "test")))
+    for source in sources:
+        value = math.exp(-score_texts(source, references, _scores_dir(config, domain)).sum() / tokens)
+        yield Record(system=source.name, run=source.name, domain=domain, metric=PERPLEXITY, value=value, n=tokens)
+
+
+def _scores_dir(config: Reranking, domain: str) -> Path:
+    return config.work_dir / "scores" / domain
+
+
+# Lists, references and translations of the translation experiment
+
+
+def _read_lists(config: Reranking, split: str) -> dict[str, DomainList]:
+    """The parts of a list, which has the sentences of all domains in their order.
+
+    Raises:
+        InputError: if there are not as many references as sentences.
+    """
+    references = {domain: read_lines(config.translation.text(domain, split)) for domain in config.domains}
+    path, count = list_file(config, split), sum(map(len, references.values()))
+    nbest = read_nbest(path)
+    if count != len(nbest.texts):
+        raise InputError(
+            f"{path}: has {len(nbest.texts)} sentences, and the {split} sets of {config.translation.work_dir} {count}; "
+            "run that experiment, and this one from translate on, again"
+        )
+    places = _places(references)
+    return {domain: DomainList(nbest.part(places[domain]), own) for domain, own in references.items()}
+
+
+def _places(references: Mapping[str, Sequence[str]]) -> dict[str, range]:
+    """Where each domain's sentences are among all."""
+    ends = accumulate(map(len, references.values()), initial=0)
+    return {domain: range(*bounds) for domain, bounds in zip(references, pairwise(ends), strict=True)}
+
+
+def _output_files(config: Reranking) -> list[Path]:
+    given = config.translation
+    files = [given.output(name, domain) for name in given.outputs for domain in config.domains]
+    for path in files:
+        if not path.is_file():
+            raise InputError(
+                f"{config.path}: translation: outputs: {path.parent.name!r} has no {path}; run the stage translate of "
+                "the translation experiment"
+            )
+    return files
+
+
+def _read_output(config: Reranking, name: str, references: Mapping[str, Sequence[str]]) -> list[str]:
+    """An output of the translation experiment, in the order of the domains."""
+    given = config.translation
+    by_domain = (
+        read_lines_like(given.output(name, domain), own, given.text(domain, "test"))
+        for domain, own in references.items()
+    )
+    return [line for lines in by_domain for line in lines]

@@ -1,0 +1,67 @@
+"""The report: Table 5 of Zhang et al. (2016) over all domains, and the perplexities of the language models.
+
+*Fast Gated Neural Domain Adaptation: Language Model as a Case Study*, COLING 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.recipes.report import report_step
+from fairseq_ext.recipes.reranking.config import LIST, Reranking
+from fairseq_ext.recipes.reranking.measurement import PERPLEXITY, rerank_dir, tokenizer_of
+from fairseq_ext.report.comparison import COMPARISONS_FILE, Comparison, read_comparisons
+from fairseq_ext.report.measurements import RECORDS_FILE, Records, read_records
+from fairseq_ext.report.render import Page
+from fairseq_ext.report.tables import Column, Table
+from fairseq_ext.reranking.evaluation import score_tables
+
+_VERSION = 2
+_TABLE_5 = "Table 5. {} of translations, first-best and re-ranked"
+
+
+def report(config: Reranking) -> Step:
+    """The step that writes the report."""
+    sources = [rerank_dir(config) / name for name in (RECORDS_FILE, COMPARISONS_FILE)]
+
+    def make() -> tuple[Page, Records]:
+        is_measured = all(path.is_file() for path in sources)
+        records = read_records(sources[0]) if is_measured else Records()
+        return page(config, records, read_comparisons(sources[1]) if is_measured else []), records
+
+    return report_step(config, sources, _VERSION, make)
+
+
+def page(config: Reranking, records: Records, comparisons: Sequence[Comparison]) -> Page:
+    """The report of records and comparisons."""
+    given = config.translation
+    summary = (
+        f"Translations by {given.run} of {given.work_dir.name}, chosen among {given.nbest} hypotheses of a sentence."
+    )
+    tables = score_tables(records, tokenizer_of(config), _TABLE_5, _notes(config))
+    return Page(
+        config.work_dir.name, summary, {"Scores": tables, "Language models": [perplexities(records)]}, comparisons
+    )
+
+
+def perplexities(records: Records) -> Table:
+    """How well language models know the references."""
+
+    def column(domain: str) -> Column:
+        return Column(domain, lambda row: records.mean(row, PERPLEXITY, domain), best=min)
+
+    notes = ["Per subword and end of sentence, every sentence by itself."]
+    columns = [column(domain) for domain in records.domains(PERPLEXITY)]
+    return Table("Perplexity of the test sets", "Model", records.systems(PERPLEXITY), columns, notes)
+
+
+def _notes(config: Reranking) -> list[str]:
+    outputs = config.translation.outputs
+    beam = f"{', '.join(outputs)}: as {config.translation.work_dir.name} translates, with its own beam."
+    return [
+        f"{LIST}: re-ranked by the scores of the translation system and the number of words, without a language model; "
+        "the rows below it have one of the target side of the domain besides. Weights are tuned for BLEU on the "
+        "validation set of each domain.",
+        *([beam] if outputs else []),
+    ]

@@ -1,0 +1,202 @@
+"""From a translation experiment to re-ranked translations, as stages.
+
+``lm-data/DOMAIN`` is the domain's target side as ``fairseq-preprocess --only-source`` makes it, in the translation
+system's subwords; ``word-vectors`` what word2vec learns from all domains; ``systems/NAME@DOMAIN`` a trained model;
+``kneser-ney/DOMAIN`` its n-grams; ``nbest/SET`` the hypotheses of the validation and the test set.
+"""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+from fairseq_ext.corpora.text_files import stream_lines
+from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
+from fairseq_ext.engine.fairseq_options import FairseqCommand
+from fairseq_ext.engine.option_files import named_files
+from fairseq_ext.engine.stages import Stage, check_stage_names
+from fairseq_ext.engine.steps import Step, versions
+from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.config import Place, Run
+from fairseq_ext.recipes.dagru import TASK, needs_vectors
+from fairseq_ext.recipes.reranking.config import KNESER_NEY, GeneralVectors, Reranking
+from fairseq_ext.recipes.run import Recipe
+from fairseq_ext.recipes.train import BEST_CHECKPOINT, train_step
+from fairseq_ext.recipes.tune import steps_of_runs
+from fairseq_ext.text.binarise import binarise_files
+from fairseq_ext.text.split import HELD_OUT
+from fairseq_ext.text.subwords import DICT_FILE, MODEL_FILE
+
+ARPA_FILE, VECTORS_DIR, VECTORS_FILE = "model.arpa", "word-vectors", "vectors.txt"
+LIST_FILE, MESSAGES_FILE = "nbest.txt", "generate.log"
+_VERSION = 1
+_NGRAM_VERSION = 2  # 1: discounts fitted to the validation set
+
+
+def stages_of(config: Reranking) -> list[Stage]:
+    """The stages of an experiment, in order: every language model is one, under its own name.
+
+    Raises:
+        InputError: if a system has the name of another stage.
+    """
+    stages = [
+        Stage("prepare", partial(preparation_steps, config)),
+        *(Stage(name, partial(_training_steps, config, name), trains=True) for name in config.systems),
+        *([Stage(KNESER_NEY, partial(_ngram_steps, config, ngrams.order))] if (ngrams := config.kneser_ney) else []),
+        Stage("translate", lambda: [_list_step(config, split) for split in HELD_OUT]),
+        Stage("rerank", partial(_reranking, config)),
+        Stage("report", partial(_report, config)),
+    ]
+    return check_stage_names(stages, f"{config.path}: train: systems")
+
+
+# Measurement and report import these stages.
+
+
+def _reranking(config: Reranking) -> list[Step]:
+    from fairseq_ext.recipes.reranking.measurement import rerank_step
+
+    return [rerank_step(config)]
+
+
+def _report(config: Reranking) -> list[Step]:
+    from fairseq_ext.recipes.reranking.report import report
+
+    return [report(config)]
+
+
+# Data of language models
+
+
+def preparation_steps(config: Reranking, engine: Engine | None = None) -> list[Step]:
+    """The steps that make the data of the language models."""
+    steps = [_binarise_step(config, domain) for domain in config.domains]
+    return [*steps, _vectors_step(config)] if any(map(needs_vectors, config.systems.values())) else steps
+
+
+def data_dir(config: Reranking, domain: str) -> Path:
+    """A domain's binarised text, and the dictionary."""
+    return config.work_dir / "lm-data" / domain
+
+
+def _binarise_step(config: Reranking, domain: str) -> Step:
+    given = config.translation
+    files = {split: given.pieces(domain, split) for split in ("train", "valid")}
+    dictionary = given.data / f"dict.{given.target_lang}.txt"
+
+    def build(folder: Path) -> str:
+        named = [(path.name, split) for split, path in files.items()]
+        unknown = binarise_files(folder, files["train"].parent, dictionary, named, Engine(workers=1))
+        shutil.copyfile(dictionary, folder / DICT_FILE)
+        return unknown
+
+    options = {"version": _VERSION, "with": versions("fairseq-fixed")}
+    return Step(data_dir(config, domain), [dictionary, *files.values()], options, build)
+
+
+def _vectors_step(config: Reranking) -> Step:
+    texts = [config.translation.pieces(domain, "train") for domain in config.domains]
+    learned = {**config.word_vectors.model_dump(), "seed": config.seed}
+    return Step(
+        config.work_dir / VECTORS_DIR,
+        texts,
+        {"version": _VERSION, **learned, "with": versions("gensim")},
+        lambda folder: _learn_vectors(folder / VECTORS_FILE, texts, config.word_vectors, config.seed),
+    )
+
+
+def _learn_vectors(path: Path, texts: list[Path], options: GeneralVectors, seed: int) -> None:
+    """Learn vectors of the words of texts by word2vec's skip-gram, and write them in its text form."""
+    from gensim.models import Word2Vec
+
+    model = Word2Vec(
+        [line.split() for text in texts for line in stream_lines(text)],
+        vector_size=options.dim,
+        window=options.window,
+        epochs=options.epochs,
+        sg=1,
+        min_count=1,
+        seed=seed,
+        workers=1,  # several take the sentences in any order
+    )
+    model.wv.save_word2vec_format(str(path))
+
+
+# Language models
+
+
+def arpa_file(config: Reranking, domain: str) -> Path:
+    """A domain's n-gram model."""
+    return config.work_dir / KNESER_NEY / domain / ARPA_FILE
+
+
+def _training_steps(config: Reranking, name: str) -> list[Step]:
+    return steps_of_runs(config, config.runs[name], partial(_training_step, config))
+
+
+def _training_step(config: Reranking, run: Run) -> Step:
+    arguments = ["--task", TASK, "--seed", str(run.seed), "--no-epoch-checkpoints", *as_arguments(run.system.options)]
+    inputs = [data_dir(config, str(run.domain))]
+    if needs_vectors(run.system):
+        inputs.append(config.work_dir / VECTORS_DIR)
+        arguments += ["--word-vectors", str(inputs[-1] / VECTORS_FILE)]
+    return train_step(config, run, inputs, arguments, {"system": run.system.options, "seed": run.seed})
+
+
+def _ngram_steps(config: Reranking, order: int) -> list[Step]:
+    return [_ngram_step(config, order, domain) for domain in config.domains]
+
+
+def _ngram_step(config: Reranking, order: int, domain: str) -> Step:
+    text = config.translation.pieces(domain, "train")
+
+    def build(folder: Path) -> None:
+        from fairseq_ext.reranking.kneser_ney import train_kneser_ney
+
+        train_kneser_ney(text, folder / ARPA_FILE, order=order)
+
+    return Step(arpa_file(config, domain).parent, [text], {"version": _NGRAM_VERSION, "order": order}, build)
+
+
+# n-best lists
+
+
+def list_file(config: Reranking, split: str) -> Path:
+    """The hypotheses of a set, with the sentences of all domains in their order."""
+    return config.work_dir / "nbest" / split / LIST_FILE
+
+
+def _list_step(config: Reranking, split: str) -> Step:
+    given = config.translation
+    checkpoint = given.work_dir / "systems" / given.run / BEST_CHECKPOINT
+    if not checkpoint.is_file():
+        raise InputError(
+            f"{config.path}: translation: run: {given.run!r} is not trained (no {checkpoint}); run its experiment "
+            "first, or name another of its systems"
+        )
+    arguments = ["--task", "multi_domain_translation", "--path", str(checkpoint), "--bpe", "sentencepiece"]
+    arguments += ["--sentencepiece-model", str(given.data / MODEL_FILE), "--nbest", str(given.nbest)]
+    if option_of(given.options, "beam") is None:
+        arguments += ["--beam", str(given.nbest)]
+    arguments += as_arguments(given.options)
+    inputs = [given.data, checkpoint]
+    inputs += named_files(arguments, "translate", inputs)
+
+    def build(folder: Path) -> None:
+        line = [str(given.data), "--gen-subset", split, *arguments]
+        run_fairseq("generate", line, output=folder / LIST_FILE, messages=folder / MESSAGES_FILE)
+
+    place = Place(f"{config.path}: translation: options", tuple(given.options))
+    return Step(
+        list_file(config, split).parent,
+        inputs,
+        {"nbest": given.nbest, "split": split, **given.options},
+        build,
+        commands=[FairseqCommand("generate", tuple(arguments), place)],
+        side_by_side=True,
+    )
+
+
+RECIPE = Recipe(Reranking, preparation_steps, stages_of)
