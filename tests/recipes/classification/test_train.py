@@ -10,22 +10,22 @@ import pytest
 from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.classifiers.training import num_updates
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.experiments.classification.config import ClassificationExperiment, load_config
-from fairseq_ext.experiments.classification.train import checkpoint_of, training_step, training_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import train as training
+from fairseq_ext.recipes.classification.config import Classification
+from fairseq_ext.recipes.classification.stages import checkpoint_of, training_step, training_steps
 from fairseq_ext.recipes.config import named_run
-from tests.experiments.classification.small_classification_experiment import ADAPTERS, write_classification_experiment
+from tests.recipes.classification.small_experiment import ADAPTERS, load, write_classification_experiment
 
 CLASSES = TaskFacts("classification", ["a", "b", "c"], 1, {"train": 81, "valid": 5, "test": 5}, {})
 NUMBERS = TaskFacts("regression", [], 2, {"train": 80, "valid": 5, "test": 5}, {})
 
 
-def config_of(folder: Path, **changes: Any) -> ClassificationExperiment:
-    return load_config(write_classification_experiment(folder, **changes))
+def config_of(folder: Path, **changes: Any) -> Classification:
+    return load(write_classification_experiment(folder, **changes))
 
 
-def step_of(config: ClassificationExperiment, name: str) -> Step:
+def step_of(config: Classification, name: str) -> Step:
     return training_step(config, named_run(config.runs[name.partition("@")[0]], name, "runs"))
 
 

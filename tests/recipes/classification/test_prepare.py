@@ -17,12 +17,11 @@ from fairseq_ext.classifiers.task_split import held_out_texts, set_path
 from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.experiments import prepare as prepare_data
-from fairseq_ext.experiments.classification.config import load_config
-from fairseq_ext.experiments.classification.prepare import preparation_steps, raw_task, task_data
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.classification.stages import preparation_steps, raw_task, task_data
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import load_subwords
-from tests.experiments.classification.small_classification_experiment import write_classification_experiment
+from tests.recipes.classification.small_experiment import load, write_classification_experiment
 
 # Workers load fairseq for every set.
 pytestmark = pytest.mark.slow
@@ -56,7 +55,7 @@ def load_task(folder: Path, **options: Any) -> dict[str, list[dict[str, Any]]]:
 
 
 def test_sets_are_those_of_the_tables(experiment: Path) -> None:
-    config = load_config(experiment)
+    config = load(experiment)
     folder = raw_task(config, "place")
     for role in SPLITS:
         rows = zip(*(read_lines(set_path(folder, part, role)) for part in ("label", "input0")), strict=True)
@@ -67,7 +66,7 @@ def test_sets_are_those_of_the_tables(experiment: Path) -> None:
 
 
 def test_fairseq_reads_what_was_written(experiment: Path) -> None:
-    config = load_config(experiment)
+    config = load(experiment)
     processor = load_subwords(config.work_dir / "subwords/sentencepiece.model")
     for name in ("place", "verb"):
         facts = read_task_facts(task_data(config, name))
@@ -81,7 +80,7 @@ def test_fairseq_reads_what_was_written(experiment: Path) -> None:
 
 
 def test_pairs_are_joined_as_roberta_joins_them(experiment: Path) -> None:
-    config = load_config(experiment)
+    config = load(experiment)
     processor = load_subwords(config.work_dir / "subwords/sentencepiece.model")
     examples = load_task(task_data(config, "same"), separator_token=2)["test"]
     ones, others = (read_lines(set_path(raw_task(config, "same"), part, "test")) for part in ("input0", "input1"))
@@ -91,7 +90,7 @@ def test_pairs_are_joined_as_roberta_joins_them(experiment: Path) -> None:
 
 
 def test_numbers_of_a_regression_stay_numbers(experiment: Path) -> None:
-    config = load_config(experiment)
+    config = load(experiment)
     folder = task_data(config, "size")
     numbers = [float(line) for line in read_lines(set_path(raw_task(config, "size"), "label", "valid"))]
     assert [example["target"] for example in load_task(folder)["valid"]] == [[number] for number in numbers]
@@ -148,7 +147,7 @@ def test_imported_subwords_take_the_place_of_text(experiment: Path, tmp_path: Pa
     subwords = experiment.parent / "work/subwords"
     path = write_classification_experiment(tmp_path, subwords={"imported": str(subwords)}, corpora=None)
     path.write_text(path.read_text().replace("corpora: null\n", ""))
-    steps = preparation_steps(load_config(path))
+    steps = preparation_steps(load(path))
     assert [step.output.name for step in steps] == [*TASKS, "subwords", *TASKS]
     prepare_data.main([str(path), "--workers", "1"])
     for name in ("dict.txt", "sentencepiece.model"):
