@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.recipes.classification.config import Classification
@@ -45,6 +45,8 @@ _NAMES = {
     "pearson": "Pearson’s correlation",
     "spearman": "Spearman’s correlation",
 }
+# A system in a figure: how many parameters it trains for a task, and the values whose median is its height.
+Point = tuple[float, Sequence[float]]
 # The lines of the figures by tuning; as in the paper, full fine-tuning is the end of that of top layers.
 LINES = {"top": "top layers", "full": "top layers", "adapters": "adapters", "norms": "layer norms"}
 
@@ -136,32 +138,6 @@ def _heading(config: Classification, task: str) -> str:
 # Figures
 
 
-@dataclass(frozen=True)
-class Point:
-    """A system in a figure.
-
-    Attributes:
-        trained: how many parameters it trains for a task.
-        values: what its height is the median of.
-    """
-
-    trained: float
-    values: Sequence[float]
-
-    @property
-    def median(self) -> float:
-        """Its height."""
-        return statistics.median(self.values)
-
-    @property
-    def error_bar(self) -> tuple[float, float]:
-        """How far the 20th percentile is below the median, and the 80th above it."""
-        if len(self.values) == 1:
-            return 0.0, 0.0
-        fifths = statistics.quantiles(self.values, n=5, method="inclusive")
-        return self.median - fifths[0], fifths[-1] - self.median
-
-
 def distances(config: Classification, records: Records) -> list[Plot]:
     """Figures 1 and 3: the distance to full fine-tuning over all tasks; none without it or another system."""
     full = fine_tuned(config)
@@ -172,7 +148,7 @@ def distances(config: Classification, records: Records) -> list[Plot]:
         pairs = [[records.mean(system, on(MAIN, "test"), task) for system in (name, full)] for task in config.tasks]
         differences = [own.value - other.value for own, other in pairs if own and other]
         if differences:
-            points[name] = Point(_over_tasks(config, records, name, TRAINED), differences)
+            points[name] = _over_tasks(config, records, name, TRAINED), differences
     if len(points) < 2:
         return []
     svg = _draw(config, {"": points}, f"percentage points over {full}")
@@ -187,8 +163,7 @@ def results_by_parameters(config: Classification, records: Records) -> list[Plot
         for name in config.task_systems:
             trained, scores = records.mean(name, TRAINED, task), records.by_run(name, on(MAIN, "test"), task)
             if trained and scores:
-                point = Point(trained.value, list(scores.values()))
-                panels.setdefault(_heading(config, task), {})[name] = point
+                panels.setdefault(_heading(config, task), {})[name] = trained.value, list(scores.values())
     if not panels:
         return []
     svg = _draw(config, panels, "test set, in percent")
@@ -210,14 +185,15 @@ def _draw(config: Classification, panels: Mapping[str, Mapping[str, Point]], y_l
 
 
 def _draw_line(axes: Axes, label: str, points: Mapping[str, Point], colour: str) -> None:
-    """A line through the systems of a kind, which are labelled by their names."""
-    ordered = sorted(points.values(), key=lambda point: point.trained)
-    x, y = [point.trained for point in ordered], [point.median for point in ordered]
-    below, above = zip(*(point.error_bar for point in ordered), strict=True)
-    axes.errorbar(x, y, [below, above], color=colour, marker="o", markersize=3, capsize=2, linewidth=1, label=label)
-    for name, point in points.items():
-        place = (point.trained, point.median)
-        axes.annotate(name, place, (3, 3), textcoords="offset points", color=GREY, fontsize=7)
+    """A line through systems, which are labelled by their names."""
+    ordered = dict(sorted(points.items(), key=lambda item: item[1][0]))
+    x = [trained for trained, _ in ordered.values()]
+    low, y, high = np.transpose([np.percentile(values, [20, 50, 80]) for _, values in ordered.values()])
+    axes.errorbar(
+        x, y, [y - low, high - y], color=colour, marker="o", markersize=3, capsize=2, linewidth=1, label=label
+    )
+    for name, across, up in zip(ordered, x, y, strict=True):
+        axes.annotate(name, (across, up), (3, 3), textcoords="offset points", color=GREY, fontsize=7)
 
 
 def _line(config: Classification, system: str) -> str:

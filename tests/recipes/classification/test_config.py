@@ -133,7 +133,6 @@ def test_mistakes_are_named(tmp_path: Path, changes: dict[str, Any], key: str) -
         ({**ADAPTERS, "data": "data-bin"}, "data"),
         ({**ADAPTERS, "tasks": ["other"]}, "tasks"),
         ({**ADAPTERS, "tasks": ["size", "size"]}, "tasks"),
-        ({**ADAPTERS, "tuning": "lora"}, "tuning"),
         ({**ADAPTERS, "tuning": "top"}, "top-layers"),
         ({**ADAPTERS, "tuning": "full", "in_sequence": True}, "in_sequence"),
         ({**ADAPTERS, "in_sequence": "no"}, "in_sequence"),

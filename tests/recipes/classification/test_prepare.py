@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +24,7 @@ from tests.recipes.classification.small_experiment import load, write_classifica
 # Workers load fairseq for every set.
 pytestmark = pytest.mark.slow
 
-SCRIPT = Path(__file__).resolve().parents[3] / "data-prep" / "prepare.py"
 TASKS = ("place", "verb", "same", "size")
-STEPS = [*TASKS, "corpora", "splits", "subwords", "encoded", "masked-lm", *TASKS]
 
 
 @pytest.fixture(scope="module")
@@ -128,11 +124,6 @@ def test_the_corpus_of_the_base_is_all_domains_one_after_another(experiment: Pat
     task = MaskedLMTask.setup_task(MaskedLMConfig(data=str(data), tokens_per_sample=16, seed=1))
     task.load_dataset("valid")
     assert task.mask_idx == len(dictionary)  # behind the dictionary
-
-
-def test_the_command_does_finished_steps_once(experiment: Path) -> None:
-    result = subprocess.run([sys.executable, str(SCRIPT), str(experiment)], capture_output=True, text=True, check=True)
-    assert result.stderr.splitlines() == [f"{name}: up to date" for name in STEPS]
 
 
 def test_another_metric_makes_nothing_again(experiment: Path, capsys: pytest.CaptureFixture[str]) -> None:
