@@ -62,7 +62,7 @@ def evaluation_step(config: Classification, run: Run) -> Step:
         # Loads fairseq.
         from fairseq_ext.classifiers.predictions import parameters_of
 
-        sets = dict(write_predictions(folder, checkpoint, data, metrics, evaluate.batch_size, cpu=evaluate.cpu))
+        sets = write_predictions(folder, checkpoint, data, metrics, evaluate.batch_size, cpu=evaluate.cpu)
         records = records_of(run, read_task_facts(data), sets, parameters_of(checkpoint, data))
         write_records(folder / RECORDS_FILE, records)
 
@@ -72,16 +72,17 @@ def evaluation_step(config: Classification, run: Run) -> Step:
 
 def write_predictions(
     folder: Path, checkpoint: Path, data: Path, metrics: Sequence[str], batch_size: int = 64, *, cpu: bool = False
-) -> Iterator[tuple[str, dict[str, float]]]:
-    """Write the logits of a checkpoint for the task of a data directory.
+) -> dict[str, dict[str, float]]:
+    """Write the logits of a checkpoint for the task of a data directory, and measure them.
 
-    Yields:
-        Each set with the values of its metrics, as shares, the main one first; of classes also ``MAJORITY``, the
-        accuracy of always giving the most frequent label.
+    Returns:
+        By set, the values of the metrics, as shares, the main one first; of classes also ``MAJORITY``, the accuracy of
+        always giving the most frequent label.
     """
     from fairseq_ext.classifiers.predictions import ExampleSet, load_model, logits_of
 
     model, labels = load_model(checkpoint, data / "input0", cpu=cpu), read_task_facts(data).labels
+    found = {}
     for split in HELD_OUT:
         examples = ExampleSet.load(data, split, model.max_positions())
         logits = logits_of(model, data.name, examples.texts, batch_size)
@@ -89,7 +90,10 @@ def write_predictions(
         scores = measure(metrics, logits, examples.targets, labels)
         for remark in scores.remarks:
             print(f"{checkpoint}: {split}: {remark}", file=sys.stderr)
-        yield split, {**scores.values, **({MAJORITY: majority_share(examples.targets)} if labels else {})}
+        found[split] = dict(scores.values)
+        if labels:
+            found[split][MAJORITY] = majority_share(examples.targets)
+    return found
 
 
 def records_of(
@@ -100,7 +104,7 @@ def records_of(
     Args:
         run: the run.
         facts: of its task.
-        sets: what :func:`write_predictions` yields.
+        sets: what :func:`write_predictions` returns.
         parameters: their numbers, see :func:`~fairseq_ext.classifiers.predictions.parameters_of`.
     """
     of_task = partial(Record, domain=str(run.domain))

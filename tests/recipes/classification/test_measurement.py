@@ -63,7 +63,7 @@ def test_all_runs_with_a_task_are_measured_and_another_metric_measures_anew(tmp_
 def test_a_regression_has_no_majority(tmp_path: Path) -> None:
     data = write_task(tmp_path / "size", labels=())
     checkpoint = write_model(tmp_path / "model.pt", "size", labels=())
-    found = dict(write_predictions(tmp_path, checkpoint, data, ["spearman", "pearson"], cpu=True))
+    found = write_predictions(tmp_path, checkpoint, data, ["spearman", "pearson"], cpu=True)
     assert list(found["test"]) == ["spearman", "pearson"]
 
 
@@ -72,7 +72,7 @@ def test_constant_predictions_are_said(tmp_path: Path, capsys: pytest.CaptureFix
     model.classification_heads["films"].out_proj.weight.data.zero_()
     model.classification_heads["films"].out_proj.bias.data[1] = 1
     checkpoint = write_checkpoint(tmp_path / "model.pt", model, "films")
-    assert MAJORITY in dict(write_predictions(tmp_path, checkpoint, data, ["accuracy"], cpu=True))["test"]
+    assert MAJORITY in write_predictions(tmp_path, checkpoint, data, ["accuracy"], cpu=True)["test"]
     assert capsys.readouterr().err.count("every prediction is 'good'") == 2
 
 
@@ -80,7 +80,7 @@ def test_the_batch_size_makes_no_difference(tmp_path: Path) -> None:
     data, checkpoint = write_task(tmp_path / "films"), write_model(tmp_path / "model.pt", "films")
     logits = []
     for size in (64, 5, 1):
-        dict(write_predictions(tmp_path, checkpoint, data, ["accuracy"], size, cpu=True))
+        write_predictions(tmp_path, checkpoint, data, ["accuracy"], size, cpu=True)
         logits.append(np.load(tmp_path / "test.npy"))
     np.testing.assert_allclose(logits[1], logits[0], atol=2e-6)
     np.testing.assert_allclose(logits[2], logits[0], atol=2e-6)
