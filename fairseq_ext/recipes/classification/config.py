@@ -125,7 +125,7 @@ class TaskSystem(System):
 
 
 class Classification(Experiment):
-    """An experiment with classifiers on a frozen encoder."""
+    """An experiment with classifiers on one encoder."""
 
     tasks: Annotated[dict[TaskName, ClassificationTask], Field(min_length=1)]
     """The tasks by name, which is that of the head, adapters and layer norms."""

@@ -72,7 +72,7 @@ def page(config: Classification, records: Records, comparisons: Sequence[Compari
         "Tuning": tuning_tables(records),
     }
     measured = len(_measured(config, records))
-    summary = f"Classifiers on a frozen encoder: {measured} systems, {len(config.tasks)} tasks."
+    summary = f"Classifiers on one encoder: {measured} systems, {len(config.tasks)} tasks."
     return Page(config.work_dir.name, summary, sections, comparisons)
 
 
@@ -84,14 +84,14 @@ def main_results(config: Classification, records: Records) -> Table:
     columns = [
         Column("Tuning", lambda row: str(config.systems[row].tuning)),
         Column("Trained", lambda row: _over_tasks(config, records, row, TRAINED), ",.0f"),
-        Column("Of base", lambda row: _percentage_of_base(config, records, row), ".3g"),
+        Column("% of base", lambda row: _percentage_of_base(config, records, row), ".3g"),
         Column("In all", lambda row: _multiple(config, records, row)),
         *(_score(records, _heading(config, task), on(MAIN, "test"), [task]) for task in config.tasks),
         _score(records, "average", on(MAIN, "test"), list(config.tasks)),
     ]
     note = (
-        "Metrics in percent. Trained: parameters trained for a task, with its head (mean over tasks), and their "
-        "percentage of the base’s. In all: the parameters of all tasks together, in multiples of the base’s."
+        "Metrics in percent. Trained: parameters trained for a task, with its head (mean over tasks); % of base: their "
+        "share of the base’s. In all: the parameters of all tasks together, in multiples of the base’s."
     )
     return Table("Tables 1 and 2. Results on the test sets", "System", _measured(config, records), columns, [note])
 
