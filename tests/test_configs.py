@@ -16,9 +16,6 @@ from fairseq_ext.classifiers.training import task_arguments, task_choices
 from fairseq_ext.domains.domain_tree import read_tree
 from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.option_reader import first_mistake
-from fairseq_ext.experiments.classification import config as classification
-from fairseq_ext.experiments.classification.kind import stages_of as classification_stages_of
-from fairseq_ext.experiments.classification.train import BASE_ARGUMENTS
 from fairseq_ext.experiments.hierarchy.systems import HierarchyModel
 from fairseq_ext.experiments.kinds import load_experiment
 from fairseq_ext.experiments.translation.config import load_config
@@ -28,6 +25,7 @@ from fairseq_ext.experiments.translation.translate import how_to_make
 from fairseq_ext.filtering.dictionary import Dictionary
 from fairseq_ext.hugging_face.gpt2_convert import _OPTIONS as GPT2_OPTIONS
 from fairseq_ext.modules.language_model_options import ADAPTERS, LANGUAGE_MODELING_TASK
+from fairseq_ext.recipes.classification.stages import BASE_ARGUMENTS
 from fairseq_ext.recipes.config import expand
 from fairseq_ext.recipes.dagru import TASK as WORD_LM_TASK
 from fairseq_ext.recipes.dagru import combination_of
@@ -117,8 +115,8 @@ def test_language_models_parse(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("path", CLASSIFIERS, ids=lambda path: path.name)
 def test_classifiers_parse(path: Path, tmp_path: Path) -> None:
-    config = classification.load_config(path)
-    names = [stage.name for stage in classification_stages_of(config)]
+    kind, config = load_experiment(path)
+    names = [stage.name for stage in kind.stages(config)]
     assert len(set(names)) == len(names)
     write_task_facts(tmp_path, TaskFacts("classification", ["a", "b"], 2, {"train": 100}, {}))
     for run in config.task_runs:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from fairseq_ext.classifiers.task_data import TaskFacts, read_task_facts, write_task_facts
 from fairseq_ext.corpora.folded_text import fold
-from fairseq_ext.corpora.labelled_text import Columns, Example, read_examples
+from fairseq_ext.corpora.labelled_text import TABLES, Columns, Example, is_table, read_examples
 from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import Count, File, Number, Section, as_tuple
 from fairseq_ext.text.split import HELD_OUT, SPLITS, stable_hash
 
 # What a task can be measured by, by its kind; the first is the one it is measured by if the file does not say.
@@ -25,50 +28,67 @@ METRICS = {"classification": ("accuracy", "f1", "matthews"), "regression": ("spe
 LABEL = "label"
 
 
-@dataclass(frozen=True)
-class ClassificationSplit:
-    """Sizes of held-out sets.
-
-    Attributes:
-        valid: lines of each domain of the base model's text, to choose its checkpoint by.
-        stretch: consecutive lines that are held out together.
-        task_valid: share of the training examples for the validation set of a task that has none.
-        task_test: share for the test set of a task that has none.
-        task_train: the most training examples of a task; of more, so many are drawn. None takes all.
-    """
-
-    valid: int = 1000
-    stretch: int = 50
-    task_valid: float = 0.1
-    task_test: float = 0.1
-    task_train: int | None = None
+Share = Annotated[Number, Field(gt=0, lt=1)]
 
 
-@dataclass(frozen=True)
-class ClassificationTask:
-    """A task: labelled examples, in tables as :mod:`fairseq_ext.corpora.labelled_text` reads them.
+def _check_table(path: Path) -> Path:
+    if not is_table(path):
+        raise ValueError(f"{path} is no table; give {', '.join(TABLES)}")
+    return path
 
-    Attributes:
-        name: of the task, its head, its adapters and norms.
-        train: table of the training set.
-        valid: table of the validation set; None for a part of the training set.
-        test: table of the test set; None for a part of the training set.
-        label: column of the labels or numbers.
-        text: column of the text.
-        text2: column of the second text of a pair; None for single texts.
-        kind: ``classification``, or ``regression`` for numbers.
-        metrics: what it is measured by, see ``METRICS``; the first is the main one.
-    """
 
-    name: str = field(metadata={"in_file": False})
-    train: Path
-    valid: Path | None = None
-    test: Path | None = None
+Table = Annotated[File, AfterValidator(_check_table)]
+
+
+class ClassificationSplit(Section):
+    """Sizes of held-out sets."""
+
+    valid: Count = 1000
+    """Lines of each domain of the base model's text, to choose its checkpoint by."""
+    stretch: Count = 50
+    """Consecutive lines that are held out together."""
+    task_valid: Share = 0.1
+    """Share of the training examples for the validation set of a task that has none."""
+    task_test: Share = 0.1
+    """Share of the training examples for the test set of a task that has none."""
+    task_train: Count | None = None
+    """The most training examples of a task: of more, this many are drawn. By default all are used."""
+
+    @model_validator(mode="after")
+    def _check_shares(self) -> ClassificationSplit:
+        if self.task_valid + self.task_test >= 1:
+            raise ValueError("task_valid and task_test leave nothing to train on; lower them")
+        return self
+
+
+class ClassificationTask(Section):
+    """A task: labelled examples in tables (.tsv, .csv or .jsonl)."""
+
+    train: Table
+    """Table of the training set."""
+    valid: Table | None = None
+    """Table of the validation set; by default a part of the training set."""
+    test: Table | None = None
+    """Table of the test set; by default a part of the training set."""
     label: str = "label"
+    """Column of the labels or numbers."""
     text: str = "text"
+    """Column of the text."""
     text2: str | None = None
-    kind: str = "classification"
-    metrics: list[str] = field(default_factory=list)
+    """Column of the second text of a pair."""
+    kind: Literal["classification", "regression"] = "classification"
+    """Regression predicts numbers."""
+    metrics: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = Field((), validate_default=True)
+    """What it is measured by, the main metric first; by default accuracy, or Spearman's correlation of numbers."""
+
+    @field_validator("metrics")
+    @classmethod
+    def _check_metrics(cls, metrics: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        known = METRICS[info.data.get("kind", "classification")]
+        for metric in metrics:
+            if metric not in known:
+                raise ValueError(f"{metric!r} is unknown; choose one of {', '.join(known)}")
+        return metrics or known[:1]
 
     @property
     def columns(self) -> Columns:
@@ -88,7 +108,9 @@ def set_path(folder: Path, part: str, role: str) -> Path:
     return folder / part / f"{role}.txt"
 
 
-def write_task_splits(folder: Path, task: ClassificationTask, *, options: ClassificationSplit, seed: int) -> None:
+def write_task_splits(
+    folder: Path, name: str, task: ClassificationTask, *, options: ClassificationSplit, seed: int
+) -> None:
     """Write ``{input0,input1,label}/{train,valid,test}.txt`` and ``task.json``, and say on stderr what they hold.
 
     Which examples are held out, if the task has no such set, follows from the seed, its name and their texts. Every
@@ -96,6 +118,7 @@ def write_task_splits(folder: Path, task: ClassificationTask, *, options: Classi
 
     Args:
         folder: where to write.
+        name: of the task.
         task: whose tables are read.
         options: the shares.
         seed: draws other examples.
@@ -106,14 +129,14 @@ def write_task_splits(folder: Path, task: ClassificationTask, *, options: Classi
     sets = {role: read_examples(path, task.columns) for role, path in task.tables.items()}
     missing = {"test": options.task_test, "valid": options.task_valid}
     shares = {role: share for role, share in missing.items() if role not in sets}
-    examples, removed = _separate(_with_held_out(sets, _draw(task, sets["train"], shares, seed)))
-    examples["train"] = _sample(task, examples["train"], options.task_train, seed)
+    examples, removed = _separate(_with_held_out(sets, _draw(name, task, sets["train"], shares, seed)))
+    examples["train"] = _sample(name, examples["train"], options.task_train, seed)
     for role in SPLITS:
         if not examples[role]:
-            raise InputError(f"{task.name}: nothing is left for {role}; add examples, or change split or the tables")
+            raise InputError(f"{name}: nothing is left for {role}; add examples, or change split or the tables")
     facts = TaskFacts(
         kind=task.kind,
-        labels=_labels(task, examples) if task.kind == "classification" else [],
+        labels=_labels(name, examples) if task.kind == "classification" else [],
         num_inputs=len(task.columns.texts),
         counts={role: len(examples[role]) for role in SPLITS},
         removed=removed,
@@ -124,7 +147,7 @@ def write_task_splits(folder: Path, task: ClassificationTask, *, options: Classi
     sizes = ", ".join(f"{facts.counts[role]} {role}" for role in SPLITS)
     taken = " and ".join(f"{count} of {role}" for role, count in removed.items())
     classes = f"{facts.num_classes} classes" if facts.labels else "numbers"
-    print(f"{task.name}: {sizes}; {classes}; held out, so taken out: {taken}", file=sys.stderr)
+    print(f"{name}: {sizes}; {classes}; held out, so taken out: {taken}", file=sys.stderr)
 
 
 def held_out_texts(folder: Path) -> Iterator[str]:
@@ -135,14 +158,14 @@ def held_out_texts(folder: Path) -> Iterator[str]:
 
 
 def _draw(
-    task: ClassificationTask, examples: Sequence[Example], shares: Mapping[str, float], seed: int
+    name: str, task: ClassificationTask, examples: Sequence[Example], shares: Mapping[str, float], seed: int
 ) -> dict[str, str]:
     """By text, the set of what is held out: of every class the same shares, of one with few texts none."""
     classes: dict[str, str] = {}
     for example in examples:
         classes.setdefault(_key(example), example.label if task.kind == "classification" else "")
     texts: dict[str, list[str]] = defaultdict(list)
-    for text in sorted(classes, key=lambda text: (stable_hash(seed, task.name, text), text)):
+    for text in sorted(classes, key=lambda text: (stable_hash(seed, name, text), text)):
         texts[classes[text]].append(text)
     drawn: dict[str, str] = {}
     for ordered in texts.values():
@@ -170,28 +193,26 @@ def _separate(sets: Mapping[str, Sequence[Example]]) -> tuple[dict[str, list[Exa
     return separated, {role: len(sets[role]) - len(separated[role]) for role in ("train", "valid")}
 
 
-def _sample(task: ClassificationTask, examples: list[Example], most: int | None, seed: int) -> list[Example]:
+def _sample(name: str, examples: list[Example], most: int | None, seed: int) -> list[Example]:
     """So many of the examples as they come, drawn by their texts: in another order the same."""
     if most is None or len(examples) <= most:
         return examples
-    ranked = sorted(range(len(examples)), key=lambda row: (stable_hash(seed, task.name, _key(examples[row])), row))
-    print(f"{task.name}: {most} of {len(examples)} examples are trained on (split.task_train)", file=sys.stderr)
+    ranked = sorted(range(len(examples)), key=lambda row: (stable_hash(seed, name, _key(examples[row])), row))
+    print(f"{name}: {most} of {len(examples)} examples are trained on (split.task_train)", file=sys.stderr)
     return [examples[row] for row in sorted(ranked[:most])]
 
 
-def _labels(task: ClassificationTask, sets: Mapping[str, Sequence[Example]]) -> list[str]:
+def _labels(name: str, sets: Mapping[str, Sequence[Example]]) -> list[str]:
     """The classes, sorted: those of the training set, which must be those of the others too."""
     labels = {role: {example.label for example in examples} for role, examples in sets.items()}
     for role in HELD_OUT:
         if unknown := sorted(labels[role] - labels["train"]):
             raise InputError(
-                f"{task.name}: {role} has the label {unknown[0]!r}, of which no training example is left; there are "
+                f"{name}: {role} has the label {unknown[0]!r}, of which no training example is left; there are "
                 f"{', '.join(sorted(labels['train']))}"
             )
     if len(labels["train"]) < 2:
-        raise InputError(
-            f"{task.name}: all training examples have the label {min(labels['train'])!r}; give two or more"
-        )
+        raise InputError(f"{name}: all training examples have the label {min(labels['train'])!r}; give two or more")
     return sorted(labels["train"])
 
 

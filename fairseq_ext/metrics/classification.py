@@ -54,18 +54,6 @@ def measure(metrics: Sequence[str], logits: np.ndarray, targets: np.ndarray, lab
     return _measure_numbers(metrics, logits[:, 0], targets)
 
 
-def describe_metric(name: str, labels: Sequence[str]) -> str:
-    """What exactly a metric is, in words."""
-    if name == "f1":
-        return f"F1 of {labels[_POSITIVE]!r}" if len(labels) == 2 else f"F1, averaged over the {len(labels)} labels"
-    return {
-        "accuracy": "accuracy",
-        "matthews": "Matthews’ correlation",
-        "pearson": "Pearson’s correlation",
-        "spearman": "Spearman’s rank correlation",
-    }[name]
-
-
 def predicted_labels(logits: np.ndarray) -> np.ndarray:
     """The number of each row's highest logit; −1 where the row is not finite.
 

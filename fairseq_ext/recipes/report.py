@@ -83,17 +83,28 @@ def compare_systems(
 
 
 def training_files(experiment: Experiment) -> list[Path]:
-    """The files that trainings leave for the report."""
-    names = [LOG_FILE, TRIALS_FILE]
-    return [system_dir(experiment, run.name) / name for run in experiment.all_runs for name in names]
+    """The files that trainings leave for the report: logs, and the results of trials."""
+    logs = [system_dir(experiment, run.name) / LOG_FILE for run in experiment.all_runs]
+    return [*logs, *trial_files(experiment)]
+
+
+def trial_files(experiment: Experiment) -> list[Path]:
+    """The files with the results of trials."""
+    return [system_dir(experiment, run.name) / TRIALS_FILE for run in experiment.all_runs]
 
 
 def training_records(experiment: Experiment) -> Iterator[Record]:
     """Epochs, time and validation perplexity of the trainings, and the results of trials."""
     for run in experiment.all_runs:
-        log, trials = (system_dir(experiment, run.name) / name for name in (LOG_FILE, TRIALS_FILE))
+        log = system_dir(experiment, run.name) / LOG_FILE
         if log.is_file():
             yield from _of_log(run, log)
+    yield from trial_records(experiment)
+
+
+def trial_records(experiment: Experiment) -> Iterator[Record]:
+    """The results of trials."""
+    for run, trials in zip(experiment.all_runs, trial_files(experiment), strict=True):
         if trials.is_file() and first_run(run, experiment.runs[run.system.name]) == run:
             yield from _of_trials(run, read_json(trials, "make it again"))
 

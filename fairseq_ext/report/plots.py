@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,19 +39,41 @@ def line_panels(panels: Mapping[str, Mapping[str, Line]], x_label: str, y_label:
     Returns:
         SVG.
     """
+    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+
+    def draw(axes: Axes, title: str) -> None:
+        _draw_lines(axes, title, panels[title], names)
+
+    return draw_panels(list(panels), draw, x_label, y_label)
+
+
+def draw_panels(
+    titles: Sequence[str], draw: Callable[[Axes, str], None], x_label: str, y_label: str, *, share_y: bool = True
+) -> str:
+    """Panels in two columns, with one label for all horizontal and one for all vertical axes.
+
+    Args:
+        titles: of the panels, each another one.
+        draw: draws a panel, given its axes and title.
+        x_label: of the horizontal axes, which have one scale.
+        y_label: of the vertical axes.
+        share_y: whether these have one scale, too.
+
+    Returns:
+        SVG.
+    """
     # Takes a second to import.
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
-    columns = min(2, len(panels))
-    rows = -(-len(panels) // columns)
+    columns = min(2, len(titles))
+    rows = -(-len(titles) // columns)
     with rc_context(_STYLE):
         figure = Figure(figsize=(4 * columns, 2.6 * rows), layout="constrained")
-        axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flatten()
-        for place, (title, lines) in zip(axes, panels.items(), strict=False):
-            _draw_lines(place, title, lines, names)
-        for unused in axes[len(panels) :]:
+        axes = figure.subplots(rows, columns, sharex=True, sharey=share_y, squeeze=False).flatten()
+        for place, title in zip(axes, titles, strict=False):
+            draw(place, title)
+        for unused in axes[len(titles) :]:
             unused.set_visible(False)
         figure.supxlabel(x_label, fontsize=9)
         figure.supylabel(y_label, fontsize=9)

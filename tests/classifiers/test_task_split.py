@@ -18,7 +18,7 @@ from fairseq_ext.classifiers.task_split import (
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.split import SPLITS
-from tests.experiments.classification.small_classification_experiment import write_tsv
+from tests.recipes.classification.small_experiment import write_tsv
 
 Rows = list[tuple[str, str]]
 FIFTHS = ClassificationSplit(task_valid=0.2, task_test=0.2)
@@ -39,7 +39,7 @@ def split(
         if rows is not None:
             paths[role] = folder / f"{role}.tsv"
             write_tsv(paths[role], rows)
-    write_task_splits(folder, ClassificationTask("mood", **paths), options=options, seed=seed)
+    write_task_splits(folder, "mood", ClassificationTask(**paths), options=options, seed=seed)
     return read_task_facts(folder)
 
 
@@ -114,7 +114,7 @@ def test_pairs_are_compared_as_pairs(tmp_path: Path) -> None:
     write_tsv(tmp_path / "test.tsv", [("a", "X", "y")], header)
     write_tsv(tmp_path / "valid.tsv", [("b", "xy", "z")], header)
     paths = {role: tmp_path / f"{role}.tsv" for role in SPLITS}
-    write_task_splits(tmp_path, ClassificationTask("pair", **paths, text2="text2"), options=FIFTHS, seed=1)
+    write_task_splits(tmp_path, "pair", ClassificationTask(**paths, text2="text2"), options=FIFTHS, seed=1)
     assert rows_of(tmp_path, "train") == [("b", "y"), ("a", "p"), ("b", "q")]
     assert read_lines(set_path(tmp_path, "input1", "train")) == ["x", "q", "p"]
     assert read_task_facts(tmp_path).inputs == ["input0", "input1"]
@@ -123,8 +123,8 @@ def test_pairs_are_compared_as_pairs(tmp_path: Path) -> None:
 
 def test_numbers_are_no_classes(tmp_path: Path) -> None:
     write_tsv(tmp_path / "train.tsv", [(f"{number / 7:.3f}", f"text {number}") for number in range(20)])
-    task = ClassificationTask("score", tmp_path / "train.tsv", kind="regression")
-    write_task_splits(tmp_path, task, options=FIFTHS, seed=1)
+    task = ClassificationTask(train=tmp_path / "train.tsv", kind="regression")
+    write_task_splits(tmp_path, "score", task, options=FIFTHS, seed=1)
     facts = read_task_facts(tmp_path)
     assert (facts.labels, facts.num_classes, facts.counts) == ([], 1, {"train": 12, "valid": 4, "test": 4})
 

@@ -7,7 +7,6 @@ import pytest
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.classification import (
-    describe_metric,
     majority_share,
     measure,
     predicted_labels,
@@ -37,7 +36,6 @@ def test_f1_of_two_labels_is_that_of_the_second() -> None:
     straight = measure(["f1"], logits_for(predictions, 2), targets, ["neg", "pos"])
     assert straight.values["f1"] == pytest.approx(4 / 5)
     assert swapped.values["f1"] == pytest.approx(2 / 3)
-    assert describe_metric("f1", ["neg", "pos"]) == "F1 of 'pos'"
 
 
 def test_f1_of_more_labels_averages_over_all_of_them() -> None:
@@ -45,7 +43,6 @@ def test_f1_of_more_labels_averages_over_all_of_them() -> None:
     targets = np.array([0, 0, 1, 2])
     scores = measure(["f1"], logits_for([0, 0, 1, 0], 4), targets, ["a", "b", "c", "d"])
     assert scores.values["f1"] == pytest.approx((2 * 2 / (2 * 2 + 1) + 1 + 0 + 0) / 4)
-    assert describe_metric("f1", ["a", "b", "c", "d"]) == "F1, averaged over the 4 labels"
 
 
 def test_constant_predictions_are_remarked() -> None:

@@ -9,70 +9,29 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_ext.corpora.entries import domain_files
-from fairseq_ext.corpora.folded_text import BLANK
-from fairseq_ext.corpora.raw_text import stream_canonical_lines
 from fairseq_ext.corpora.text_files import write_lines
-from fairseq_ext.domains.names import DOMAINS_FILE, check_domain_names
-from fairseq_ext.engine.steps import Step, versions
-from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
+from fairseq_ext.domains.names import DOMAINS_FILE
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.experiments.language_models.config import LanguageModelExperiment
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.text_steps import encode_step, import_text_step, sentencepiece_step, text_files
 from fairseq_ext.text.binarise import binarise_files
 from fairseq_ext.text.encoders import (
     BPE_FILES,
-    encode_texts,
     subword_files,
     take_gpt2_subwords,
 )
 from fairseq_ext.text.line_split import text_path, write_text_splits
 from fairseq_ext.text.split import SPLITS
-from fairseq_ext.text.subwords import DICT_FILE, SentencePiece, train_sentencepiece
+from fairseq_ext.text.subwords import DICT_FILE
 
 DATA_DIR, UNSEEN_DATA_DIR = "data-bin", "data-bin-unseen"
 _ENDING = "txt"
 _THIS_MACHINE = Engine()
-
-
-@dataclass(frozen=True)
-class ImportText:
-    """The task that makes a domain's text canonical, and leaves out lines that nobody sees anything in.
-
-    Args:
-        files: by domain, its file.
-        on_bad_utf8: see :data:`~fairseq_ext.corpora.raw_text.ON_BAD_UTF8`.
-    """
-
-    files: Mapping[str, Path]
-    on_bad_utf8: str
-
-    def __call__(self, index: int, output: Path) -> Counter[str]:
-        """Write the domain of this number as ``DOMAIN.txt``; returns what was read, counted.
-
-        Raises:
-            InputError: if the file cannot be read, or no line has text.
-        """
-        name, path = sorted(self.files.items())[index]
-        tally: Counter[str] = Counter()
-        write_lines(output / f"{name}.{_ENDING}", self._lines(path, tally))
-        if not tally["lines"]:
-            raise InputError(f"{path}: no line has text; a domain's file holds its text line by line")
-        return tally
-
-    def _lines(self, path: Path, tally: Counter[str]) -> Iterator[str]:
-        for line in stream_canonical_lines(path, self.on_bad_utf8, tally):
-            if line is None:
-                tally["bad_utf8_dropped"] += 1
-            elif BLANK.fullmatch(line):
-                tally["blank"] += 1
-            else:
-                tally["lines"] += 1
-                yield line
 
 
 def preparation_steps(config: LanguageModelExperiment, engine: Engine = _THIS_MACHINE) -> list[Step]:
@@ -86,60 +45,10 @@ def preparation_steps(config: LanguageModelExperiment, engine: Engine = _THIS_MA
         import_text_step(config.work_dir, {**files, **unseen}, config.corpora.on_bad_utf8, engine),
         _split_step(config, [*files, *unseen]),
         _subword_step(config, list(files)),
-        _encode_step(config, [*files, *unseen], engine),
+        encode_step(config.work_dir, _sets([*files, *unseen]), engine),
         _binarise_step(config, DATA_DIR, list(files), engine),
     ]
     return [*steps, _binarise_step(config, UNSEEN_DATA_DIR, list(unseen), engine)] if unseen else steps
-
-
-def text_files(folder: Path) -> dict[str, Path]:
-    """The domains of a folder of ``DOMAIN.txt`` files, compressed or not, each with its file.
-
-    Raises:
-        InputError: if the folder is missing, holds no such file, or two of one domain.
-    """
-    if not folder.is_dir():
-        raise InputError(f"{folder}: not found; give a folder with a file DOMAIN.{_ENDING} for each domain")
-    suffixes = domain_files(folder, _ENDING)
-    if not suffixes:
-        raise InputError(f"{folder}: holds no files named DOMAIN.{_ENDING}")
-    names = check_domain_names(sorted(suffixes), str(folder))
-    return {name: folder / f"{name}.{_ENDING}{suffixes[name]}" for name in names}
-
-
-def import_text_step(work_dir: Path, files: Mapping[str, Path], on_bad_utf8: str, engine: Engine) -> Step:
-    """The step ``corpora``: every domain's text, canonical; see :class:`ImportText`."""
-    task = ImportText({name: path.resolve() for name, path in files.items()}, on_bad_utf8)
-
-    def build(folder: Path) -> str:
-        tally = sum(run_tasks(task, folder / TASKS_DIR, len(files), engine, "import"), Counter[str]())
-        move_outputs(folder / TASKS_DIR, len(files), folder)
-        counts = ", ".join(f"{count:,} {key.replace('_', ' ')}" for key, count in tally.items() if count)
-        return f"{counts or 'text'}, of {len(files)} domains"
-
-    return Step(
-        work_dir / "corpora",
-        inputs=[path for _, path in sorted(files.items())],
-        options={"files": sorted(path.name for path in files.values()), "on_bad_utf8": on_bad_utf8},
-        build=build,
-        resumable=True,
-    )
-
-
-def sentencepiece_step(output: Path, texts: Sequence[Path], options: SentencePiece, seed: int) -> Step:
-    """The step that trains a SentencePiece model on the lines of texts."""
-    return Step(
-        output,
-        inputs=texts,
-        options={
-            "vocab_size": options.vocab_size,
-            "character_coverage": options.character_coverage,
-            "max_sentences": options.max_sentences,
-            "seed": seed,
-            "with": versions("sentencepiece"),
-        },
-        build=lambda folder: train_sentencepiece(folder, [[path] for path in texts], [], options=options, seed=seed),
-    )
 
 
 def _text_files(config: LanguageModelExperiment) -> tuple[dict[str, Path], dict[str, Path]]:
@@ -175,16 +84,8 @@ def _subword_step(config: LanguageModelExperiment, names: Sequence[str]) -> Step
     return sentencepiece_step(output, texts, options, config.seed)
 
 
-def _encode_step(config: LanguageModelExperiment, names: Sequence[str], engine: Engine) -> Step:
-    splits, subwords = config.work_dir / "splits", config.work_dir / "subwords"
-    files = [(name, role) for name in sorted(names) for role in SPLITS]
-    return Step(
-        config.work_dir / "encoded",
-        inputs=[splits, subwords],
-        options={"with": versions("sentencepiece", "tokenizers")},
-        build=lambda folder: encode_texts(folder, splits, subwords, files, engine),
-        resumable=True,
-    )
+def _sets(names: Sequence[str]) -> list[tuple[str, str]]:
+    return [(name, role) for name in sorted(names) for role in SPLITS]
 
 
 def _binarise_step(config: LanguageModelExperiment, output: str, names: Sequence[str], engine: Engine) -> Step:

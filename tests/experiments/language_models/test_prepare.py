@@ -19,6 +19,7 @@ from fairseq_ext.experiments import prepare as prepare_data
 from fairseq_ext.experiments.hierarchy.config import load_config
 from fairseq_ext.experiments.language_models import prepare as lm_prepare
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes import text_steps
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
 from tests.experiments.commands import kill_in_every_step
 from tests.hugging_face.tiny_gpt2 import make_imported_bpe
@@ -171,14 +172,14 @@ def test_text_is_made_canonical(tmp_path: Path) -> None:
     raw = "\ufeffone\r\n\r\n  two\twords \u2028 here\n\u200b\nthree\x00".encode() + b"\nbad \xff\n"
     with gzip.open(folder / "a.txt.gz", "wb") as file:
         file.write(raw)
-    files = lm_prepare.text_files(folder)
-    tally = lm_prepare.ImportText(files, "drop")(0, tmp_path)
+    files = text_steps.text_files(folder)
+    tally = text_steps.ImportText(files, "drop")(0, tmp_path)
     assert {"lines": 3, "blank": 2, "bad_utf8_dropped": 1, "control_characters": 1}.items() <= tally.items()
     assert read_lines(tmp_path / "a.txt") == ["one", "two words here", "three"]
-    lm_prepare.ImportText(files, "replace")(0, tmp_path)
+    text_steps.ImportText(files, "replace")(0, tmp_path)
     assert read_lines(tmp_path / "a.txt")[-1] == "bad \ufffd"
     with pytest.raises(InputError, match=r"a\.txt\.gz, line 6: byte 5 is not UTF-8"):
-        lm_prepare.ImportText(files, "fail")(0, tmp_path)
+        text_steps.ImportText(files, "fail")(0, tmp_path)
 
 
 def test_unusable_folders_and_files_are_named(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +15,16 @@ from fairseq_ext.classifiers.task_split import held_out_texts, set_path
 from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.experiments import prepare as prepare_data
-from fairseq_ext.experiments.classification.config import load_config
-from fairseq_ext.experiments.classification.prepare import preparation_steps, raw_task, task_data
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.classification.stages import preparation_steps, raw_task, task_data
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import load_subwords
-from tests.experiments.classification.small_classification_experiment import write_classification_experiment
+from tests.recipes.classification.small_experiment import load, write_classification_experiment
 
 # Workers load fairseq for every set.
 pytestmark = pytest.mark.slow
 
-SCRIPT = Path(__file__).resolve().parents[3] / "data-prep" / "prepare.py"
 TASKS = ("place", "verb", "same", "size")
-STEPS = [*TASKS, "corpora", "splits", "subwords", "encoded", "masked-lm", *TASKS]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +51,7 @@ def load_task(folder: Path, **options: Any) -> dict[str, list[dict[str, Any]]]:
 
 
 def test_sets_are_those_of_the_tables(experiment: Path) -> None:
-    config = load_config(experiment)
+    config = load(experiment)
     folder = raw_task(config, "place")
     for role in SPLITS:
         rows = zip(*(read_lines(set_path(folder, part, role)) for part in ("label", "input0")), strict=True)
@@ -67,7 +62,7 @@ def test_sets_are_those_of_the_tables(experiment: Path) -> None:
 
 
 def test_fairseq_reads_what_was_written(experiment: Path) -> None:
-    config = load_config(experiment)
+    config = load(experiment)
     processor = load_subwords(config.work_dir / "subwords/sentencepiece.model")
     for name in ("place", "verb"):
         facts = read_task_facts(task_data(config, name))
@@ -81,7 +76,7 @@ def test_fairseq_reads_what_was_written(experiment: Path) -> None:
 
 
 def test_pairs_are_joined_as_roberta_joins_them(experiment: Path) -> None:
-    config = load_config(experiment)
+    config = load(experiment)
     processor = load_subwords(config.work_dir / "subwords/sentencepiece.model")
     examples = load_task(task_data(config, "same"), separator_token=2)["test"]
     ones, others = (read_lines(set_path(raw_task(config, "same"), part, "test")) for part in ("input0", "input1"))
@@ -91,7 +86,7 @@ def test_pairs_are_joined_as_roberta_joins_them(experiment: Path) -> None:
 
 
 def test_numbers_of_a_regression_stay_numbers(experiment: Path) -> None:
-    config = load_config(experiment)
+    config = load(experiment)
     folder = task_data(config, "size")
     numbers = [float(line) for line in read_lines(set_path(raw_task(config, "size"), "label", "valid"))]
     assert [example["target"] for example in load_task(folder)["valid"]] == [[number] for number in numbers]
@@ -131,11 +126,6 @@ def test_the_corpus_of_the_base_is_all_domains_one_after_another(experiment: Pat
     assert task.mask_idx == len(dictionary)  # behind the dictionary
 
 
-def test_the_command_does_finished_steps_once(experiment: Path) -> None:
-    result = subprocess.run([sys.executable, str(SCRIPT), str(experiment)], capture_output=True, text=True, check=True)
-    assert result.stderr.splitlines() == [f"{name}: up to date" for name in STEPS]
-
-
 def test_another_metric_makes_nothing_again(experiment: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Training depends on the data of a task, and nobody wants to train again to measure more."""
     other = experiment.with_name("other.yaml")
@@ -148,7 +138,7 @@ def test_imported_subwords_take_the_place_of_text(experiment: Path, tmp_path: Pa
     subwords = experiment.parent / "work/subwords"
     path = write_classification_experiment(tmp_path, subwords={"imported": str(subwords)}, corpora=None)
     path.write_text(path.read_text().replace("corpora: null\n", ""))
-    steps = preparation_steps(load_config(path))
+    steps = preparation_steps(load(path))
     assert [step.output.name for step in steps] == [*TASKS, "subwords", *TASKS]
     prepare_data.main([str(path), "--workers", "1"])
     for name in ("dict.txt", "sentencepiece.model"):

@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from fairseq_ext.experiments.kinds import load_experiment
+from fairseq_ext.recipes.classification.config import Classification
 from tests.experiments.small_lm_experiment import NOUNS, VERBS, write_texts
 
 ADAPTERS = {"from": "base", "arch": "roberta_houlsby_adapter_tiny", "lr": 0.01, "max-epoch": 2, "batch-size": 8}
@@ -86,3 +88,10 @@ def write_short_classification_experiment(folder: Path) -> Path:
     for name, tasks in {"full": ["place", "size"], "top": ["verb"], "adapters": ["place", "same"]}.items():
         train["systems"][name]["tasks"] = tasks
     return write_classification_experiment(folder, train=train)
+
+
+def load(path: Path) -> Classification:
+    """The experiment of a file."""
+    _, experiment = load_experiment(path)
+    assert isinstance(experiment, Classification)
+    return experiment

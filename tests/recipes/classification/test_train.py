@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,31 +11,42 @@ import pytest
 from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.classifiers.training import num_updates
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.experiments.classification.config import ClassificationExperiment, load_config
-from fairseq_ext.experiments.classification.train import checkpoint_of, training_step, training_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import train as training
+from fairseq_ext.recipes.classification.config import Classification
+from fairseq_ext.recipes.classification.stages import checkpoint_of, training_step, training_steps
 from fairseq_ext.recipes.config import named_run
-from tests.experiments.classification.small_classification_experiment import ADAPTERS, write_classification_experiment
+from tests.recipes.classification.small_experiment import ADAPTERS, load, write_classification_experiment
 
+Command = Callable[..., list[str]]
 CLASSES = TaskFacts("classification", ["a", "b", "c"], 1, {"train": 81, "valid": 5, "test": 5}, {})
 NUMBERS = TaskFacts("regression", [], 2, {"train": 80, "valid": 5, "test": 5}, {})
 
 
-def config_of(folder: Path, **changes: Any) -> ClassificationExperiment:
-    return load_config(write_classification_experiment(folder, **changes))
+def config_of(folder: Path, **changes: Any) -> Classification:
+    return load(write_classification_experiment(folder, **changes))
 
 
-def step_of(config: ClassificationExperiment, name: str) -> Step:
+def step_of(config: Classification, name: str) -> Step:
     return training_step(config, named_run(config.runs[name.partition("@")[0]], name, "runs"))
 
 
-def command_of(step: Step, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What fairseq-train would be called with."""
-    commands: list[list[str]] = []
-    monkeypatch.setattr(training, "run_training", lambda label, arguments, log: commands.append(list(arguments)))
-    step.build(step.output)
-    return commands[0]
+@pytest.fixture
+def command_of(monkeypatch: pytest.MonkeyPatch) -> Command:
+    """What fairseq-train is called with for a run, whose task has these data."""
+
+    def command(config: Classification, run: str, facts: TaskFacts | None = None) -> list[str]:
+        commands: list[list[str]] = []
+        monkeypatch.setattr(training, "run_training", lambda label, arguments, log: commands.append(list(arguments)))
+        step = step_of(config, run)
+        if facts:
+            step.inputs[0].mkdir(parents=True)
+            write_task_facts(step.inputs[0], facts)
+        step.build(step.output)
+        assert commands[0][0] == str(step.inputs[0])
+        return commands[0]
+
+    return command
 
 
 def value_of(command: list[str], option: str) -> str:
@@ -60,7 +72,7 @@ def test_every_task_is_tuned_on_what_its_run_starts_from(tmp_path: Path) -> None
     untuned = {key: value for key, value in ADAPTERS.items() if key != "lr"}
     tuned = {**untuned, "in_sequence": True, "tasks": ["place", "verb"], "seeds": [1, 2], "tune": {"lr": [0.1, 0.2]}}
     train = {"systems": {"base": {"arch": "roberta_tiny"}, "adapters": tuned}}
-    config, systems = config_of(tmp_path, train=train, evaluate={}), tmp_path / "work/systems"
+    config, systems = config_of(tmp_path, train=train), tmp_path / "work/systems"
     steps = {step.output.name: step for step in training_steps(config, "adapters")}
     assert list(steps) == [
         "adapters.lr=0.1@place", "adapters.lr=0.2@place", "adapters@place@1",
@@ -76,7 +88,7 @@ def test_every_task_is_tuned_on_what_its_run_starts_from(tmp_path: Path) -> None
 
 def test_an_imported_base_is_not_trained(tmp_path: Path) -> None:
     systems = {"base": {"checkpoint": str(tmp_path / "roberta.pt")}, "x": ADAPTERS}
-    config = config_of(tmp_path, train={"systems": systems}, evaluate={})
+    config = config_of(tmp_path, train={"systems": systems})
     [base] = config.runs["base"]
     with pytest.raises(InputError, match=r"systems: base: checkpoint: no file .*roberta\.pt; a RoBERTa is imported by"):
         training_steps(config, "base")
@@ -86,22 +98,15 @@ def test_an_imported_base_is_not_trained(tmp_path: Path) -> None:
     assert step_of(config, "x@place").inputs[1] == tmp_path / "roberta.pt"
 
 
-def test_a_base_is_given_what_the_file_says_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = command_of(step_of(config_of(tmp_path), "base"), monkeypatch)
-    assert command[0] == str(tmp_path / "work/masked-lm")
+def test_a_base_is_given_what_the_file_says_and_no_more(tmp_path: Path, command_of: Command) -> None:
+    command = command_of(config_of(tmp_path), "base")
     assert value_of(command, "--task") == "masked_language_modeling"
     assert value_of(command, "--criterion") == "masked_lm"
-    assert "--num-classes" not in command
-    assert "--finetune-from-model" not in command
+    assert not {"--num-classes", "--finetune-from-model"} & set(command)
 
 
-def test_the_head_and_the_schedule_follow_from_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = step_of(config_of(tmp_path), "full@verb")
-    data = tmp_path / "work/data-bin/verb"
-    data.mkdir(parents=True)
-    write_task_facts(data, CLASSES)
-    command = command_of(step, monkeypatch)
-    assert command[0] == str(data)
+def test_the_head_and_the_schedule_follow_from_the_data(tmp_path: Path, command_of: Command) -> None:
+    command = command_of(config_of(tmp_path), "full@verb", CLASSES)
     expected = {
         "task": "task_prediction", "criterion": "sentence_prediction", "num-classes": "3", "init-token": "0",
         "classification-head-name": "verb", "best-checkpoint-metric": "accuracy", "total-num-update": "22",
@@ -112,24 +117,16 @@ def test_the_head_and_the_schedule_follow_from_the_data(tmp_path: Path, monkeypa
     assert not {"--regression-target", "--separator-token"} & set(command)
 
 
-def test_pairs_and_numbers_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = step_of(config_of(tmp_path), "full@size")
-    data = tmp_path / "work/data-bin/size"
-    data.mkdir(parents=True)
-    write_task_facts(data, NUMBERS)
-    command = command_of(step, monkeypatch)
+def test_pairs_and_numbers_have_options_of_their_own(tmp_path: Path, command_of: Command) -> None:
+    command = command_of(config_of(tmp_path), "full@size", NUMBERS)
     assert (value_of(command, "--num-classes"), value_of(command, "--separator-token")) == ("1", "2")
     assert "--regression-target" in command
     assert "--best-checkpoint-metric" not in command  # the loss
 
 
-def test_what_the_file_says_goes_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_the_file_go_before_derived_ones(tmp_path: Path, command_of: Command) -> None:
     systems = {"base": {"arch": "roberta_tiny"}, "x": {**ADAPTERS, "warmup-updates": 7, "lr-scheduler": "fixed"}}
-    step = step_of(config_of(tmp_path, train={"systems": systems}, evaluate={}), "x@verb")
-    data = tmp_path / "work/data-bin/verb"
-    data.mkdir(parents=True)
-    write_task_facts(data, CLASSES)
-    command = command_of(step, monkeypatch)
+    command = command_of(config_of(tmp_path, train={"systems": systems}), "x@verb", CLASSES)
     assert (value_of(command, "--warmup-updates"), value_of(command, "--lr-scheduler")) == ("7", "fixed")
     assert "--total-num-update" not in command  # which that schedule does not have
 

@@ -1,0 +1,215 @@
+"""The experiment file of classifiers: text and labelled tasks, and the systems that are trained for them.
+
+A system without ``from`` is a *base*: a masked language model that is trained, or a ``checkpoint``. The others start
+from a base and are trained once for each task: ``full@sst2``, ``full@trec``, with several seeds ``full@sst2@1``. The
+domain of such a run is the name of the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from fairseq_ext.classifiers.task_split import ClassificationSplit, ClassificationTask
+from fairseq_ext.domains.names import is_domain_name
+from fairseq_ext.engine.fairseq_cli import check_counts, option_of
+from fairseq_ext.inputs.models import Count, File, Number, OneOrMore, Section
+from fairseq_ext.modules.tunings import ARCHITECTURE, DEFAULT_TUNING
+from fairseq_ext.recipes.config import Experiment, Run, System, Train, expand, fitting_run
+from fairseq_ext.text.subwords import SentencePiece
+
+_CHANGING_BASE = ("top", "full")
+_COUNTED = ("batch-size", "update-freq", "max-epoch", "max-update", "top-layers", "bottleneck-dim")
+
+
+def _task_name(name: str) -> str:
+    if not is_domain_name(name):
+        raise ValueError(f"{name!r} is no name of a task; use letters, digits, '-' and '_' only")
+    return name
+
+
+TaskName = Annotated[str, AfterValidator(_task_name)]
+
+
+class BaseText(Section):
+    """The text that the base model is trained on."""
+
+    folder: File
+    """Has one file DOMAIN.txt for each domain."""
+    on_bad_utf8: Literal["fail", "drop", "replace"] = "fail"
+    """What becomes of a line that is not UTF-8: an error, dropped, or its bad bytes replaced by U+FFFD."""
+
+
+class Subwords(Section):
+    """A SentencePiece model of the base model's text, or the subwords of an imported model."""
+
+    vocab_size: Annotated[int, Field(ge=1, le=10_000_000)] = 32000
+    character_coverage: Annotated[Number, Field(ge=0.98, le=1)] = 1.0
+    max_sentences: Count = 2_000_000
+    """Of more lines, this many are drawn to train on."""
+    imported: File | None = None
+    """A folder made by scripts/import_roberta.py; the other options are then not used."""
+
+    @property
+    def sentencepiece(self) -> SentencePiece:
+        """How the SentencePiece model is trained."""
+        return SentencePiece(self.vocab_size, self.character_coverage, self.max_sentences)
+
+
+class Evaluate(Section):
+    """How systems are measured."""
+
+    removed_keys: ClassVar[Mapping[str, str]] = {"reading": "write about results under docs/results"}
+
+    batch_size: Count = 64
+    """Sentences in a batch."""
+    cpu: bool = False
+    """Whether to leave a GPU unused."""
+
+
+class TaskSystem(System):
+    """A base, or a system that is trained for tasks. Keys that are not listed are options of fairseq-train."""
+
+    tasks: OneOrMore[str] | None = None
+    """The tasks that it is trained for; by default all, in the order of the file."""
+    in_sequence: bool | None = None
+    """Whether each task starts from the checkpoint of the task before, so that the last checkpoint has all tasks."""
+    checkpoint: File | None = None
+    """A base that is trained already."""
+
+    @property
+    def is_base(self) -> bool:
+        """Whether it is a masked language model that others start from."""
+        return not str(option_of(self.options, "arch")).startswith(ARCHITECTURE)
+
+    @property
+    def tuning(self) -> str | None:
+        """Which parameters are trained for a task, one of ``modules.tunings.TUNINGS``; None for a base."""
+        return None if self.is_base else str(option_of(self.options, "tuning") or DEFAULT_TUNING)
+
+    @model_validator(mode="after")
+    def _check_keys_of_role(self) -> TaskSystem:
+        for key in ("uses_teacher", "per_domain"):
+            if getattr(self, key):
+                raise ValueError(f"{key}: is for translation; take it out")
+        misplaced = ("tasks", "in_sequence") if self.is_base else ("checkpoint", "data")
+        for key in misplaced:
+            if getattr(self, key) is not None:
+                raise ValueError(f"{key}: is not for {'a base' if self.is_base else 'tasks'}; take it out")
+        if self.checkpoint and (self.start or self.seeds or self.tune):
+            raise ValueError("checkpoint: is not trained, so it has no from, seeds or tune; take them out")
+        return self
+
+    @model_validator(mode="after")
+    def _check_sequence(self) -> TaskSystem:
+        if self.in_sequence and self.tuning in _CHANGING_BASE:
+            raise ValueError(f"in_sequence: tuning: {self.tuning} changes the base, which the tasks share")
+        if len(set(self.tasks or ())) < len(self.tasks or ()):
+            raise ValueError("tasks: a task is named twice")
+        return self
+
+    @model_validator(mode="after")
+    def _check_needed_options(self) -> TaskSystem:
+        if self.is_base:
+            return self
+        for key in ("batch-size", *(["top-layers"] if self.tuning == "top" else [])):
+            if option_of(self.options, key) is None:
+                raise ValueError(f"{key}: is missing")
+        check_counts(self.options, _COUNTED, self.place.where)
+        if all(option_of(self.options, key) is None for key in ("max-epoch", "max-update")):
+            raise ValueError("max-epoch: is missing; the learning rate falls to 0 at the end of the last epoch")
+        return self
+
+
+class Classification(Experiment):
+    """An experiment with classifiers on one encoder."""
+
+    tasks: Annotated[dict[TaskName, ClassificationTask], Field(min_length=1)]
+    """The tasks by name, which is that of the head, adapters and layer norms."""
+    corpora: BaseText | None = None
+    """Text of the base; none if its subwords are imported."""
+    split: ClassificationSplit = ClassificationSplit()
+    subwords: Subwords = Subwords()
+    train: Train[TaskSystem] = Field(default_factory=Train[TaskSystem])  # type: ignore[assignment]
+    """The systems to train."""
+    evaluate: Evaluate = Evaluate()
+
+    @field_validator("split", "subwords", "evaluate", mode="before")
+    @classmethod
+    def _fill_empty_section(cls, value: Any) -> Any:
+        return {} if value is None else value
+
+    @cached_property
+    def systems(self) -> Mapping[str, TaskSystem]:
+        """The systems by name."""
+        return self.train.systems
+
+    @property
+    def task_systems(self) -> Mapping[str, TaskSystem]:
+        """The systems that are trained for tasks."""
+        return {name: system for name, system in self.systems.items() if not system.is_base}
+
+    @property
+    def compared_names(self) -> Sequence[str]:
+        """The systems that are trained for tasks."""
+        return list(self.task_systems)
+
+    @cached_property
+    def runs(self) -> Mapping[str, Sequence[Run]]:
+        """The runs of each system: of a base one for each seed, of the others one for each seed and task."""
+        return {name: self._runs_of(system) for name, system in self.systems.items()}
+
+    @property
+    def task_runs(self) -> Sequence[Run]:
+        """The runs that are trained for tasks."""
+        return [run for name in self.task_systems for run in self.runs[name]]
+
+    def start_of(self, run: Run) -> Run | None:
+        """The run that a run starts from: a base's or, in a sequence, that of the task before.
+
+        Raises:
+            InputError: if the base has several runs, and none of the seed.
+        """
+        system = self.systems[run.system.name]
+        if system.start is None:
+            return None
+        same_seed = [other for other in self.runs[system.name] if other.seed == run.seed]
+        position = [other.domain for other in same_seed].index(run.domain)
+        if system.in_sequence and position > 0:
+            return same_seed[position - 1]
+        return fitting_run(run, self.runs[system.start], f"{self.path}: train: systems")
+
+    @model_validator(mode="after")
+    def _check_text(self) -> Classification:
+        if self.corpora is None and self.subwords.imported is None:
+            raise ValueError("corpora: is missing; give text for the base model, or subwords: imported")
+        return self
+
+    @model_validator(mode="after")
+    def _check_systems(self) -> Classification:
+        bases = [name for name, system in self.systems.items() if system.is_base]
+        for name, system in self.task_systems.items():
+            where = f"train: systems: {name}"
+            if system.start not in bases:
+                raise ValueError(f"{where}: from: give a masked language model; there are {', '.join(bases) or 'none'}")
+            for task in system.tasks or ():
+                if task not in self.tasks:
+                    raise ValueError(f"{where}: tasks: {task!r} is unknown; choose one of {', '.join(self.tasks)}")
+        for run in self.all_runs:
+            self.start_of(run)
+        return self
+
+    def _runs_of(self, system: TaskSystem) -> list[Run]:
+        runs = expand(system, self.seed, ())
+        if system.is_base:
+            return runs
+        return [_for_task(run, task) for run in runs for task in system.tasks or self.tasks]
+
+
+def _for_task(run: Run, task: str) -> Run:
+    """The run ``SYSTEM@TASK`` of a system's run, which may have its seed at the end."""
+    seed = run.name.removeprefix(run.system.name)
+    return Run(f"{run.system.name}@{task}{seed}", run.system, run.seed, task)

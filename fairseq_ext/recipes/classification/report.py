@@ -1,0 +1,233 @@
+"""The report: Tables 1 to 3 and Figures 1, 3 and 4 of Houlsby et al. (2019), declared over records.
+
+*Parameter-Efficient Transfer Learning for NLP*, ICML 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.recipes.classification.config import Classification
+from fairseq_ext.recipes.classification.measurement import (
+    ACCURACY,
+    BASE,
+    BASE_TRAINED,
+    EXAMPLES,
+    LABELS,
+    MAIN,
+    MAJORITY,
+    TRAINED,
+    all_records,
+    comparisons_file,
+    evaluation_steps,
+    fine_tuned,
+    on,
+)
+from fairseq_ext.recipes.report import records_files, report_step, trial_files, tuning_tables
+from fairseq_ext.report.comparison import Comparison, read_comparisons
+from fairseq_ext.report.measurements import Records
+from fairseq_ext.report.plots import COLOURS, GREY, draw_panels
+from fairseq_ext.report.render import Page, Plot, Sections
+from fairseq_ext.report.tables import Column, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_VERSION = 4
+_NAMES = {
+    ACCURACY: "Accuracy",
+    "f1": "F1",
+    "matthews": "Matthews’ correlation",
+    "pearson": "Pearson’s correlation",
+    "spearman": "Spearman’s correlation",
+}
+# A system in a figure: how many parameters it trains for a task, and the values whose median is its height.
+Point = tuple[float, Sequence[float]]
+# The lines of the figures by tuning; as in the paper, full fine-tuning is the end of that of top layers.
+LINES = {"top": "top layers", "full": "top layers", "adapters": "adapters", "norms": "layer norms"}
+
+
+def report(config: Classification) -> Step:
+    """The step that writes the report."""
+    compared = comparisons_file(config)
+    sources = [*records_files(evaluation_steps(config)), compared, *trial_files(config)]
+
+    def make() -> tuple[Page, Records]:
+        records = all_records(config)
+        return page(config, records, read_comparisons(compared) if compared.is_file() else []), records
+
+    return report_step(config, sources, _VERSION, make)
+
+
+def page(config: Classification, records: Records, comparisons: Sequence[Comparison] = ()) -> Page:
+    """The report of records."""
+    sections: Sections = {
+        "Results": [main_results(config, records), *other_metrics(config, records)],
+        "Parameters": [*distances(config, records), *results_by_parameters(config, records)],
+        "Tasks": [task_sizes(config, records)],
+        "Tuning": tuning_tables(records),
+    }
+    measured = len(_measured(config, records))
+    summary = f"Classifiers on one encoder: {measured} systems, {len(config.tasks)} tasks."
+    return Page(config.work_dir.name, summary, sections, comparisons)
+
+
+# Tables
+
+
+def main_results(config: Classification, records: Records) -> Table:
+    """Tables 1 and 2: trained parameters and the main metric of every task on the test sets."""
+    columns = [
+        Column("Tuning", lambda row: str(config.systems[row].tuning)),
+        Column("Trained", lambda row: _over_tasks(config, records, row, TRAINED), ",.0f"),
+        Column("% of base", lambda row: _percentage_of_base(config, records, row), ".3g"),
+        Column("In all", lambda row: _multiple(config, records, row)),
+        *(_score(records, _heading(config, task), on(MAIN, "test"), [task]) for task in config.tasks),
+        _score(records, "average", on(MAIN, "test"), list(config.tasks)),
+    ]
+    note = (
+        "Metrics in percent. Trained: parameters trained for a task, with its head (mean over tasks); % of base: their "
+        "share of the base’s. In all: the parameters of all tasks together, in multiples of the base’s."
+    )
+    return Table("Tables 1 and 2. Results on the test sets", "System", _measured(config, records), columns, [note])
+
+
+def other_metrics(config: Classification, records: Records) -> list[Table]:
+    """The other metrics of the tasks on the test sets; none if every task has one."""
+    pairs = [(name, metric) for name, task in config.tasks.items() for metric in task.metrics[1:]]
+    if not pairs:
+        return []
+    columns = [_score(records, f"{task}: {_NAMES[metric]}", on(metric, "test"), [task]) for task, metric in pairs]
+    note = "In percent. F1 of two labels is that of the second in alphabetical order; of more, the average over labels."
+    rows = [system for system in _measured(config, records) if any(column.of(system) for column in columns)]
+    return [Table("Other metrics on the test sets", "System", rows, columns, [note])]
+
+
+def task_sizes(config: Classification, records: Records) -> Table:
+    """Table 3: the tasks."""
+
+    def column(heading: str, metric: str, form: str = ",.0f") -> Column:
+        return Column(heading, lambda task: records.mean("", metric, task), form)
+
+    columns = [
+        column("Training", on(EXAMPLES, "train")),
+        column("Validation", on(EXAMPLES, "valid")),
+        column("Test", on(EXAMPLES, "test")),
+        column("Labels", LABELS),
+        column("Most frequent", on(MAJORITY, "test"), ".1f"),
+    ]
+    note = "Examples by set. Most frequent: the share of the most frequent label in the test set, in percent."
+    known = records.domains(on(EXAMPLES, "test"))
+    return Table("Table 3. The tasks", "Task", [task for task in config.tasks if task in known], columns, [note])
+
+
+def _score(records: Records, heading: str, metric: str, tasks: Sequence[str]) -> Column:
+    return Column(heading, lambda row: records.mean(row, metric, *tasks), ".1f", max)
+
+
+def _heading(config: Classification, task: str) -> str:
+    """A task's name, with its main metric unless that is the accuracy."""
+    main = config.tasks[task].metrics[0]
+    return task if main == ACCURACY else f"{task} ({_NAMES[main]})"
+
+
+# Figures
+
+
+def distances(config: Classification, records: Records) -> list[Plot]:
+    """Figures 1 and 3: the distance to full fine-tuning over all tasks; none without it or another system."""
+    full = fine_tuned(config)
+    if full is None:
+        return []
+    points: dict[str, Point] = {}
+    for name in _measured(config, records):
+        pairs = [[records.mean(system, on(MAIN, "test"), task) for system in (name, full)] for task in config.tasks]
+        differences = [own.value - other.value for own, other in pairs if own and other]
+        if differences:
+            points[name] = _over_tasks(config, records, name, TRAINED), differences
+    if len(points) < 2:
+        return []
+    svg = _draw(config, {"": points}, f"percentage points over {full}")
+    note = "Test sets. Points are medians over the tasks, error bars the 20th to the 80th percentile."
+    return [Plot("trade-off", "Figures 1 and 3. Distance to full fine-tuning by trained parameters", svg, note)]
+
+
+def results_by_parameters(config: Classification, records: Records) -> list[Plot]:
+    """Figure 4: the results on each task; none before any."""
+    panels: dict[str, dict[str, Point]] = {}
+    for task in config.tasks:
+        for name in config.task_systems:
+            trained, scores = records.mean(name, TRAINED, task), records.by_run(name, on(MAIN, "test"), task)
+            if trained and scores:
+                panels.setdefault(_heading(config, task), {})[name] = trained.value, list(scores.values())
+    if not panels:
+        return []
+    svg = _draw(config, panels, "test set, in percent")
+    note = "Points are medians over runs, error bars the 20th to the 80th percentile."
+    return [Plot("trade-off-tasks", "Figure 4. Results by trained parameters", svg, note)]
+
+
+def _draw(config: Classification, panels: Mapping[str, Mapping[str, Point]], y_label: str) -> str:
+    def draw(axes: Axes, title: str) -> None:
+        for line, colour in zip(dict.fromkeys(LINES.values()), COLOURS, strict=False):
+            members = {name: point for name, point in panels[title].items() if _line(config, name) == line}
+            if members:
+                _draw_line(axes, line, members, colour)
+        axes.set_xscale("log")
+        axes.set_title(title, loc="left")
+        axes.legend(fontsize=8)
+
+    return draw_panels(list(panels), draw, "parameters trained for a task", y_label, share_y=False)
+
+
+def _draw_line(axes: Axes, label: str, points: Mapping[str, Point], colour: str) -> None:
+    """A line through systems, which are labelled by their names."""
+    ordered = dict(sorted(points.items(), key=lambda item: item[1][0]))
+    x = [trained for trained, _ in ordered.values()]
+    low, y, high = np.transpose([np.percentile(values, [20, 50, 80]) for _, values in ordered.values()])
+    axes.errorbar(
+        x, y, [y - low, high - y], color=colour, marker="o", markersize=3, capsize=2, linewidth=1, label=label
+    )
+    for name, across, up in zip(ordered, x, y, strict=True):
+        axes.annotate(name, (across, up), (3, 3), textcoords="offset points", color=GREY, fontsize=7)
+
+
+def _line(config: Classification, system: str) -> str:
+    return LINES[str(config.systems[system].tuning)]
+
+
+# Numbers of parameters
+
+
+def _measured(config: Classification, records: Records) -> list[str]:
+    """The systems that were measured, in the order of the file."""
+    return [name for name in config.task_systems if _tasks_of(config, records, name)]
+
+
+def _tasks_of(config: Classification, records: Records, system: str) -> list[str]:
+    """The tasks that a system was measured on."""
+    return [task for task in config.tasks if records.mean(system, TRAINED, task)]
+
+
+def _over_tasks(config: Classification, records: Records, system: str, metric: str) -> float:
+    """The average over the tasks that a measured system was measured on."""
+    mean = records.mean(system, metric, *_tasks_of(config, records, system))
+    assert mean is not None
+    return mean.value
+
+
+def _percentage_of_base(config: Classification, records: Records, system: str) -> float:
+    trained, base = (_over_tasks(config, records, system, metric) for metric in (TRAINED, BASE))
+    return 100 * trained / base
+
+
+def _multiple(config: Classification, records: Records, system: str) -> float | None:
+    """The parameters of all tasks together, of the base's: the unchanged part once, the trained part for each task."""
+    if len(_tasks_of(config, records, system)) < len(config.tasks):
+        return None
+    base, changed, trained = (_over_tasks(config, records, system, each) for each in (BASE, BASE_TRAINED, TRAINED))
+    return (base - changed + len(config.tasks) * trained) / base

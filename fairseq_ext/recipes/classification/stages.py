@@ -1,0 +1,239 @@
+"""From text and labelled tables to classifiers and their report, as stages.
+
+Every task has ``tasks/TASK`` (its sets as text) and ``data-bin/TASK`` (data of fairseq's ``sentence_prediction``), both
+with ``task.json``. A base of our own has ``corpora``, ``splits``, ``subwords``, ``encoded`` and ``masked-lm``, one
+corpus of all domains. It has no line that a task is validated or tested on. ``systems/RUN`` are trainings.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from fairseq_ext.classifiers.binarise import binarise_task
+from fairseq_ext.classifiers.task_split import held_out_texts, write_task_splits
+from fairseq_ext.classifiers.training import task_arguments, task_choices
+from fairseq_ext.corpora.text_files import stream_lines, write_lines
+from fairseq_ext.engine.fairseq_cli import as_arguments
+from fairseq_ext.engine.stages import Stage, check_stage_names
+from fairseq_ext.engine.steps import Step, versions
+from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.classification.config import BaseText, Classification
+from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.run import Recipe
+from fairseq_ext.recipes.text_steps import encode_step, import_text_step, sentencepiece_step, text_files
+from fairseq_ext.recipes.train import best_checkpoint, train_step
+from fairseq_ext.recipes.tune import steps_of_runs
+from fairseq_ext.text.binarise import binarise_files
+from fairseq_ext.text.encoders import subword_files
+from fairseq_ext.text.line_split import LanguageModelSplit, text_path, write_text_splits
+from fairseq_ext.text.split import SPLITS
+from fairseq_ext.text.subwords import DICT_FILE
+
+BASE_ARGUMENTS = ("--task", "masked_language_modeling", "--criterion", "masked_lm")
+MASKED_LM_DIR = "masked-lm"
+_ROLES = ("train", "valid")  # of the base model's text, which is not tested
+_PIECES = ".pieces"  # encoded text, while it is binarised
+_THIS_MACHINE = Engine()
+
+
+def stages_of(config: Classification) -> list[Stage]:
+    """The stages of an experiment, in order; every system is one, under its own name.
+
+    Raises:
+        InputError: if a system has the name of another stage.
+    """
+    stages = [
+        Stage("prepare", partial(preparation_steps, config)),
+        *(Stage(name, partial(training_steps, config, name), trains=True) for name in config.runs),
+        Stage("evaluate", partial(_evaluation, config)),
+        Stage("analyse", partial(_comparison, config)),
+        Stage("report", partial(_report, config)),
+    ]
+    return check_stage_names(stages, f"{config.path}: train: systems")
+
+
+# Measurement and report import these stages.
+
+
+def _evaluation(config: Classification) -> list[Step]:
+    from fairseq_ext.recipes.classification.measurement import evaluation_steps
+
+    return evaluation_steps(config)
+
+
+def _comparison(config: Classification) -> list[Step]:
+    from fairseq_ext.recipes.classification.measurement import comparison_steps
+
+    return comparison_steps(config)
+
+
+def _report(config: Classification) -> list[Step]:
+    from fairseq_ext.recipes.classification.report import report
+
+    return [report(config)]
+
+
+# Data
+
+
+def raw_task(config: Classification, task: str) -> Path:
+    """Where the sets of a task lie as text."""
+    return config.work_dir / "tasks" / task
+
+
+def task_data(config: Classification, task: str) -> Path:
+    """Where the sets of a task lie as numbers: a data directory of fairseq's ``sentence_prediction``."""
+    return config.work_dir / "data-bin" / task
+
+
+def preparation_steps(config: Classification, engine: Engine = _THIS_MACHINE) -> list[Step]:
+    """The steps of the preparation, in order; all write below ``config.work_dir``.
+
+    Raises:
+        InputError: if a folder holds no text or subwords.
+    """
+    corpora, imported = config.corpora, config.subwords.imported
+    names = list(text_files(corpora.folder)) if corpora else []
+    return [
+        *(_task_step(config, name) for name in config.tasks),
+        *(_text_steps(config, corpora, engine) if corpora else []),
+        _imported_step(config, imported) if imported else _trained_step(config, names),
+        *(_masked_lm_steps(config, names, engine) if corpora else []),
+        *(_binarise_step(config, name) for name in config.tasks),
+    ]
+
+
+def _task_step(config: Classification, name: str) -> Step:
+    task, split = config.tasks[name], config.split
+    # Metrics make no difference to the data.
+    columns = {"kind": task.kind, "columns": asdict(task.columns), "tables": list(task.tables)}
+    shares = {"task_valid": split.task_valid, "task_test": split.task_test}
+    most = {} if split.task_train is None else {"task_train": split.task_train}
+    return Step(
+        raw_task(config, name),
+        inputs=list(task.tables.values()),
+        options={**columns, **shares, **most, "name": name, "seed": config.seed},
+        build=lambda folder: write_task_splits(folder, name, task, options=split, seed=config.seed),
+    )
+
+
+def _text_steps(config: Classification, corpora: BaseText, engine: Engine) -> list[Step]:
+    files = text_files(corpora.folder)
+    texts = {name: config.work_dir / "corpora" / f"{name}.txt" for name in files}
+    split = LanguageModelSplit(valid=config.split.valid, test=0, stretch=config.split.stretch)
+    sizes = {"valid": split.valid, "test": split.test, "stretch": split.stretch}
+    tasks = [raw_task(config, name) for name in config.tasks]
+
+    def build(folder: Path) -> None:
+        elsewhere = set(chain.from_iterable(map(held_out_texts, tasks)))
+        write_text_splits(folder, texts, options=split, seed=config.seed, elsewhere=elsewhere)
+
+    return [
+        import_text_step(config.work_dir, files, corpora.on_bad_utf8, engine),
+        Step(
+            config.work_dir / "splits",
+            inputs=[*texts.values(), *tasks],
+            options={**sizes, "seed": config.seed, "domains": list(texts)},
+            build=build,
+        ),
+    ]
+
+
+def _trained_step(config: Classification, names: Sequence[str]) -> Step:
+    texts = [text_path(config.work_dir / "splits", name, "train") for name in names]
+    return sentencepiece_step(config.work_dir / "subwords", texts, config.subwords.sentencepiece, config.seed)
+
+
+def _imported_step(config: Classification, imported: Path) -> Step:
+    names = subword_files(imported)
+
+    def build(folder: Path) -> None:
+        for name in names:
+            shutil.copyfile(imported / name, folder / name)
+
+    return Step(config.work_dir / "subwords", [imported / name for name in names], {"files": list(names)}, build)
+
+
+def _masked_lm_steps(config: Classification, names: Sequence[str], engine: Engine) -> list[Step]:
+    encoded, subwords = config.work_dir / "encoded", config.work_dir / "subwords"
+
+    def lines(role: str) -> Iterator[str]:
+        for name in names:
+            yield from stream_lines(text_path(encoded, name, role))
+
+    def build(folder: Path) -> str:
+        for role in _ROLES:
+            write_lines(folder / _PIECES / f"{role}.txt", lines(role))
+        dictionary, files = subwords / DICT_FILE, [(f"{role}.txt", role) for role in _ROLES]
+        unknown = binarise_files(folder, folder / _PIECES, dictionary, files, engine)
+        shutil.rmtree(folder / _PIECES)
+        shutil.copyfile(dictionary, folder / DICT_FILE)
+        return unknown
+
+    return [
+        encode_step(config.work_dir, [(name, role) for name in names for role in _ROLES], engine),
+        Step(config.work_dir / MASKED_LM_DIR, [encoded, subwords], {"domains": list(names)}, build),
+    ]
+
+
+def _binarise_step(config: Classification, name: str) -> Step:
+    texts, subwords = raw_task(config, name), config.work_dir / "subwords"
+    return Step(
+        task_data(config, name),
+        inputs=[texts, subwords],
+        options={"with": versions("sentencepiece", "tokenizers")},
+        build=lambda folder: binarise_task(folder, texts, subwords, SPLITS),
+    )
+
+
+# Models
+
+
+def checkpoint_of(config: Classification, run: Run) -> Path:
+    """The checkpoint of a run: the trained one, or what the file names."""
+    return config.systems[run.system.name].checkpoint or best_checkpoint(config, run.name)
+
+
+def training_steps(config: Classification, name: str) -> list[Step]:
+    """The steps that train all runs of a system; none for a base that is there already.
+
+    Raises:
+        InputError: if the checkpoint of a base is missing.
+    """
+    checkpoint, runs = config.systems[name].checkpoint, config.runs[name]
+    if checkpoint is None:
+        return steps_of_runs(config, runs, partial(training_step, config), runs)
+    if not checkpoint.is_file():
+        raise InputError(
+            f"{config.path}: train: systems: {name}: checkpoint: no file {checkpoint}; a RoBERTa is imported by "
+            "scripts/import_roberta.py"
+        )
+    return []
+
+
+def training_step(config: Classification, run: Run) -> Step:
+    """The step that trains one run, of a base or for a task."""
+    is_base, options = run.domain is None, run.system.options
+    inputs = [run.system.data or config.work_dir / MASKED_LM_DIR if is_base else task_data(config, str(run.domain))]
+    arguments = [*(BASE_ARGUMENTS if is_base else ()), "--seed", str(run.seed), "--no-epoch-checkpoints"]
+    if start := config.start_of(run):
+        inputs.append(checkpoint_of(config, start))
+        arguments += ["--finetune-from-model", str(inputs[-1])]
+    return train_step(
+        config,
+        run,
+        inputs,
+        [*arguments, *as_arguments(options)],
+        {"system": options, "seed": run.seed, "task": run.domain},
+        foreseen=() if is_base else as_arguments(task_choices(str(run.domain), options)),
+        derived=tuple if is_base else partial(task_arguments, inputs[0], str(run.domain), options),
+    )
+
+
+RECIPE = Recipe(Classification, preparation_steps, stages_of)

@@ -1,0 +1,123 @@
+"""Steps from text by domain to subwords, which language models and masked language models share.
+
+In the directory of an experiment, ``corpora`` has the texts, ``splits`` their sets, ``subwords`` the subword model, and
+``encoded`` the sets in subwords.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_ext.corpora.entries import domain_files
+from fairseq_ext.corpora.folded_text import BLANK
+from fairseq_ext.corpora.raw_text import stream_canonical_lines
+from fairseq_ext.corpora.text_files import write_lines
+from fairseq_ext.domains.names import check_domain_names
+from fairseq_ext.engine.steps import Step, versions
+from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.encoders import encode_texts
+from fairseq_ext.text.subwords import SentencePiece, train_sentencepiece
+
+_ENDING = "txt"
+
+
+@dataclass(frozen=True)
+class ImportText:
+    """The task that makes a domain's text canonical, without blank lines.
+
+    Args:
+        files: by domain, its file.
+        on_bad_utf8: see :data:`~fairseq_ext.corpora.raw_text.ON_BAD_UTF8`.
+    """
+
+    files: Mapping[str, Path]
+    on_bad_utf8: str
+
+    def __call__(self, index: int, output: Path) -> Counter[str]:
+        """Write the domain of this number as ``DOMAIN.txt``; returns what was read, counted.
+
+        Raises:
+            InputError: if the file cannot be read, or no line has text.
+        """
+        name, path = sorted(self.files.items())[index]
+        tally: Counter[str] = Counter()
+        write_lines(output / f"{name}.{_ENDING}", self._lines(path, tally))
+        if not tally["lines"]:
+            raise InputError(f"{path}: no line has text; a domain's file holds its text line by line")
+        return tally
+
+    def _lines(self, path: Path, tally: Counter[str]) -> Iterator[str]:
+        for line in stream_canonical_lines(path, self.on_bad_utf8, tally):
+            if line is None:
+                tally["bad_utf8_dropped"] += 1
+            elif BLANK.fullmatch(line):
+                tally["blank"] += 1
+            else:
+                tally["lines"] += 1
+                yield line
+
+
+def text_files(folder: Path) -> dict[str, Path]:
+    """The domains of a folder of ``DOMAIN.txt`` files, compressed or not, each with its file.
+
+    Raises:
+        InputError: if the folder is missing, holds no such file, or two of one domain.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: not found; give a folder with a file DOMAIN.{_ENDING} for each domain")
+    suffixes = domain_files(folder, _ENDING)
+    if not suffixes:
+        raise InputError(f"{folder}: holds no files named DOMAIN.{_ENDING}")
+    names = check_domain_names(sorted(suffixes), str(folder))
+    return {name: folder / f"{name}.{_ENDING}{suffixes[name]}" for name in names}
+
+
+def import_text_step(work_dir: Path, files: Mapping[str, Path], on_bad_utf8: str, engine: Engine) -> Step:
+    """The step ``corpora``: every domain's text, canonical; see :class:`ImportText`."""
+    task = ImportText({name: path.resolve() for name, path in files.items()}, on_bad_utf8)
+
+    def build(folder: Path) -> str:
+        tally = sum(run_tasks(task, folder / TASKS_DIR, len(files), engine, "import"), Counter[str]())
+        move_outputs(folder / TASKS_DIR, len(files), folder)
+        counts = ", ".join(f"{count:,} {key.replace('_', ' ')}" for key, count in tally.items() if count)
+        return f"{counts or 'text'}, of {len(files)} domains"
+
+    return Step(
+        work_dir / "corpora",
+        inputs=[path for _, path in sorted(files.items())],
+        options={"files": sorted(path.name for path in files.values()), "on_bad_utf8": on_bad_utf8},
+        build=build,
+        resumable=True,
+    )
+
+
+def sentencepiece_step(output: Path, texts: Sequence[Path], options: SentencePiece, seed: int) -> Step:
+    """The step that trains a SentencePiece model on the lines of texts."""
+    return Step(
+        output,
+        inputs=texts,
+        options={
+            "vocab_size": options.vocab_size,
+            "character_coverage": options.character_coverage,
+            "max_sentences": options.max_sentences,
+            "seed": seed,
+            "with": versions("sentencepiece"),
+        },
+        build=lambda folder: train_sentencepiece(folder, [[path] for path in texts], [], options=options, seed=seed),
+    )
+
+
+def encode_step(work_dir: Path, files: Sequence[tuple[str, str]], engine: Engine) -> Step:
+    """The step ``encoded``: texts in subwords; ``files`` are pairs of a domain and a set."""
+    splits, subwords = work_dir / "splits", work_dir / "subwords"
+    return Step(
+        work_dir / "encoded",
+        inputs=[splits, subwords],
+        options={"with": versions("sentencepiece", "tokenizers")},
+        build=lambda folder: encode_texts(folder, splits, subwords, files, engine),
+        resumable=True,
+    )

@@ -1,0 +1,148 @@
+"""Experiment files of classifiers: what they mean, which runs they have, and where mistakes are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.classification.config import Classification
+from fairseq_ext.recipes.classification.stages import stages_of
+from tests.recipes.classification.small_experiment import ADAPTERS, load, write_classification_experiment
+
+BASE = {"arch": "roberta_tiny"}
+
+
+def config_of(folder: Path, systems: dict[str, Any] | None = None, **changes: Any) -> Classification:
+    if systems is not None:
+        changes["train"] = {"systems": {"base": BASE, **systems}}
+    return load(write_classification_experiment(folder, **changes))
+
+
+def starts_of(config: Classification) -> dict[str, str | None]:
+    starts = {run.name: config.start_of(run) for run in config.all_runs}
+    return {name: start and start.name for name, start in starts.items()}
+
+
+def test_every_system_is_a_stage_and_says_what_it_trains(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    assert [stage.name for stage in stages_of(config)] == [
+        "prepare", "base", "full", "top", "adapters", "evaluate", "analyse", "report",
+    ]  # fmt: skip
+    tunings = {name: system.tuning for name, system in config.systems.items()}
+    assert tunings == {"base": None, "full": "full", "top": "top", "adapters": "adapters"}
+    # fairseq does not know these.
+    assert not {"tasks", "in_sequence", "checkpoint"} & config.systems["adapters"].options.keys()
+
+
+def test_tasks_have_metrics_and_columns(tmp_path: Path) -> None:
+    tasks = config_of(tmp_path).tasks
+    assert {name: task.metrics for name, task in tasks.items()} == {
+        "place": ("accuracy",), "verb": ("matthews", "f1"), "same": ("accuracy",), "size": ("spearman",),
+    }  # fmt: skip
+    assert tasks["same"].columns.texts == ("text", "text2")
+    assert tasks["size"].columns.is_number
+    assert list(tasks["place"].tables) == ["train", "valid", "test"]
+
+
+def test_there_is_a_run_for_each_task_and_seed(tmp_path: Path) -> None:
+    config = config_of(tmp_path, {"x": {**ADAPTERS, "tasks": ["size", "place"], "seeds": [1, 2]}, "y": ADAPTERS})
+    names = {name: [run.name for run in runs] for name, runs in config.runs.items()}
+    assert names == {
+        "base": ["base"],
+        "x": ["x@size@1", "x@place@1", "x@size@2", "x@place@2"],
+        "y": ["y@place", "y@verb", "y@same", "y@size"],
+    }
+    last = config.runs["x"][-1]
+    assert (last.domain, last.seed, last.system.name) == ("place", 2, "x")
+    assert [run.name for run in config.task_runs] == [*names["x"], *names["y"]]
+
+
+def test_in_a_sequence_each_task_starts_from_the_one_before(tmp_path: Path) -> None:
+    sequence = {**ADAPTERS, "in_sequence": True, "seeds": [1, 2], "tasks": ["size", "place"]}
+    assert starts_of(config_of(tmp_path, {"x": sequence, "y": ADAPTERS})) == {
+        "base": None, "x@size@1": "base", "x@place@1": "x@size@1", "x@size@2": "base", "x@place@2": "x@size@2",
+        "y@place": "base", "y@verb": "base", "y@same": "base", "y@size": "base",
+    }  # fmt: skip
+
+
+def test_a_run_starts_from_the_base_of_its_seed(tmp_path: Path) -> None:
+    base = {**BASE, "seeds": [1, 2]}
+    assert starts_of(config_of(tmp_path, {"base": base, "x": {**ADAPTERS, "seeds": [2]}}))["x@place"] == "base@2"
+    with pytest.raises(InputError, match=r"systems: x: from: no run of 'base' has the seed or domain of x@place"):
+        config_of(tmp_path, {"base": base, "x": {**ADAPTERS, "seeds": [3]}})
+
+
+def test_an_imported_base_needs_no_text(tmp_path: Path) -> None:
+    path = write_classification_experiment(tmp_path, subwords={"imported": "models/roberta"})
+    content = yaml.safe_load(path.read_text())
+    del content["corpora"]
+    path.write_text(yaml.safe_dump(content))
+    assert load(path).corpora is None
+    path.write_text(yaml.safe_dump({**content, "subwords": {}}))
+    with pytest.raises(InputError, match="corpora: is missing"):
+        load(path)
+
+
+def test_removed_keys_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config_of(tmp_path, evaluate={"reading": "words.md"})
+    assert "reading: is no longer used" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"task": {}}, "unknown key 'task'"),
+        ({"tasks": {}}, "tasks"),
+        ({"tasks": {"a b": {"train": "x.tsv"}}}, "tasks: a b"),
+        ({"tasks": {"a": {"valid": "x.tsv"}}}, "tasks: a: train"),
+        ({"tasks": {"a": {"train": "x.tsv", "dev": "x"}}}, "tasks: a: unknown key 'dev'"),
+        ({"tasks": {"a": {"train": "x.txt"}}}, "tasks: a: train"),
+        ({"tasks": {"a": {"train": "x.tsv", "kind": "rank"}}}, "tasks: a: kind"),
+        ({"tasks": {"a": {"train": "x.tsv", "metrics": ["spearman"]}}}, "tasks: a: metrics"),
+        ({"corpora": {"folder": "a", "on_bad_utf8": "pray"}}, "corpora: on_bad_utf8"),
+        ({"split": {"task_valid": 0}}, "split: task_valid"),
+        ({"split": {"task_valid": 0.5, "task_test": 0.5}}, "split: task_valid"),
+        ({"subwords": {"gpt2": "a"}}, "subwords: unknown key 'gpt2'"),
+        ({"subwords": {"character_coverage": 0.5}}, "subwords: character_coverage"),
+        ({"evaluate": {"batch_size": 0}}, "evaluate: batch_size"),
+        ({"compare": {"adapters": "base"}}, "compare"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, changes: dict[str, Any], key: str) -> None:
+    path = write_classification_experiment(tmp_path, **changes)
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}: {key}")
+
+
+@pytest.mark.parametrize(
+    ("system", "key"),
+    [
+        ({**BASE, "uses_teacher": True}, "uses_teacher"),
+        ({**BASE, "tasks": ["place"]}, "tasks"),
+        ({**BASE, "in_sequence": False}, "in_sequence"),
+        ({"checkpoint": "model.pt", "from": "base"}, "checkpoint"),
+        ({"checkpoint": 2}, "checkpoint"),
+        ({**ADAPTERS, "from": None}, "from"),
+        ({**ADAPTERS, "from": "y"}, "from"),
+        ({**ADAPTERS, "checkpoint": "model.pt"}, "checkpoint"),
+        ({**ADAPTERS, "data": "data-bin"}, "data"),
+        ({**ADAPTERS, "tasks": ["other"]}, "tasks"),
+        ({**ADAPTERS, "tasks": ["size", "size"]}, "tasks"),
+        ({**ADAPTERS, "tuning": "top"}, "top-layers"),
+        ({**ADAPTERS, "tuning": "full", "in_sequence": True}, "in_sequence"),
+        ({**ADAPTERS, "in_sequence": "no"}, "in_sequence"),
+        ({**ADAPTERS, "batch-size": None}, "batch-size"),
+        ({**ADAPTERS, "batch-size": 0}, "batch-size"),
+        ({**ADAPTERS, "max-epoch": None}, "max-epoch"),
+    ],
+)
+def test_mistakes_in_systems_are_named(tmp_path: Path, system: dict[str, Any], key: str) -> None:
+    path = write_classification_experiment(tmp_path, train={"systems": {"base": BASE, "x": system, "y": ADAPTERS}})
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}: train: systems: x: {key}: ")

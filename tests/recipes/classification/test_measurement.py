@@ -1,0 +1,142 @@
+"""What is measured of a run, and how systems are compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_ext.classifiers.predictions import ExampleSet
+from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
+from fairseq_ext.engine.steps import run_steps
+from fairseq_ext.metrics.classification import measure
+from fairseq_ext.recipes.classification.measurement import (
+    MAJORITY,
+    compare_accuracies,
+    compared_pairs,
+    comparison_steps,
+    comparisons_file,
+    evaluation_step,
+    evaluation_steps,
+    write_predictions,
+)
+from fairseq_ext.recipes.config import named_run
+from fairseq_ext.report.comparison import read_comparisons
+from fairseq_ext.report.measurements import read_records
+from tests import toy_tasks
+from tests.recipes.classification.small_experiment import ADAPTERS, load, write_classification_experiment
+from tests.toy_task_data import COUNTS, write_checkpoint, write_model, write_task
+
+BASE = {"arch": "roberta_tiny"}
+FULL, SMALL = {**ADAPTERS, "tuning": "full"}, {**ADAPTERS, "bottleneck-dim": 8}
+
+
+def test_a_run_is_measured(tmp_path: Path) -> None:
+    config = load(write_classification_experiment(tmp_path))
+    data = write_task(config.work_dir / "data-bin/place")
+    write_model(config.work_dir / "systems/adapters@place/checkpoint_best.pt", "place", bottleneck_dim=8)
+    step = evaluation_step(config, named_run(config.task_runs, "adapters@place", "runs"))
+    run_steps([step])
+    records = read_records(step.output / "records.jsonl")
+    for split in ("valid", "test"):
+        logits = np.load(step.output / f"{split}.npy")
+        assert logits.shape == (COUNTS[split], 3)
+        targets = ExampleSet.load(data, split, toy_tasks.POSITIONS).targets
+        accuracy = 100 * measure(["accuracy"], logits, targets, toy_tasks.LABELS).values["accuracy"]
+        for metric in ("accuracy", "main metric"):
+            [record] = records.of("adapters", f"{metric}, {split}", "place")
+            assert (record.run, record.value, record.n) == ("adapters", accuracy, COUNTS[split])
+        majority = 100 * np.bincount(targets).max() / COUNTS[split]
+        assert records.by_run("", f"most frequent label, {split}", "place") == {"": majority}
+    assert records.by_run("adapters", "base_trained", "place") == {"adapters": 0}
+    assert records.by_run("", "labels", "place") == {"": 3}
+
+
+def test_all_runs_with_a_task_are_measured_and_another_metric_measures_anew(tmp_path: Path) -> None:
+    config = load(write_classification_experiment(tmp_path))
+    steps = {step.output.name: step for step in evaluation_steps(config)}
+    assert list(steps) == [run.name for run in config.task_runs]
+    assert steps["full@verb"].options["metrics"] == ["matthews", "f1"]
+
+
+def test_a_regression_has_no_majority(tmp_path: Path) -> None:
+    data = write_task(tmp_path / "size", labels=())
+    checkpoint = write_model(tmp_path / "model.pt", "size", labels=())
+    found = write_predictions(tmp_path, checkpoint, data, ["spearman", "pearson"], cpu=True)
+    assert list(found["test"]) == ["spearman", "pearson"]
+
+
+def test_constant_predictions_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, model = write_task(tmp_path / "films"), toy_tasks.make_model("films")
+    model.classification_heads["films"].out_proj.weight.data.zero_()
+    model.classification_heads["films"].out_proj.bias.data[1] = 1
+    checkpoint = write_checkpoint(tmp_path / "model.pt", model, "films")
+    assert MAJORITY in write_predictions(tmp_path, checkpoint, data, ["accuracy"], cpu=True)["test"]
+    assert capsys.readouterr().err.count("every prediction is 'good'") == 2
+
+
+def test_the_batch_size_makes_no_difference(tmp_path: Path) -> None:
+    data, checkpoint = write_task(tmp_path / "films"), write_model(tmp_path / "model.pt", "films")
+    logits = []
+    for size in (64, 5, 1):
+        write_predictions(tmp_path, checkpoint, data, ["accuracy"], size, cpu=True)
+        logits.append(np.load(tmp_path / "test.npy"))
+    np.testing.assert_allclose(logits[1], logits[0], atol=2e-6)
+    np.testing.assert_allclose(logits[2], logits[0], atol=2e-6)
+
+
+def test_systems_are_compared_with_full_fine_tuning_or_as_the_file_says(tmp_path: Path) -> None:
+    def pairs(compare: dict[str, list[str]], **systems: dict[str, object]) -> list[tuple[str, str]]:
+        train = {"systems": {"base": BASE, **systems}}
+        return compared_pairs(load(write_classification_experiment(tmp_path, train=train, compare=compare)))
+
+    assert pairs({}, full=FULL, a=ADAPTERS, b=SMALL) == [("a", "full"), ("b", "full")]
+    assert pairs({}, a=ADAPTERS, b=SMALL) == pairs({}, full=FULL) == []
+    assert pairs({"b": ["a", "full"]}, full=FULL, a=ADAPTERS, b=SMALL) == [("b", "a"), ("b", "full")]
+
+
+def test_differences_are_those_of_mean_accuracies() -> None:
+    a, b = np.array([1, 1, 0, 0] * 50), np.array([1, 1, 1, 0] * 50)
+    hits = {
+        **{("full", task): [a] for task in ("x", "y")},
+        **{("better", task): [b] for task in ("x", "y", "z")},
+        **{("same", task): [a] for task in ("x", "y")},
+        ("mean", "x"): [a, b],
+    }
+    pairs = [(name, "full") for name in ("better", "same", "mean", "absent")]
+    found = {(each.system, each.domain): each for each in compare_accuracies(hits, pairs, ["x", "y"], seed=1)}
+    # What the baseline was not trained for is not compared, and there is no average without all tasks.
+    assert list(found) == [
+        ("better", ""), ("better", "x"), ("better", "y"), ("same", ""), ("same", "x"), ("same", "y"), ("mean", "x"),
+    ]  # fmt: skip
+    better = found["better", ""]
+    assert (better.difference, better.n, better.over) == (25, 400, "sentences")
+    assert better.p is not None
+    assert better.p < 0.05
+    assert better.low is not None
+    assert 0 < better.low < 25
+    assert (found["same", ""].difference, found["same", ""].p) == (0, 1)
+    assert found["mean", "x"].difference == 12.5
+
+
+def test_comparisons_read_predictions_and_labels(tmp_path: Path) -> None:
+    tasks = {"tasks": ["place", "verb"]}
+    train = {"systems": {"base": BASE, "full": {**FULL, **tasks}, "adapters": {**SMALL, **tasks}}}
+    config = load(write_classification_experiment(tmp_path, train=train))
+    guesses = {"full@place": [1, 0, 1, 0], "full@verb": [1, 0, 1, 1], "adapters@place": [1, 0, 0, 0],
+               "adapters@verb": [1, 0, 1, 1]}  # fmt: skip
+    for task in ("place", "verb"):
+        folder = config.work_dir / "tasks" / task
+        (folder / "label").mkdir(parents=True)
+        (folder / "label/test.txt").write_text("b\na\nb\na\n")
+        counts = {"train": 4, "valid": 4, "test": 4}
+        write_task_facts(folder, TaskFacts("classification", ["a", "b"], num_inputs=1, counts=counts, removed={}))
+    for run, guess in guesses.items():
+        folder = config.work_dir / "predictions" / run
+        folder.mkdir(parents=True)
+        np.save(folder / "test.npy", np.eye(2, dtype=np.float32)[guess])
+    run_steps(comparison_steps(config))
+    found = read_comparisons(comparisons_file(config))
+    # Four sentences are too few for resamples.
+    assert [(each.domain, each.difference, each.p) for each in found] == [("place", -25, None), ("verb", 0, None)]
