@@ -137,6 +137,10 @@ class Hierarchy(LanguageModelExperiment):
         """The names of the trees that are induced."""
         return [name for name, tree in self.tree.items() if not tree.file]
 
+    def systems_on(self, tree: str) -> dict[str, str]:
+        """The systems on a tree by name, with their adapters."""
+        return {name: str(system.adapters) for name, system in self.systems.items() if system.tree == tree}
+
     def tree_file(self, name: str) -> Path:
         """The file of a tree."""
         return self.tree[name].file or self.work_dir / "trees" / name / TREE_FILE

@@ -7,9 +7,9 @@ perplexities of mean losses, as in the paper's Table 2; its other tables average
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from fairseq_ext.domains.domain_tree import DomainTree, read_tree
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _VERSION = 5
-_PERPLEXITY, _UNSEEN = "perplexity", "unseen"
+PERPLEXITY = "perplexity"  # of comparisons
 _AVERAGE = "average"
 _AVERAGES = "The average is the perplexity of the mean loss."
 
@@ -56,36 +56,77 @@ _AVERAGES = "The average is the perplexity of the mean loss."
 Rows = Mapping[str, tuple[str, str]]
 
 
+def report(experiment: Hierarchy) -> Step:
+    """The step that writes the report."""
+    sources = records_files(perplexity_steps(experiment))
+    for name in experiment.tree:
+        tree, paths = experiment.tree_file(name), paths_dir(experiment, name)
+        sources += [tree, tree.parent / RECORD_FILE, paths / PATHS_FILE, paths / VOTES_FILE]
+    sources += training_files(experiment)
+
+    def make() -> tuple[Page, Records]:
+        records = all_records(experiment)
+        return page(experiment, records), records
+
+    return report_step(experiment, sources, _VERSION, make)
+
+
+def page(experiment: Hierarchy, records: Records) -> Page:
+    """The report of records."""
+    setups = [Setup(experiment, tree, records) for tree in experiment.tree if experiment.systems_on(tree)]
+    sections: Sections = {
+        "Cost": [costs(records, [name for setup in setups for name in setup.systems])],
+        **{f"Tree: {setup.name}": setup.blocks() for setup in setups},
+        "Tuning": tuning_tables(records),
+    }
+    summary = (
+        f"Hierarchical adapters: perplexity of {len(experiment.systems)} systems, "
+        f"{len(records.domains(loss(ALL)))} unseen domains."
+    )
+    comparisons = [comparison for setup in setups for comparison in setup.comparisons()]
+    return Page(experiment.work_dir.name, summary, sections, list(dict.fromkeys(comparisons)))
+
+
 @dataclass(frozen=True)
 class Setup:
     """A tree, and the systems that are compared over its domains.
 
     Attributes:
+        experiment: the experiment.
         name: of the tree.
-        is_induced: whether it was made from the text.
-        base: the system that the others start from.
-        systems: by name, which adapters they have.
-        every_path: the systems of which every path was measured.
-        num_paths: how many paths were chosen.
-        choose_tokens: by how many first tokens blocks chose paths.
-        tree: None if it has not been induced yet.
-        clusters: the content of its ``clusters.json``; None for a tree drawn by hand.
+        records: everything that was measured.
     """
 
+    experiment: Hierarchy
     name: str
-    is_induced: bool
-    base: str
-    systems: Mapping[str, str]
-    every_path: Sequence[str] = ()
-    num_paths: Sequence[int] = ()
-    choose_tokens: Sequence[int] = ()
-    tree: DomainTree | None = None
-    clusters: Mapping[str, Any] | None = field(default=None, repr=False)
+    records: Records
 
     @property
-    def domains(self) -> list[str]:
-        """The domains of the tree."""
-        return sorted(self.tree.domains) if self.tree else []
+    def is_induced(self) -> bool:
+        """Whether the tree is made from the text."""
+        return self.name in self.experiment.induced_trees
+
+    @cached_property
+    def tree(self) -> DomainTree | None:
+        """The tree; None if it has not been induced yet."""
+        path = self.experiment.tree_file(self.name)
+        return read_tree(path) if path.is_file() else None
+
+    @cached_property
+    def systems(self) -> Mapping[str, str]:
+        """The systems on the tree by name, with their adapters."""
+        return self.experiment.systems_on(self.name)
+
+    @property
+    def base(self) -> str:
+        """The system that the others start from."""
+        starts = [self.experiment.systems[name].start for name in self.systems]
+        return next((start for start in starts if start and start not in self.systems), "")
+
+    @property
+    def unseen(self) -> Sequence[str]:
+        """The unseen domains; only these are scored over all paths."""
+        return self.records.domains(loss(ALL))
 
     def having(self, adapters: str) -> list[str]:
         """The systems with these adapters."""
@@ -95,113 +136,103 @@ class Setup:
         """What is compared on the domains of the tree."""
         return {self.base: (self.base, NONE), **{name: (name, OWN) for name in self.systems}}
 
-    def rows_unseen(self) -> Rows:
-        """What is compared on unseen domains."""
+    def rows_unseen(self, choose_tokens: int | None = None) -> Rows:
+        """What is compared on unseen domains; with paths that blocks choose by their first tokens, if given."""
         rows = {self.base: (self.base, NONE)}
         rows |= {f"{name}: mean": (name, MEAN_PATH) for name in self.having(SINGLE)}
         rows |= {name: (name, ALL) for name in self.having(MULTI)}
+        counts = self.experiment.evaluate.num_paths
         for name in self.having(TREE):
-            rows |= {f"{name}: {_paths(count)}": (name, chosen(count)) for count in self.num_paths}
+            rows |= {f"{name}: {_paths(count)}": (name, chosen(count)) for count in counts}
             rows[f"{name}: all paths"] = (name, ALL)
+            if choose_tokens is not None:
+                rows |= {
+                    f"{name}: {_paths(count)} by block": (name, by_sequence(count, choose_tokens)) for count in counts
+                }
         return rows
 
-    def rows_by_sequence(self, num_tokens: int, *, is_unseen: bool) -> Rows:
-        """The tree with the same paths for a whole domain, and with paths that every block chooses for itself."""
-        rows = {}
-        for name in self.having(TREE):
-            fixed = {f"{name}: {_paths(count)}": (name, chosen(count)) for count in self.num_paths}
-            rows |= fixed if is_unseen else {f"{name}: own path": (name, OWN)}
-            for count in self.num_paths:
-                rows[f"{name}: {_paths(count)} by block"] = (name, by_sequence(count, num_tokens))
-        return rows
+    @property
+    def domains(self) -> Sequence[str]:
+        """The domains of the tree."""
+        return sorted(self.tree.domains) if self.tree else []
 
+    def blocks(self) -> list[Table | Plot]:
+        """What is shown of the tree."""
+        in_domain, unseen = (7, 5) if self.is_induced else (2, 3)
+        shown = [*self.experiment.evaluate.every_path, *self.having(SINGLE)]
+        return [
+            *([tree_figure(self.name, self.tree, self.is_induced)] if self.tree else []),
+            *self._clusters(),
+            *self._perplexities(in_domain, "in domain", self.rows_in_domain(), self.domains),
+            *self._perplexities(unseen, "on unseen domains", self.rows_unseen(), self.unseen),
+            *self._chosen_by_blocks(),
+            *(
+                every_path(self.records, name, self.systems[name], self.unseen)
+                for name in self.systems
+                if name in shown
+            ),
+            *self._chosen_paths(),
+        ]
 
-def report(experiment: Hierarchy) -> Step:
-    """The step that writes the report."""
-    sources = records_files(perplexity_steps(experiment))
-    for name in experiment.tree:
-        tree = experiment.tree_file(name)
-        paths = paths_dir(experiment, name)
-        sources += [tree, tree.parent / RECORD_FILE, paths / PATHS_FILE, paths / VOTES_FILE]
-    sources += training_files(experiment)
+    def _perplexities(self, number: int, where: str, rows: Rows, domains: Sequence[str]) -> list[Table | Plot]:
+        table = perplexities(self.records, f"Table {number}. Perplexity {where}: {self.name}", rows, domains)
+        return [table, *changes(self.records, f"{where}: {self.name}", rows, domains)]
 
-    def make() -> tuple[Page, Records]:
-        records = all_records(experiment)
-        return page(records, setups_of(experiment), experiment.work_dir.name, experiment.compare), records
+    def comparisons(self) -> list[Comparison]:
+        """Averages of perplexity over domains, of every row against its baselines."""
+        in_domain = self._compare(self.rows_in_domain(), self.domains, f"in domain: {self.name}")
+        return [*in_domain, *self._compare(self.rows_unseen(), self.unseen, "unseen")]
 
-    return report_step(experiment, sources, _VERSION, make)
+    def _compare(self, rows: Rows, domains: Sequence[str], where: str) -> list[Comparison]:
+        averages = [
+            Record(system=row, run=run, domain=where, metric=PERPLEXITY, value=value)
+            for row, scored in rows.items()
+            for run, value in perplexity(self.records, *scored, domains).items()
+        ]
+        baselines = self.experiment.compare or self._default_baselines()
+        pairs = {
+            row: [other for other, (name, _) in rows.items() if name in baselines.get(system, ())]
+            for row, (system, _) in rows.items()
+        }
+        return compare_systems(Records(averages), pairs, PERPLEXITY, [where])
 
+    def _default_baselines(self) -> dict[str, list[str]]:
+        """All systems are compared with their base, and trees with the other adapters, too."""
+        others = [*self.having(SINGLE), *self.having(MULTI)]
+        return {name: [self.base, *(others if name in self.having(TREE) else [])] for name in self.systems}
 
-def setups_of(experiment: Hierarchy) -> list[Setup]:
-    """The trees of an experiment that systems are on, in the order of the file."""
-    return [_setup(experiment, name) for name in experiment.tree if _on_tree(experiment, name)]
+    def _clusters(self) -> list[Plot]:
+        """Figure 4: which clusters the blocks of every domain belong to."""
+        path = self.experiment.tree_file(self.name).parent / RECORD_FILE
+        if not self.is_induced or self.tree is None or not path.is_file():
+            return []
+        # Loads numpy.
+        from fairseq_ext.induction.pictures import draw_domains_by_cluster
 
+        svg = draw_domains_by_cluster(self.tree, read_json(path, "induce the tree again"))
+        note = "In percent of each domain's blocks, in the order of the tree. Clusters that win no domain are dropped."
+        return [Plot(f"clusters-{self.name}", f"Figure 4. Domains by cluster: {self.name}", svg, note)]
 
-def _on_tree(experiment: Hierarchy, tree: str) -> dict[str, str]:
-    """The systems on a tree, with their adapters."""
-    return {name: str(system.adapters) for name, system in experiment.systems.items() if system.tree == tree}
+    def _chosen_by_blocks(self) -> list[Table]:
+        # A choice by all tokens, 0, knows the text that is scored.
+        counts = [count for count in self.experiment.evaluate.choose_tokens if count and self.is_induced]
+        return [
+            perplexities(
+                self.records,
+                f"Paths chosen by the first {count} tokens of each block: {self.name}",
+                self.rows_unseen(count),
+                self.unseen,
+                after(count),
+                f"Perplexity on unseen domains of what follows the first {count} tokens of each block.",
+            )
+            for count in counts
+        ]
 
-
-def _setup(experiment: Hierarchy, tree: str) -> Setup:
-    systems, evaluate = _on_tree(experiment, tree), experiment.evaluate
-    starts = [experiment.systems[name].start for name in systems]
-    path, is_induced = experiment.tree_file(tree), tree in experiment.induced_trees
-    clusters = path.parent / RECORD_FILE
-    return Setup(
-        tree,
-        is_induced,
-        next((start for start in starts if start and start not in systems), ""),
-        systems,
-        [name for name in systems if name in evaluate.every_path or systems[name] == SINGLE],
-        evaluate.num_paths,
-        evaluate.choose_tokens if is_induced else (),
-        read_tree(path) if path.is_file() else None,
-        read_json(clusters, "induce the tree again") if is_induced and clusters.is_file() else None,
-    )
-
-
-def page(
-    records: Records, setups: Sequence[Setup], name: str, compare: Mapping[str, Sequence[str]] | None = None
-) -> Page:
-    """The report of records.
-
-    Args:
-        records: everything that was measured.
-        setups: the trees.
-        name: of the experiment.
-        compare: baselines by system; by default all systems are compared with what they start from, and trees with
-            the other adapters.
-    """
-    unseen = records.domains(loss(ALL))
-    sections: Sections = {
-        "Cost": [costs(records, setups)],
-        **{f"Tree: {setup.name}": _blocks(records, setup, unseen) for setup in setups},
-        "Tuning": tuning_tables(records),
-    }
-    measured = len({record.system for record in records if record.metric.startswith(loss(""))})
-    summary = f"Hierarchical adapters: perplexity of {measured} systems, {len(unseen)} unseen domains."
-    comparisons = [each for setup in setups for each in _comparisons(records, setup, unseen, compare)]
-    return Page(name, summary, sections, list(dict.fromkeys(comparisons)))
-
-
-def _blocks(records: Records, setup: Setup, unseen: Sequence[str]) -> list[Table | Plot]:
-    """What is shown of a tree."""
-    in_domain, out_of_domain = (7, 5) if setup.is_induced else (2, 3)
-    return [
-        *tree_figure(setup),
-        *clusters_figure(setup),
-        perplexities(
-            records, f"Table {in_domain}. Perplexity in domain: {setup.name}", setup.rows_in_domain(), setup.domains
-        ),
-        *changes(records, setup, setup.rows_in_domain(), setup.domains, "in domain"),
-        perplexities(
-            records, f"Table {out_of_domain}. Perplexity on unseen domains: {setup.name}", setup.rows_unseen(), unseen
-        ),
-        *changes(records, setup, setup.rows_unseen(), unseen, "on unseen domains"),
-        *(every_path(records, setup, name, unseen) for name in setup.every_path),
-        *(chosen_paths(records, setup, name) for name in setup.having(TREE)[: 1 if setup.is_induced else None]),
-        *(table for count in setup.choose_tokens for table in by_first_tokens(records, setup, unseen, count)),
-    ]
+    def _chosen_paths(self) -> list[Table]:
+        count = max(self.experiment.evaluate.num_paths)
+        if self.is_induced:
+            return [chosen_paths(self.records, self.name, VOTES, self.tree, count)] if self.having(TREE) else []
+        return [chosen_paths(self.records, name, CHOOSING_LOSS, self.tree, count) for name in self.having(TREE)]
 
 
 # Tables
@@ -216,22 +247,28 @@ def perplexity(
 
 
 def perplexities(
-    records: Records, title: str, rows: Rows, domains: Sequence[str], unit: str = TOKEN, note: str = ""
+    records: Records,
+    title: str,
+    rows: Rows,
+    domains: Sequence[str],
+    unit: str = TOKEN,
+    note: str = "",
+    best: Callable[..., Any] | None = min,
 ) -> Table:
-    """Systems by domain, and their average."""
+    """Perplexity by domain, and its average; rows that were not measured are left out."""
 
     def mean(domains: Sequence[str], row: str) -> Mean | None:
         return Mean.of(perplexity(records, *rows[row], domains, unit).values())
 
-    columns = [Column(domain, partial(mean, [domain]), best=min) for domain in domains]
-    columns.append(Column(_AVERAGE, partial(mean, domains), best=min))
+    columns = [Column(domain, partial(mean, [domain]), best=best) for domain in domains]
+    columns.append(Column(_AVERAGE, partial(mean, domains), best=best))
     found = [row for row in rows if any(column.of(row) for column in columns)]
     return Table(title, "Domain", found, columns, [*([note] if note else []), _AVERAGES], across=True)
 
 
-def costs(records: Records, setups: Sequence[Setup]) -> Table:
+def costs(records: Records, systems: Sequence[str]) -> Table:
     """Table 1."""
-    systems = [name for setup in setups for name in setup.systems if records.mean(name, "added")]
+    measured = [name for name in systems if records.mean(name, "added")]
     headings = {
         "Adapter size": ("bottleneck_dim", ",.0f"),
         "Adapters": ("num_adapters", ",.0f"),
@@ -249,7 +286,7 @@ def costs(records: Records, setups: Sequence[Setup]) -> Table:
         "norms that all share. FLOPs per token are relative to the base model's 2N, N without embeddings. A leaf's "
         "updates are counted as the mean leaf's share of the text; batches that mix domains update more leaves."
     ]
-    return Table("Table 1. Parameters and training of the adapters", "System", systems, columns, notes)
+    return Table("Table 1. Parameters and training of the adapters", "System", measured, columns, notes)
 
 
 def _value(records: Records, metric: str, system: str) -> float | None:
@@ -257,129 +294,58 @@ def _value(records: Records, metric: str, system: str) -> float | None:
     return mean.value if mean else None
 
 
-def every_path(records: Records, setup: Setup, system: str, unseen: Sequence[str]) -> Table:
+def every_path(records: Records, system: str, adapters: str, unseen: Sequence[str]) -> Table:
     """Table 4 (a tree) or 6 (single adapters): every path, and all paths below each inner node."""
-    start = loss("")
-    routings = [record.metric.removeprefix(start) for record in records if record.system == system]
-    shown = (PATH, BELOW, BEST_PATH, MEAN_PATH)
-    rows = {_label(routing): (system, routing) for routing in routings if routing.startswith(shown)}
-    number = "6. Single adapters" if setup.systems[system] == SINGLE else "4. Different paths"
-    title, note = f"Table {number} on unseen domains: {system}", "The best path is that of each test set."
-    table = perplexities(records, title, rows, unseen, note=note)
-    columns = [Column(column.heading, column.of) for column in table.columns]  # no path competes
-    return Table(title, "Path", table.rows, columns, table.notes)
+    routings = [record.metric.removeprefix(loss("")) for record in records if record.system == system]
+    shown = [routing for routing in routings if routing.startswith((PATH, BELOW, BEST_PATH, MEAN_PATH))]
+    rows = {routing.removeprefix(PATH).replace(BELOW, "all below "): (system, routing) for routing in shown}
+    number = "6. Single adapters" if adapters == SINGLE else "4. Different paths"
+    title, note = f"Table {number} on unseen domains: {system}", "The best path is the best of each test set."
+    return perplexities(records, title, rows, unseen, note=note, best=None)
 
 
-def _label(routing: str) -> str:
-    return routing.removeprefix(PATH).replace(BELOW, "all below ")
+def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree | None, count: int) -> Table:
+    """Table 9: the leaves chosen for each unseen domain, best first, and the domains that they were trained on.
 
-
-def chosen_paths(records: Records, setup: Setup, system: str) -> Table:
-    """Table 9: the leaves chosen for each unseen domain, the domains they were trained on, and their support.
-
-    The support is the share of votes for a leaf of an induced tree, and the perplexity over the leaf's path otherwise.
+    Args:
+        records: everything that was measured.
+        name: of a system or, with votes, of a tree.
+        metric: what leaves were chosen by: votes, or the loss over their paths.
+        tree: the tree.
+        count: how many leaves are shown, at most.
     """
-    name, metric = (setup.name, VOTES) if setup.is_induced else (system, CHOOSING_LOSS)
-    choices = _choices(records, name, f"{metric}, ")
-    trained = _domains_by_leaf(setup.tree)
-
-    def leaf(rank: int, domain: str) -> str | None:
-        record = _get(choices[domain], rank)
-        return f"{_leaf_of(record)} ({_support(record)})" if record else None
-
-    def domains(rank: int, domain: str) -> str | None:
-        record = _get(choices[domain], rank)
-        return ", ".join(trained.get(_leaf_of(record), [])) if record else None
-
-    columns = []
-    for rank in range(max(setup.num_paths, default=0)):
-        columns.append(Column(f"Path {rank + 1}", partial(leaf, rank)))
-        columns.append(Column("trained on", partial(domains, rank)))
-    counts = sorted({record.n or 0 for each in choices.values() for record in each})
-    what = "share of the votes of" if setup.is_induced else "perplexity over that path of"
+    found = [record for record in records if record.system == name and record.metric.startswith(f"{metric}, ")]
+    choices: dict[str, list[str]] = {}
+    for record in found:
+        if record.run == found[0].run:
+            leaf = record.metric.split(", ", 1)[1]
+            choices.setdefault(record.domain, []).append(_describe(record, leaf, tree))
+    counts = [record.n or 0 for record in found]
+    what = "share of the votes of" if metric == VOTES else "perplexity over that path of"
     notes = [f"In brackets: the {what} up to {max(counts, default=0):,} blocks. Of several runs, the first is shown."]
+    columns = [Column("Leaves, and what they were trained on", lambda domain: "; ".join(choices[domain][:count]))]
     return Table(f"Table 9. Chosen paths: {name}", "Unseen domain", list(choices), columns, notes)
 
 
-def _choices(records: Records, system: str, start: str) -> dict[str, list[Record]]:
-    """By unseen domain, the records of its leaves, best first, of the first run."""
-    of_system = [record for record in records if record.system == system and record.metric.startswith(start)]
-    choices: dict[str, list[Record]] = {}
-    for record in of_system:
-        if record.run == of_system[0].run:
-            choices.setdefault(record.domain, []).append(record)
-    return choices
+def _describe(record: Record, leaf: str, tree: DomainTree | None) -> str:
+    is_share = record.metric.startswith(VOTES)
+    support = f"{record.value / (record.n or 1):.0%}" if is_share else f"{math.exp(record.value):.2f}"
+    domains = _domains_by_leaf(tree).get(leaf, []) if tree else []
+    return f"{leaf} ({support})" if domains in ([], [leaf]) else f"{leaf} ({support}): {', '.join(domains)}"
 
 
-def _get(choices: Sequence[Record], rank: int) -> Record | None:
-    return choices[rank] if rank < len(choices) else None
-
-
-def _leaf_of(record: Record) -> str:
-    return record.metric.split(", ", 1)[1]
-
-
-def _support(record: Record) -> str:
-    if record.metric.startswith(VOTES):
-        return f"{record.value / (record.n or 1):.0%}"
-    return f"{math.exp(record.value):.2f}"
-
-
-def _domains_by_leaf(tree: DomainTree | None) -> dict[str, list[str]]:
+def _domains_by_leaf(tree: DomainTree) -> dict[str, list[str]]:
     domains: dict[str, list[str]] = {}
-    for domain, row in sorted(tree.domains.items()) if tree else ():
+    for domain, row in sorted(tree.domains.items()):
         domains.setdefault(tree.names[row], []).append(domain)
     return domains
-
-
-def by_first_tokens(records: Records, setup: Setup, unseen: Sequence[str], num_tokens: int) -> Iterable[Table]:
-    """Paths that every block chooses for itself by its first tokens, in domain and on unseen domains."""
-    unit, by = (after(num_tokens), f"the first {num_tokens} tokens") if num_tokens else (TOKEN, "all tokens")
-    note = (
-        f"Perplexity of what follows the first {num_tokens} tokens of each block."
-        if num_tokens
-        else "A block chooses by the text that is scored, so this is no fair comparison."
-    )
-    for is_unseen, domains in ((False, setup.domains), (True, unseen)):
-        where = "on unseen domains" if is_unseen else "in domain"
-        title = f"Paths by {by} of each block, {where}: {setup.name}"
-        rows = setup.rows_by_sequence(num_tokens, is_unseen=is_unseen)
-        yield perplexities(records, title, rows, domains, unit, note)
-
-
-def _comparisons(
-    records: Records, setup: Setup, unseen: Sequence[str], compare: Mapping[str, Sequence[str]] | None
-) -> list[Comparison]:
-    """Averages of perplexity over domains, of every row against its baselines."""
-    found = []
-    for rows, domains, where in (
-        (setup.rows_in_domain(), setup.domains, f"in domain: {setup.name}"),
-        (setup.rows_unseen(), unseen, _UNSEEN),
-    ):
-        averages = [
-            Record(system=row, run=run, domain=where, metric=_PERPLEXITY, value=value)
-            for row, scored in rows.items()
-            for run, value in perplexity(records, *scored, domains).items()
-        ]
-        found += compare_systems(Records(averages), _pairs(setup, rows, compare), _PERPLEXITY, [where])
-    return found
-
-
-def _pairs(setup: Setup, rows: Rows, compare: Mapping[str, Sequence[str]] | None) -> dict[str, list[str]]:
-    others = [*setup.having(SINGLE), *setup.having(MULTI)]
-    default = {name: [setup.base, *(others if name in setup.having(TREE) else [])] for name in setup.systems}
-    baselines = compare or default
-    return {
-        row: [other for other, (name, _) in rows.items() if name in baselines.get(system, ())]
-        for row, (system, _) in rows.items()
-    }
 
 
 # Figures
 
 
-def changes(records: Records, setup: Setup, rows: Rows, domains: Sequence[str], where: str) -> list[Plot]:
-    """Figure 3: the change of perplexity against the base, in percent; none if nothing was measured."""
+def changes(records: Records, where: str, rows: Rows, domains: Sequence[str]) -> list[Plot]:
+    """Figure 3: the change of perplexity against the first row, in percent; none if nothing was measured."""
     base, *others = rows
     parts = {_AVERAGE: domains, **{domain: [domain] for domain in domains}}
     lines = {}
@@ -389,11 +355,10 @@ def changes(records: Records, setup: Setup, rows: Rows, domains: Sequence[str], 
             lines[row] = line
     if not lines:
         return []
-    title = f"Figure 3. Change of perplexity {where}: {setup.name}"
-    label = f"change of perplexity against {setup.base}, in percent"
-    draw = partial(_draw_dots, lines, list(parts), label)
-    name = f"changes-{setup.name}-{'-'.join(where.split())}"
-    return [Plot(name, title, draw_figure(8, 1.6 + 0.28 * len(parts), draw), "Further left is better.")]
+    draw = partial(_draw_dots, lines, list(parts), f"change of perplexity against {base}, in percent")
+    svg = draw_figure(8, 1.6 + 0.28 * len(parts), draw)
+    name = f"changes-{where.replace(':', '').replace(' ', '-')}"
+    return [Plot(name, f"Figure 3. Change of perplexity {where}", svg, "Further left is better.")]
 
 
 def _change(records: Records, base: tuple[str, str], other: tuple[str, str], domains: Sequence[str]) -> float | None:
@@ -414,18 +379,14 @@ def _draw_dots(lines: Mapping[str, Mapping[str, float]], rows: Sequence[str], la
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
-def tree_figure(setup: Setup) -> list[Plot]:
-    """Figure 1 (drawn by hand) or 2 (induced); none before the tree is there."""
-    tree = setup.tree
-    if tree is None:
-        return []
-    title = f"Figure {2 if setup.is_induced else 1}. The tree {setup.name}"
+def tree_figure(name: str, tree: DomainTree, is_induced: bool) -> Plot:
+    """Figure 1 (drawn by hand) or 2 (induced)."""
     note = (
         f"{len(tree.names)} nodes, {len(tree.leaves)} leaves; a domain's path has {tree.mean_path_length:.1f} nodes on "
         "average."
     )
     svg = draw_figure(8, 0.6 + 0.25 * len(tree.leaves), partial(_draw_tree, tree))
-    return [Plot(f"tree-{setup.name}", title, svg, note)]
+    return Plot(f"tree-{name}", f"Figure {2 if is_induced else 1}. The tree {name}", svg, note)
 
 
 def _draw_tree(tree: DomainTree, axes: Axes) -> None:
@@ -459,18 +420,6 @@ def _places(tree: DomainTree) -> dict[int, tuple[float, float]]:
     for row in range(len(tree.names)):
         place(row)
     return places
-
-
-def clusters_figure(setup: Setup) -> list[Plot]:
-    """Figure 4: which clusters the blocks of every domain belong to; none for a tree drawn by hand."""
-    if setup.tree is None or setup.clusters is None:
-        return []
-    # Loads numpy.
-    from fairseq_ext.induction.pictures import draw_domains_by_cluster
-
-    svg = draw_domains_by_cluster(setup.tree, setup.clusters)
-    note = "In percent of each domain's blocks, in the order of the tree. Clusters that win no domain are dropped."
-    return [Plot(f"clusters-{setup.name}", f"Figure 4. Domains by cluster: {setup.name}", svg, note)]
 
 
 def _paths(count: int) -> str:
