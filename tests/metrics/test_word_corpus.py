@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.experiments.topics.word_corpus import candidate_words, read_word_corpus, whole_words
+from fairseq_ext.metrics.word_corpus import candidate_words, read_word_corpus, whole_words
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.byte_level_bpe import read_spellings
 
 LINES = [
     "▁The ▁plot ▁was ▁weak .",
@@ -37,13 +36,13 @@ def test_candidates_are_small_words_of_several_lines() -> None:
 def test_documents_are_the_candidates_of_drawn_lines(tmp_path: Path) -> None:
     path = tmp_path / "train.txt"
     path.write_text("\n".join(LINES) + "\n", encoding="utf-8")
-    corpus = read_word_corpus(path, "x", count=100, min_count=2, seed=1)
+    corpus = read_word_corpus(path, tmp_path, "x", count=100, min_count=2, seed=1)
     assert corpus.numbers.tolist() == [0, 1, 2, 3, 4]
     assert corpus.words == {"▁camera": "camera", "▁plot": "plot"}
     assert corpus.documents == [["plot"], ["plot"], ["camera", "plot"], ["camera", "camera"], []]
-    part = read_word_corpus(path, "x", count=3, min_count=1, seed=1)
+    part = read_word_corpus(path, tmp_path, "x", count=3, min_count=1, seed=1)
     assert len(part.documents) == 3
-    assert part.numbers.tolist() == read_word_corpus(path, "x", count=3, min_count=1, seed=1).numbers.tolist()
+    assert part.numbers.tolist() == read_word_corpus(path, tmp_path, "x", count=3, min_count=1, seed=1).numbers.tolist()
 
 
 def test_byte_level_pieces_are_numbers_of_what_they_spell(tmp_path: Path) -> None:
@@ -51,11 +50,9 @@ def test_byte_level_pieces_are_numbers_of_what_they_spell(tmp_path: Path) -> Non
     symbols = ["plot", "Ġplot", "Ġcamera", "Ġbatter", "y", ".", "ĠÅĤÃ³d", "Ã"]
     vocab = tmp_path / "vocab.json"
     vocab.write_text(json.dumps({symbol: 10 + number for number, symbol in enumerate(symbols)}), encoding="ascii")
-    spellings = read_spellings(vocab)
-    assert [spellings[str(n)] for n in (10, 11, 16, 17)] == ["plot", " plot", " łód", "\ufffd"]
     path = tmp_path / "train.txt"
     path.write_text("10 11 12 15\n11 12 13 14\n16 16 11 17\n", encoding="utf-8")
-    corpus = read_word_corpus(path, "x", count=9, min_count=1, seed=1, spellings=spellings)
+    corpus = read_word_corpus(path, tmp_path, "x", count=9, min_count=1, seed=1)
     assert corpus.words == {"12": "camera", "11": "plot", "16": "łód"}
     assert corpus.documents == [["plot", "camera"], ["plot", "camera"], ["łód", "łód", "plot"]]
 
@@ -63,5 +60,5 @@ def test_byte_level_pieces_are_numbers_of_what_they_spell(tmp_path: Path) -> Non
 def test_no_candidate_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "train.txt"
     path.write_text("17 29\n", encoding="utf-8")
-    with pytest.raises(InputError, match="train.txt: no word is in 1 of 1 lines; lower topics: min_count, or take"):
-        read_word_corpus(path, "x", count=9, min_count=1, seed=1)
+    with pytest.raises(InputError, match=r"train\.txt: .*min_count"):
+        read_word_corpus(path, tmp_path, "x", count=9, min_count=1, seed=1)

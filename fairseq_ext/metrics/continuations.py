@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,26 +28,11 @@ class Prompt:
     reference: str
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """How texts are written.
-
-    Attributes:
-        max_len: tokens of a text at most, those given included, its end not.
-        temperature: by which scores are divided.
-        top_k: tokens to choose from.
-    """
-
-    max_len: int
-    temperature: float
-    top_k: int
-
-
 def choose_prompts(lines: Iterable[str], num_words: int, count: int, where: str) -> list[Prompt]:
     """The first ``num_words`` words of the first ``count`` lines that have at least twice as many.
 
     Raises:
-        InputError: naming ``where``, if there is none.
+        InputError: naming ``where``, if no line is long enough.
     """
     prompts: list[Prompt] = []
     for line in lines:
@@ -60,52 +44,45 @@ def choose_prompts(lines: Iterable[str], num_words: int, count: int, where: str)
     return prompts
 
 
-def room_for(num_tokens: int, max_len: int) -> None:
-    """Check that a prompt of so many tokens, its end included, leaves something to write.
-
-    Raises:
-        InputError: otherwise.
-    """
+def check_prompt_length(num_tokens: int, max_len: int) -> None:
+    """Raise InputError if a prompt of so many tokens, with its end, leaves nothing to write."""
     if num_tokens > max_len:
         raise InputError(
-            f"topics: max_len: {max_len} leaves no room after {num_tokens - 1} tokens of a prompt; raise it"
+            f"topics: max_len: {max_len} leaves nothing to write after {num_tokens - 1} tokens of a prompt; raise it"
         )
 
 
 class Writer:
-    """Goes on from prompts by fairseq's own generator, a token at a time, from cached states.
+    """Continues prompts by sampling from fairseq's own generator.
 
     Args:
         model: in evaluation mode, on its device.
         task: that it was loaded for.
         data: directory of the subwords.
-        sampling: how.
+        max_len: tokens of a text at most, with the prompt and without its end.
+        temperature: scores are divided by it.
+        top_k: how many tokens to sample from.
     """
 
-    def __init__(self, model: Any, task: Any, data: Path, sampling: Sampling):
+    def __init__(self, model: Any, task: Any, data: Path, *, max_len: int, temperature: float, top_k: int):
         options = {key.replace("-", "_"): value for key, value in fairseq_bpe_options(data).items()}
-        self.model, self.task, self.max_len = model, task, sampling.max_len
+        self.model, self.task, self.max_len = model, task, max_len
         self.bpe = encoders.build_bpe(Namespace(**options))
         generation = GenerationConfig(
-            beam=1,
-            sampling=True,
-            sampling_topk=sampling.top_k,
-            temperature=sampling.temperature,
-            max_len_a=0,
-            max_len_b=sampling.max_len,
+            beam=1, sampling=True, sampling_topk=top_k, temperature=temperature, max_len_a=0, max_len_b=max_len
         )
         self.generator = task.build_generator([model], generation)
 
     def write(self, prompts: Sequence[str], seed: int) -> list[str]:
-        """What comes after each prompt, up to the end of the line or to so many tokens; drawn by the seed.
+        """The continuation of each prompt, up to the end of the line or to ``max_len`` tokens, drawn by the seed.
 
         Raises:
-            InputError: if a prompt leaves no room.
+            InputError: if a prompt is too long.
         """
         tokens = [self._encode(prompt) for prompt in prompts]
         torch.manual_seed(seed)
         found: dict[int, str] = {}
-        # Prompts of a length together: none of a batch then begins before another does.
+        # Prompts of equal length together, so that no text of a batch starts before another.
         order = sorted(range(len(tokens)), key=lambda number: len(tokens[number]))
         starts = range(0, len(order), _BATCH)
         for start in tqdm(starts, desc="write", unit=" batches", leave=False, disable=None):
@@ -117,7 +94,7 @@ class Writer:
     def _encode(self, prompt: str) -> torch.Tensor:
         line = self.bpe.encode(prompt)
         tokens: torch.Tensor = self.task.source_dictionary.encode_line(line, add_if_not_exist=False, append_eos=True)
-        room_for(len(tokens), self.max_len)
+        check_prompt_length(len(tokens), self.max_len)
         return tokens.long()
 
     def _write(self, prompts: Sequence[torch.Tensor]) -> Iterator[str]:
@@ -127,20 +104,9 @@ class Writer:
         sample = utils.move_to_cuda(sample) if next(self.model.parameters()).is_cuda else sample
         written = self.task.inference_step(self.generator, [self.model], sample)
         for (best, *_), length in zip(written, lengths, strict=True):
-            # A prompt's end of line was not read; the text has its own.
+            # The end of the prompt was not read; the text has its own.
             yield self._decode(best["tokens"][length - 1 :])
 
     def _decode(self, tokens: torch.Tensor) -> str:
         text: str = self.bpe.decode(self.task.target_dictionary.string(tokens.cpu()))
         return text.strip()
-
-
-@contextmanager
-def only_topic(model: Any, topic: int) -> Iterator[None]:
-    """Let a model with topics use this one alone."""
-    before = model.decoder.forced_topic
-    model.decoder.forced_topic = topic
-    try:
-        yield
-    finally:
-        model.decoder.forced_topic = before

@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from fairseq_ext.experiments.kinds import load_experiment
+from fairseq_ext.recipes.topics.config import Topics
 from tests.experiments.small_lm_experiment import DOMAINS, NOUNS, VERBS
 
 BASE_DOMAINS = ["bank_ask", "bank_do"]
@@ -61,3 +63,10 @@ def write_topic_experiment(
     path = folder / "topics.yaml"
     path.write_text(yaml.safe_dump({**settings, **changes}, sort_keys=False), encoding="utf-8")
     return path
+
+
+def load(path: Path) -> Topics:
+    """The experiment of a file."""
+    _, experiment = load_experiment(path)
+    assert isinstance(experiment, Topics)
+    return experiment

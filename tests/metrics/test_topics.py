@@ -1,4 +1,4 @@
-"""Words of topics: near to their embeddings, and those they are used for."""
+"""Models with topics: what topics are used for, their words, and one of them alone."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 import torch
 
-from fairseq_ext.experiments.topics.topic_words import count_use, words_by_use, words_near
+from fairseq_ext.metrics.topics import count_use, only_topic, words_by_use, words_near
 
 
 def test_the_nearest_are_so_by_angle() -> None:
@@ -54,7 +53,13 @@ def test_use_is_counted_by_the_token_that_follows() -> None:
         "net_input": {"src_tokens": torch.tensor([[2, 4, 9], [5, 9, 9]])},
         "target": torch.tensor([[3, 2, 1], [3, 1, 1]]),  # 1 is padding
     }
-    use = count_use(FixedTopics(), [batch, batch], padding_idx=1)
+    counts = count_use(FixedTopics(), [batch, batch], padding_idx=1)
     expected = torch.tensor([[0, 0], [0, 0], [0.8, 1.2], [1.4, 2.6]], dtype=torch.float64)
-    torch.testing.assert_close(use.counts, expected)
-    assert use.shares.tolist() == pytest.approx([2.2 / 6, 3.8 / 6])
+    torch.testing.assert_close(counts, expected)
+
+
+def test_a_topic_is_forced_for_a_time() -> None:
+    model = SimpleNamespace(decoder=SimpleNamespace(forced_topic=None))
+    with only_topic(model, 3), only_topic(model, 0):
+        assert model.decoder.forced_topic == 0
+    assert model.decoder.forced_topic is None
