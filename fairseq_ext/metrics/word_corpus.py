@@ -39,9 +39,7 @@ class WordCorpus:
     documents: Sequence[Sequence[str]]
 
 
-def read_word_corpus(
-    path: Path, subwords: Path, domain: str, *, count: int, min_count: int, seed: int
-) -> WordCorpus:
+def read_word_corpus(path: Path, subwords: Path, domain: str, *, count: int, min_count: int, seed: int) -> WordCorpus:
     """Draw lines of a file of pieces, and keep their candidate words.
 
     Args:

@@ -25,12 +25,14 @@ class Column:
         of: the value of a row, by the row's name; None if there is none.
         form: how numbers are written, as in a format string.
         best: ``min`` or ``max``; None if no value is better than another.
+        is_text: whether it is aligned to the left, as text is.
     """
 
     heading: str
     of: Callable[[str], Value]
     form: str = ".2f"
     best: Callable[..., Any] | None = None
+    is_text: bool = False
 
     def cells(self, rows: Sequence[str]) -> list[str]:
         """The column as Markdown."""
@@ -83,7 +85,7 @@ class Table:
         cells = [column.cells(self.rows) for column in self.columns]
         lines = [
             _line([escape(self.corner), *(escape(column.heading) for column in self.columns)]),
-            _line(["--", *("-:" for _ in self.columns)]),
+            _line(["--", *("--" if column.is_text else "-:" for column in self.columns)]),
             *(
                 _line([escape(self.labels(row)), *(column[number] for column in cells)])
                 for number, row in enumerate(self.rows)

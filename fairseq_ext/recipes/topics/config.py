@@ -25,7 +25,10 @@ from fairseq_ext.recipes.language_models import LanguageModel, LanguageModelExpe
 class Evaluation(Section):
     """How models are measured."""
 
-    removed_keys: ClassVar[Mapping[str, str]] = {"reading": "write about results under docs/results"}
+    removed_keys: ClassVar[Mapping[str, str]] = {
+        "reading": "write about results under docs/results",
+        "samples": "the report shows eight texts of a system",
+    }
 
     lines: Count = 10_000
     """Training lines drawn from a domain: topics get their words from them, the baselines learn from them."""
@@ -51,8 +54,6 @@ class Evaluation(Section):
     """Of sampling."""
     top_k: Count = 10
     """Tokens to sample from."""
-    samples: Count = 8
-    """Texts in the report."""
     max_tokens: Count = 4096
     """Tokens in a batch; changes no result."""
     cpu: bool = False

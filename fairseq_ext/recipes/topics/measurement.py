@@ -1,6 +1,6 @@
 """What is measured: likelihood of text, what the topics are like, and texts that the models write.
 
-``topics/RUN`` has ``records.jsonl``, ``samples.json`` (by domain, the continuations of the prompts) and, of a model with
+``topics/RUN`` has ``records.jsonl``, ``samples.json`` (by domain, how prompts are continued) and, of a model with
 topics, ``topics.json`` (of each topic, topic 0 first, its share, its words and what it writes alone).
 ``topic-baselines/DOMAIN`` has the records of topic models without a language model.
 
@@ -41,7 +41,7 @@ ENTROPY, DEAD, LARGEST, TOPIC_0_SHARE = "entropy", "dead topics", "largest share
 BASE_TEXT = "base text"  # the domains of the base as one set: the perplexity of their mean loss
 NEAR, USED = "near", "used"  # how the words of topics are found
 _VERSION = 2
-_SHOWN = {"samples", "max_tokens", "cpu"}  # these change no measurement
+_NOT_MEASURING = {"max_tokens", "cpu"}  # these change no result
 
 Of = Callable[..., Record]  # a record of a run
 Likelihoods = Mapping[str, tuple[float, int]]  # by metric, negative log-likelihood in nats and number of tokens
@@ -79,7 +79,7 @@ def _step_of_run(config: Topics, run: Run) -> Step:
         "domains": domains,
         "base_domains": config.base_domains,
         "tokens_per_sample": config.tokens_per_sample,
-        "evaluation": config.topics.model_dump(mode="json", exclude=_SHOWN),
+        "evaluation": config.topics.model_dump(mode="json", exclude=_NOT_MEASURING),
         "seed": config.seed,
     }
     return Step(
@@ -297,9 +297,7 @@ def _writer(config: Topics, scorer: LanguageModelScorer) -> Writer:
     from fairseq_ext.metrics.continuations import Writer
 
     data, how = config.work_dir / DATA_DIR, config.topics
-    return Writer(
-        scorer.model, scorer.task, data, max_len=how.max_len, temperature=how.temperature, top_k=how.top_k
-    )
+    return Writer(scorer.model, scorer.task, data, max_len=how.max_len, temperature=how.temperature, top_k=how.top_k)
 
 
 def _sampling_seed(config: Topics, domain: str) -> int:

@@ -43,7 +43,7 @@ from fairseq_ext.report.render import Page
 from fairseq_ext.report.tables import Column, Table
 
 _VERSION = 6
-_SHOWN_WORDS = 10  # of a topic
+_SHOWN_WORDS, _SHOWN_TEXTS = 10, 8  # of a topic; of a system
 WAYS = {USED: "Words by use", NEAR: "Nearest words"}
 
 
@@ -158,45 +158,42 @@ def topic_tables(config: Topics, domain: str) -> list[Table]:
     """The topics of the first run of each system."""
     runs = [config.runs[system.name][0] for system in config.adapted if system.domains == [domain]]
     files = {run.name: measured_text(config, run, TOPICS_FILE) for run in runs if run.system.num_topics}
-    return [topic_table(name, read_json(path, "measure again")) for name, path in files.items() if path.is_file()]
+    return [_topic_table(name, read_json(path, "measure again")) for name, path in files.items() if path.is_file()]
 
 
-def topic_table(run: str, found: Mapping[str, Any]) -> Table:
-    """The topics of a run: their words, and what each writes alone."""
-    topics = {str(number): topic for number, topic in enumerate(found["topics"])}
+def _topic_table(run: str, found: Mapping[str, Any]) -> Table:
+    topics, prompt = {str(number): topic for number, topic in enumerate(found["topics"])}, found["prompt"]
     columns = [
         Column("Share, %", lambda row: 100 * topics[row]["share"], ".1f"),
-        Column(WAYS[USED], lambda row: _first_words(topics[row][USED])),
-        Column(WAYS[NEAR], lambda row: _first_words(topics[row][NEAR])),
-        Column(f"“{found['prompt']['text']} …”", lambda row: topics[row]["written"]),
+        Column(WAYS[USED], lambda row: _first_words(topics[row][USED]), is_text=True),
+        Column(WAYS[NEAR], lambda row: _first_words(topics[row][NEAR]), is_text=True),
+        Column(f"{prompt['text']} …", lambda row: topics[row]["written"], is_text=True),
     ]
     notes = [
         "By use: typical of the tokens that a topic predicts, by p(w|z)·log(p(w|z)/p(w)). Nearest: by cosine of the "
-        "output embedding and the topic’s. The last column: a text by this topic alone, with the same random numbers; "
-        f"as it was: “{found['prompt']['reference']}”.",
+        "output embedding and the topic’s. The last column is a text by this topic alone, with the same random "
+        f"numbers; the original is: {prompt['reference']}",
     ]
     return Table(f"Topics: {run}", "Topic", list(topics), columns, notes)
 
 
+def _first_words(words: Sequence[str]) -> str:
+    return ", ".join(words[:_SHOWN_WORDS])
+
+
 def texts_of(config: Topics, domain: str) -> list[str]:
-    """What the first run of each system writes after evenly spaced prompts."""
+    """Texts by the first run of each system, after evenly spaced prompts."""
     names = [config.base.name, *(system.name for system in config.adapted if system.domains == [domain])]
     files = {name: measured_text(config, config.runs[name][0], SAMPLES_FILE) for name in names}
     found = {name: read_json(path, "measure again")[domain] for name, path in files.items() if path.is_file()}
-    if not found:
-        return []
-    prompts = next(iter(found.values()))
-    step = max(1, len(prompts) // config.topics.samples)
-    numbers = range(0, len(prompts), step)[: config.topics.samples]
-    samples = [_sample(prompts[number], {name: each[number] for name, each in found.items()}) for number in numbers]
-    return [f"### Texts: {escape(domain)}\n\nThe prompts are evenly spaced, not chosen.", *samples]
+    number = min(map(len, found.values()), default=0)
+    shown = range(0, number, max(1, number // _SHOWN_TEXTS))[:_SHOWN_TEXTS]
+    samples = [_sample({name: texts[place] for name, texts in found.items()}) for place in shown]
+    return [f"### Texts: {escape(domain)}\n\nEvenly spaced, not hand-picked.", *samples] if samples else []
 
 
-def _sample(prompt: Mapping[str, str], by_system: Mapping[str, Mapping[str, str]]) -> str:
-    texts = {"as it was": prompt["reference"], **{name: each["written"] for name, each in by_system.items()}}
+def _sample(by_system: Mapping[str, Mapping[str, str]]) -> str:
+    prompt = next(iter(by_system.values()))
+    texts = {"original": prompt["reference"], **{name: sample["written"] for name, sample in by_system.items()}}
     lines = [f"* *{escape(name)}*: {escape(text)}" for name, text in texts.items()]
     return "\n".join([f"**{escape(prompt['text'])} …**", "", *lines])
-
-
-def _first_words(words: Sequence[str]) -> str:
-    return ", ".join(words[:_SHOWN_WORDS])

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
+from fairseq_ext.experiments.topics.config import load_config as load_topics
 
 from fairseq_ext.experiments.hierarchy.config import load_config as load_hierarchy
 from fairseq_ext.experiments.language_models.config import LanguageModelExperiment
-from fairseq_ext.experiments.topics.config import load_config as load_topics
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.language_models import Subwords
 from fairseq_ext.text.line_split import LanguageModelSplit

@@ -27,7 +27,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "output": {**_TOPICS, "max-target-positions": 16, "num-topics": 0, "train-domains": "garden_do"},
 }  # fmt: skip
 TOPICS = {"topic_words": 6, "coherence": [2, 3], "min_count": 2, "lines": 200, "baseline_topics": [2], "prompts": 5,
-          "prompt_words": 2, "max_len": 12, "top_k": 4, "base_lines": 10, "samples": 2, "cpu": True}  # fmt: skip
+          "prompt_words": 2, "max_len": 12, "top_k": 4, "base_lines": 10, "cpu": True}  # fmt: skip
 
 
 def write_texts(folder: Path) -> None:
