@@ -102,8 +102,9 @@ def test_language_models_parse(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for model in experiment.systems.values():
         if model.checkpoint:
             continue
-        parsed = parse("train", ["--task", LANGUAGE_MODELING_TASK, *as_arguments(model.system.options)])
-        assert parsed.arch == model.system.options["arch"]
+        options = getattr(model, "system", model).options
+        parsed = parse("train", ["--task", LANGUAGE_MODELING_TASK, *as_arguments(options)])
+        assert parsed.arch == options["arch"]
         assert parsed.tokens_per_sample == model.tokens_per_sample
         if isinstance(model, HierarchyModel):
             assert (getattr(parsed, "adapters", None) or ADAPTERS[0]) == (model.adapters or ADAPTERS[0])

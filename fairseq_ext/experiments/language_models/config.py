@@ -1,7 +1,6 @@
 """What the files of all experiments with language models say: text by domain, how it is cut, and systems to train.
 
-Each kind has more than that, and an experiment of its own: :mod:`fairseq_ext.experiments.hierarchy.config` and
-:mod:`fairseq_ext.experiments.topics.config`.
+A kind has more than that, and an experiment of its own: :mod:`fairseq_ext.experiments.hierarchy.config`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from fairseq_ext.experiments.topics.config import load_config as load_topics
 
 from fairseq_ext.experiments.hierarchy.config import load_config as load_hierarchy
 from fairseq_ext.experiments.language_models.config import LanguageModelExperiment
@@ -16,12 +15,12 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.language_models import Subwords
 from fairseq_ext.text.line_split import LanguageModelSplit
 from tests.experiments.small_lm_experiment import write_lm_experiment
-from tests.experiments.topics.small_topic_experiment import write_topic_experiment
+from tests.recipes.topics.small_experiment import write_topic_experiment
 
 Load = Callable[[Path], LanguageModelExperiment]
 SYSTEMS = {"base": {"train-domains": "law"}, "tuned": {"from": "base", "train-domains": "news"}}
 
-of_any_kind = pytest.mark.parametrize("load", [load_hierarchy, load_topics], ids=["hierarchy", "topics"])
+of_any_kind = pytest.mark.parametrize("load", [load_hierarchy], ids=["hierarchy"])
 
 
 def write_config(path: Path, /, **changes: Any) -> Path:
