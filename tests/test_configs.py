@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from fairseq import options
+from fairseq_ext.experiments.hierarchy.systems import HierarchyModel
 
 from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.classifiers.training import task_arguments, task_choices
@@ -19,7 +20,6 @@ from fairseq_ext.engine.option_reader import first_mistake
 from fairseq_ext.experiments.classification import config as classification
 from fairseq_ext.experiments.classification.kind import stages_of as classification_stages_of
 from fairseq_ext.experiments.classification.train import BASE_ARGUMENTS
-from fairseq_ext.experiments.hierarchy.systems import HierarchyModel
 from fairseq_ext.experiments.kinds import load_experiment
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import Corpora, TranslationExperiment
@@ -102,8 +102,9 @@ def test_language_models_parse(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for model in experiment.systems.values():
         if model.checkpoint:
             continue
-        parsed = parse("train", ["--task", LANGUAGE_MODELING_TASK, *as_arguments(model.system.options)])
-        assert parsed.arch == model.system.options["arch"]
+        options = getattr(model, "system", model).options
+        parsed = parse("train", ["--task", LANGUAGE_MODELING_TASK, *as_arguments(options)])
+        assert parsed.arch == options["arch"]
         assert parsed.tokens_per_sample == model.tokens_per_sample
         if isinstance(model, HierarchyModel):
             assert (getattr(parsed, "adapters", None) or ADAPTERS[0]) == (model.adapters or ADAPTERS[0])

@@ -26,12 +26,14 @@ class Column:
         of: the value of a row, by the row's name; None if there is none.
         form: how numbers are written, as in a format string.
         best: ``min`` or ``max``; None if no value is better than another.
+        is_text: whether it is aligned to the left, as text is.
     """
 
     heading: str
     of: Callable[[str], Value]
     form: str = ".2f"
     best: Callable[..., Any] | None = None
+    is_text: bool = False
 
     def cells(self, rows: Sequence[str]) -> list[str]:
         """The column as Markdown."""
@@ -89,7 +91,8 @@ class Table:
             *([escape(self.labels(row)), *line] for row, line in zip(self.rows, zip(*cells, strict=True), strict=True)),
         ]
         head, *body = zip(*grid, strict=True) if self.across else grid
-        lines = [_line(head), _line(["--", *("-:" for _ in head[1:])]), *map(_line, body)]
+        columns = ["-:"] * len(self.rows) if self.across else ["--" if each.is_text else "-:" for each in self.columns]
+        lines = [_line(head), _line(["--", *columns]), *map(_line, body)]
         return "\n\n".join([f"### {escape(self.title)}", "\n".join(lines), *self._notes(cells)])
 
     @property

@@ -54,7 +54,8 @@ def shapes_of(results: dict[str, str]) -> dict[str, Any]:
 
 
 def _ends_of_epochs(log: str) -> str:
-    return "".join(f"{line}\n" for line in log.splitlines() if line.startswith("epoch ") and " | wps " in line)
+    lines = (f"epoch {line.partition('epoch ')[2]}\n" for line in log.splitlines() if " | wps " in line)
+    return "".join(lines)
 
 
 def _shape(value: Any) -> Any:

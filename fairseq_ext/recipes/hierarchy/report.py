@@ -323,8 +323,10 @@ def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree | No
     counts = [record.n or 0 for record in found]
     what = "share of the votes of" if metric == VOTES else "perplexity over that path of"
     notes = [f"In brackets: the {what} up to {max(counts, default=0):,} blocks. Of several runs, the first is shown."]
-    columns = [Column("Leaves, and what they were trained on", lambda domain: "; ".join(choices[domain][:count]))]
-    return Table(f"Table 9. Chosen paths: {name}", "Unseen domain", list(choices), columns, notes)
+    leaves = Column(
+        "Leaves, and what they were trained on", lambda each: "; ".join(choices[each][:count]), is_text=True
+    )
+    return Table(f"Table 9. Chosen paths: {name}", "Unseen domain", list(choices), [leaves], notes)
 
 
 def _describe(record: Record, leaf: str, tree: DomainTree | None) -> str:
