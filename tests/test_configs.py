@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from fairseq import options
-from fairseq_ext.experiments.hierarchy.systems import HierarchyModel
 
 from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.classifiers.training import task_arguments, task_choices
@@ -29,6 +28,7 @@ from fairseq_ext.filtering.dictionary import Dictionary
 from fairseq_ext.hugging_face.gpt2_convert import _OPTIONS as GPT2_OPTIONS
 from fairseq_ext.modules.language_model_options import ADAPTERS, LANGUAGE_MODELING_TASK
 from fairseq_ext.recipes.config import expand
+from fairseq_ext.recipes.hierarchy.config import Hierarchy, HierarchyModel
 from fairseq_ext.recipes.recurrent.config import combination_of
 from fairseq_ext.recipes.recurrent.stages import TASK as WORD_LM_TASK
 from tests import toy
@@ -111,8 +111,8 @@ def test_language_models_parse(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         if experiment.subwords.gpt2:  # or it would read GPT-2's weights as another model's
             assert {name: getattr(parsed, name) for name in GPT2_OPTIONS} == GPT2_OPTIONS
             assert (parsed.decoder_embed_dim, parsed.decoder_layers, parsed.max_target_positions) == (768, 12, 1024)
-    for tree in getattr(experiment, "trees", {}).values():
-        assert tree.is_induced or read_tree(tree.path).mean_path_length == 3
+    for tree in experiment.tree.values() if isinstance(experiment, Hierarchy) else ():
+        assert tree.file is None or read_tree(tree.file).mean_path_length == 3
 
 
 @pytest.mark.slow

@@ -13,10 +13,10 @@ from fairseq.data import Dictionary, data_utils, encoders
 
 from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.text_files import read_lines
-from fairseq_ext.engine.steps import step_fingerprint
+from fairseq_ext.engine.steps import Step, step_fingerprint
 from fairseq_ext.engine.workspaces import Workspace
 from fairseq_ext.experiments import prepare as prepare_data
-from fairseq_ext.experiments.hierarchy.config import load_config
+from fairseq_ext.experiments.kinds import load_experiment
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import language_models
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
@@ -44,6 +44,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The vocabulary of an imported GPT-2; the model itself is not needed here."""
     return make_imported_bpe(tmp_path_factory.mktemp("gpt2"))
+
+
+def steps_of(config: Path) -> list[Step]:
+    """The steps of the preparation."""
+    return language_models.preparation_steps(load_experiment(config)[1])
 
 
 def decoded(data: Path, name: str, role: str) -> list[str]:
@@ -136,7 +141,7 @@ def test_outputs_moved_halfway_are_moved_to_the_end(prepared: Path, tmp_path: Pa
     config = write_config(tmp_path / "c.yaml", prepared.parent / "text")
     (work / step / "step.json").unlink()
     files = sorted(path for path in (work / step).rglob("*") if path.suffix in (".txt", ".bin", ".idx"))
-    step_of = {output.output.name: output for output in language_models.preparation_steps(load_config(config))}[step]
+    step_of = {each.output.name: each for each in steps_of(config)}[step]
     unfinished = Workspace(work / step).start(step_fingerprint(step_of.output, step_of.inputs, step_of.options))
     unfinished.rmdir()
     (work / step).rename(unfinished)
@@ -162,7 +167,7 @@ def test_changed_option_rebuilds_what_depends_on_it(prepared: Path, capsys: pyte
 def test_without_unseen_domains_there_is_no_data_of_them(tmp_path: Path) -> None:
     text = write_texts(tmp_path / "text")
     config = write_config(tmp_path / "c.yaml", text, corpora={"folder": str(text / "train")})
-    assert [step.output.name for step in language_models.preparation_steps(load_config(config))] == list(STEPS[:-1])
+    assert [step.output.name for step in steps_of(config)] == list(STEPS[:-1])
 
 
 def test_text_is_made_canonical(tmp_path: Path) -> None:

@@ -80,8 +80,6 @@ def test_runs_start_from_the_run_of_their_seed(tmp_path: Path) -> None:
     systems["deep"]["seeds"] = [3]
     message = mistake_in(tmp_path, systems, tree={"manual": "m.json"}, evaluate={})
     assert message.startswith("train: systems: deep: from")
-        "train: systems: deep: from"
-    )
 
 
 def test_what_is_measured_has_defaults_and_may_be_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,8 +51,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Hierarchy, Recor
     """An experiment whose model of hierarchical adapters, with nodes that differ, has been measured."""
     experiment = experiment_of(tmp_path_factory.mktemp("toy"))
     work = experiment.work_dir
-    text = toy_text.make_text(work / "data-bin")
-    toy_text.make_text(work / "data-bin-unseen", ["new"], (20,), toy_text.make_dictionary())
+    text = toy_text.make_text(work).rename(work / "data-bin")
+    toy_text.make_text(work, ["new"], (20,), toy_text.make_dictionary()).rename(work / "data-bin-unseen")
     for name in [*toy_text.DOMAINS, "new"]:
         (work / "splits" / name).mkdir(parents=True)
         (work / "splits" / name / "test.txt").write_text("two words\nand three more\n", encoding="utf-8")
