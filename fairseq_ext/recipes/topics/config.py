@@ -139,9 +139,9 @@ class Topics(LanguageModelExperiment):
         """What they are adapted to, in the order of the file."""
         return list(dict.fromkeys(system.domains[0] for system in self.adapted))
 
-    def domains_of(self, system: TopicModel) -> list[str]:
+    def domains_of(self, name: str) -> list[str]:
         """The domains that a system is measured on: its own, or all for the base."""
-        return self.domains if system == self.base else system.domains
+        return self.domains if name == self.base.name else self.systems[name].domains
 
     @property
     def base_domains(self) -> Sequence[str]:

@@ -30,6 +30,8 @@ from fairseq_ext.text.line_split import text_path
 from fairseq_ext.text.split import stable_hash
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from fairseq_ext.metrics.continuations import Prompt, Writer
     from fairseq_ext.metrics.perplexity import Batch, LanguageModelScorer
     from fairseq_ext.metrics.word_corpus import WordCorpus
@@ -71,7 +73,7 @@ def measured_text(config: Topics, run: Run, name: str) -> Path:
 
 
 def _step_of_run(config: Topics, run: Run) -> Step:
-    domains = config.domains_of(run.system)
+    domains = config.domains_of(run.system.name)
     texts = [text_path(config.work_dir / "splits", name, "test") for name in domains]
     pieces = [text_path(config.work_dir / "encoded", name, "train") for name in domains]
     options = {
@@ -108,10 +110,29 @@ def _step_of_baselines(config: Topics, domain: str) -> Step:
 
 def _measure_run(folder: Path, config: Topics, run: Run) -> None:
     # Loads fairseq.
-    from fairseq_ext.metrics.perplexity import LanguageModelScorer
     from fairseq_ext.metrics.topics import has_topics
 
-    scorer = LanguageModelScorer.load(
+    scorer = _load_scorer(config, run)
+    domains = config.domains_of(run.system.name)
+    of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
+    own = {domain: _likelihoods(scorer, scorer.batches(domain, "test")) for domain in domains}
+    base = {domain: _likelihoods(scorer, _draw_lines(config, scorer, domain)) for domain in config.base_domains}
+    records = list(perplexity_records(of, own, base))
+    samples = {domain: _continue_prompts(config, scorer, domain) for domain in domains}
+    _write_json(folder / SAMPLES_FILE, samples)
+    for domain, texts in samples.items():
+        records += _text_metrics(of, domain, texts)
+    if has_topics(scorer.model):
+        topics, usage, coherences = _find_topics(config, scorer, domains[0])
+        _write_json(folder / TOPICS_FILE, topics)
+        records += topic_records(of, domains[0], usage, coherences)
+    write_records(folder / RECORDS_FILE, records)
+
+
+def _load_scorer(config: Topics, run: Run) -> LanguageModelScorer:
+    from fairseq_ext.metrics.perplexity import LanguageModelScorer
+
+    return LanguageModelScorer.load(
         checkpoint_of(config, run),
         config.work_dir / DATA_DIR,
         tokens_per_sample=config.tokens_per_sample,
@@ -119,19 +140,6 @@ def _measure_run(folder: Path, config: Topics, run: Run) -> None:
         cpu=config.topics.cpu,
         by_line=True,
     )
-    domains, of = config.domains_of(run.system), partial(Record, system=run.system.name, run=run.name, seed=run.seed)
-    own = {domain: _likelihoods(scorer, scorer.batches(domain, "test")) for domain in domains}
-    base = {domain: _likelihoods(scorer, _draw_lines(config, scorer, domain)) for domain in config.base_domains}
-    samples = {domain: _continue_prompts(config, scorer, domain) for domain in domains}
-    records = list(perplexity_records(of, own, base))
-    for domain in domains:
-        records += _text_metrics(of, domain, samples[domain])
-    _write_json(folder / SAMPLES_FILE, samples)
-    if has_topics(scorer.model):
-        topics, usage, coherences = _find_topics(config, scorer, domains[0])
-        records += topic_records(of, domains[0], usage, coherences)
-        _write_json(folder / TOPICS_FILE, topics)
-    write_records(folder / RECORDS_FILE, records)
 
 
 def _measure_baselines(config: Topics, domain: str) -> Iterator[Record]:
@@ -199,27 +207,37 @@ def _find_topics(
 ) -> tuple[dict[str, Any], Sequence[float], Mapping[str, Mapping[str, float]]]:
     """What ``topics.json`` has; the share of each topic; and by the way that words were found, their coherence."""
     from fairseq_ext.metrics.coherence import u_mass
-    from fairseq_ext.metrics.topics import count_use, words_by_use, words_near
+    from fairseq_ext.metrics.topics import count_use
 
-    how, corpus = config.topics, word_corpus(config, domain)
-    dictionary, decoder = scorer.task.target_dictionary, scorer.model.decoder
-    counts = count_use(scorer.model, scorer.chosen_batches(domain, "train", corpus.numbers), dictionary.pad())
-    candidates = [dictionary.index(piece) for piece in corpus.words]
-    tokens = {
-        NEAR: words_near(decoder.topics.steering.embeddings, decoder.output_weight, candidates, how.topic_words),
-        USED: words_by_use(counts, candidates, how.topic_words),
-    }
-    words = {
-        way: [[corpus.words[dictionary[token]] for token in topic] for topic in topics]
-        for way, topics in tokens.items()
-    }
-    # Without topic 0, which is the base and which the baselines do not have.
-    found = {way: u_mass(topics[1:], corpus.documents, how.coherence) for way, topics in words.items() if topics[1:]}
+    corpus = word_corpus(config, domain)
+    batches = scorer.chosen_batches(domain, "train", corpus.numbers)
+    counts = count_use(scorer.model, batches, scorer.task.target_dictionary.pad())
     usage = (counts.sum(0) / counts.sum()).tolist()
+    words = _words_of_topics(config, scorer, corpus, counts)
+    # Without topic 0, which is the base and which the baselines do not have.
+    own = {way: topics[1:] for way, topics in words.items() if topics[1:]}
+    coherences = {way: u_mass(topics, corpus.documents, config.topics.coherence) for way, topics in own.items()}
     prompt, texts = _write_by_topic(config, scorer, domain)
     columns = zip(usage, words[USED], words[NEAR], texts, strict=True)
     topics = [{"share": share, USED: used, NEAR: near, "written": text} for share, used, near, text in columns]
-    return {"prompt": asdict(prompt), "topics": topics}, usage, found
+    return {"prompt": asdict(prompt), "topics": topics}, usage, coherences
+
+
+def _words_of_topics(
+    config: Topics, scorer: LanguageModelScorer, corpus: WordCorpus, counts: Tensor
+) -> dict[str, list[list[str]]]:
+    """The words of each topic, by the way that they were found."""
+    from fairseq_ext.metrics.topics import words_by_use, words_near
+
+    dictionary, decoder = scorer.task.target_dictionary, scorer.model.decoder
+    candidates, number = [dictionary.index(piece) for piece in corpus.words], config.topics.topic_words
+    found = {
+        NEAR: words_near(decoder.topics.steering.embeddings, decoder.output_weight, candidates, number),
+        USED: words_by_use(counts, candidates, number),
+    }
+    return {
+        way: [[corpus.words[dictionary[token]] for token in topic] for topic in topics] for way, topics in found.items()
+    }
 
 
 def topic_records(

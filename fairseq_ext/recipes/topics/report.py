@@ -156,8 +156,9 @@ def _systems(records: Records, metric: str, domain: str) -> list[str]:
 
 def topic_tables(config: Topics, domain: str) -> list[Table]:
     """The topics of the first run of each system."""
-    runs = [config.runs[system.name][0] for system in config.adapted if system.domains == [domain]]
-    files = {run.name: measured_text(config, run, TOPICS_FILE) for run in runs if run.system.num_topics}
+    systems = [system.name for system in config.adapted if system.domains == [domain] and system.num_topics]
+    runs = [config.runs[name][0] for name in systems]
+    files = {run.name: measured_text(config, run, TOPICS_FILE) for run in runs}
     return [_topic_table(name, read_json(path, "measure again")) for name, path in files.items() if path.is_file()]
 
 

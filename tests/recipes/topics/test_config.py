@@ -24,8 +24,8 @@ def test_systems_are_a_base_and_models_of_one_domain_each(tmp_path: Path) -> Non
         "steered-no-tdm": (["garden_ask"], 3, "none"),
         "output": (["garden_do"], 0, "none"),
     }
-    assert config.domains_of(config.base) == config.domains == ["garden_ask", "garden_do"]
-    assert config.domains_of(config.systems["output"]) == ["garden_do"]
+    assert config.domains_of("base") == config.domains == ["garden_ask", "garden_do"]
+    assert config.domains_of("output") == ["garden_do"]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
-from fairseq.data import Dictionary
 
+from fairseq_ext.engine.steps import run_steps
+from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.perplexity import LanguageModelScorer
 from fairseq_ext.recipes.topics.config import Topics
@@ -23,13 +23,10 @@ from fairseq_ext.recipes.topics.measurement import (
     measured_text,
     topic_steps,
 )
-from fairseq_ext.recipes.topics.stages import look_at
+from fairseq_ext.recipes.topics.stages import look_at, prepare
 from fairseq_ext.report.measurements import Record, read_records
-from fairseq_ext.text.encoders import load_encoder
-from fairseq_ext.text.subwords import SentencePiece, train_sentencepiece
-from tests.experiments.small_lm_experiment import DOMAINS
 from tests.induction.small_lm import make_checkpoint
-from tests.recipes.topics.small_experiment import SUBWORDS, SYSTEMS, TOPICS, load, write_topic_experiment
+from tests.recipes.topics.small_experiment import SYSTEMS, TOPICS, load, write_topic_experiment
 
 LENGTH = 6  # tokens of a line, some of which are cut
 HOW = {**TOPICS, "lines": 60, "topic_words": 4, "base_lines": 5, "prompts": 4, "max_len": 9}
@@ -41,35 +38,12 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Topics:
     root = tmp_path_factory.mktemp("topics")
     systems = {name: {**SYSTEMS[name], "tokens-per-sample": LENGTH} for name in ("base", "steered")}
     config = load(write_topic_experiment(root, systems, HOW))
-    prepare(config.work_dir, root / "text")
+    run_steps(prepare(config, Engine(1)))
     for name, arch in {"base": "transformer_lm_tiny", "steered": "transformer_lm_topic_tiny"}.items():
         folder = config.work_dir / "systems" / name
         folder.mkdir(parents=True)
         make_model(folder / "checkpoint_best.pt", config.work_dir / "data-bin", arch)
     return config
-
-
-def prepare(work: Path, texts: Path) -> None:
-    data = work / "data-bin"
-    data.mkdir(parents=True)
-    train_sentencepiece(
-        data, [[texts / f"{n}.txt"] for n in DOMAINS], [], options=SentencePiece(vocab_size=SUBWORDS), seed=1
-    )
-    encode, dictionary = load_encoder(data), Dictionary.load(str(data / "dict.txt"))
-    for name in DOMAINS:
-        lines = (texts / f"{name}.txt").read_text().splitlines()
-        for split, part in (("train", lines[:100]), ("test", lines[100:120])):
-            for folder, text in (("splits", part), ("encoded", list(encode(part)))):
-                path = work / folder / name / f"{split}.txt"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text("\n".join(text) + "\n", encoding="utf-8")
-            (data / name).mkdir(exist_ok=True)
-            binarizer = VocabularyDatasetBinarizer(dictionary, append_eos=True)
-            FileBinarizer.multiprocess_dataset(
-                str(work / "encoded" / name / f"{split}.txt"), "mmap", binarizer, str(data / name / split),
-                vocab_size=len(dictionary), num_workers=1,
-            )  # fmt: skip
-    (data / "domains.txt").write_text("".join(f"{name}\n" for name in sorted(DOMAINS)))
 
 
 def make_model(path: Path, data: Path, arch: str) -> None:
