@@ -16,7 +16,6 @@ from fairseq_ext.classifiers.training import task_arguments, task_choices
 from fairseq_ext.domains.domain_tree import read_tree
 from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.option_reader import first_mistake
-from fairseq_ext.experiments.hierarchy.systems import HierarchyModel
 from fairseq_ext.experiments.kinds import load_experiment
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import Corpora, TranslationExperiment
@@ -29,6 +28,7 @@ from fairseq_ext.recipes.classification.stages import BASE_ARGUMENTS
 from fairseq_ext.recipes.config import expand
 from fairseq_ext.recipes.dagru import TASK as WORD_LM_TASK
 from fairseq_ext.recipes.dagru import combination_of
+from fairseq_ext.recipes.hierarchy.config import Hierarchy, HierarchyModel
 from tests import toy
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -100,16 +100,17 @@ def test_language_models_parse(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for model in experiment.systems.values():
         if model.checkpoint:
             continue
-        parsed = parse("train", ["--task", LANGUAGE_MODELING_TASK, *as_arguments(model.system.options)])
-        assert parsed.arch == model.system.options["arch"]
+        options = getattr(model, "system", model).options
+        parsed = parse("train", ["--task", LANGUAGE_MODELING_TASK, *as_arguments(options)])
+        assert parsed.arch == options["arch"]
         assert parsed.tokens_per_sample == model.tokens_per_sample
         if isinstance(model, HierarchyModel):
             assert (getattr(parsed, "adapters", None) or ADAPTERS[0]) == (model.adapters or ADAPTERS[0])
         if experiment.subwords.gpt2:  # or it would read GPT-2's weights as another model's
             assert {name: getattr(parsed, name) for name in GPT2_OPTIONS} == GPT2_OPTIONS
             assert (parsed.decoder_embed_dim, parsed.decoder_layers, parsed.max_target_positions) == (768, 12, 1024)
-    for tree in getattr(experiment, "trees", {}).values():
-        assert tree.is_induced or read_tree(tree.path).mean_path_length == 3
+    for tree in experiment.tree.values() if isinstance(experiment, Hierarchy) else ():
+        assert tree.file is None or read_tree(tree.file).mean_path_length == 3
 
 
 @pytest.mark.slow

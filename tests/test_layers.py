@@ -49,10 +49,10 @@ def test_the_layers_hold() -> None:
             "cannot be read, tested or loaded without what is above it",
         ),
         (
-            "experiments/topics/tables.py",
-            "from fairseq_ext.experiments.hierarchy import tables",
-            "fairseq_ext.experiments.topics is not allowed to import fairseq_ext.experiments.hierarchy",
-            "Move what two kinds need to a library below",
+            "recipes/topics/report.py",
+            "from fairseq_ext.recipes.recurrent import report",
+            "fairseq_ext.recipes.topics is not allowed to import fairseq_ext.recipes.recurrent",
+            "Move what two recipes need to a library below",
         ),
         (
             "modules/routers.py",

@@ -14,12 +14,12 @@ from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.induction.command_line import add_fields, read_fields
 from fairseq_ext.induction.encoding import LanguageModel, check_length, draw_blocks, log
-from fairseq_ext.induction.induce_tree import RECORD_FILE, text_files
-from fairseq_ext.induction.options import PATHS_FILE, PathChoice
+from fairseq_ext.induction.induce_tree import text_files
+from fairseq_ext.induction.options import PATHS_FILE, RECORD_FILE, VOTES_FILE, PathChoice
 from fairseq_ext.inputs.errors import InputError, run_command
 from fairseq_ext.inputs.json_file import read_json
 
-VOTES_FILE, TABLE_FILE = "votes.json", "paths.txt"
+TABLE_FILE = "paths.txt"
 
 
 def paths_step(
@@ -42,10 +42,9 @@ def paths_step(
         cpu: do not use a GPU.
 
     Raises:
-        InputError: if an option cannot be, or something is missing.
+        InputError: if something is missing.
     """
     chosen = options or PathChoice()
-    chosen.check()
     PathChooser.load(clusters).check_number(chosen.num_paths)
     domains = read_domain_names(data / DOMAINS_FILE)
     texts = text_files(data, domains, chosen.split)
@@ -129,14 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("tree", type=Path, help="directory that induce_tree.py made")
     parser.add_argument("data", type=Path, help="data directory: domains.txt, dict.txt, DOMAIN/SPLIT.{bin,idx}")
     parser.add_argument("output", type=Path, help="directory to write; one that is up to date is not made again")
-    help_texts = {
-        "num_paths": "leaves a domain at most; one without a vote is none",
-        "sequences": "that vote, at most, a domain",
-        "choose_tokens": "first tokens of each sequence that count; 0: all",
-        "split": "set to draw them from; evaluate on another",
-        "seed": "draws them",
-    }
-    add_fields(parser, PathChoice, help_texts)
+    add_fields(parser, PathChoice)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     given = parser.parse_args(arguments)
     options = read_fields(given, PathChoice)

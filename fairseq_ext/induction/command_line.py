@@ -1,28 +1,31 @@
-"""Options of a command that are the fields of a dataclass."""
+"""Options of a command that are the fields of a section."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from typing import TypeVar
+
+from fairseq_ext.inputs.models import Section, read_model
+
+_Section = TypeVar("_Section", bound=Section)
 
 
-def add_fields(parser: argparse.ArgumentParser, kind: type, help_texts: Mapping[str, str]) -> None:
-    """Add an option for every field of a dataclass, with the field's default and type.
+def add_fields(parser: argparse.ArgumentParser, model: type[Section]) -> None:
+    """Add an option for every field of a section, with the field's default, type and description.
 
     Args:
-        parser: to add them to.
-        kind: a dataclass whose fields all have defaults.
-        help_texts: by field.
+        parser: the parser of the command.
+        model: a section whose fields all have defaults.
     """
-    default = kind()
-    for field in dataclasses.fields(kind):
-        value = getattr(default, field.name)
-        option = f"--{field.name.replace('_', '-')}"
-        parser.add_argument(option, type=type(value), default=value, help=help_texts[field.name])
+    for name, field in model.model_fields.items():
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=type(field.default), default=field.default, help=field.description)
 
 
-def read_fields(given: argparse.Namespace, kind: type) -> Any:
-    """The dataclass that the options of :func:`add_fields` stand for."""
-    return kind(**{field.name: getattr(given, field.name) for field in dataclasses.fields(kind)})
+def read_fields(given: argparse.Namespace, model: type[_Section]) -> _Section:
+    """The section that the options of :func:`add_fields` stand for.
+
+    Raises:
+        InputError: naming an option that is out of range.
+    """
+    return read_model(model, {name: getattr(given, name) for name in model.model_fields}, "options", {})

@@ -28,14 +28,12 @@ from fairseq_ext.induction.agglomeration import count_choices, link, name_leaves
 from fairseq_ext.induction.command_line import add_fields, read_fields
 from fairseq_ext.induction.divergence import symmetrised_divergences
 from fairseq_ext.induction.encoding import LanguageModel, check_length, draw_blocks, log
-from fairseq_ext.induction.options import TREE_FILE, Induction
+from fairseq_ext.induction.options import RECORD_FILE, TREE_FILE, Induction
 from fairseq_ext.induction.pictures import draw_dendrogram, draw_domains_by_cluster, draw_scatter
 from fairseq_ext.inputs.errors import InputError, run_command
-from fairseq_ext.report.writing import write_picture
 from fairseq_ext.text.subwords import DICT_FILE
 
-RECORD_FILE = "clusters.json"
-DENDROGRAM, SCATTER = "dendrogram.png", "scatter.png"
+DENDROGRAM, SCATTER, DOMAINS_BY_CLUSTER = "dendrogram.png", "scatter.png", "domains-by-cluster.svg"
 _STATES_FOLDER = ".states"
 
 
@@ -68,10 +66,9 @@ def induction_step(
     """The step that induces a tree into ``output``.
 
     Raises:
-        InputError: if an option cannot be, or the data directory is none.
+        InputError: if the data directory is none.
     """
     chosen = options or Induction()
-    chosen.check()
     domains = read_domain_names(data / DOMAINS_FILE)
     return Step(
         output,
@@ -105,7 +102,7 @@ def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *
     induced = induce(states, domains, options)
     (folder / TREE_FILE).write_text(induced.tree.to_json(), encoding="utf-8")
     induced.chooser.save(folder)
-    record = {"options": {**dataclasses.asdict(options), "tokens": length}, **induction_record(induced, domains)}
+    record = {"options": {**options.model_dump(), "tokens": length}, **induction_record(induced, domains)}
     (folder / RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     _draw(folder, induced, states, domains)
     shutil.rmtree(folder / _STATES_FOLDER)
@@ -200,16 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("checkpoint", type=Path, help="language model, a fairseq checkpoint (transformer_lm)")
     parser.add_argument("data", type=Path, help="data directory: domains.txt, dict.txt, DOMAIN/train.{bin,idx}")
     parser.add_argument("output", type=Path, help="directory to write; one that is up to date is not made again")
-    help_texts = {
-        "sequences": "blocks of text a domain",
-        "tokens": "length of a block; 0: as in the language model's training",
-        "split": "set to draw them from",
-        "dimensions": "principal components",
-        "components": "Gaussians of the mixture; 0: one a domain",
-        "covariance_floor": "least variance of a Gaussian in any direction, as a share of the mean variance",
-        "seed": "draws the blocks, and where the mixture starts",
-    }
-    add_fields(parser, Induction, help_texts)
+    add_fields(parser, Induction)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     given = parser.parse_args(arguments)
     options = read_fields(given, Induction)
@@ -244,7 +232,8 @@ def _draw(folder: Path, induced: InducedTree, states: Sequence[np.ndarray], doma
     spread = points.var(axis=0)
     explained = [float(share) for share in induced.fit.explained * spread[:2] / spread.sum()]
     draw_scatter(points, label_rows(states), domains, explained, folder / SCATTER)
-    write_picture(folder, draw_domains_by_cluster(induced.tree, induction_record(induced, domains)))
+    picture = draw_domains_by_cluster(induced.tree, induction_record(induced, domains))
+    (folder / DOMAINS_BY_CLUSTER).write_text(picture, encoding="utf-8")
 
 
 def _label(leaf: str, domains: Sequence[str]) -> str:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairseq_ext.domains.domain_tree import DomainTree
-from fairseq_ext.report.content import Below, Picture
-from fairseq_ext.report.pictures import heat_map
+from fairseq_ext.report.plots import heat_map
 
 _MOST_POINTS = 300  # a domain, in the scatter plot; more only make a blot
 _LINE = "#2b5c8a"
@@ -79,12 +78,15 @@ def draw_scatter(
     _save(figure, path)
 
 
-def draw_domains_by_cluster(tree: DomainTree, record: Mapping[str, Any]) -> Picture:
-    """Which clusters the sequences of every domain belong to, in the order of the tree.
+def draw_domains_by_cluster(tree: DomainTree, record: Mapping[str, Any]) -> str:
+    """Draw which clusters the sequences of every domain belong to, in percent and in the order of the tree.
 
     Args:
         tree: the induced one.
-        record: what ``clusters.json`` holds.
+        record: the content of ``clusters.json``.
+
+    Returns:
+        SVG.
     """
     counts = dict(zip(record["domains"], record["counts"], strict=True))
     number_of = {cluster["leaf"]: cluster["number"] for cluster in record["clusters"]}
@@ -92,13 +94,7 @@ def draw_domains_by_cluster(tree: DomainTree, record: Mapping[str, Any]) -> Pict
     rows = sorted(counts, key=lambda name: (leaves.index(tree.names[tree.domains[name]]), name))
     columns = [number_of[leaf] for leaf in leaves] + list(record["empty"])
     shares = [[counts[name][number] / max(sum(counts[name]), 1) for number in columns] for name in rows]
-    texts = [[f"{100 * share:.0f}" if share >= 0.005 else "" for share in row] for row in shares]
-    labels = [*leaves, *("(dropped)" for _ in record["empty"])]
-    shapes, size = heat_map(rows, labels, shares, texts, ("domain", "cluster"))
-    notes = [
-        "In percent of each domain’s sequences, in the order of the tree. Clusters that win no domain are dropped."
-    ]
-    return Picture("domains-by-cluster", "Domains by cluster", *size, shapes, Below(notes, ["clusters.json"]))
+    return heat_map(shares, rows, [*leaves, *("(dropped)" for _ in record["empty"])], "cluster", "domain")
 
 
 def domain_colours(count: int) -> list[Any]:

@@ -63,10 +63,11 @@ def report_step(
         make: the report and its records.
     """
     found = [path for path in sources if path.is_file()]
-    names = [path.relative_to(experiment.work_dir).as_posix() for path in found]
+    work_dir = experiment.work_dir
+    names = [path.relative_to(work_dir).as_posix() if path.is_relative_to(work_dir) else path.name for path in found]
     systems = {name: system.options for name, system in experiment.systems.items()}
     options = {"version": version, "files": names, "systems": systems, "compare": experiment.compare}
-    return Step(experiment.work_dir / "report", found, options, lambda folder: write_report(folder, *make()))
+    return Step(work_dir / "report", found, options, lambda folder: write_report(folder, *make()))
 
 
 def compare_systems(

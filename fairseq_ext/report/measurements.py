@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -53,6 +53,13 @@ class Mean:
     sd: float | None = None
     runs: int = 1
 
+    @classmethod
+    def of(cls, values: Collection[float]) -> Mean | None:
+        """The mean of the values of runs; None if there are none."""
+        if not values:
+            return None
+        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
+
 
 @dataclass(frozen=True)
 class Records:
@@ -82,11 +89,7 @@ class Records:
 
     def mean(self, system: str, metric: str, *domains: str) -> Mean | None:
         """Mean and standard deviation over runs of :meth:`by_run`; None if nothing was measured."""
-        values = list(self.by_run(system, metric, *domains).values())
-        if not values:
-            return None
-        sd = statistics.stdev(values) if len(values) > 1 else None
-        return Mean(statistics.fmean(values), sd, len(values))
+        return Mean.of(self.by_run(system, metric, *domains).values())
 
     def domains(self, metric: str) -> list[str]:
         """The domains that a metric was measured on, in the order of the records."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from fairseq_ext.report.measurements import Mean
 _NOTHING = "–"
 SPREAD = "± is the standard deviation over training runs."
 BEST = "The best of a column is in bold."
+BEST_OF_ROW = "The best of a row is in bold."
 
 Value = Mean | float | str | None
 
@@ -25,12 +26,14 @@ class Column:
         of: the value of a row, by the row's name; None if there is none.
         form: how numbers are written, as in a format string.
         best: ``min`` or ``max``; None if no value is better than another.
+        is_text: whether it is aligned to the left, as text is.
     """
 
     heading: str
     of: Callable[[str], Value]
     form: str = ".2f"
     best: Callable[..., Any] | None = None
+    is_text: bool = False
 
     def cells(self, rows: Sequence[str]) -> list[str]:
         """The column as Markdown."""
@@ -67,6 +70,7 @@ class Table:
         columns: of values.
         notes: below it.
         labels: how a row is named in the table, if not by its own name.
+        across: whether it is written with a column per row, and a row per column.
     """
 
     title: str
@@ -75,25 +79,29 @@ class Table:
     columns: Sequence[Column]
     notes: Sequence[str] = ()
     labels: Callable[[str], str] = str
+    across: bool = False
 
     def markdown(self) -> str:
         """The table with its title and notes; a sentence in its place if it has no rows."""
         if not self.rows:
             return f"### {escape(self.title)}\n\nNot measured yet."
         cells = [column.cells(self.rows) for column in self.columns]
-        lines = [
-            _line([escape(self.corner), *(escape(column.heading) for column in self.columns)]),
-            _line(["--", *("-:" for _ in self.columns)]),
-            *(
-                _line([escape(self.labels(row)), *(column[number] for column in cells)])
-                for number, row in enumerate(self.rows)
-            ),
+        grid = [
+            [escape(self.corner), *(escape(column.heading) for column in self.columns)],
+            *([escape(self.labels(row)), *line] for row, line in zip(self.rows, zip(*cells, strict=True), strict=True)),
         ]
+        head, *body = zip(*grid, strict=True) if self.across else grid
+        columns = ["-:"] * len(self.rows) if self.across else ["--" if each.is_text else "-:" for each in self.columns]
+        lines = [_line(head), _line(["--", *columns]), *map(_line, body)]
         return "\n\n".join([f"### {escape(self.title)}", "\n".join(lines), *self._notes(cells)])
+
+    @property
+    def _best(self) -> str:
+        return BEST_OF_ROW if self.across else BEST
 
     def _notes(self, cells: Sequence[Sequence[str]]) -> list[str]:
         written = "".join(text for column in cells for text in column)
-        notes = [*self.notes, *([SPREAD] if " ± " in written else []), *([BEST] if "**" in written else [])]
+        notes = [*self.notes, *([SPREAD] if " ± " in written else []), *([self._best] if "**" in written else [])]
         return [" ".join(escape(note) for note in notes)] if notes else []
 
 
@@ -103,5 +111,5 @@ def _mean(value: Value) -> float | None:
     return value if isinstance(value, int | float) else None
 
 
-def _line(cells: Sequence[str]) -> str:
+def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.hugging_face.gpt2_convert import import_gpt2
+from fairseq_ext.report.measurements import read_records
 from tests.experiments.commands import run_experiment
-from tests.experiments.topics.small_topic_experiment import BASE_DOMAINS, TOPICS, write_texts, write_topic_experiment
 from tests.hugging_face.tiny_gpt2 import make_gpt2
+from tests.recipes.topics.small_experiment import BASE_DOMAINS, TOPICS, write_texts, write_topic_experiment
 
 pytestmark = pytest.mark.slow
 
@@ -47,22 +48,18 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_topics_have_words_and_texts(experiment: Path) -> None:
-    record = json.loads((experiment.parent / "work/topics/steered/topics.json").read_text(encoding="utf-8"))
-    words = record["topics"]["words"]["used"]
-    assert len(words) == 3
-    assert all(word.isalpha() for topic in words for word in topic)
-    samples = json.loads((experiment.parent / "work/topics/steered/samples.json").read_text(encoding="utf-8"))
-    assert not any("Ġ" in sample["written"] for sample in samples["garden_ask"])
+    folder = experiment.parent / "work/topics/steered"
+    topics = json.loads((folder / "topics.json").read_text(encoding="utf-8"))["topics"]
+    assert len(topics) == 3
+    assert all(word.isalpha() for topic in topics for word in topic["used"])
+    assert "Ġ" not in (folder / "samples.json").read_text(encoding="utf-8")
     page = (experiment.parent / "work/report/report.html").read_text(encoding="utf-8")
     assert "Table 3. Systems: garden_ask" in page
 
 
 def test_topics_that_have_not_moved_are_gpt2(experiment: Path) -> None:
-    base, still = (
-        json.loads((experiment.parent / "work/topics" / name / "topics.json").read_text(encoding="utf-8"))
-        for name in ("gpt2", "still")
-    )
-    assert base["base"].keys() == still["base"].keys() == set(BASE_DOMAINS)
-    for name in ("all", "0"):
-        expected = base["texts"]["garden_ask"]["nats"]["all"]
-        assert still["texts"]["garden_ask"]["nats"][name] == pytest.approx(expected, rel=1e-5)
+    records = read_records(experiment.parent / "work/report/records.jsonl")
+    for domain in ("garden_ask", *BASE_DOMAINS):
+        [expected] = records.of("gpt2", "perplexity", domain)
+        for metric in ("perplexity", "perplexity, topic 0 alone"):
+            assert records.of("still", metric, domain)[0].value == pytest.approx(expected.value, rel=1e-4)

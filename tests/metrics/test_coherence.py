@@ -1,12 +1,13 @@
-"""u_mass by hand."""
+"""u_mass by hand; and topic models without a language model find the same topics every time."""
 
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 
-from fairseq_ext.metrics.coherence import u_mass
+from fairseq_ext.metrics.coherence import learn_topics, u_mass
 
 DOCUMENTS = [["a", "b"], ["a", "b", "a"], ["a"], ["c"], []]
 
@@ -22,3 +23,12 @@ def test_only_the_first_words_count_and_strangers_cost() -> None:
     found = u_mass([["a", "b", "c"]], DOCUMENTS, [2, 3])
     assert found["2"] == pytest.approx(math.log(2 / 3), abs=1e-9)
     assert found["3"] < -10
+
+
+@pytest.mark.parametrize("method", ["lda", "nmf"])
+def test_documents_on_two_subjects_have_two_topics(method: str) -> None:
+    rng, subjects = random.Random(3), (["bank", "loan", "rate", "credit"], ["tree", "seed", "root", "leaf"])
+    documents = [rng.choices(subjects[number % 2], k=6) for number in range(60)]
+    topics = learn_topics(method, [*documents, []], 2, 4, seed=7)
+    assert sorted(map(sorted, topics)) == sorted(map(sorted, subjects))
+    assert topics == learn_topics(method, [*documents, []], 2, 4, seed=7)

@@ -54,11 +54,14 @@ def shapes_of(results: dict[str, str]) -> dict[str, Any]:
 
 
 def _ends_of_epochs(log: str) -> str:
-    return "".join(f"{line}\n" for line in log.splitlines() if _ends_epoch(line))
+    return "".join(f"{line}\n" for line in map(_shortened, log.splitlines()) if line)
 
 
-def _ends_epoch(line: str) -> bool:
-    return (line.startswith("epoch ") and " | wps " in line) or " | valid on 'valid' subset | " in line
+def _shortened(line: str) -> str:
+    """An end of an epoch without its date, or a validation; nothing of other lines."""
+    if " | valid on 'valid' subset | " in line:
+        return line
+    return f"epoch {line.partition('epoch ')[2]}" if " | wps " in line else ""
 
 
 def _shape(value: Any) -> Any:

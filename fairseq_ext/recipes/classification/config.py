@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from fairseq_ext.classifiers.task_split import ClassificationSplit, ClassificationTask
 from fairseq_ext.domains.names import is_domain_name
 from fairseq_ext.engine.fairseq_cli import check_counts, option_of
-from fairseq_ext.inputs.models import Count, File, Number, OneOrMore, Section
+from fairseq_ext.inputs.models import Count, File, OneOrMore, Section
 from fairseq_ext.modules.tunings import ARCHITECTURE, DEFAULT_TUNING
 from fairseq_ext.recipes.config import Experiment, Run, System, Train, expand, fitting_run
 from fairseq_ext.text.subwords import SentencePiece
@@ -43,20 +43,11 @@ class BaseText(Section):
     """What becomes of a line that is not UTF-8: an error, dropped, or its bad bytes replaced by U+FFFD."""
 
 
-class Subwords(Section):
+class Subwords(SentencePiece):
     """A SentencePiece model of the base model's text, or the subwords of an imported model."""
 
-    vocab_size: Annotated[int, Field(ge=1, le=10_000_000)] = 32000
-    character_coverage: Annotated[Number, Field(ge=0.98, le=1)] = 1.0
-    max_sentences: Count = 2_000_000
-    """Of more lines, this many are drawn to train on."""
     imported: File | None = None
     """A folder made by scripts/import_roberta.py; the other options are then not used."""
-
-    @property
-    def sentencepiece(self) -> SentencePiece:
-        """How the SentencePiece model is trained."""
-        return SentencePiece(self.vocab_size, self.character_coverage, self.max_sentences)
 
 
 class Evaluate(Section):

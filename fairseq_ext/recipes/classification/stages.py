@@ -147,7 +147,7 @@ def _text_steps(config: Classification, corpora: BaseText, engine: Engine) -> li
 
 def _trained_step(config: Classification, names: Sequence[str]) -> Step:
     texts = [text_path(config.work_dir / "splits", name, "train") for name in names]
-    return sentencepiece_step(config.work_dir / "subwords", texts, config.subwords.sentencepiece, config.seed)
+    return sentencepiece_step(config.work_dir / "subwords", texts, config.subwords, config.seed)
 
 
 def _imported_step(config: Classification, imported: Path) -> Step:

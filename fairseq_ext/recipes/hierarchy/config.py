@@ -1,0 +1,238 @@
+"""The experiment file of hierarchical adapters: language models, trees of their domains, and what is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from fairseq_ext.domains.domain_tree import read_tree
+from fairseq_ext.domains.names import check_domain_names
+from fairseq_ext.engine.fairseq_cli import option_of
+from fairseq_ext.induction.options import TREE_FILE, CountOrZero, Induction
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import Count, File, OneOrMore, Section, as_tuple
+from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS
+from fairseq_ext.recipes.config import Run, Train
+from fairseq_ext.recipes.language_models import LanguageModel, LanguageModelExperiment
+
+TREE, SINGLE, MULTI = ADAPTERS
+_STARTS = ("finetune-from-model", "restore-file")  # fairseq's own ways to start from a checkpoint
+
+
+def _file_or_section(schema: dict[str, Any]) -> None:
+    section = dict(schema)
+    schema.clear()
+    schema.update({"anyOf": [{"type": "string"}, section]})
+
+
+class Tree(Induction):
+    """A tree of domains: the name of its file, or options of an induction."""
+
+    model_config = ConfigDict(json_schema_extra=_file_or_section)
+
+    file: File | None = None
+    """A tree drawn by hand; nothing else is given with it."""
+    system: str | None = None
+    """The language model whose states of the text the tree is induced from; by default the first system."""
+
+    @property
+    def induction(self) -> Induction:
+        """How it is induced."""
+        return Induction(**self.model_dump(include=set(Induction.model_fields)))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_name_of_file(cls, value: Any) -> Any:
+        return {"file": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _check_file(self) -> Tree:
+        if self.file and len(self.model_fields_set) > 1:
+            raise ValueError("file: is a tree drawn by hand; take the options of an induction out")
+        return self
+
+
+class HierarchyModel(LanguageModel):
+    """A language model, with adapters or without. Other keys are options of fairseq-train."""
+
+    tree: str | None = None
+    """The tree that its adapters are on."""
+
+    @property
+    def adapters(self) -> str | None:
+        """``tree``, ``single`` or ``multi``; None for a model without adapters."""
+        if not self.is_a(HIERARCHICAL_ADAPTERS):
+            return None
+        return str(option_of(self.options, "adapters") or TREE)
+
+    @model_validator(mode="after")
+    def _check_adapters(self) -> HierarchyModel:
+        if (self.tree is None) != (self.adapters is None):
+            raise ValueError(f"tree: goes with an arch {HIERARCHICAL_ADAPTERS}*, and that with a tree")
+        if self.adapters is None:
+            return self
+        if self.adapters not in ADAPTERS:
+            raise ValueError(f"adapters: {self.adapters!r} is unknown; choose one of {', '.join(ADAPTERS)}")
+        if self.checkpoint is not None:
+            raise ValueError("checkpoint: is not trained, so it has no adapters; take them out")
+        if self.start is None and not any(option_of(self.options, key) for key in _STARTS):
+            raise ValueError("from: is missing; adapters go on a trained language model, which stays as it is")
+        return self
+
+
+class Evaluate(Section):
+    """How models are measured."""
+
+    removed_keys: ClassVar[Mapping[str, str]] = {"reading": "write about results under docs/results"}
+
+    sequences: Count = 1000
+    """Blocks of an unseen domain's training set by which its paths are chosen."""
+    num_paths: OneOrMore[Count] = (1, 2)
+    """How many paths an unseen domain is given; all paths are always measured too."""
+    choose_tokens: Annotated[tuple[CountOrZero, ...], BeforeValidator(as_tuple)] = (0, 32)
+    """Every block also chooses its own paths, by its first so many tokens; 0 is all of them, an empty list none."""
+    every_path: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
+    """Systems with a tree of which every path is measured on unseen domains. Single adapters always are."""
+    max_tokens: Count = 4096
+    """Tokens in a batch; changes no result."""
+    cpu: bool = False
+    """Whether to leave a GPU unused."""
+
+
+class Hierarchy(LanguageModelExperiment):
+    """An experiment with hierarchical adapters."""
+
+    train: Train[HierarchyModel] = Field(default_factory=Train[HierarchyModel])
+    """The systems to train."""
+    tree: dict[str, Tree] = {}
+    """Trees by name."""
+    evaluate: Evaluate = Evaluate()
+
+    @field_validator("tree", "evaluate", mode="before")
+    @classmethod
+    def _fill_empty_section(cls, value: Any) -> Any:
+        return {} if value is None else value
+
+    @field_validator("tree")
+    @classmethod
+    def _check_names(cls, trees: dict[str, Tree]) -> dict[str, Tree]:
+        try:
+            if trees:
+                check_domain_names(sorted(trees), "tree")
+        except InputError as error:
+            raise ValueError(str(error).removeprefix("tree: ")) from None
+        return trees
+
+    @cached_property
+    def systems(self) -> Mapping[str, HierarchyModel]:
+        """The systems, by name."""
+        return self.train.systems
+
+    @property
+    def induced_trees(self) -> Sequence[str]:
+        """The names of the trees that are induced."""
+        return [name for name, tree in self.tree.items() if not tree.file]
+
+    def systems_on(self, tree: str) -> dict[str, str]:
+        """The systems on a tree by name, with their adapters."""
+        return {name: str(system.adapters) for name, system in self.systems.items() if system.tree == tree}
+
+    def tree_file(self, name: str) -> Path:
+        """The file of a tree."""
+        return self.tree[name].file or self.work_dir / "trees" / name / TREE_FILE
+
+    def domains_of(self, name: str) -> Sequence[str]:
+        """The domains of a tree, sorted; raises InputError if its file holds no tree."""
+        return sorted(read_tree(self.tree_file(name)).domains)
+
+    def induction_of(self, name: str) -> Induction:
+        """How a tree is induced."""
+        tree = self.tree[name]
+        seed = tree.seed if "seed" in tree.model_fields_set else self.seed
+        return tree.induction.model_copy(update={"seed": seed})
+
+    def encoder_of(self, name: str) -> Run:
+        """The run whose states a tree is induced from."""
+        return self.runs[self._encoder(name)][0]
+
+    def lineage(self, name: str) -> Iterator[HierarchyModel]:
+        """A system, the one that it starts from, and so on."""
+        start: str | None = name
+        while start is not None:
+            system = self.systems[start]
+            yield system
+            start = system.start
+
+    def needs_induced_tree(self, name: str) -> bool:
+        """Whether a system, or one that it starts from, is on an induced tree."""
+        return any(system.tree in self.induced_trees for system in self.lineage(name))
+
+    def _encoder(self, tree: str) -> str:
+        first = next((name for name, system in self.systems.items() if system.start is None), "")
+        return self.tree[tree].system or first
+
+    @model_validator(mode="after")
+    def _check_trees(self) -> Hierarchy:
+        for name, system in self.systems.items():
+            if system.tree is not None and system.tree not in self.tree:
+                raise ValueError(
+                    f"train: systems: {name}: tree: no {system.tree!r} under tree; there are "
+                    f"{', '.join(self.tree) or 'none'}"
+                )
+        for name in self.induced_trees:
+            self._check_encoder(name)
+        return self
+
+    @model_validator(mode="after")
+    def _check_blocks(self) -> Hierarchy:
+        """Perplexities are compared over blocks of one length."""
+        for name, system in self.systems.items():
+            if system.adapters is None or system.start is None:
+                continue
+            expected = self.systems[system.start].tokens_per_sample
+            if system.tokens_per_sample != expected:
+                raise ValueError(
+                    f"train: systems: {name}: tokens-per-sample: is {system.tokens_per_sample}, that of "
+                    f"{system.start!r} {expected}; give both the same, or their perplexities cannot be compared"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _check_evaluation(self) -> Hierarchy:
+        with_tree = [name for name, system in self.systems.items() if system.adapters == TREE]
+        for name in self.evaluate.every_path:
+            if name not in with_tree:
+                raise ValueError(
+                    f"evaluate: every_path: {name!r} is no system with a tree; there are "
+                    f"{', '.join(with_tree) or 'none'}"
+                )
+        if self.evaluate.choose_tokens:
+            for name in with_tree:
+                self._check_clusters(name)
+        return self
+
+    def _check_encoder(self, tree: str) -> None:
+        encoder = self._encoder(tree)
+        where = f"tree: {tree}: system: {encoder!r}"
+        plain = [name for name, system in self.systems.items() if system.adapters is None]
+        if encoder not in plain:
+            raise ValueError(f"{where} is no language model without adapters; there are {', '.join(plain) or 'none'}")
+        if len(self.runs[encoder]) > 1:
+            raise ValueError(f"{where} has several seeds; take one with one")
+        if self.needs_induced_tree(encoder):
+            raise ValueError(f"{where} needs an induced tree itself")
+
+    def _check_clusters(self, name: str) -> None:
+        """The clusters of a tree know only the states of the model that it was induced from."""
+        tree = self.systems[name].tree
+        base = next((system.name for system in self.lineage(name) if system.adapters is None), None)
+        if tree is None or tree not in self.induced_trees or base in (None, self._encoder(tree)):
+            return
+        raise ValueError(
+            f"evaluate: choose_tokens: the adapters of {name!r} are on {base!r}, whose states the clusters of {tree!r} "
+            f"(of {self._encoder(tree)!r}) do not know; write choose_tokens: []"
+        )

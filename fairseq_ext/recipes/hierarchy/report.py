@@ -1,0 +1,428 @@
+"""The report: the tables and figures of Chronopoulou et al. (2022), declared over records.
+
+*Efficient Hierarchical Domain Adaptation for Pretrained Language Models*, NAACL 2022. Averages over domains are
+perplexities of mean losses, as in the paper's Table 2; its other tables average perplexities.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from fairseq_ext.domains.domain_tree import DomainTree, read_tree
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.induction.options import PATHS_FILE, RECORD_FILE, VOTES_FILE
+from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.recipes.hierarchy.config import MULTI, SINGLE, TREE, Hierarchy
+from fairseq_ext.recipes.hierarchy.measurement import (
+    ALL,
+    BELOW,
+    BEST_PATH,
+    CHOOSING_LOSS,
+    FLOPS,
+    MEAN_PATH,
+    NONE,
+    OWN,
+    PATH,
+    TOKEN,
+    VOTES,
+    after,
+    all_records,
+    by_sequence,
+    chosen,
+    loss,
+    perplexity_steps,
+)
+from fairseq_ext.recipes.hierarchy.stages import paths_dir
+from fairseq_ext.recipes.report import compare_systems, records_files, report_step, training_files, tuning_tables
+from fairseq_ext.report.comparison import Comparison
+from fairseq_ext.report.measurements import Mean, Record, Records
+from fairseq_ext.report.plots import COLOURS, GREY, draw_figure
+from fairseq_ext.report.render import Page, Plot, Sections
+from fairseq_ext.report.tables import Column, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_VERSION = 5
+PERPLEXITY = "perplexity"  # of comparisons
+_AVERAGE = "average"
+_AVERAGES = "The average is the perplexity of the mean loss."
+
+# By the name of a row, a system and the routing that it is scored over.
+Rows = Mapping[str, tuple[str, str]]
+
+
+def report(experiment: Hierarchy) -> Step:
+    """The step that writes the report."""
+    sources = records_files(perplexity_steps(experiment))
+    for name in experiment.tree:
+        tree, paths = experiment.tree_file(name), paths_dir(experiment, name)
+        sources += [tree, tree.parent / RECORD_FILE, paths / PATHS_FILE, paths / VOTES_FILE]
+    sources += training_files(experiment)
+
+    def make() -> tuple[Page, Records]:
+        records = all_records(experiment)
+        return page(experiment, records), records
+
+    return report_step(experiment, sources, _VERSION, make)
+
+
+def page(experiment: Hierarchy, records: Records) -> Page:
+    """The report of records."""
+    setups = [Setup(experiment, tree, records) for tree in experiment.tree if experiment.systems_on(tree)]
+    sections: Sections = {
+        "Cost": [costs(records, [name for setup in setups for name in setup.systems])],
+        **{f"Tree: {setup.name}": setup.blocks() for setup in setups},
+        "Tuning": tuning_tables(records),
+    }
+    summary = (
+        f"Hierarchical adapters: perplexity of {len(experiment.systems)} systems, "
+        f"{len(records.domains(loss(ALL)))} unseen domains."
+    )
+    comparisons = [comparison for setup in setups for comparison in setup.comparisons()]
+    return Page(experiment.work_dir.name, summary, sections, list(dict.fromkeys(comparisons)))
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A tree, and the systems that are compared over its domains.
+
+    Attributes:
+        experiment: the experiment.
+        name: of the tree.
+        records: everything that was measured.
+    """
+
+    experiment: Hierarchy
+    name: str
+    records: Records
+
+    @property
+    def is_induced(self) -> bool:
+        """Whether the tree is made from the text."""
+        return self.name in self.experiment.induced_trees
+
+    @cached_property
+    def tree(self) -> DomainTree | None:
+        """The tree; None if it has not been induced yet."""
+        path = self.experiment.tree_file(self.name)
+        return read_tree(path) if path.is_file() else None
+
+    @cached_property
+    def systems(self) -> Mapping[str, str]:
+        """The systems on the tree by name, with their adapters."""
+        return self.experiment.systems_on(self.name)
+
+    @property
+    def base(self) -> str:
+        """The system that the others start from."""
+        starts = [self.experiment.systems[name].start for name in self.systems]
+        return next((start for start in starts if start and start not in self.systems), "")
+
+    @property
+    def unseen(self) -> Sequence[str]:
+        """The unseen domains; only these are scored over all paths."""
+        return self.records.domains(loss(ALL))
+
+    def having(self, adapters: str) -> list[str]:
+        """The systems with these adapters."""
+        return [name for name, each in self.systems.items() if each == adapters]
+
+    def rows_in_domain(self) -> Rows:
+        """What is compared on the domains of the tree."""
+        return {self.base: (self.base, NONE), **{name: (name, OWN) for name in self.systems}}
+
+    def rows_unseen(self, choose_tokens: int | None = None) -> Rows:
+        """What is compared on unseen domains; with paths that blocks choose by their first tokens, if given."""
+        rows = {self.base: (self.base, NONE)}
+        rows |= {f"{name}: mean": (name, MEAN_PATH) for name in self.having(SINGLE)}
+        rows |= {name: (name, ALL) for name in self.having(MULTI)}
+        counts = self.experiment.evaluate.num_paths
+        for name in self.having(TREE):
+            rows |= {f"{name}: {_paths(count)}": (name, chosen(count)) for count in counts}
+            rows[f"{name}: all paths"] = (name, ALL)
+            if choose_tokens is not None:
+                rows |= {
+                    f"{name}: {_paths(count)} by block": (name, by_sequence(count, choose_tokens)) for count in counts
+                }
+        return rows
+
+    @property
+    def domains(self) -> Sequence[str]:
+        """The domains of the tree."""
+        return sorted(self.tree.domains) if self.tree else []
+
+    def blocks(self) -> list[Table | Plot]:
+        """What is shown of the tree."""
+        in_domain, unseen = (7, 5) if self.is_induced else (2, 3)
+        shown = [*self.experiment.evaluate.every_path, *self.having(SINGLE)]
+        return [
+            *([tree_figure(self.name, self.tree, self.is_induced)] if self.tree else []),
+            *self._clusters(),
+            *self._perplexities(in_domain, "in domain", self.rows_in_domain(), self.domains),
+            *self._perplexities(unseen, "on unseen domains", self.rows_unseen(), self.unseen),
+            *self._chosen_by_blocks(),
+            *(
+                every_path(self.records, name, self.systems[name], self.unseen)
+                for name in self.systems
+                if name in shown
+            ),
+            *self._chosen_paths(),
+        ]
+
+    def _perplexities(self, number: int, where: str, rows: Rows, domains: Sequence[str]) -> list[Table | Plot]:
+        table = perplexities(self.records, f"Table {number}. Perplexity {where}: {self.name}", rows, domains)
+        return [table, *changes(self.records, f"{where}: {self.name}", rows, domains)]
+
+    def comparisons(self) -> list[Comparison]:
+        """Averages of perplexity over domains, of every row against its baselines."""
+        in_domain = self._compare(self.rows_in_domain(), self.domains, f"in domain: {self.name}")
+        return [*in_domain, *self._compare(self.rows_unseen(), self.unseen, "unseen")]
+
+    def _compare(self, rows: Rows, domains: Sequence[str], where: str) -> list[Comparison]:
+        averages = [
+            Record(system=row, run=run, domain=where, metric=PERPLEXITY, value=value)
+            for row, scored in rows.items()
+            for run, value in perplexity(self.records, *scored, domains).items()
+        ]
+        baselines = self.experiment.compare or self._default_baselines()
+        pairs = {
+            row: [other for other, (name, _) in rows.items() if name in baselines.get(system, ())]
+            for row, (system, _) in rows.items()
+        }
+        return compare_systems(Records(averages), pairs, PERPLEXITY, [where])
+
+    def _default_baselines(self) -> dict[str, list[str]]:
+        """All systems are compared with their base, and trees with the other adapters, too."""
+        others = [*self.having(SINGLE), *self.having(MULTI)]
+        return {name: [self.base, *(others if name in self.having(TREE) else [])] for name in self.systems}
+
+    def _clusters(self) -> list[Plot]:
+        """Figure 4: which clusters the blocks of every domain belong to."""
+        path = self.experiment.tree_file(self.name).parent / RECORD_FILE
+        if not self.is_induced or self.tree is None or not path.is_file():
+            return []
+        # Loads numpy.
+        from fairseq_ext.induction.pictures import draw_domains_by_cluster
+
+        svg = draw_domains_by_cluster(self.tree, read_json(path, "induce the tree again"))
+        note = "In percent of each domain's blocks, in the order of the tree. Clusters that win no domain are dropped."
+        return [Plot(f"clusters-{self.name}", f"Figure 4. Domains by cluster: {self.name}", svg, note)]
+
+    def _chosen_by_blocks(self) -> list[Table]:
+        # A choice by all tokens, 0, knows the text that is scored.
+        counts = [count for count in self.experiment.evaluate.choose_tokens if count and self.is_induced]
+        return [
+            perplexities(
+                self.records,
+                f"Paths chosen by the first {count} tokens of each block: {self.name}",
+                self.rows_unseen(count),
+                self.unseen,
+                after(count),
+                f"Perplexity on unseen domains of what follows the first {count} tokens of each block.",
+            )
+            for count in counts
+        ]
+
+    def _chosen_paths(self) -> list[Table]:
+        count = max(self.experiment.evaluate.num_paths)
+        if self.is_induced:
+            return [chosen_paths(self.records, self.name, VOTES, self.tree, count)] if self.having(TREE) else []
+        return [chosen_paths(self.records, name, CHOOSING_LOSS, self.tree, count) for name in self.having(TREE)]
+
+
+# Tables
+
+
+def perplexity(
+    records: Records, system: str, routing: str, domains: Sequence[str], unit: str = TOKEN
+) -> dict[str, float]:
+    """By run, the perplexity of the mean loss over domains; runs that were not measured on all of them are left out."""
+    losses = records.by_run(system, loss(routing, unit), *domains) if domains else {}
+    return {run: math.exp(value) for run, value in losses.items()}
+
+
+def perplexities(
+    records: Records,
+    title: str,
+    rows: Rows,
+    domains: Sequence[str],
+    unit: str = TOKEN,
+    note: str = "",
+    best: Callable[..., Any] | None = min,
+) -> Table:
+    """Perplexity by domain, and its average; rows that were not measured are left out."""
+
+    def mean(domains: Sequence[str], row: str) -> Mean | None:
+        return Mean.of(perplexity(records, *rows[row], domains, unit).values())
+
+    columns = [Column(domain, partial(mean, [domain]), best=best) for domain in domains]
+    columns.append(Column(_AVERAGE, partial(mean, domains), best=best))
+    found = [row for row in rows if any(column.of(row) for column in columns)]
+    return Table(title, "Domain", found, columns, [*([note] if note else []), _AVERAGES], across=True)
+
+
+def costs(records: Records, systems: Sequence[str]) -> Table:
+    """Table 1."""
+    measured = [name for name in systems if records.mean(name, "added")]
+    headings = {
+        "Adapter size": ("bottleneck_dim", ",.0f"),
+        "Adapters": ("num_adapters", ",.0f"),
+        "Mean path": ("mean_path_length", ".1f"),
+        "Base model": ("base", ",.0f"),
+        "Added": ("added", ",.0f"),
+        "Active": ("active", ",.0f"),
+        "FLOPs": (FLOPS, "+.0%"),
+        "Updates: root": ("updates", ",.0f"),
+        "Updates: leaf": ("leaf_updates", ",.0f"),
+    }
+    columns = [Column(heading, partial(_value, records, metric), form) for heading, (metric, form) in headings.items()]
+    notes = [
+        "Base model, added and active are parameters. Active are the adapters on a path of mean length, and the layer "
+        "norms that all share. FLOPs per token are relative to the base model's 2N, N without embeddings. A leaf's "
+        "updates are counted as the mean leaf's share of the text; batches that mix domains update more leaves."
+    ]
+    return Table("Table 1. Parameters and training of the adapters", "System", measured, columns, notes)
+
+
+def _value(records: Records, metric: str, system: str) -> float | None:
+    mean = records.mean(system, metric)
+    return mean.value if mean else None
+
+
+def every_path(records: Records, system: str, adapters: str, unseen: Sequence[str]) -> Table:
+    """Table 4 (a tree) or 6 (single adapters): every path, and all paths below each inner node."""
+    routings = [record.metric.removeprefix(loss("")) for record in records if record.system == system]
+    shown = [routing for routing in routings if routing.startswith((PATH, BELOW, BEST_PATH, MEAN_PATH))]
+    rows = {routing.removeprefix(PATH).replace(BELOW, "all below "): (system, routing) for routing in shown}
+    number = "6. Single adapters" if adapters == SINGLE else "4. Different paths"
+    title, note = f"Table {number} on unseen domains: {system}", "The best path is the best of each test set."
+    return perplexities(records, title, rows, unseen, note=note, best=None)
+
+
+def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree | None, count: int) -> Table:
+    """Table 9: the leaves chosen for each unseen domain, best first, and the domains that they were trained on.
+
+    Args:
+        records: everything that was measured.
+        name: of a system or, with votes, of a tree.
+        metric: what leaves were chosen by: votes, or the loss over their paths.
+        tree: the tree.
+        count: how many leaves are shown, at most.
+    """
+    found = [record for record in records if record.system == name and record.metric.startswith(f"{metric}, ")]
+    choices: dict[str, list[str]] = {}
+    for record in found:
+        if record.run == found[0].run:
+            leaf = record.metric.split(", ", 1)[1]
+            choices.setdefault(record.domain, []).append(_describe(record, leaf, tree))
+    counts = [record.n or 0 for record in found]
+    what = "share of the votes of" if metric == VOTES else "perplexity over that path of"
+    notes = [f"In brackets: the {what} up to {max(counts, default=0):,} blocks. Of several runs, the first is shown."]
+    leaves = Column(
+        "Leaves, and what they were trained on", lambda each: "; ".join(choices[each][:count]), is_text=True
+    )
+    return Table(f"Table 9. Chosen paths: {name}", "Unseen domain", list(choices), [leaves], notes)
+
+
+def _describe(record: Record, leaf: str, tree: DomainTree | None) -> str:
+    is_share = record.metric.startswith(VOTES)
+    support = f"{record.value / (record.n or 1):.0%}" if is_share else f"{math.exp(record.value):.2f}"
+    domains = _domains_by_leaf(tree).get(leaf, []) if tree else []
+    return f"{leaf} ({support})" if domains in ([], [leaf]) else f"{leaf} ({support}): {', '.join(domains)}"
+
+
+def _domains_by_leaf(tree: DomainTree) -> dict[str, list[str]]:
+    domains: dict[str, list[str]] = {}
+    for domain, row in sorted(tree.domains.items()):
+        domains.setdefault(tree.names[row], []).append(domain)
+    return domains
+
+
+# Figures
+
+
+def changes(records: Records, where: str, rows: Rows, domains: Sequence[str]) -> list[Plot]:
+    """Figure 3: the change of perplexity against the first row, in percent; none if nothing was measured."""
+    base, *others = rows
+    parts = {_AVERAGE: domains, **{domain: [domain] for domain in domains}}
+    lines = {}
+    for row in others:
+        found = {name: _change(records, rows[base], rows[row], part) for name, part in parts.items()}
+        if line := {name: change for name, change in found.items() if change is not None}:
+            lines[row] = line
+    if not lines:
+        return []
+    draw = partial(_draw_dots, lines, list(parts), f"change of perplexity against {base}, in percent")
+    svg = draw_figure(8, 1.6 + 0.28 * len(parts), draw)
+    name = f"changes-{where.replace(':', '').replace(' ', '-')}"
+    return [Plot(name, f"Figure 3. Change of perplexity {where}", svg, "Further left is better.")]
+
+
+def _change(records: Records, base: tuple[str, str], other: tuple[str, str], domains: Sequence[str]) -> float | None:
+    before, later = (Mean.of(perplexity(records, *scored, domains).values()) for scored in (base, other))
+    return 100 * (later.value / before.value - 1) if before and later else None
+
+
+def _draw_dots(lines: Mapping[str, Mapping[str, float]], rows: Sequence[str], label: str, axes: Axes) -> None:
+    for number, (name, line) in enumerate(lines.items()):
+        places = [rows.index(row) for row in line]
+        colour = COLOURS[number % len(COLOURS)]
+        axes.plot(list(line.values()), places, "o", color=colour, markersize=5, alpha=0.8, label=name)
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    axes.axhline(0.5, color=GREY, linewidth=0.5, linestyle=":")  # below the average
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlabel(label)
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def tree_figure(name: str, tree: DomainTree, is_induced: bool) -> Plot:
+    """Figure 1 (drawn by hand) or 2 (induced)."""
+    note = (
+        f"{len(tree.names)} nodes, {len(tree.leaves)} leaves; a domain's path has {tree.mean_path_length:.1f} nodes on "
+        "average."
+    )
+    svg = draw_figure(8, 0.6 + 0.25 * len(tree.leaves), partial(_draw_tree, tree))
+    return Plot(f"tree-{name}", f"Figure {2 if is_induced else 1}. The tree {name}", svg, note)
+
+
+def _draw_tree(tree: DomainTree, axes: Axes) -> None:
+    """The root at the left, leaves at the right."""
+    places = _places(tree)
+    domains = _domains_by_leaf(tree)
+    for row, (x, y) in places.items():
+        name, children = tree.names[row], tree.children[row]
+        for child in children:
+            to_x, to_y = places[child]
+            axes.plot([x, x, to_x], [y, to_y, to_y], color=GREY, linewidth=1)
+        own = domains.get(name, [])
+        label = name if own in ([], [name]) else f"{name}: {', '.join(own)}"
+        offset, side = ((-3, 3), "right") if children else ((6, -3), "left")
+        axes.annotate(label, (x, y), offset, textcoords="offset points", ha=side, fontsize=7 if children else 9)
+        axes.plot(x, y, "o", color=COLOURS[0 if children else 2], markersize=4)
+    axes.set_ylim(len(tree.leaves) - 0.5, -0.5)
+    axes.set_axis_off()
+
+
+def _places(tree: DomainTree) -> dict[int, tuple[float, float]]:
+    """Where each node is drawn: x is minus the longest way down to a leaf, y the middle of its children."""
+    places = {tree.names.index(leaf): (0.0, float(number)) for number, leaf in enumerate(tree.drawn_leaves)}
+
+    def place(row: int) -> tuple[float, float]:
+        if row not in places:
+            below = [place(child) for child in tree.children[row]]
+            places[row] = min(x for x, _ in below) - 1, (below[0][1] + below[-1][1]) / 2
+        return places[row]
+
+    for row in range(len(tree.names)):
+        place(row)
+    return places
+
+
+def _paths(count: int) -> str:
+    return "1 path" if count == 1 else f"{count} paths"

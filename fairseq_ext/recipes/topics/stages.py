@@ -1,0 +1,98 @@
+"""From text by domain to topic models and their report, as stages.
+
+The preparation is that of language models, and ``topic-texts``: by domain, how many lines topics get their words from,
+how many words can stand for a topic, how many test lines are continued, and how many tokens of these are given.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+from fairseq_ext.engine.stages import Stage, check_stage_names
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.recipes.language_models import DATA_DIR, preparation_steps, training_steps
+from fairseq_ext.recipes.run import Recipe
+from fairseq_ext.recipes.topics.config import Topics
+from fairseq_ext.text.line_split import text_path
+
+TEXTS_FILE = "texts.json"
+_TEXTS_VERSION = 1
+_THIS_MACHINE = Engine()
+
+
+def stages_of(config: Topics) -> list[Stage]:
+    """The stages of an experiment, in order; every system is one, under its own name.
+
+    Raises:
+        InputError: if a system has the name of another stage.
+    """
+    stages = [
+        Stage("prepare", partial(prepare, config)),
+        *(Stage(name, partial(training_steps, config, name), trains=True) for name in config.systems),
+        Stage("topics", partial(_measurement, config)),
+        Stage("report", partial(_report, config)),
+    ]
+    return check_stage_names(stages, f"{config.path}: train: systems")
+
+
+def prepare(config: Topics, engine: Engine = _THIS_MACHINE) -> list[Step]:
+    """The steps of the preparation, in order; all write below ``config.work_dir``."""
+    return [*preparation_steps(config, engine), texts_step(config)]
+
+
+def texts_step(config: Topics) -> Step:
+    """The step ``topic-texts``: without it, text on which no topic can be measured would be noticed after training."""
+    names = [("encoded", "train"), ("splits", "test")]
+    texts = [text_path(config.work_dir / folder, domain, role) for domain in config.domains for folder, role in names]
+    keys = {"lines", "min_count", "prompts", "prompt_words", "max_len"}
+    options = {"version": _TEXTS_VERSION, "seed": config.seed, **config.topics.model_dump(include=keys)}
+
+    def build(folder: Path) -> None:
+        found = {domain: look_at(config, domain) for domain in config.domains}
+        (folder / TEXTS_FILE).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+    return Step(config.work_dir / "topic-texts", [*texts, config.work_dir / DATA_DIR], options, build)
+
+
+def look_at(config: Topics, domain: str) -> dict[str, int]:
+    """What a domain has to measure topics on.
+
+    Raises:
+        InputError: if no word can stand for a topic, no line is long enough to be continued, or a prompt is too long.
+    """
+    # Loads fairseq.
+    from fairseq_ext.metrics.continuations import check_prompt_length
+    from fairseq_ext.recipes.topics.measurement import prompts_of, word_corpus
+    from fairseq_ext.text.encoders import load_encoder
+
+    corpus, prompts = word_corpus(config, domain), prompts_of(config, domain)
+    encode = load_encoder(config.work_dir / DATA_DIR)
+    longest = max(len(line.split()) + 1 for line in encode([prompt.text for prompt in prompts]))
+    check_prompt_length(longest, config.topics.max_len)
+    return {
+        "lines": len(corpus.documents),
+        "candidates": len(corpus.words),
+        "prompts": len(prompts),
+        "longest_prompt": longest,
+    }
+
+
+# Measurement and report import these stages.
+
+
+def _measurement(config: Topics) -> list[Step]:
+    from fairseq_ext.recipes.topics.measurement import topic_steps
+
+    return topic_steps(config)
+
+
+def _report(config: Topics) -> list[Step]:
+    from fairseq_ext.recipes.topics.report import report
+
+    return [report(config)]
+
+
+RECIPE = Recipe(Topics, prepare, stages_of)

@@ -1,0 +1,175 @@
+"""Experiment files of hierarchical adapters: what they mean, and where mistakes are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.experiments.kinds import load_experiment
+from fairseq_ext.induction.options import Induction
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.transformer_lm_hier_adapter import HierAdapterConfig
+from fairseq_ext.modules.language_model_options import ADAPTERS as KINDS
+from fairseq_ext.recipes.hierarchy.config import Hierarchy
+from tests.experiments.small_lm_experiment import ADAPTERS, DOMAINS, write_lm_experiment
+
+PLAIN = {"arch": "transformer_lm_tiny"}
+ON_TREE = {**ADAPTERS, "tree": "manual"}
+
+
+def config_of(folder: Path, systems: dict[str, Any] | None = None, **changes: Any) -> Hierarchy:
+    if systems is not None:
+        changes["train"] = {"systems": systems}
+    _, experiment = load_experiment(write_lm_experiment(folder, **changes))
+    assert isinstance(experiment, Hierarchy)
+    return experiment
+
+
+def mistake_in(folder: Path, systems: dict[str, Any] | None = None, **changes: Any) -> str:
+    """The message on a file with a mistake, without the file."""
+    with pytest.raises(InputError) as caught:
+        config_of(folder, systems, **changes)
+    message = str(caught.value)
+    assert message.startswith(f"{folder / 'lm.yaml'}: ")
+    return message.removeprefix(f"{folder / 'lm.yaml'}: ")
+
+
+def test_trees_are_files_or_induced_by_the_first_system(tmp_path: Path) -> None:
+    experiment = config_of(tmp_path, seed=3)
+    assert experiment.induced_trees == ["induced"]
+    assert experiment.tree_file("manual") == tmp_path / "tree.json"
+    assert experiment.domains_of("manual") == sorted(DOMAINS)
+    assert experiment.tree_file("induced") == tmp_path / "work/trees/induced/tree.json"
+    assert experiment.encoder_of("induced").name == "base"
+    assert experiment.induction_of("induced") == Induction(sequences=60, dimensions=5, seed=3)
+    own = config_of(tmp_path, {"base": PLAIN}, tree={"oak": {"seed": 7}}, evaluate={})
+    assert own.induction_of("oak").seed == 7
+
+
+def test_systems_know_their_tree_and_adapters(tmp_path: Path) -> None:
+    experiment = config_of(tmp_path)
+    assert {name: (system.adapters, system.tree) for name, system in experiment.systems.items()} == {
+        "base": (None, None),
+        "single": ("single", "manual"),
+        "multi": ("multi", "induced"),
+        "manual": ("tree", "manual"),
+        "induced": ("tree", "induced"),
+    }
+    assert "tree" not in experiment.systems["manual"].options
+    assert [name for name in experiment.systems if experiment.needs_induced_tree(name)] == ["multi", "induced"]
+
+
+def test_every_kind_of_adapters_is_one_of_the_models(tmp_path: Path) -> None:
+    """The first is that of a system that names none."""
+    systems = {kind: {**ON_TREE, "adapters": kind} for kind in KINDS} | {"base": PLAIN, "silent": ON_TREE}
+    found = config_of(tmp_path, systems, evaluate={}).systems
+    assert {name: found[name].adapters for name in KINDS} == {kind: kind for kind in KINDS}
+    assert found["silent"].adapters == HierAdapterConfig().adapters
+
+
+def test_runs_start_from_the_run_of_their_seed(tmp_path: Path) -> None:
+    systems = {"base": {**PLAIN, "seeds": [1, 2]}, "deep": {**ON_TREE, "seeds": [2]}}
+    experiment = config_of(tmp_path, systems, tree={"manual": "m.json"}, evaluate={})
+    start = experiment.start_of(experiment.runs["deep"][0])
+    assert start is not None
+    assert start.name == "base@2"
+    systems["deep"]["seeds"] = [3]
+    message = mistake_in(tmp_path, systems, tree={"manual": "m.json"}, evaluate={})
+    assert message.startswith("train: systems: deep: from")
+
+
+def test_what_is_measured_has_defaults_and_may_be_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evaluate = config_of(tmp_path, evaluate={"reading": "words.md"}).evaluate
+    assert "reading: is no longer used" in capsys.readouterr().err
+    assert (evaluate.num_paths, evaluate.choose_tokens, evaluate.sequences) == ((1, 2), (0, 32), 1000)
+    assert config_of(tmp_path, evaluate={"choose_tokens": []}).evaluate.choose_tokens == ()
+
+
+@pytest.mark.parametrize(
+    ("system", "key"),
+    [
+        ({**PLAIN, "uses_teacher": True}, "uses_teacher"),
+        ({**PLAIN, "per_domain": True}, "per_domain"),
+        ({**PLAIN, "tokens-per-sample": 0.5}, "tokens-per-sample"),
+        ({**PLAIN, "tree": "manual"}, "tree"),
+        (ADAPTERS, "tree"),
+        ({**ON_TREE, "from": None}, "from"),
+        ({**ADAPTERS, "tree": "oak"}, "tree"),
+        ({**ON_TREE, "adapters": "double"}, "adapters"),
+        ({**ON_TREE, "tokens-per-sample": 64}, "tokens-per-sample"),
+        ({"checkpoint": "gpt2.pt", "from": "base"}, "checkpoint"),
+        ({"checkpoint": "gpt2.pt", "arch": ADAPTERS["arch"], "tree": "manual"}, "checkpoint"),
+        ({"checkpoint": 2}, "checkpoint"),
+    ],
+)
+def test_mistakes_in_systems_are_named(tmp_path: Path, system: dict[str, Any], key: str) -> None:
+    message = mistake_in(tmp_path, {"base": PLAIN, "x": system}, evaluate={})
+    assert message.startswith(f"train: systems: x: {key}: ")
+
+
+@pytest.mark.parametrize(
+    ("tree", "key"),
+    [
+        ({"oak": 3}, "tree: oak: "),
+        ({"oak tree": "x.json"}, "tree: 'oak tree'"),
+        ({"oak": {"sequences": 0}}, "tree: oak: sequences: "),
+        ({"oak": {"sequence": 3}}, "tree: oak: unknown key 'sequence'"),
+        ({"oak": {"file": "x.json", "sequences": 3}}, "tree: oak: file: "),
+        ({"oak": {"system": "deep"}}, "tree: oak: system: 'deep'"),
+        ({"oak": {"system": "many"}}, "tree: oak: system: 'many'"),
+        ({"oak": {"system": "late"}}, "tree: oak: system: 'late'"),
+    ],
+)
+def test_mistakes_in_trees_are_named(tmp_path: Path, tree: dict[str, Any], key: str) -> None:
+    systems = {"base": PLAIN, "deep": ON_TREE, "many": {**PLAIN, "seeds": [1, 2]}}
+    if tree.get("oak") == {"system": "late"}:
+        systems |= {"on-oak": {**ADAPTERS, "tree": "oak"}, "late": {**PLAIN, "from": "on-oak"}}
+    assert mistake_in(tmp_path, systems, tree={"manual": "m.json", **tree}).startswith(key)
+
+
+@pytest.mark.parametrize(
+    ("section", "content", "key"),
+    [
+        ("evaluate", {"num_paths": [0]}, "num_paths: "),
+        ("evaluate", {"num_paths": []}, "num_paths: "),
+        ("evaluate", {"choose_tokens": [-1]}, "choose_tokens: "),
+        ("evaluate", {"sequences": 0}, "sequences: "),
+        ("evaluate", {"every_path": ["multi"]}, "every_path: "),
+        ("evaluate", {"paths": 2}, "unknown key 'paths'"),
+        ("corpora", {}, "folder: "),
+        ("corpora", {"folder": "a", "unseen": "a"}, "unseen: "),
+        ("corpora", {"folder": "a", "on_bad_utf8": "pray"}, "on_bad_utf8: "),
+        ("split", {"stretch": 0}, "stretch: "),
+        ("split", {"test": 0}, "test: "),
+        ("subwords", {"reuse": "a"}, "unknown key 'reuse'"),
+        ("subwords", {"character_coverage": 2}, "character_coverage: "),
+        ("train", {"system": {}}, "unknown key 'system'"),
+    ],
+)
+def test_mistakes_in_sections_are_named(tmp_path: Path, section: str, content: dict[str, Any], key: str) -> None:
+    assert mistake_in(tmp_path, **{section: content}).startswith(f"{section}: {key}")
+
+
+def test_clusters_of_other_states_choose_nothing(tmp_path: Path) -> None:
+    """Blocks are told apart by the states of the model that the tree was induced from."""
+    systems = {"base": PLAIN, "tuned": {**PLAIN, "from": "base"}, "x": {**ADAPTERS, "tree": "induced"}}
+    more = {**ADAPTERS, "tree": "induced", "from": "x"}  # the same base, one step further
+    assert config_of(tmp_path, {**systems, "more": more}, evaluate={"choose_tokens": [4]})
+    systems["x"]["from"] = "tuned"
+    assert mistake_in(tmp_path, systems, evaluate={"choose_tokens": [4]}).startswith("evaluate: choose_tokens: ")
+    assert config_of(tmp_path, systems, evaluate={"choose_tokens": []})
+
+
+@pytest.mark.slow
+def test_a_plan_needs_no_torch(tmp_path: Path) -> None:
+    """A process of its own reads fairseq's options."""
+    unread = "from fairseq_ext.engine import fairseq_options as f; f.first_mistake_in = lambda commands: None"
+    path = str(write_lm_experiment(tmp_path))
+    plan = f"{unread}; from fairseq_ext.experiments import run; run.main([{path!r}, '--dry-run'])"
+    check = "import sys; sys.exit(', '.join({'torch', 'fairseq', 'matplotlib', 'scipy'} & sys.modules.keys()) or 0)"
+    result = subprocess.run([sys.executable, "-c", f"{plan}; {check}"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,151 @@
+"""Models of a toy text are measured over every routing that is asked for, and the cost of adapters is counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fairseq_ext.domains.domain_tree import Paths, multi_tree, single_tree, tree_from_json
+from fairseq_ext.experiments.kinds import load_experiment
+from fairseq_ext.metrics.perplexity import LanguageModelScorer
+from fairseq_ext.recipes.hierarchy.config import Hierarchy
+from fairseq_ext.recipes.hierarchy.measurement import (
+    costs_of,
+    families_of,
+    loss,
+    measure,
+    records_of_losses,
+    routings_of,
+)
+from fairseq_ext.report.measurements import Record, Records
+from tests import toy_text
+from tests.experiments.small_lm_experiment import write_lm_experiment
+from tests.induction.small_lm import make_checkpoint
+
+TREE = tree_from_json(json.dumps(toy_text.TREE), "toy")
+
+
+def experiment_of(folder: Path, **changes: Any) -> Hierarchy:
+    """An experiment with adapters on the toy text's tree."""
+    size = {"tokens-per-sample": toy_text.BLOCK}
+    adapters = {"from": "base", "arch": "transformer_lm_hier_adapter_tiny", "tree": "toy", **size}
+    systems = {
+        "base": {"arch": "transformer_lm_tiny", **size},
+        "deep": adapters,
+        "single": {**adapters, "adapters": "single"},
+    }
+    tree = {"toy": str(toy_text.write_tree(folder / "toy.json"))}
+    evaluate = {"sequences": 4, "choose_tokens": [0, 3], "every_path": ["deep"], "max_tokens": 64, "cpu": True}
+    path = write_lm_experiment(folder, train={"systems": systems}, tree=tree, evaluate={**evaluate, **changes})
+    _, experiment = load_experiment(path)
+    assert isinstance(experiment, Hierarchy)
+    return experiment
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Hierarchy, Records]:
+    """An experiment whose model of hierarchical adapters, with nodes that differ, has been measured."""
+    experiment = experiment_of(tmp_path_factory.mktemp("toy"))
+    work = experiment.work_dir
+    text = toy_text.make_text(work).rename(work / "data-bin")
+    toy_text.make_text(work, ["new"], (20,), toy_text.make_dictionary()).rename(work / "data-bin-unseen")
+    for name in [*toy_text.DOMAINS, "new"]:
+        (work / "splits" / name).mkdir(parents=True)
+        (work / "splits" / name / "test.txt").write_text("two words\nand three more\n", encoding="utf-8")
+    checkpoint = work / "systems/deep/checkpoint_best.pt"
+    checkpoint.parent.mkdir(parents=True)
+    tree = toy_text.write_tree(work / "tree.json")
+    make_checkpoint(checkpoint, text, toy_text.HIER, tokens_per_sample=toy_text.BLOCK, tree=tree)
+    return experiment, Records(list(measure(experiment, experiment.runs["deep"][0])))
+
+
+def routings(records: Records, domain: str) -> set[str]:
+    start = loss("")
+    return {r.metric.removeprefix(start) for r in records if r.domain == domain and r.metric.startswith(start)}
+
+
+def test_a_run_is_measured_over_all_that_is_asked_for(measured: tuple[Hierarchy, Records]) -> None:
+    """In domain over its own path; unseen over all, each, families and chosen ones, the best of other text first."""
+    _, records = measured
+    assert routings(records, "law") == {"own"}
+    assert routings(records, "new") == {
+        "all", "path:law", "path:med", "path:sub", "below:science", "chosen:1", "chosen:2", "best path", "mean path",
+    }  # fmt: skip
+    choices = [record for record in records if record.metric.startswith("loss to choose by, ")]
+    assert choices == sorted(choices, key=lambda record: record.value)
+    assert {(record.domain, record.n) for record in choices} == {("new", 4)}
+    best = choices[0].metric.removeprefix("loss to choose by, ")
+    assert records.by_run("deep", loss("chosen:1"), "new") == records.by_run("deep", loss(f"path:{best}"), "new")
+    assert records.of("deep", loss("own", "word"), "law")[0].n == 5
+
+
+def test_losses_are_those_of_the_scorer(measured: tuple[Hierarchy, Records]) -> None:
+    experiment, records = measured
+    scorer = LanguageModelScorer.load(
+        experiment.work_dir / "systems/deep/checkpoint_best.pt",
+        experiment.work_dir / "data-bin-unseen",
+        tokens_per_sample=toy_text.BLOCK,
+        max_tokens=32,
+        cpu=True,
+    )
+    both = scorer.score(scorer.batches("new", "test"), scorer.over(["law", "med"]))[0]
+    [record] = records.of("deep", loss("below:science"), "new")
+    assert record.value == pytest.approx(both.nats / both.tokens, rel=1e-5)
+    assert record.n == both.tokens
+
+
+def test_a_block_without_tokens_after_the_first_has_no_record() -> None:
+    records = Records(list(records_of_losses(Record, "a", {"own": {0: (1.0, 2), 8: (0.0, 0)}}, words=1)))
+    assert {record.metric: (record.value, record.n) for record in records} == {
+        "nats per token, own": (0.5, 2),
+        "nats per word, own": (1.0, 1),
+    }
+
+
+def test_families_are_inner_nodes_of_some_leaves() -> None:
+    assert families_of(TREE) == {"science": ["law", "med"]}
+    assert families_of(multi_tree(["a", "b"])) == families_of(single_tree(["a", "b"])) == {}
+
+
+def test_single_adapters_have_each_path_and_no_choice(tmp_path: Path) -> None:
+    experiment = experiment_of(tmp_path)
+    found = routings_of(experiment, experiment.runs["single"][0], single_tree(["a", "b"]), [])
+    assert found == {"all": ["a", "b"], "path:a": ["a"], "path:b": ["b"]}
+
+
+def test_paths_are_chosen_by_votes_and_none_without(tmp_path: Path) -> None:
+    experiment = experiment_of(tmp_path, every_path=[])
+
+    def chosen(best: Paths) -> list[Paths]:
+        found = routings_of(experiment, experiment.runs["deep"][0], TREE, best)
+        return [found["chosen:1"], found["chosen:2"]]
+
+    assert chosen({"law": 3, "sub": 1}) == [{"law": 3}, {"law": 3, "sub": 1}]
+    assert chosen({"law": 4}) == [{"law": 4}, {"law": 4}]
+    assert chosen(["law", "sub", "med"]) == [["law"], ["law", "sub"]]
+
+
+def test_costs_are_those_of_a_path_of_mean_length(measured: tuple[Hierarchy, Records], tmp_path: Path) -> None:
+    experiment, _ = measured
+    checkpoint = experiment.work_dir / "systems/deep/checkpoint_best.pt"
+    data = experiment.work_dir / "data-bin"
+    scorer = LanguageModelScorer.load(checkpoint, data, tokens_per_sample=toy_text.BLOCK, cpu=True)
+    state = torch.load(checkpoint, weights_only=True)
+    state["optimizer_history"] = [{"num_updates": n, "best_loss": 1.0} for n in (70, 12)]  # its base, itself
+    torch.save(state, tmp_path / "trained.pt")
+    cost = costs_of(scorer.model, tmp_path / "trained.pt")
+    assert (cost["updates"], cost["leaf_updates"]) == (12, 4)
+    width, layers, nodes, inner = 32, 2, 5, cost["bottleneck_dim"]
+    node = 2 * width * inner + inner + width
+    assert cost["num_adapters"] == nodes
+    assert cost["mean_path_length"] == pytest.approx((3 + 3 + 2) / 3)
+    assert cost["added"] == layers * (nodes * node + 2 * width)
+    assert cost["active"] == round(layers * (cost["mean_path_length"] * node + 2 * width))
+    assert cost["added_flops"] == pytest.approx(4 * layers * width * inner * 8 / 3)
+    # Attention, feed-forward net and norms of two layers, and a last norm if there is one.
+    dense = layers * (4 * (width * width + width) + 2 * width * 64 + 64 + width + 4 * width)
+    assert cost["base_flops"] in (2 * dense, 2 * (dense + 2 * width))
