@@ -6,7 +6,7 @@ import statistics
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_ext.inputs.errors import InputError
@@ -22,6 +22,7 @@ _records = st.builds(
 
 
 @given(st.lists(_records, max_size=4))
+@settings(deadline=None)
 def test_records_survive_their_file(tmp_path_factory: pytest.TempPathFactory, records: list[Record]) -> None:
     path = tmp_path_factory.mktemp("records") / "records.jsonl"
     write_records(path, records)

@@ -124,7 +124,7 @@ def test_too_many_lines_are_sampled_by_hash(
     assert sampled == train("shuffled", random.Random(1).sample(pairs, len(pairs)), 181)
     whole = train("whole", pairs, 400)
     assert whole != sampled
-    assert whole == train("unlimited", pairs, Subwords.max_sentences)
+    assert whole == train("unlimited", pairs, Subwords().max_sentences)
 
 
 def test_impossible_size_names_the_possible_one(splits: Path, tmp_path: Path) -> None:
