@@ -21,6 +21,7 @@ from fairseq_ext.experiments.kinds import TRANSLATION, Kind, kind_names
 from fairseq_ext.filtering.cascade import FILTERS
 from fairseq_ext.filtering.clean import Cleaning
 from fairseq_ext.filtering.normalise import Normalise
+from fairseq_ext.inputs.models import Section
 from fairseq_ext.recipes.config import System
 from fairseq_ext.recipes.run import DIALECT, recipe_names
 from fairseq_ext.recipes.run import schema_of as recipe_schema
@@ -86,6 +87,8 @@ def _value(hint: Any) -> Schema:
         return {"type": ["array", "string"], "items": _value(arguments[0])}
     if origin is dict and arguments[1] is not Any:
         return {"type": "object", "additionalProperties": _value(arguments[1])}
+    if isinstance(hint, type) and issubclass(hint, Section):
+        return hint.json_schema()
     if dataclasses.is_dataclass(hint):
         return _section(typing.cast(type, hint))
     return dict(_SCALARS.get(hint, {"type": ["object", "null"]}))

@@ -152,14 +152,15 @@ class System(Section):
 
 
 SystemT = TypeVar("SystemT", bound=System)
+System_co = TypeVar("System_co", bound=System, covariant=True)
 
 
-class Train(Section, Generic[SystemT]):
+class Train(Section, Generic[System_co]):
     """The systems to train, in the order of the file, but each after the system it starts from."""
 
     common: dict[OptionName, Any] = Field(default_factory=dict)
     """What holds for every system that does not say otherwise."""
-    systems: dict[Annotated[str, Field(pattern=_SYSTEM_NAME)], SystemT] = Field(
+    systems: dict[Annotated[str, Field(pattern=_SYSTEM_NAME)], System_co] = Field(
         default_factory=dict, max_length=_MOST_SYSTEMS
     )
     """Systems by name; options of fairseq-train are among their keys."""
@@ -194,8 +195,8 @@ class Train(Section, Generic[SystemT]):
 
     @field_validator("systems")
     @classmethod
-    def _order(cls, systems: dict[str, SystemT]) -> dict[str, SystemT]:
-        ordered: dict[str, SystemT] = {}
+    def _order(cls, systems: dict[str, System_co]) -> dict[str, System_co]:
+        ordered: dict[str, System_co] = {}
         for name in systems:
             for system in _with_starts(systems, name):
                 ordered.setdefault(system.name, system)

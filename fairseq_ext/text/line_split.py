@@ -12,12 +12,15 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import Field
 from tqdm import tqdm
 
 from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.text_files import count_lines, stream_lines, write_lines
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import LARGEST, Count, Section
 from fairseq_ext.text.split import SIZES_FILE, SPLITS, stable_hash
 
 # The sets that a set must share no line with, being decided before it.
@@ -25,13 +28,14 @@ _COLUMNS = (*SPLITS, "repeated")
 _BEFORE = {"test": (), "valid": ("test",), "train": ("test", "valid")}
 
 
-@dataclass(frozen=True)
-class LanguageModelSplit:
-    """Sizes of the held-out sets (lines per domain), and how many consecutive lines are held out together."""
+class LanguageModelSplit(Section):
+    """Sizes of the held-out sets, in lines per domain."""
 
-    valid: int = 1000
-    test: int = 1000
-    stretch: int = 50
+    valid: Count = 1000
+    test: Annotated[int, Field(ge=0, lt=LARGEST)] = 1000
+    """Only data of classifiers do without a test set."""
+    stretch: Count = 50
+    """How many consecutive lines are held out together."""
 
 
 @dataclass(frozen=True)

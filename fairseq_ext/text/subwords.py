@@ -11,17 +11,18 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import sentencepiece
+from pydantic import Field
 from tqdm import tqdm
 
 from fairseq_ext.corpora.text_files import count_lines, stream_lines, write_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag, is_domain_tag, read_domain_names
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import Count, Number, Section
 from fairseq_ext.text.split import SPLITS, stable_hash
 
 # SentencePiece soon says how many symbols a text allows, unless it is asked for hundreds of millions.
@@ -42,40 +43,26 @@ _LIMIT = re.compile(r"value <= (\d+)")
 _REQUIRED = re.compile(r"required_chars\. \d+ vs (\d+)")
 
 
-@dataclass(frozen=True)
-class SentencePiece:
-    """How a SentencePiece model is trained; ``vocab_size`` counts every symbol, domain tags included.
+class SentencePiece(Section):
+    """How a SentencePiece model is trained.
 
-    Of more than ``max_sentences`` lines, all languages together, a sample is trained on, since SentencePiece keeps
-    all lines: 200,000 lines of 68 bytes took 0.34 GB, so two million should take some 3.5 GB.
+    SentencePiece keeps all lines in memory: 200,000 lines of 68 bytes took 0.34 GB, so two million should take some
+    3.5 GB.
     """
 
-    vocab_size: int = 32000
-    character_coverage: float = 1.0
-    max_sentences: int = 2_000_000
+    vocab_size: Annotated[int, Field(ge=1, le=_MOST_SYMBOLS)] = 32000
+    """Every symbol counts, domain tags included."""
+    character_coverage: Annotated[Number, Field(ge=0.98, le=1)] = 1.0
+    """The share of the characters of the text that the model covers; SentencePiece takes 0.98 to 1."""
+    max_sentences: Count = 2_000_000
+    """Of more lines, all languages together, a sample is trained on."""
 
 
-@dataclass(frozen=True)
 class Subwords(SentencePiece):
-    """The joint SentencePiece model of both languages.
-
-    ``reuse`` names the folder of another experiment's subwords, which are taken as they are: then its models
-    understand this experiment's data, and the other way round.
-    """
+    """The joint SentencePiece model of both languages."""
 
     reuse: str | None = None
-
-
-def check_sentencepiece(options: SentencePiece, where: str) -> None:
-    """Check what SentencePiece itself would refuse without a clear word.
-
-    Raises:
-        InputError: naming ``where``, the key and its range.
-    """
-    if not 0.98 <= options.character_coverage <= 1:
-        raise InputError(f"{where}: character_coverage: SentencePiece takes 0.98 to 1.0")
-    if options.vocab_size > _MOST_SYMBOLS:
-        raise InputError(f"{where}: vocab_size: {options.vocab_size} is too large; give {_MOST_SYMBOLS} or less")
+    """The folder of another experiment's subwords, which are taken unchanged, so that models and data of both fit."""
 
 
 def train_subwords(folder: Path, splits: Path, langs: tuple[str, str], *, options: Subwords, seed: int) -> None:

@@ -108,7 +108,9 @@ def test_too_many_lines_are_sampled_by_hash(
     def train(name: str, pairs: list[tuple[str, Pair]], max_sentences: int) -> dict[str, bytes]:
         (tmp_path / name).mkdir()
         text = write_training_pairs(tmp_path / f"{name} splits", pairs)
-        train_subwords(tmp_path / name, text, LANGS, options=Subwords(70, max_sentences=max_sentences), seed=5)
+        train_subwords(
+            tmp_path / name, text, LANGS, options=Subwords(vocab_size=70, max_sentences=max_sentences), seed=5
+        )
         return read_tree(tmp_path / name)
 
     pairs = read_training_pairs(splits)

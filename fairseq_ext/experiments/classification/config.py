@@ -20,6 +20,7 @@ from fairseq_ext.domains.names import is_domain_name
 from fairseq_ext.experiments.classification.systems import RobertaSystem, read_systems
 from fairseq_ext.experiments.kinds import load_as
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import read_model
 from fairseq_ext.inputs.sections import (
     as_mapping,
     check_choice,
@@ -29,7 +30,7 @@ from fairseq_ext.inputs.sections import (
     read_section,
 )
 from fairseq_ext.recipes.config import Run, fitting_run
-from fairseq_ext.text.subwords import SentencePiece, check_sentencepiece
+from fairseq_ext.text.subwords import SentencePiece
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,6 @@ class BaseText:
     on_bad_utf8: str = "fail"
 
 
-@dataclass(frozen=True)
 class Subwords(SentencePiece):
     """A SentencePiece model of the base model's text or, where ``imported`` is given, those of an imported model.
 
@@ -129,7 +129,7 @@ def read(content: Mapping[str, Any], path: Path) -> ClassificationExperiment:
         "tasks": _tasks,
         "corpora": lambda value, where: read_section(BaseText, value, where),
         "split": lambda value, where: read_section(ClassificationSplit, value, where),
-        "subwords": lambda value, where: read_section(Subwords, value, where),
+        "subwords": lambda value, where: read_model(Subwords, value, where, {}),
     }
     late = {key: as_mapping(raw.pop(key, {}), f"{path}: {key}") for key in ("train", "evaluate")}
     sections = {key: reader(raw.pop(key), f"{path}: {key}") for key, reader in readers.items() if key in raw}
@@ -183,11 +183,9 @@ def _check(config: ClassificationExperiment) -> None:
         check_choice(config.corpora.on_bad_utf8, ON_BAD_UTF8, f"{where}: corpora: on_bad_utf8")
     elif config.subwords.imported is None:
         raise InputError(f"{where}: corpora: is missing; give text for the base model, or subwords: imported")
-    for name in ("split", "subwords"):
-        check_numbers(dataclasses.asdict(getattr(config, name)), f"{where}: {name}")
+    check_numbers(dataclasses.asdict(config.split), f"{where}: split")
     if config.split.task_valid + config.split.task_test >= 1:
         raise InputError(f"{where}: split: task_valid and task_test leave nothing to train on; lower them")
-    check_sentencepiece(config.subwords, f"{where}: subwords")
 
 
 def _evaluation(value: Mapping[str, Any], where: str) -> Evaluation:

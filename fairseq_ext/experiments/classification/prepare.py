@@ -20,7 +20,7 @@ from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.experiments.classification.config import BaseText, ClassificationExperiment
-from fairseq_ext.experiments.language_models.prepare import import_text_step, sentencepiece_step, text_files
+from fairseq_ext.recipes.language_models import import_text_step, sentencepiece_step, text_files
 from fairseq_ext.text.binarise import binarise_files
 from fairseq_ext.text.encoders import encode_texts, subword_files
 from fairseq_ext.text.line_split import LanguageModelSplit, text_path, write_text_splits
@@ -94,7 +94,7 @@ def _text_steps(config: ClassificationExperiment, corpora: BaseText, engine: Eng
         Step(
             config.work_dir / "splits",
             inputs=[*texts.values(), *tasks],
-            options={**dataclasses.asdict(split), "seed": config.seed, "domains": list(texts)},
+            options={**split.model_dump(), "seed": config.seed, "domains": list(texts)},
             build=build,
         ),
     ]

@@ -31,10 +31,9 @@ from fairseq_ext.experiments.hierarchy.routings import (
     path_routing,
     sequence_routing,
 )
-from fairseq_ext.experiments.language_models.prepare import DATA_DIR, UNSEEN_DATA_DIR
-from fairseq_ext.experiments.language_models.train import checkpoint_of
 from fairseq_ext.induction.options import PATHS_FILE
 from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.language_models import DATA_DIR, UNSEEN_DATA_DIR, checkpoint_of
 from fairseq_ext.text.line_split import text_path
 
 PERPLEXITY_FILE = "perplexity.json"

@@ -11,7 +11,7 @@ from fairseq_ext.experiments.hierarchy.evaluate import perplexity_step
 from fairseq_ext.experiments.hierarchy.report import report_step
 from fairseq_ext.experiments.hierarchy.train import paths_step, system_steps, tree_step
 from fairseq_ext.experiments.kinds import Kind
-from fairseq_ext.experiments.language_models.prepare import preparation_steps
+from fairseq_ext.recipes.language_models import preparation_steps
 
 
 def stages_of(experiment: HierarchyExperiment) -> list[Stage]:

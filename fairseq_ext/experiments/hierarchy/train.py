@@ -8,9 +8,8 @@ from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments.hierarchy.config import HierarchyExperiment
 from fairseq_ext.experiments.hierarchy.systems import InducedTree
-from fairseq_ext.experiments.language_models.prepare import DATA_DIR, UNSEEN_DATA_DIR
-from fairseq_ext.experiments.language_models.train import checkpoint_of, training_steps
 from fairseq_ext.induction.options import PathChoice
+from fairseq_ext.recipes.language_models import DATA_DIR, UNSEEN_DATA_DIR, checkpoint_of, training_steps
 
 
 def system_steps(experiment: HierarchyExperiment, name: str) -> list[Step]:

@@ -6,46 +6,18 @@ Each kind has more than that, and an experiment of its own: :mod:`fairseq_ext.ex
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fairseq_ext.corpora.raw_text import ON_BAD_UTF8
 from fairseq_ext.experiments.language_models.systems import LanguageModel
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.sections import as_mapping, check_choice, check_keys, check_numbers, check_seed, read_section
+from fairseq_ext.inputs.models import read_model
+from fairseq_ext.inputs.sections import as_mapping, check_keys, check_seed, read_section
 from fairseq_ext.recipes.config import Run, System, expand, fitting_run, read_systems
+from fairseq_ext.recipes.language_models import Corpora, Subwords
 from fairseq_ext.text.line_split import LanguageModelSplit
-from fairseq_ext.text.subwords import SentencePiece, check_sentencepiece
-
-
-@dataclass(frozen=True)
-class LanguageModelCorpora:
-    """Where the text comes from.
-
-    Attributes:
-        folder: of the training domains, one file ``DOMAIN.txt`` each.
-        unseen: of the domains that no model is trained on; None for none.
-        on_bad_utf8: what becomes of a line with bytes that are no UTF-8: ``fail``, ``drop`` (the line) or ``replace``
-            (by U+FFFD).
-    """
-
-    folder: str
-    unseen: str | None = None
-    on_bad_utf8: str = "fail"
-
-
-@dataclass(frozen=True)
-class LanguageModelSubwords(SentencePiece):
-    """A SentencePiece model of the training domains' text or, where ``gpt2`` is given, that imported model's own BPE.
-
-    ``gpt2`` names a folder made by ``scripts/import_gpt2.py``; the other options are then not used.
-    """
-
-    gpt2: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +36,10 @@ class LanguageModelExperiment:
 
     path: Path = field(metadata={"in_file": False})
     work_dir: Path
-    corpora: LanguageModelCorpora
+    corpora: Corpora
     seed: int = 1
     split: LanguageModelSplit = LanguageModelSplit()
-    subwords: LanguageModelSubwords = LanguageModelSubwords()
+    subwords: Subwords = Subwords()
     systems: Mapping[str, LanguageModel] = field(default_factory=dict, metadata={"in_file": False})
 
     @cached_property
@@ -99,7 +71,7 @@ def read_shared(
     kind: type[_Experiment],
     content: Mapping[str, Any],
     path: Path,
-    read_model: Callable[[System, str], LanguageModel],
+    read_system: Callable[[System, str], LanguageModel],
     others: Sequence[str] = (),
 ) -> _Experiment:
     """Read and check what all kinds have.
@@ -108,7 +80,7 @@ def read_shared(
         kind: the experiment to make; what only this kind has is left at its default.
         content: of the file, less what only this kind has.
         path: of the file.
-        read_model: what a system is to this kind; takes where it stands, for messages.
+        read_system: what a system is to this kind; takes where it stands, for messages.
         others: keys that a file of this kind may have besides.
 
     Raises:
@@ -116,12 +88,12 @@ def read_shared(
     """
     raw, given = dict(content), dict[str, Any](path=path)
     check_keys(kind, raw, str(path), ("train", *others))
-    sections = {"corpora": LanguageModelCorpora, "split": LanguageModelSplit, "subwords": LanguageModelSubwords}
+    sections: dict[str, Any] = {"corpora": Corpora, "split": LanguageModelSplit, "subwords": Subwords}
     for key in sections.keys() & raw.keys():
-        given[key] = read_section(sections[key], raw.pop(key), f"{path}: {key}")
+        given[key] = read_model(sections[key], raw.pop(key), f"{path}: {key}", {})
     where = f"{path}: train"
     systems = read_systems(as_mapping(raw.pop("train", {}), where), where)
-    given["systems"] = {name: read_model(each, f"{where}: systems: {name}") for name, each in systems.items()}
+    given["systems"] = {name: read_system(each, f"{where}: systems: {name}") for name, each in systems.items()}
     experiment: _Experiment = read_section(kind, raw, str(path), given=given, others=("train", *others))
     _check(experiment)
     return experiment
@@ -129,13 +101,6 @@ def read_shared(
 
 def _check(experiment: LanguageModelExperiment) -> None:
     """Check what types alone cannot say."""
-    where, corpora = str(experiment.path), experiment.corpora
-    check_seed(experiment.seed, where)
-    check_choice(corpora.on_bad_utf8, ON_BAD_UTF8, f"{where}: corpora: on_bad_utf8")
-    for name in ("split", "subwords"):
-        check_numbers(dataclasses.asdict(getattr(experiment, name)), f"{where}: {name}")
-    check_sentencepiece(experiment.subwords, f"{where}: subwords")
-    if corpora.unseen is not None and Path(corpora.unseen) == Path(corpora.folder):
-        raise InputError(f"{where}: corpora: unseen: is also the folder of the training domains; choose another")
+    check_seed(experiment.seed, str(experiment.path))
     for run in experiment.all_runs:
         experiment.start_of(run)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from fairseq_ext.engine.stages import Stage, check_stage_names
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.experiments.kinds import Kind
-from fairseq_ext.experiments.language_models.prepare import preparation_steps
-from fairseq_ext.experiments.language_models.train import training_steps
-from fairseq_ext.experiments.topics.config import TopicExperiment, read_config
+from fairseq_ext.experiments.topics.config import read_config
 from fairseq_ext.experiments.topics.measure import topic_steps
 from fairseq_ext.experiments.topics.report import report_step
 from fairseq_ext.experiments.topics.texts import texts_step
+from fairseq_ext.recipes.language_models import preparation_steps, training_steps
 
 _THIS_MACHINE = Engine()
 
 
-def stages_of(experiment: TopicExperiment) -> list[Stage]:
+def stages_of(experiment: Any) -> list[Stage]:
     """The stages of an experiment, in order: every system is one, under its own name.
 
     Raises:
@@ -33,7 +33,7 @@ def stages_of(experiment: TopicExperiment) -> list[Stage]:
     return check_stage_names(stages, f"{experiment.path}: train: systems")
 
 
-def _preparation(experiment: TopicExperiment, engine: Engine = _THIS_MACHINE) -> list[Step]:
+def _preparation(experiment: Any, engine: Engine = _THIS_MACHINE) -> list[Step]:
     return [*preparation_steps(experiment, engine), texts_step(experiment)]
 
 

@@ -22,10 +22,9 @@ from typing import Any
 
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.engine.steps import Step, atomic_write
-from fairseq_ext.experiments.language_models.prepare import DATA_DIR
-from fairseq_ext.experiments.language_models.train import checkpoint_of
 from fairseq_ext.experiments.topics.config import TopicEvaluation, TopicExperiment
 from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.language_models import DATA_DIR, checkpoint_of
 from fairseq_ext.text.byte_level_bpe import VOCAB_FILE, read_spellings
 from fairseq_ext.text.line_split import text_path
 from fairseq_ext.text.split import stable_hash
@@ -95,7 +94,7 @@ def topic_steps(experiment: TopicExperiment) -> list[Step]:
     return steps
 
 
-def topic_step(experiment: TopicExperiment, run: Run) -> Step:
+def topic_step(experiment: Any, run: Run) -> Step:
     """The step that measures a run."""
     systems, evaluation = experiment.comparison, experiment.topics
     model = systems.adapted.get(run.system.name)

@@ -13,7 +13,6 @@ from typing import Any
 
 from fairseq_ext.engine.fairseq_cli import check_counts, option_of
 from fairseq_ext.experiments.language_models.config import LanguageModelExperiment
-from fairseq_ext.experiments.language_models.prepare import text_files
 from fairseq_ext.experiments.language_models.systems import LanguageModel, read_language_model
 from fairseq_ext.experiments.systems import take
 from fairseq_ext.inputs.errors import InputError
@@ -28,6 +27,7 @@ from fairseq_ext.modules.language_model_options import (
     TRANSFORMATIONS,
 )
 from fairseq_ext.recipes.config import System
+from fairseq_ext.recipes.language_models import text_files
 
 
 @dataclass(frozen=True)

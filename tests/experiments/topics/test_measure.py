@@ -43,7 +43,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
     data = root / "data-bin"
     data.mkdir()
     train_sentencepiece(
-        data, [[root / "text" / f"{n}.txt"] for n in DOMAINS], [], options=SentencePiece(SUBWORDS), seed=1
+        data, [[root / "text" / f"{n}.txt"] for n in DOMAINS], [], options=SentencePiece(vocab_size=SUBWORDS), seed=1
     )
     encode, dictionary = load_encoder(data), Dictionary.load(str(data / "dict.txt"))
     for name in DOMAINS:

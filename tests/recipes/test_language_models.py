@@ -17,8 +17,8 @@ from fairseq_ext.engine.steps import step_fingerprint
 from fairseq_ext.engine.workspaces import Workspace
 from fairseq_ext.experiments import prepare as prepare_data
 from fairseq_ext.experiments.hierarchy.config import load_config
-from fairseq_ext.experiments.language_models import prepare as lm_prepare
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes import language_models
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
 from tests.experiments.commands import kill_in_every_step
 from tests.hugging_face.tiny_gpt2 import make_imported_bpe
@@ -27,7 +27,7 @@ from tests.small_corpus import read_tree
 from tests.text.odd_texts import ODD_TEXTS, fairseq_bpe
 from tests.text.small_texts import SEEN, UNSEEN, write_config, write_texts
 
-SCRIPT = Path(__file__).resolve().parents[3] / "data-prep" / "prepare.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "data-prep" / "prepare.py"
 STEPS = ("corpora", "splits", "subwords", "encoded", "data-bin", "data-bin-unseen")
 SETS = [f"{role}.{kind}" for role in ("train", "valid", "test") for kind in ("bin", "idx")]
 
@@ -136,7 +136,7 @@ def test_outputs_moved_halfway_are_moved_to_the_end(prepared: Path, tmp_path: Pa
     config = write_config(tmp_path / "c.yaml", prepared.parent / "text")
     (work / step / "step.json").unlink()
     files = sorted(path for path in (work / step).rglob("*") if path.suffix in (".txt", ".bin", ".idx"))
-    step_of = {output.output.name: output for output in lm_prepare.preparation_steps(load_config(config))}[step]
+    step_of = {output.output.name: output for output in language_models.preparation_steps(load_config(config))}[step]
     unfinished = Workspace(work / step).start(step_fingerprint(step_of.output, step_of.inputs, step_of.options))
     unfinished.rmdir()
     (work / step).rename(unfinished)
@@ -162,7 +162,7 @@ def test_changed_option_rebuilds_what_depends_on_it(prepared: Path, capsys: pyte
 def test_without_unseen_domains_there_is_no_data_of_them(tmp_path: Path) -> None:
     text = write_texts(tmp_path / "text")
     config = write_config(tmp_path / "c.yaml", text, corpora={"folder": str(text / "train")})
-    assert [step.output.name for step in lm_prepare.preparation_steps(load_config(config))] == list(STEPS[:-1])
+    assert [step.output.name for step in language_models.preparation_steps(load_config(config))] == list(STEPS[:-1])
 
 
 def test_text_is_made_canonical(tmp_path: Path) -> None:
@@ -171,14 +171,14 @@ def test_text_is_made_canonical(tmp_path: Path) -> None:
     raw = "\ufeffone\r\n\r\n  two\twords \u2028 here\n\u200b\nthree\x00".encode() + b"\nbad \xff\n"
     with gzip.open(folder / "a.txt.gz", "wb") as file:
         file.write(raw)
-    files = lm_prepare.text_files(folder)
-    tally = lm_prepare.ImportText(files, "drop")(0, tmp_path)
+    files = language_models.text_files(folder)
+    tally = language_models.ImportText(files, "drop")(0, tmp_path)
     assert {"lines": 3, "blank": 2, "bad_utf8_dropped": 1, "control_characters": 1}.items() <= tally.items()
     assert read_lines(tmp_path / "a.txt") == ["one", "two words here", "three"]
-    lm_prepare.ImportText(files, "replace")(0, tmp_path)
+    language_models.ImportText(files, "replace")(0, tmp_path)
     assert read_lines(tmp_path / "a.txt")[-1] == "bad \ufffd"
     with pytest.raises(InputError, match=r"a\.txt\.gz, line 6: byte 5 is not UTF-8"):
-        lm_prepare.ImportText(files, "fail")(0, tmp_path)
+        language_models.ImportText(files, "fail")(0, tmp_path)
 
 
 def test_unusable_folders_and_files_are_named(tmp_path: Path) -> None:

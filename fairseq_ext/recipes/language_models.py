@@ -1,28 +1,37 @@
-"""From text by domain to the data of language models, as steps: corpora, splits, subwords, encoded, data-bin.
+"""What the recipes with language models of several domains share: configuration, preparation and training.
 
-``data-bin`` has the training domains, ``data-bin-unseen`` the others, with the same dictionary. In both there are
-``domains.txt``, ``dict.txt``, the subword model, and ``DOMAIN/{train,valid,test}.{bin,idx}`` with ``</s>`` after
-every line.
+The steps of the preparation are ``corpora``, ``splits``, ``subwords``, ``encoded`` and ``data-bin``. ``data-bin`` has
+the training domains, ``data-bin-unseen`` the others, with the same dictionary. In both there are ``domains.txt``,
+``dict.txt``, the subword model, and ``DOMAIN/{train,valid,test}.{bin,idx}`` with ``</s>`` after every line.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
 
 from fairseq_ext.corpora.entries import domain_files
 from fairseq_ext.corpora.folded_text import BLANK
 from fairseq_ext.corpora.raw_text import stream_canonical_lines
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, check_domain_names
+from fairseq_ext.engine.fairseq_cli import as_arguments, check_counts, option_of
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
-from fairseq_ext.experiments.language_models.config import LanguageModelExperiment
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import File, Section
+from fairseq_ext.modules.language_model_options import LANGUAGE_MODELING_TASK
+from fairseq_ext.recipes.config import Experiment, Run, System, Train, fitting_run
+from fairseq_ext.recipes.train import best_checkpoint, train_step
+from fairseq_ext.recipes.tune import steps_of_runs
 from fairseq_ext.text.binarise import binarise_files
 from fairseq_ext.text.encoders import (
     BPE_FILES,
@@ -30,13 +39,101 @@ from fairseq_ext.text.encoders import (
     subword_files,
     take_gpt2_subwords,
 )
-from fairseq_ext.text.line_split import text_path, write_text_splits
+from fairseq_ext.text.line_split import LanguageModelSplit, text_path, write_text_splits
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import DICT_FILE, SentencePiece, train_sentencepiece
 
 DATA_DIR, UNSEEN_DATA_DIR = "data-bin", "data-bin-unseen"
 _ENDING = "txt"
+_DEFAULT_BLOCK = 1024  # fairseq's
+_NODES_VERSION = 2  # 1: Adam counted the steps of all nodes for each
 _THIS_MACHINE = Engine()
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Corpora(Section):
+    """Where the text comes from."""
+
+    folder: File
+    """Text of the training domains, a file ``DOMAIN.txt`` each."""
+    unseen: File | None = None
+    """Text of domains that no model is trained on; none by default."""
+    on_bad_utf8: Literal["fail", "drop", "replace"] = "fail"
+    """A line that is not UTF-8 is an error, is dropped, or has its bad bytes replaced by U+FFFD."""
+
+    @model_validator(mode="after")
+    def _check_folders(self) -> Corpora:
+        if self.unseen == self.folder:
+            raise ValueError("unseen: is also the folder of the training domains; choose another")
+        return self
+
+
+class Subwords(SentencePiece):
+    """A SentencePiece model of the text of the training domains, or the subwords of an imported GPT-2."""
+
+    gpt2: File | None = None
+    """A folder made by ``scripts/import_gpt2.py``; the other options are then not used."""
+
+
+class LanguageModel(System):
+    """A language model. Keys that are not listed are options of fairseq-train."""
+
+    checkpoint: File | None = None
+    """A trained model to measure as it is."""
+
+    @property
+    def tokens_per_sample(self) -> int:
+        """The length of its blocks of text."""
+        return int(option_of(self.options, "tokens-per-sample") or _DEFAULT_BLOCK)
+
+    def is_a(self, model: str) -> bool:
+        """Whether its architecture is a registered model or a preset of it, whose name begins with the model's."""
+        return str(option_of(self.options, "arch")).startswith(model)
+
+    @model_validator(mode="after")
+    def _check_keys_of_language_models(self) -> LanguageModel:
+        for key in ("uses_teacher", "per_domain"):
+            if getattr(self, key):
+                raise ValueError(f"{key}: is for translation; take it out")
+        if self.checkpoint is not None and (self.start or self.seeds or self.tune):
+            raise ValueError("checkpoint: is not trained, so it has no from, seeds or tune; take them out")
+        check_counts(self.options, ("tokens-per-sample",), self.place.where)
+        return self
+
+
+class LanguageModelExperiment(Experiment):
+    """An experiment with language models of several domains."""
+
+    corpora: Corpora
+    split: LanguageModelSplit = LanguageModelSplit()
+    """Which lines are held out."""
+    subwords: Subwords = Subwords()
+    train: Train[LanguageModel] = Field(default_factory=Train[LanguageModel])
+    """The systems to train."""
+
+    @field_validator("split")
+    @classmethod
+    def _check_test_set(cls, split: LanguageModelSplit) -> LanguageModelSplit:
+        if not split.test:
+            raise ValueError("test: 0 leaves nothing to measure; give 1 or more")
+        return split
+
+    @model_validator(mode="after")
+    def _check_starts(self) -> LanguageModelExperiment:
+        for run in self.all_runs:
+            self.start_of(run)
+        return self
+
+    @cached_property
+    def systems(self) -> Mapping[str, LanguageModel]:
+        """The systems, by name."""
+        return self.train.systems
+
+    def start_of(self, run: Run) -> Run | None:
+        """The run that a run starts from, if any; see :func:`~fairseq_ext.recipes.config.fitting_run`."""
+        if run.system.start is None:
+            return None
+        return fitting_run(run, self.runs[run.system.start], f"{self.path}: train: systems")
 
 
 @dataclass(frozen=True)
@@ -144,8 +241,8 @@ def sentencepiece_step(output: Path, texts: Sequence[Path], options: SentencePie
 
 def _text_files(config: LanguageModelExperiment) -> tuple[dict[str, Path], dict[str, Path]]:
     corpora = config.corpora
-    files = text_files(Path(corpora.folder))
-    unseen = text_files(Path(corpora.unseen)) if corpora.unseen is not None else {}
+    files = text_files(corpora.folder)
+    unseen = text_files(corpora.unseen) if corpora.unseen is not None else {}
     for name in files.keys() & unseen.keys():
         raise InputError(f"{unseen[name]}: {name!r} is a training domain too ({files[name]}); rename or remove one")
     return files, unseen
@@ -156,15 +253,15 @@ def _split_step(config: LanguageModelExperiment, names: Sequence[str]) -> Step:
     return Step(
         config.work_dir / "splits",
         inputs=list(texts.values()),
-        options={**dataclasses.asdict(config.split), "seed": config.seed, "domains": list(texts)},
+        options={**config.split.model_dump(), "seed": config.seed, "domains": list(texts)},
         build=lambda folder: write_text_splits(folder, texts, options=config.split, seed=config.seed),
     )
 
 
 def _subword_step(config: LanguageModelExperiment, names: Sequence[str]) -> Step:
     output, options = config.work_dir / "subwords", config.subwords
-    if options.gpt2 is not None:
-        imported = Path(options.gpt2)
+    imported = options.gpt2
+    if imported is not None:
         return Step(
             output,
             inputs=[imported / name for name in BPE_FILES],
@@ -204,4 +301,54 @@ def _binarise_step(config: LanguageModelExperiment, output: str, names: Sequence
         options={"domains": list(names)},
         build=build,
         resumable=True,
+    )
+
+
+def checkpoint_of(experiment: LanguageModelExperiment, run: Run) -> Path:
+    """The checkpoint of a run: that of its training, or the one that the file names."""
+    return experiment.systems[run.system.name].checkpoint or best_checkpoint(experiment, run.name)
+
+
+def training_steps(
+    experiment: LanguageModelExperiment,
+    name: str,
+    options: Mapping[str, Any] = _NONE,
+    files: Mapping[str, Path] = _NONE,
+) -> list[Step]:
+    """The steps that train a system, its trials among them; none for a given checkpoint.
+
+    Args:
+        experiment: the experiment.
+        name: the system's name.
+        options: of fairseq-train, beside the system's own.
+        files: further options, which name files that other steps make.
+
+    Raises:
+        InputError: if a given checkpoint does not exist.
+    """
+    checkpoint = experiment.systems[name].checkpoint
+    if checkpoint is None:
+        train = partial(_training_step, experiment, options=options, files=files)
+        return steps_of_runs(experiment, experiment.runs[name], train)
+    if not checkpoint.is_file():
+        raise InputError(
+            f"{experiment.path}: train: systems: {name}: checkpoint: no file {checkpoint}; a GPT-2 is imported by "
+            "scripts/import_gpt2.py"
+        )
+    return []
+
+
+def _training_step(
+    experiment: LanguageModelExperiment, run: Run, options: Mapping[str, Any], files: Mapping[str, Path]
+) -> Step:
+    start, options = experiment.start_of(run), {**run.system.options, **options}
+    if start is not None:
+        files = {"finetune-from-model": checkpoint_of(experiment, start), **files}
+    arguments = ["--task", LANGUAGE_MODELING_TASK, "--seed", str(run.seed), "--no-epoch-checkpoints"]
+    return train_step(
+        experiment,
+        run,
+        [run.system.data or experiment.work_dir / DATA_DIR, *files.values()],
+        [*arguments, *as_arguments(files), *as_arguments(options)],
+        {"system": options, "extra": [], "seed": run.seed, **({"nodes": _NODES_VERSION} if "tree" in files else {})},
     )
