@@ -30,7 +30,7 @@ from fairseq_ext.inputs.models import File, OneOrMore, Section, Seed, as_tuple, 
 from fairseq_ext.recipes.grids import check_grid, combinations, with_values
 
 _MOST_SYSTEMS, _MOST_SEEDS, _MOST_OPTIONS = 200, 100, 500
-_SYSTEM_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a directory's name; @ separates the run
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a directory's name; @ separates the run
 
 
 def _option_name(name: str) -> str:
@@ -132,7 +132,7 @@ class System(Section):
 
     @model_validator(mode="after")
     def _check_options(self) -> System:
-        _check_spelling(self.options)
+        check_spelling(self.options)
         for name in self.place.own:
             if name.replace("_", "-") in self.tune:
                 raise ValueError(f"{name}: is tuned; take it out, or write tune: null")
@@ -160,7 +160,7 @@ class Train(Section, Generic[System_co]):
 
     common: dict[OptionName, Any] = Field(default_factory=dict)
     """What holds for every system that does not say otherwise."""
-    systems: dict[Annotated[str, Field(pattern=_SYSTEM_NAME)], System_co] = Field(
+    systems: dict[Annotated[str, Field(pattern=NAME_PATTERN)], System_co] = Field(
         default_factory=dict, max_length=_MOST_SYSTEMS
     )
     """Systems by name; options of fairseq-train are among their keys."""
@@ -267,7 +267,7 @@ def read_systems(section: Any, where: str) -> dict[str, System]:
     return read_model(Train[System], section, where, {"train": where}).systems
 
 
-def _check_spelling(options: Mapping[str, Any]) -> None:
+def check_spelling(options: Mapping[str, Any]) -> None:
     """Refuse an option that is given with hyphens and with underscores."""
     seen: dict[str, str] = {}
     for name in options:

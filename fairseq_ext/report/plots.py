@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 # Contrast with white and with black: the grey at least 4.5, the colours at least 3.
@@ -24,6 +25,7 @@ _STYLE: Any = {
     "legend.frameon": False,
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), GREY),
 }
+_SHOWN = 0.005  # smaller shares are 0 percent, which is not written
 
 Line = Mapping[float, float]
 
@@ -58,6 +60,57 @@ def line_panels(panels: Mapping[str, Mapping[str, Line]], x_label: str, y_label:
         return to_svg(figure)
 
 
+def heat_map(
+    shares: Sequence[Sequence[float]], rows: Sequence[str], columns: Sequence[str], x_label: str, y_label: str
+) -> str:
+    """Shares as darker and lighter cells, with their percentages.
+
+    Args:
+        shares: by row and column, from 0 to 1.
+        rows: their names.
+        columns: their names.
+        x_label: of the columns.
+        y_label: of the rows.
+
+    Returns:
+        SVG.
+    """
+
+    def draw(axes: Axes) -> None:
+        axes.imshow(shares, cmap=_shades(), vmin=0, vmax=1, aspect="auto")
+        axes.set_xticks(range(len(columns)), columns, rotation=45, ha="right")
+        axes.set_yticks(range(len(rows)), rows)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        for y, line in enumerate(shares):
+            for x, share in enumerate(line):
+                if share >= _SHOWN:
+                    axes.text(x, y, f"{100 * share:.0f}", ha="center", va="center", fontsize=7)
+
+    return draw_figure(2.5 + 0.35 * len(columns), 1.5 + 0.25 * len(rows), draw)
+
+
+def draw_figure(width: float, height: float, draw: Callable[[Axes], None]) -> str:
+    """A figure of one panel.
+
+    Args:
+        width: in inches.
+        height: in inches.
+        draw: draws on the panel.
+
+    Returns:
+        SVG.
+    """
+    # Takes a second to import.
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        draw(figure.subplots())
+        return to_svg(figure)
+
+
 def to_svg(figure: Figure) -> str:
     """A figure as SVG, the same bytes for the same figure."""
     from matplotlib import rc_context
@@ -79,3 +132,10 @@ def _draw_lines(axes: Axes, title: str, lines: Mapping[str, Line], names: Sequen
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(title, loc="left")
     axes.legend(fontsize=8)
+
+
+def _shades() -> Colormap:
+    """From transparent to a light or dark shade of the first colour that text is readable on."""
+    from matplotlib.colors import LinearSegmentedColormap, to_rgba
+
+    return LinearSegmentedColormap.from_list("shades", [to_rgba(COLOURS[0], alpha) for alpha in (0, 0.35)])

@@ -1,0 +1,306 @@
+"""An experiment file for a folder of corpora: counted, of a fitting size, every key explained.
+
+What it says of the time is 2,450 target subwords a second and process, with a quarter for all that is not training:
+set by the quickstart on two cores of an AMD EPYC with bfloat16 units, which took 15.5 minutes (16 by this rule). The
+trainings of the small English-Polish experiment come to 1.3 hours by it; they took 2.5 of a shared machine, with code
+that was 1.7 times slower. Memory is what two processes of the small model need at 3,000 tokens each
+(docs/speed.md), as much again that they keep for the next batch (engine/kept_memory.py), and what an epoch of millions
+of pairs adds. Of GPUs both is arithmetic, not measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from fairseq_ext.corpora.entries import folder_entries, read_entry
+from fairseq_ext.corpora.found import Corpora, find_corpora
+from fairseq_ext.corpora.languages import has_spaces
+from fairseq_ext.engine.cores import cores
+from fairseq_ext.engine.steps import atomic_write
+from fairseq_ext.filtering.sides import SAMPLE, check_sides
+from fairseq_ext.inputs.errors import InputError, run_command
+
+TEMPLATE = Path(__file__).with_name("own.yaml.jinja")
+_NVIDIA = Path("/proc/driver/nvidia/gpus")
+_SUBWORDS_PER_WORD = 1.6
+# Sentences of one length fill three quarters of a batch.
+_FILLED = 0.75
+# Without training; of held-out sentences, steps and reports.
+_MINUTES_BESIDES = 1
+_LEAST_PAIRS = 100
+_MOST_PASSES = 60
+# Trainings that are as long as that of adapters: the continued base, plain and gated adapters, all fine-tuned models;
+# of a single domain the first two.
+_RUNS = 4
+_RUNS_OF_ONE_DOMAIN = 2
+_LEAST_UPDATES = 20  # of a model fine-tuned on one domain
+# So many pairs are worth the paper's model, where there is a GPU.
+_MANY_PAIRS = 300_000
+_BYTES_A_PAIR = 27  # of an epoch's order
+_KEPT = 2  # on a CPU, for each byte that a batch needs
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size of models, and what it costs.
+
+    Attributes:
+        arch: ending of the architectures' names.
+        about: the model, in words.
+        lr: learning rate of the base, and of what continues it.
+        warmup: updates of the base until it is reached, and of all others.
+        dropout: its probability.
+        updates: of adapters, and of the base model that is continued as their control.
+        passes: over the text that a good base takes at least.
+        subwords: target subwords that a good base sees at least.
+        subwords_a_second: trained on by one process.
+        gigabytes: that a process needs.
+    """
+
+    arch: str
+    about: str
+    lr: tuple[float, float]
+    warmup: tuple[int, int]
+    dropout: float
+    updates: int
+    passes: int
+    subwords: float
+    subwords_a_second: float
+    gigabytes: float
+
+
+_TINY = Size("_small", "3+2 pre-norm layers, width 192", (0.002, 0.001), (300, 50), 0.1, 320, 10, 7e6, 2450, 0.73)
+_SMALL = Size("_small", "3+2 pre-norm layers, width 192", (0.002, 0.001), (300, 50), 0.1, 500, 10, 7e6, 2450, 0.73)
+_PAPER = Size("", "6+6 layers, width 512: the paper's", (0.0005, 0.0002), (4000, 1000), 0.1, 10_000, 10, 2e9, 20_000, 6)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What depends on the size, and on the machine.
+
+    Attributes:
+        size: of the models.
+        held_out: pairs a domain, twice.
+        vocab_size: symbols.
+        max_tokens: of a batch and process.
+        gpus: that train; 0 trains on cores.
+        processes: that train together.
+        updates_a_pass: over the text.
+        passes: of the base over the text.
+        good_passes: that a good base takes.
+        minutes: all of it takes.
+        good_minutes: all of it takes with a good base.
+        gigabytes: of memory that trainings take, on each GPU where there are any.
+    """
+
+    size: Size
+    held_out: int
+    vocab_size: int
+    max_tokens: int
+    gpus: int
+    processes: int
+    updates_a_pass: int
+    passes: int
+    good_passes: int
+    minutes: float
+    good_minutes: float
+    gigabytes: float
+
+    @property
+    def base_updates(self) -> int:
+        """Of the base."""
+        return self.passes * self.updates_a_pass
+
+    @property
+    def base_warmup(self) -> int:
+        """Of the base: as of its size, but a quarter of a short training."""
+        return min(self.size.warmup[0], self.base_updates // 4)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the base is trained for as long as a good one takes."""
+        return self.passes >= self.good_passes
+
+
+def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None = None) -> Plan:
+    """Sizes like those of the quickstart (28,000 pairs), the small English-Polish experiment (118,000), or the paper's.
+
+    Args:
+        corpora: what there is to train on.
+        cores: of this machine.
+        gpus: that train; 0 trains on cores.
+        minutes: that all of it may take: a shorter training of the base; None for a good base.
+
+    Raises:
+        InputError: naming a domain that is too small, or the minutes, if they are too few for anything.
+    """
+    for domain, pairs in corpora.pairs.items():
+        if pairs < _LEAST_PAIRS:
+            raise InputError(f"{corpora.folder}: {domain} has {pairs} pairs; give each domain {_LEAST_PAIRS} at least")
+    is_tiny = corpora.total < 50_000
+    size = _TINY if is_tiny else _PAPER if gpus and corpora.total >= _MANY_PAIRS else _SMALL
+    held_out = max(20, min(1000 if not is_tiny else 200, min(corpora.pairs.values()) // 20))
+    train = corpora.total - 2 * held_out * len(corpora.pairs)
+    subwords = train * corpora.words * _SUBWORDS_PER_WORD
+    max_tokens = 1500 if is_tiny else 3000 if size is _SMALL else 4096
+    processes = gpus or min(2, cores)
+    batch = _FILLED * max_tokens * processes
+    good_passes = max(size.passes, min(_MOST_PASSES, round(size.subwords / subwords)))
+    runs = _RUNS if len(corpora.pairs) > 1 else _RUNS_OF_ONE_DOMAIN
+    besides = minutes_for(runs * size.updates * batch, size, processes) + _MINUTES_BESIDES
+    a_pass = minutes_for(subwords, size, processes)
+    passes = good_passes if minutes is None else min(good_passes, int((minutes - besides) / a_pass))
+    if passes < 1:
+        raise InputError(f"--minutes: {minutes:g} are too few; this text takes {besides + a_pass:.0f} at least")
+    return Plan(
+        size,
+        held_out,
+        _vocabulary(corpora.total),
+        max_tokens,
+        gpus,
+        processes,
+        max(1, round(subwords / batch)),
+        passes,
+        good_passes,
+        passes * a_pass + besides,
+        good_passes * a_pass + besides,
+        # Processes of cores have one above them that waits.
+        size.gigabytes if gpus else _KEPT * size.gigabytes * (processes + 1) + processes * train * _BYTES_A_PAIR / 1e9,
+    )
+
+
+def minutes_for(subwords: float, size: Size, processes: int) -> float:
+    """How long it takes to train on so many target subwords, and to use what was trained."""
+    return subwords / (size.subwords_a_second * processes) / 60 * 1.25
+
+
+def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str) -> None:
+    """Write the file.
+
+    Raises:
+        InputError: if it is there already.
+    """
+    if path.exists():
+        raise InputError(f"{path}: is there already; move it away, or name another file by --output")
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
+    environment.filters["pad"] = lambda value, width: f"{value:<{width - 1}} "
+    domain_updates = max(plan.size.updates // len(corpora.pairs), _LEAST_UPDATES)
+    values = {
+        **vars(plan.size),
+        **vars(plan),
+        "base_updates": plan.base_updates,
+        "base_warmup": plan.base_warmup,
+        "domain_updates": domain_updates,
+        "domain_warmup": min(plan.size.warmup[1] // 2, domain_updates // 4),
+        "is_good": plan.is_good,
+        "domains": list(corpora.pairs),
+        "pairs": corpora.total,
+        "spaces": all(map(has_spaces, corpora.langs)),
+        "source": corpora.langs[0],
+        "target": corpora.langs[1],
+        "folder": _quoted(corpora.folder),
+        "entries": {_quoted(domain): [_quoted(entry) for entry in each] for domain, each in corpora.entries.items()},
+        "work_dir": _quoted(work_dir),
+        "estimate": _estimate(plan),
+        "good": _time(plan.good_minutes),
+    }
+    text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values)
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line of ``scripts/init.sh``."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/init.sh",
+        description="Look at a folder of corpora, such as DOMAIN.en and DOMAIN.pl, DOMAIN.tsv or DOMAIN.tmx, "
+        "compressed or not, and write an experiment file of a fitting size, in which every key is explained.",
+    )
+    parser.add_argument("folder", type=Path, help="of the corpora: text line by line, or TSV, source first, or TMX")
+    parser.add_argument(
+        "--source", metavar="LANG", help="language of the text to translate (default: en, if it is there)"
+    )
+    parser.add_argument("--target", metavar="LANG", help="language to translate into (default: the other one)")
+    parser.add_argument("--gpus", type=int, metavar="N", help="that will train (default: those of this machine)")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        metavar="N",
+        help="that all of it may take; the base is trained for less than a good one takes if need be (default: as long "
+        "as a good base takes)",
+    )
+    parser.add_argument("--output", type=Path, default=Path("my.yaml"), help="file to write (default: my.yaml)")
+    options = parser.parse_args(arguments)
+    corpora = find_corpora(options.folder, options.source, options.target)
+    if options.gpus is not None and options.gpus < 0:
+        raise InputError(f"--gpus: {options.gpus} is no number of GPUs; give 0 or more")
+    check_domains(corpora)
+    gpus = _count_gpus() if options.gpus is None else options.gpus
+    plan = plan_for(corpora, cores(), gpus, options.minutes)
+    write_experiment(corpora, plan, options.output, f"runs/{options.output.stem}")
+    for domain, pairs in corpora.pairs.items():
+        print(f"{domain:<20}{pairs:>12,} pairs")
+    source, target = corpora.langs
+    print(f"{options.output}: from {source} to {target} (--source {target} for the other direction)")
+    print(f"mix: {plan.passes} passes over the text. {_estimate(plan)}")
+    if not plan.is_good:
+        good = f"{plan.good_passes} passes, {_time(plan.good_minutes)} in all"
+        print(f"A good mix takes {good}: leave out --minutes before you compare systems or deploy one.")
+    if corpora.total >= _MANY_PAIRS and not plan.gpus:
+        print("So much text is worth the paper's model, on GPUs: scripts/init.sh there, or with --gpus N.")
+    print(f"Next: scripts/run_experiment.sh {options.output}")
+
+
+def _count_gpus() -> int:
+    """Those that NVIDIA's driver knows; torch, which knows of others too, takes seconds to import."""
+    return sum(1 for _ in _NVIDIA.iterdir()) if _NVIDIA.is_dir() else 0
+
+
+def _vocabulary(pairs: int) -> int:
+    limits = ((1000, 500), (10_000, 2000), (50_000, 4000), (300_000, 8000), (3_000_000, 16_000))
+    return next((size for limit, size in limits if pairs < limit), 32_000)
+
+
+def check_domains(corpora: Corpora) -> None:
+    """Look at the sides of every domain.
+
+    Raises:
+        InputError: naming a domain whose sides are exchanged, or in one language.
+    """
+    entries = corpora.entries or folder_entries(corpora.folder, corpora.langs)
+    for domain, parts in entries.items():
+        for part in parts:
+            pairs = read_entry(part, corpora.langs, "replace", Counter(), Path())
+            check_sides(list(islice(pairs, SAMPLE)), corpora.langs, f"{corpora.folder}: {domain}")
+
+
+def _time(minutes: float) -> str:
+    return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
+
+
+def _estimate(plan: Plan) -> str:
+    time = _time(plan.minutes)
+    memory = f"{plan.gigabytes:.1f} GB of memory"
+    if plan.gpus:
+        where = "one GPU" if plan.gpus == 1 else f"{plan.gpus} GPUs"
+        return f"About {time} on {where}, and {memory} on each: by arithmetic, not measured."
+    cores = "one core" if plan.processes == 1 else f"{plan.processes} cores"
+    return f"About {time} and {memory} on {cores} with bfloat16 units; some times as long on others."
+
+
+def _quoted(path: Path | str) -> str:
+    """As a string of YAML."""
+    import json
+
+    return json.dumps(str(path), ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    run_command(main)
