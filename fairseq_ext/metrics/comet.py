@@ -18,14 +18,11 @@ from subprocess import PIPE
 from fairseq_ext.engine.children import how_it_ended, run_child
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.steps import Step, run_step
-from fairseq_ext.experiments.translation.experiment import TranslationExperiment
-from fairseq_ext.experiments.translation.test_sets import TestSets
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics import comet_worker
 
-NOT_RUN = "not run: no model"
 SENTENCES_FILE = "sentences.json"
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[2]
 _WORKER = Path(comet_worker.__file__)
 _CHECKPOINT = Path("checkpoints/model.ckpt")
 
@@ -48,35 +45,39 @@ def comet_python() -> Path:
     return Path(os.environ.get("COMET_PYTHON") or _ROOT / ".venv-comet/bin/python")
 
 
-def checkpoint_of(config: TranslationExperiment) -> Path | None:
-    """The checkpoint that ``evaluate: comet`` names, as a file or as the model's folder; None if it names none.
+def checkpoint_of(model: str | None, where: str) -> Path | None:
+    """The checkpoint of a COMET model that is given by it or by its folder; None if none is given.
+
+    Args:
+        model: the path that the user gave.
+        where: its file and key, for messages.
 
     Raises:
-        InputError: if what it names is not there.
+        InputError: if it is not there.
     """
-    if config.evaluate.comet is None:
+    if model is None:
         return None
-    path = Path(config.evaluate.comet).absolute()
+    path = Path(model).absolute()
     checkpoint = path / _CHECKPOINT if path.is_dir() else path
     for file in (checkpoint, _hparams(checkpoint)):
         if not file.is_file():
             raise InputError(
-                f"{config.path}: evaluate: comet: {file} does not exist; give the folder of a COMET model, with "
-                f"hparams.yaml and {_CHECKPOINT}, or leave the key out"
+                f"{where}: {file} does not exist; give the folder of a COMET model, with hparams.yaml and "
+                f"{_CHECKPOINT}, or leave the key out"
             )
     return checkpoint
 
 
-def check_environment(config: TranslationExperiment) -> None:
-    """Check that COMET can be run if it is asked for; best called before hours are spent on the rest.
+def check_environment(where: str) -> None:
+    """Check that COMET can be run; best called before hours are spent on the rest.
 
     Raises:
-        InputError: if the model or the environment is missing.
+        InputError: if its environment is missing.
     """
-    if checkpoint_of(config) and not comet_python().is_file():
+    if not comet_python().is_file():
         raise InputError(
-            f"{config.path}: evaluate: comet: COMET's environment is missing ({comet_python()}); make it with "
-            "scripts/comet.sh, or leave the key out"
+            f"{where}: COMET's environment is missing ({comet_python()}); make it with scripts/comet.sh, or leave the "
+            "key out"
         )
 
 
@@ -92,46 +93,38 @@ def model_digest(checkpoint: Path) -> str:
 
 
 def score_run(
-    config: TranslationExperiment,
-    run: str,
+    output: Path,
+    checkpoint: Path,
     files: Mapping[str, Path],
-    translations: Mapping[str, Sequence[str]],
-    tests: TestSets,
+    samples: Mapping[str, Sequence[Mapping[str, str]]],
+    where: str,
 ) -> SentenceScores:
-    """Score a run's sentences, unless they have been already.
+    """Score a run's sentences, unless they have been scored already.
 
     Args:
-        config: an experiment with a COMET model.
-        run: name of the run.
-        files: its translations, by test set.
-        translations: what is in them.
-        tests: sources and references.
+        output: the folder of the run's scores.
+        checkpoint: of the model.
+        files: the run's translations, by test set.
+        samples: by test set, a mapping with ``src``, ``mt`` and ``ref`` a sentence.
+        where: file and key of the model, for messages.
 
     Raises:
         InputError: if model or environment are missing or do not work.
     """
-    checkpoint = checkpoint_of(config)
-    assert checkpoint is not None
-    output = config.work_dir / "comet" / run
 
     def build(folder: Path) -> None:
-        check_environment(config)
-        samples = [
-            {"src": source, "mt": translation, "ref": reference}
-            for name, lines in translations.items()
-            for source, translation, reference in zip(tests.sources[name], lines, tests.references[name], strict=True)
-        ]
-        scores, version = score_sentences(checkpoint, samples)
+        check_environment(where)
+        scores, version = score_sentences(checkpoint, [sample for each in samples.values() for sample in each])
         rest = iter(scores)
-        by_set = {name: [next(rest) for _ in lines] for name, lines in translations.items()}
+        by_set = {name: [next(rest) for _ in each] for name, each in samples.items()}
         record = {"model": model_name(checkpoint), "version": version, "scores": by_set}
         (folder / SENTENCES_FILE).write_text(json.dumps(record) + "\n", encoding="utf-8")
 
     options = {
         "version": 1,
         "model": model_digest(checkpoint),
-        "sources": {name: tests.sources[name] for name in files},
-        "references": {name: tests.references[name] for name in files},
+        "sources": {name: [sample["src"] for sample in samples[name]] for name in files},
+        "references": {name: [sample["ref"] for sample in samples[name]] for name in files},
     }
     run_step(Step(output, list(files.values()), options, build))
     record = json.loads((output / SENTENCES_FILE).read_text(encoding="utf-8"))

@@ -7,11 +7,9 @@ never errs, at 0 it guesses.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sklearn.decomposition import TruncatedSVD
@@ -26,7 +24,6 @@ from fairseq_ext.hugging_face.torchaudio_guard import hide_broken_torchaudio
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.split import stable_hash
 
-DISTANCES_FILE = "distances.json"
 _DIMENSIONS = 100
 _LONGEST_NGRAM = 5
 # Of the machine on standardised features; between 0.003 and 0.1 distances change by a few hundredths.
@@ -35,20 +32,23 @@ _BATCH_SIZE = 64
 _MAX_LENGTH = 128
 
 
-def write_distances(folder: Path, splits: Path, lang: str, *, sentences: int, model: Path | None, seed: int) -> None:
-    """Measure the domains of an experiment by the source side of their training text.
+def measure_distances(
+    splits: Path, lang: str, *, sentences: int, model: Path | None, seed: int
+) -> tuple[list[str], int, np.ndarray]:
+    """Measure the distances between the domains of an experiment, on the source side of their training text.
 
     Every domain gives equally many different sentences, at most ``sentences``, since a larger sample alone makes
     a smaller error.
 
     Args:
-        folder: where to write ``distances.json``: ``{"embedding", "sentences", "domains", "matrix", "error"}``, both
-            matrices D×D with None for the error of a domain against itself.
         splits: folder with ``domains.txt`` and ``DOMAIN/train.LANG``.
         lang: the source language.
         sentences: the largest sample, a domain.
         model: folder of a Hugging Face encoder to embed the sentences with; None for TF-IDF.
         seed: draws the sample.
+
+    Returns:
+        D domains, how many sentences there are of each, and the D×D distances.
 
     Raises:
         InputError: if a domain has too few sentences, or the encoder cannot be loaded.
@@ -60,10 +60,9 @@ def write_distances(folder: Path, splits: Path, lang: str, *, sentences: int, mo
         name = domains[[len(sample) for sample in samples].index(size)]
         raise InputError(f"{splits / name}/train.{lang}: needs two different sentences at least, one to test on")
     texts = [text for sample in samples for text in sample[:size]]
-    embedding, vectors = embed_with_tfidf(texts) if model is None else embed_with_encoder(texts, model)
+    vectors = embed_with_tfidf(texts) if model is None else embed_with_encoder(texts, model)
     errors = pairwise_errors(vectors.reshape(len(domains), size, -1))
-    record = {"embedding": embedding, "sentences": size, "domains": domains, **distance_record(errors)}
-    (folder / DISTANCES_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return domains, size, distances_of(errors)
 
 
 def draw_sample(lines: Iterable[str], size: int, seed: int) -> list[str]:
@@ -79,13 +78,13 @@ def draw_sample(lines: Iterable[str], size: int, seed: int) -> list[str]:
     return list(_lowest(kept, size))
 
 
-def embed_with_tfidf(texts: Sequence[str]) -> tuple[str, np.ndarray]:
+def embed_with_tfidf(texts: Sequence[str]) -> np.ndarray:
     """Latent semantic analysis: TF-IDF of character n-grams within words, reduced by a truncated SVD.
 
     n-grams rather than words do for inflected languages and for those that write no blanks.
 
-    Returns:
-        What was done, in words; and the embeddings, N×H.
+    Shape:
+        result: N×H
     """
     vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(1, _LONGEST_NGRAM), min_df=2, sublinear_tf=True)
     try:
@@ -93,16 +92,15 @@ def embed_with_tfidf(texts: Sequence[str]) -> tuple[str, np.ndarray]:
     except ValueError:
         raise InputError("distances: the sentences share no letters; is the training text empty?") from None
     dimensions = min(_DIMENSIONS, *features.shape)
-    vectors = TruncatedSVD(dimensions, random_state=0).fit_transform(features)
-    words = f"TF-IDF of character n-grams (1 to {_LONGEST_NGRAM}), SVD to {dimensions} dimensions"
-    return words, vectors
+    vectors: np.ndarray = TruncatedSVD(dimensions, random_state=0).fit_transform(features)
+    return vectors
 
 
-def embed_with_encoder(texts: Sequence[str], folder: Path) -> tuple[str, np.ndarray]:
+def embed_with_encoder(texts: Sequence[str], folder: Path) -> np.ndarray:
     """The mean of a pre-trained encoder's last hidden states over a sentence, as in the paper (there: BERT).
 
-    Returns:
-        What was done, in words; and the embeddings, N×H.
+    Shape:
+        result: N×H
 
     Raises:
         InputError: if the folder holds no encoder.
@@ -127,7 +125,7 @@ def embed_with_encoder(texts: Sequence[str], folder: Path) -> tuple[str, np.ndar
             states = encoder(**batch).last_hidden_state.float()  # B×T×H
         mask = batch["attention_mask"].unsqueeze(-1)
         vectors[rows] = ((states * mask).sum(1) / mask.sum(1)).cpu().numpy()
-    return f"{encoder.config.model_type} encoder {folder.name}, averaged over the sentence", vectors
+    return vectors
 
 
 def pairwise_errors(vectors: np.ndarray) -> np.ndarray:
@@ -165,13 +163,14 @@ def held_out_error(first: np.ndarray, second: np.ndarray) -> float:
     return mistakes / len(labels)
 
 
-def distance_record(errors: np.ndarray) -> dict[str, Any]:
-    """Distances and errors as lists; an error above one half, which only chance makes, is the distance 0."""
-    distances = np.nan_to_num(np.maximum(2 * (1 - 2 * errors), 0))
-    return {
-        "matrix": distances.round(4).tolist(),
-        "error": [[None if np.isnan(error) else round(float(error), 5) for error in row] for row in errors],
-    }
+def distances_of(errors: np.ndarray) -> np.ndarray:
+    """The distances of held-out errors; one above one half, which only chance makes, is the distance 0.
+
+    Shape:
+        errors: D×D, the diagonal NaN; result: D×D, the diagonal 0
+    """
+    distances: np.ndarray = np.nan_to_num(np.maximum(2 * (1 - 2 * errors), 0)).round(4)
+    return distances
 
 
 def _lowest(keys: dict[str, int], size: int) -> dict[str, int]:

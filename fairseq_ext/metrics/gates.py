@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,6 @@ from fairseq_ext.data.gate_names import SIDES, SOURCE, STATES
 from fairseq_ext.data.teacher_labels import label_path, load_probs
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
-
-GATES_FILE = "gates.json"
-DISAGREEMENTS_FILE = "disagreements.jsonl"
 
 
 @dataclass(frozen=True)
@@ -57,26 +53,6 @@ class ClassifiedSentences:
         domains = read_domain_names(domains_dir / DOMAINS_FILE)
         probs = [load_probs(label_path(teacher, name, "test"), len(domains)) for name in domains]
         return cls(domains, np.repeat(np.arange(len(domains)), [len(rows) for rows in probs]), np.concatenate(probs))
-
-
-def write_gates(folder: Path, paths: Mapping[str, Path], sentences: ClassifiedSentences) -> None:
-    """Write ``gates.json`` and ``disagreements.jsonl``.
-
-    Args:
-        folder: where to write.
-        paths: by name of a translation, what ``--gates-output`` wrote for the test sets of all domains.
-        sentences: their domains.
-
-    Raises:
-        InputError: if a file is unreadable or not of these sentences.
-    """
-    record, lines = {}, []
-    for name, path in paths.items():
-        gates = read_gates(path, len(sentences.labels), len(sentences.domains))
-        record[name] = summarise_gates(gates, sentences)
-        lines += [json.dumps({"output": name, **entry}) + "\n" for entry in disagreements(gates, sentences)]
-    (folder / GATES_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    (folder / DISAGREEMENTS_FILE).write_text("".join(lines), encoding="utf-8")
 
 
 def read_gates(path: Path, num_sentences: int, num_domains: int) -> GateWeights:
@@ -149,28 +125,6 @@ def _choices(weights: np.ndarray, sentences: ClassifiedSentences) -> dict[str, l
         "agreement": _shares(choices == teacher[:, None]),
         "correct": _shares(choices == sentences.labels[:, None]),
     }
-
-
-def disagreements(gates: GateWeights, sentences: ClassifiedSentences) -> Iterator[dict[str, Any]]:
-    """The test sentences for which gates and classifier choose differently, the clearest cases first.
-
-    The gates' choice is the largest weight averaged over all layers; a case is clear if both are sure, that is by
-    the product of the classifier's probability and the gates' weight. Lines count from 1, within a domain.
-    """
-    weights = gates.weights.mean(1)  # N×D
-    chosen, teacher = weights.argmax(-1), sentences.probs.argmax(-1)
-    confidence = weights.max(-1) * sentences.probs.max(-1)
-    firsts = np.searchsorted(sentences.labels, np.arange(len(sentences.domains)))
-    for row in np.argsort(-confidence, kind="stable"):
-        if chosen[row] != teacher[row]:
-            yield {
-                "domain": sentences.domains[sentences.labels[row]],
-                "line": int(row - firsts[sentences.labels[row]]) + 1,
-                "teacher": sentences.domains[teacher[row]],
-                "teacher_prob": round(float(sentences.probs[row].max()), 4),
-                "gates": sentences.domains[chosen[row]],
-                "gates_weight": round(float(weights[row].max()), 4),
-            }
 
 
 def _shares(hits: np.ndarray) -> list[float]:

@@ -24,7 +24,6 @@ from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.classifier import MODEL_FOLDER, load_classifier
 
-SPEED_FILE = "speed.json"
 ROUNDS = 2
 METHOD = (
     f"greedy, batches of 64, a domain at a time; the best of {ROUNDS} rounds, in which the systems take turns; "
@@ -63,18 +62,23 @@ class Timing:
     seconds: float
 
 
-def write_speed(folder: Path, outputs: Mapping[str, TimedOutput], *, splits: Path, teacher: Path, lang: str) -> None:
-    """Time the outputs and write ``speed.json``; what an interrupted run has timed is taken over.
+def measure_speed(
+    folder: Path, outputs: Mapping[str, TimedOutput], *, splits: Path, teacher: Path, lang: str
+) -> dict[str, dict[str, Any]]:
+    """Time the outputs; timings of an interrupted call are reused.
 
     Timings differ from run to run. The machine's other work can only add to them, so the best of two rounds counts;
     the outputs take turns, in the second round in the opposite order, so that slow minutes hit all alike.
 
     Args:
-        folder: where to write; ``logs/`` holds what fairseq said.
+        folder: where ``logs/``, fairseq's messages, are written.
         outputs: by name.
         splits: folder with the classifier's text, ``DOMAIN/test.LANG``.
         teacher: the classifier; needed only if it is used.
         lang: the source language.
+
+    Returns:
+        by output the entry of :func:`summarise_output`.
     """
     domains = sorted({domain for output in outputs.values() for domain in output.arguments})
     timings: dict[tuple[str, str], list[Timing]] = {(name, d): [] for name in outputs for d in outputs[name].arguments}
@@ -89,16 +93,13 @@ def write_speed(folder: Path, outputs: Mapping[str, TimedOutput], *, splits: Pat
                 if domain in outputs[name].arguments:
                     log = logs / name / f"{domain}.log"
                     timings[name, domain].append(_generate(log, domain, outputs[name].arguments[domain]))
-    record: dict[str, Any] = {
+    return {
         name: summarise_output(
             {domain: timings[name, domain] for domain in output.arguments},
             {domain: classifier[domain] if output.uses_classifier else [] for domain in output.arguments},
         )
         for name, output in outputs.items()
     }
-    on_cpu = all("--cpu" in arguments for output in outputs.values() for arguments in output.arguments.values())
-    record |= {"machine": describe_machine(on_cpu), "method": METHOD}
-    (folder / SPEED_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def parse_timing(lines: Iterable[str]) -> Timing | None:
@@ -112,7 +113,7 @@ def parse_timing(lines: Iterable[str]) -> Timing | None:
 
 
 def summarise_output(timings: Mapping[str, Sequence[Timing]], classifier: Mapping[str, Sequence[float]]) -> dict:
-    """One entry of ``speed.json``.
+    """The timings of an output: by domain the best of the rounds, and sentences and tokens per second.
 
     Args:
         timings: by domain one of every round.
