@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 from fairseq import options
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.experiment import Corpora, TranslationExperiment
+from fairseq_ext.experiments.translation.kind import stages_of
+from fairseq_ext.experiments.translation.translate import how_to_make
 
 from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.classifiers.training import task_arguments, task_choices
@@ -21,10 +25,6 @@ from fairseq_ext.experiments.classification.kind import stages_of as classificat
 from fairseq_ext.experiments.classification.train import BASE_ARGUMENTS
 from fairseq_ext.experiments.hierarchy.systems import HierarchyModel
 from fairseq_ext.experiments.kinds import load_experiment
-from fairseq_ext.experiments.translation.config import load_config
-from fairseq_ext.experiments.translation.experiment import Corpora, TranslationExperiment
-from fairseq_ext.experiments.translation.kind import stages_of
-from fairseq_ext.experiments.translation.translate import how_to_make
 from fairseq_ext.filtering.dictionary import Dictionary
 from fairseq_ext.hugging_face.gpt2_convert import _OPTIONS as GPT2_OPTIONS
 from fairseq_ext.modules.language_model_options import ADAPTERS, LANGUAGE_MODELING_TASK

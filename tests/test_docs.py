@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 import yaml
+from fairseq_ext.experiments.translation import prepare
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.experiment import Corpora, TranslationExperiment
 
 from fairseq_ext.corpora import import_corpora
 from fairseq_ext.corpora.entries import Form, entry_form
 from fairseq_ext.experiments import prepare as prepare_data
-from fairseq_ext.experiments.translation import prepare
-from fairseq_ext.experiments.translation.config import load_config
-from fairseq_ext.experiments.translation.experiment import Corpora, TranslationExperiment
 from fairseq_ext.filtering.cascade import FILTERS
 from fairseq_ext.filtering.clean import Cleaning
 from fairseq_ext.filtering.language_id import _MIN_CHARACTERS, DISTRACTORS, LanguageId

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fairseq_ext.experiments.translation.gates import read_gates
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +27,6 @@ from fairseq_ext.data.teacher_labels import load_probs, read_teacher_record
 from fairseq_ext.data.word_vectors import read_word_vectors
 from fairseq_ext.domains.domain_tree import read_tree
 from fairseq_ext.domains.paths import names_of_paths
-from fairseq_ext.experiments.translation.gates import read_gates
 from fairseq_ext.induction.choose_paths import _read_record
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.report.records import read_result

@@ -180,7 +180,7 @@ def _section_of(source: type[Any]) -> type[Section]:
         item.name: (_field_type(hints[item.name]), Field(_default(item), description=texts.get(item.name)))
         for item in dataclasses.fields(source)
     }
-    return create_model(source.__name__, __base__=Section, __doc__=inspect.getdoc(source), **fields)
+    return create_model(source.__name__, __base__=Section, __doc__=_summary(source), **fields)
 
 
 def _field_type(hint: Any) -> Any:
@@ -195,6 +195,11 @@ def _default(item: dataclasses.Field[Any]) -> Any:
     if item.default_factory is not dataclasses.MISSING:
         return item.default_factory()
     return ... if item.default is dataclasses.MISSING else item.default
+
+
+def _summary(source: type[Any]) -> str:
+    """The first paragraph of the docstring of a class."""
+    return " ".join((inspect.getdoc(source) or "").partition("\n\n")[0].split())
 
 
 def _documented_attributes(source: type[Any]) -> dict[str, str]:

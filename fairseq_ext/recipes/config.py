@@ -49,8 +49,8 @@ def _option_value(value: Any) -> Any:
 
 
 OptionName = Annotated[str, AfterValidator(_option_name)]
-_OPTION_SCHEMA = {"type": ["string", "number", "boolean", "null", "array"]}
-OptionValue = Annotated[Any, AfterValidator(_option_value), WithJsonSchema(_OPTION_SCHEMA)]
+OPTION_SCHEMA = {"type": ["string", "number", "boolean", "null", "array"]}
+OptionValue = Annotated[Any, AfterValidator(_option_value), WithJsonSchema(OPTION_SCHEMA)]
 Tune = Annotated[
     Mapping[OptionName, Any],
     AfterValidator(check_grid),
@@ -89,7 +89,7 @@ def _schema_of_system(schema: dict[str, Any]) -> None:
     for name in System.not_in_file:
         schema["properties"].pop(name, None)
     schema.pop("required", None)
-    schema["additionalProperties"] = _OPTION_SCHEMA
+    schema["additionalProperties"] = OPTION_SCHEMA
 
 
 class System(Section):

@@ -19,6 +19,7 @@ from fairseq_ext.inputs.yaml_file import load_yaml
 from fairseq_ext.recipes.config import Experiment, read_experiment
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DEFAULT = "translation"  # of a file without ``kind``
 # Former values of ``kind``, accepted for one release.
 FORMER_NAMES = {"word_lm": "recurrent"}
 
@@ -83,5 +84,6 @@ def schema_of(name: str) -> dict[str, Any]:
     """The JSON schema of the files of a recipe, by which editors complete keys and mark mistakes."""
     schema = load_recipe(name).config.json_schema()
     kind = {"enum": [name, *(former for former, new in FORMER_NAMES.items() if new == name)]}
-    properties, required = {"kind": kind, **schema.pop("properties")}, ["kind", *schema.pop("required")]
+    properties, required = {"kind": kind, **schema.pop("properties")}, schema.pop("required")
+    required = required if name == DEFAULT else ["kind", *required]
     return {"$schema": DIALECT, **schema, "title": f"kind: {name}", "properties": properties, "required": required}

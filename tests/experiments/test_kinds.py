@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from fairseq_ext.experiments.translation.config import load_config
 
 from fairseq_ext.experiments.kinds import load_experiment
-from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.inputs.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from fairseq_ext.experiments import prepare as prepare_data
 from fairseq_ext.experiments.translation import scores as scoring
 from fairseq_ext.experiments.translation import train as training
 from fairseq_ext.experiments.translation import translate as translation
+
+from fairseq_ext.experiments import prepare as prepare_data
 from tests.engine.test_children import is_running
 from tests.experiments.translation.small_translation_experiment import TRANSLATE
 from tests.fork_server import PYTHON

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fairseq_ext.experiments.translation import analyses, examples, scores, teacher, train, translate
 
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.experiments import prepare
-from fairseq_ext.experiments.translation import analyses, examples, scores, teacher, train, translate
 from tests.experiments.translation.small_translation_experiment import OUTPUTS, TRAIN, write_translation_experiment
 from tests.fork_server import PYTHON
 from tests.recorded import recorded_results, results_of, shapes_of

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-
-from fairseq_ext.experiments import run
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.kind import stages_of
+
+from fairseq_ext.experiments import run
 from tests.experiments.translation.small_translation_experiment import PLAIN, TRAIN
 from tests.small_corpus import write_config, write_corpora
 

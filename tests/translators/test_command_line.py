@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from fairseq_ext.experiments.translation.translate import main
+
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.translators.translator import Request, SystemTranslator
 from tests import toy

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BeforeValidator,
+    ConfigDict,
     Discriminator,
     Field,
     Tag,
@@ -43,6 +44,7 @@ from fairseq_ext.inputs.sections import check_numbers
 from fairseq_ext.metrics.corpus_metrics import DEFAULT_METRICS, text_metric_names
 from fairseq_ext.recipes.config import (
     NAME_PATTERN,
+    OPTION_SCHEMA,
     Experiment,
     OptionName,
     OptionValue,
@@ -170,10 +172,16 @@ class TranslationSystem(System):
         return self
 
 
+def _schema_of_output(schema: dict[str, Any]) -> None:
+    for name in ("options", "entry", "place"):
+        schema["properties"].pop(name)
+    schema["additionalProperties"] = OPTION_SCHEMA
+
+
 class OutputEntry(Section):
     """A way to use a system. Keys that are not listed are options of fairseq-generate."""
 
-    not_in_file: ClassVar[tuple[str, ...]] = ("options", "entry", "place")
+    model_config = ConfigDict(json_schema_extra=_schema_of_output)
 
     system: str
     """Its name under ``train: systems``."""

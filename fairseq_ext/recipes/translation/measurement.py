@@ -29,6 +29,7 @@ from fairseq_ext.metrics.corpus_metrics import CometMetric, CorpusMetric, TextMe
 from fairseq_ext.metrics.set_scores import (
     AVERAGE,
     ERRORS,
+    WEIGHTED_AVERAGE,
     Columns,
     Counts,
     TestSets,
@@ -402,7 +403,7 @@ def _compare(
     metric: str, output: str, baseline: str, average: Mapping[str, Columns], tests: TestSets
 ) -> Iterator[Comparison]:
     for column, scores in average[output].items():
-        if column in average[baseline]:
+        if column in average[baseline] and column != WEIGHTED_AVERAGE:
             differences = scores - average[baseline][column]
             name = SET_NAMES.get(column, column)
             yield compare_resamples(output, baseline, metric, name, differences, tests.sizes[column])

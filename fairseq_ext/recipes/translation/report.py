@@ -30,6 +30,7 @@ from fairseq_ext.recipes.translation.measurement import (
     PARAMETERS,
     PERPLEXITY,
     SENTENCES_PER_SECOND,
+    SET_NAMES,
     TEACHER_FILE,
     TEST_SENTENCES,
     TOKENS_PER_SECOND,
@@ -90,7 +91,7 @@ def page(config: Translation, records: Records, comparisons: Sequence[Comparison
     sections: Sections = {
         "Recommendation": [recommend(config, records, comparisons, warnings)],
         "Translation quality": [quality(config, records, metric) for metric in metrics],
-        "Classifier errors": [classifier_errors(config, records)],
+        "Classifier errors": _with_rows(classifier_errors(config, records)),
         "Own test sets": _with_rows(further_sets(config, records, "Own test sets", TEST)),
         "Out of domain": _with_rows(further_sets(config, records, "Table 8. Out of domain", OOD)),
         "Ablation": _with_rows(ablation(config, records)),
@@ -101,10 +102,17 @@ def page(config: Translation, records: Records, comparisons: Sequence[Comparison
         "Trainings": [parameters(config, records), trainings(config, records), *curves(config, records)],
         "Tuning": tuning_tables(records),
     }
-    shown = [each for each in comparisons if each.baseline in config.pairs.get(each.system, ())]
     source, target = config.langs
     summary = f"Translation from {source} to {target}: {len(scored(records))} outputs."
-    return Page(config.work_dir.name, summary, sections, shown)
+    return Page(config.work_dir.name, summary, sections, chosen_comparisons(config, comparisons))
+
+
+def quality_and_advice(config: Translation) -> list[str]:
+    """The tables of translation quality and the recommendation, as Markdown."""
+    records = all_records(config)
+    comparisons = read_comparisons(config.work_dir / "scores" / COMPARISONS_FILE)
+    tables = [quality(config, records, metric).markdown() for metric in metrics_of(records)]
+    return [*tables, recommend(config, records, comparisons, warnings_of(config, curves_of(records)))]
 
 
 def metrics_of(records: Records) -> list[str]:
@@ -121,6 +129,19 @@ def scored(records: Records) -> list[str]:
 def domains_of(records: Records) -> list[str]:
     """The domains with test sets."""
     return records.domains(TRAINING_PAIRS)
+
+
+def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Those with the baselines of the experiment file: by metric, over all domains first, single sets last."""
+    shown = [each for each in comparisons if each.baseline in config.pairs.get(each.system, ())]
+    metrics, sets = list(METRICS), list(SET_NAMES.values())
+    return sorted(
+        shown,
+        key=lambda each: (
+            metrics.index(each.metric),
+            sets.index(each.domain) if each.domain in sets else len(sets),
+        ),
+    )
 
 
 # Scores

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import yaml
-
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 

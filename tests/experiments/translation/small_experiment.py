@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import yaml
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.data.teacher_labels import label_path, write_probs, write_teacher_record
-from fairseq_ext.experiments.translation.config import load_config
-from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 
 REFERENCES = {
     "law": ["das Gericht ist heute offen", "alle Rechte sind vorbehalten", "der Vertrag gilt ab heute"],

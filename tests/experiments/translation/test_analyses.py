@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from fairseq_ext.experiments.translation import teacher as teacher
 from fairseq_ext.experiments.translation.analyses import NAMES, analysis_steps, chosen_steps
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+
 from fairseq_ext.inputs.errors import InputError
 
 CONFIG = """

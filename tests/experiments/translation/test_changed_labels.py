@@ -8,6 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fairseq_ext.experiments.translation.changed_labels import changed_labels_step, with_noise, write_changed_labels
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.experiments.translation.train import training_steps
 
 from fairseq_ext.data.teacher_labels import (
     TeacherLabels,
@@ -19,10 +23,6 @@ from fairseq_ext.data.teacher_labels import (
     write_teacher_record,
 )
 from fairseq_ext.engine.steps import run_step
-from fairseq_ext.experiments.translation.changed_labels import changed_labels_step, with_noise, write_changed_labels
-from fairseq_ext.experiments.translation.config import load_config
-from fairseq_ext.experiments.translation.experiment import TranslationExperiment
-from fairseq_ext.experiments.translation.train import training_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.metrics import summarise
 from fairseq_ext.text.split import SPLITS

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.experiments.translation import comet
 from fairseq_ext.experiments.translation.scores import scoring_step
+
+from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics import bootstrap
 from tests.experiments.translation.small_experiment import NEWS, REFERENCES, write_experiment

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sacrebleu
-
 from fairseq_ext.experiments.translation.comparisons import compare
 from fairseq_ext.experiments.translation.scores import count_text, score_columns, summarise
+
 from fairseq_ext.metrics.bootstrap import p_value
 from fairseq_ext.metrics.corpus_metrics import text_metrics
 from tests.experiments.translation.test_scores import synthetic

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import Evaluate, Report
+
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.options import TfidfTeacher, TransformersTeacher
 from tests.small_corpus import write_config

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from fairseq_ext.experiments.translation.control import base_of, base_systems, continued_systems
 from fairseq_ext.experiments.translation.results import Design
 from fairseq_ext.experiments.translation.systems import TranslationSystem
+
 from fairseq_ext.inputs.errors import InputError
 from tests.experiments.translation.test_outputs import config_of
 

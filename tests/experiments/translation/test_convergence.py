@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from fairseq_ext.experiments.training import system_dir
-
 from fairseq_ext.experiments.translation import convergence
 from fairseq_ext.experiments.translation.convergence import (
     ValidationCurve,
@@ -19,6 +18,7 @@ from fairseq_ext.experiments.translation.convergence import (
     warnings_of,
 )
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+
 from tests.experiments.translation.test_control import AD, GAD, MIX, MORE
 from tests.experiments.translation.test_outputs import config_of
 from tests.recorded import HERE

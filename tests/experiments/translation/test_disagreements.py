@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-
 from fairseq_ext.experiments.translation.disagreements import choose, read_examples
 from fairseq_ext.experiments.translation.results import Design, read_results
+
 from fairseq_ext.report.content import Examples, Missing
 from tests.experiments.translation import made_up
 

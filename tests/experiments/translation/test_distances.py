@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from fairseq_ext.experiments.translation.distances import (
     distance_record,
     draw_sample,
@@ -16,6 +15,7 @@ from fairseq_ext.experiments.translation.distances import (
     held_out_error,
     write_distances,
 )
+
 from fairseq_ext.inputs.errors import InputError
 from tests.teacher.test_transformers_classifier import encoder  # noqa: F401  a fixture
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-from fairseq_ext.data.teacher_labels import write_teacher_record
 from fairseq_ext.experiments.translation import export, translate
 from fairseq_ext.experiments.translation.config import load_config
+
+from fairseq_ext.data.teacher_labels import write_teacher_record
 from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.translators.exported import verify

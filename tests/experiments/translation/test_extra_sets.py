@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import yaml
-
-from fairseq_ext.experiments import run
 from fairseq_ext.experiments.translation import extra_sets
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import OwnTest, TranslationExperiment
 from fairseq_ext.experiments.translation.extra_sets import column_of, extra_set_steps, import_sets, sets_for
 from fairseq_ext.experiments.translation.scores import count_text, score_columns
+
+from fairseq_ext.experiments import run
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.corpus_metrics import text_metrics
 from tests.experiments.translation.small_translation_experiment import write_translation_experiment

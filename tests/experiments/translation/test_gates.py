@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fairseq_ext.experiments.translation.gates import ClassifiedSentences, read_gates, write_gates
 
 from fairseq_ext.data.teacher_labels import label_path, write_probs
-from fairseq_ext.experiments.translation.gates import ClassifiedSentences, read_gates, write_gates
 from fairseq_ext.inputs.errors import InputError
 
 # Two domains; law has two test sentences, med one. An encoder and a decoder layer.

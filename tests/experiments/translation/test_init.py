@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-from fairseq_ext.corpora.found import Corpora, find_corpora
 from fairseq_ext.experiments.translation import init
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.control import continued_systems
 from fairseq_ext.experiments.translation.init import main, plan_for
+
+from fairseq_ext.corpora.found import Corpora, find_corpora
 from fairseq_ext.inputs.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-
 from fairseq_ext.experiments.translation.gate_pictures import draw_change, draw_sentences
 from fairseq_ext.experiments.translation.joined import draw_pairs, write_joined, write_pairs
+
 from fairseq_ext.inputs.errors import InputError
 
 DOMAINS = ["law", "med"]

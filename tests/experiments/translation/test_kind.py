@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fairseq_ext.experiments.translation.extra_sets import extra_set_steps
+from fairseq_ext.experiments.translation.kind import stages_of
 
 from fairseq_ext.engine.stages import Stage, choose_stages, run_stages
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.experiments import run
-from fairseq_ext.experiments.translation.extra_sets import extra_set_steps
-from fairseq_ext.experiments.translation.kind import stages_of
 from fairseq_ext.inputs.errors import InputError
 from tests.experiments.translation.test_outputs import config_of
 from tests.recipes.test_config import SYSTEMS

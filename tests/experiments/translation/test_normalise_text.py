@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from fairseq_ext.experiments.translation.normalise_text import main
+
 from fairseq_ext.inputs.errors import InputError
 from tests.small_corpus import write_config, write_corpora
 

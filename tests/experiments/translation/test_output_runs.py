@@ -4,6 +4,7 @@ from pathlib import Path
 
 from fairseq_ext.experiments.translation.output_runs import find_runs, read_translations
 from fairseq_ext.experiments.translation.test_sets import TestSets as Sets
+
 from tests.experiments.translation.small_experiment import NEWS, REFERENCES, write_experiment
 
 OOD = {"ood": {"NEWS": "news.tsv"}}

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+
 from fairseq_ext.inputs.errors import InputError
 from tests.recipes.test_config import SYSTEMS
 from tests.small_corpus import write_config, write_corpora

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from fairseq_ext.experiments.translation.parameters import count_parameters
+
 from fairseq_ext.inputs.errors import InputError
 from tests import toy
 

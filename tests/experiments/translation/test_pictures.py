@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from fairseq_ext.experiments.translation import pictures
 from fairseq_ext.experiments.translation.results import Design, Results
+
 from fairseq_ext.report.content import Picture, Shape
 from fairseq_ext.report.pictures import SHADE
 from tests.experiments.translation import made_up

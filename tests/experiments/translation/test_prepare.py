@@ -9,12 +9,12 @@ from pathlib import Path
 import polib
 import pytest
 from fairseq.data import Dictionary, data_utils
+from fairseq_ext.experiments.translation import prepare
+from fairseq_ext.experiments.translation.config import load_config
 
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.engine.workspaces import Workspace
 from fairseq_ext.experiments import prepare as prepare_data
-from fairseq_ext.experiments.translation import prepare
-from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.inputs.errors import InputError
 from tests.experiments.commands import kill_in_every_step
 from tests.small_corpus import NOUNS, read_tree, write_config, write_corpora

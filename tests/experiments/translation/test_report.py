@@ -10,11 +10,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from fairseq_ext.experiments.translation.experiment import TranslationExperiment
+from fairseq_ext.experiments.translation.report import main, make_report, report_step
 
 from fairseq_ext.engine.records import is_finished
 from fairseq_ext.engine.steps import run_steps, step_fingerprint
-from fairseq_ext.experiments.translation.experiment import TranslationExperiment
-from fairseq_ext.experiments.translation.report import main, make_report, report_step
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.content import Missing
 from fairseq_ext.report.writing import write_report

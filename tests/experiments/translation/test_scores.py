@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import sacrebleu
 import yaml
-
-from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.experiments.translation import scores
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.experiments.translation.report import make_report
 from fairseq_ext.experiments.translation.scores import count_text, score_columns, score_outputs, scoring_step, summarise
 from fairseq_ext.experiments.translation.test_sets import TestSets as Sets
+
+from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics import bootstrap
 from fairseq_ext.metrics.corpus_metrics import METRICS, Metric, text_metrics

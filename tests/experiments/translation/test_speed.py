@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from fairseq_ext.data.teacher_labels import write_teacher_record
 from fairseq_ext.experiments.translation import speed
 from fairseq_ext.experiments.translation.speed import (
     TimedOutput,
@@ -21,6 +19,8 @@ from fairseq_ext.experiments.translation.speed import (
     summarise_output,
     write_speed,
 )
+
+from fairseq_ext.data.teacher_labels import write_teacher_record
 from fairseq_ext.inputs.errors import InputError
 
 LOG = """\

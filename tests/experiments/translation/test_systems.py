@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq_ext.experiments.translation.systems import implies_domain, read_translation_systems
 
 import fairseq_ext.registration  # noqa: F401
-from fairseq_ext.experiments.translation.systems import implies_domain, read_translation_systems
 from fairseq_ext.inputs.errors import InputError
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from fairseq_ext.experiments.translation import tables
 from fairseq_ext.experiments.translation.results import Design, Results, read_results
+
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.content import Missing, Row, Table
 from tests.experiments.translation import made_up

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fairseq_ext.experiments.translation import teacher as train
+from fairseq_ext.experiments.translation.config import load_config
 
 from fairseq_ext.data.teacher_labels import check_labels, load_probs, read_teacher_probs
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.engine.tasks import Engine
-from fairseq_ext.experiments.translation import teacher as train
-from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher import label, labelling
 from fairseq_ext.teacher.labelling import Labelling, TextFiles, assign_folds, train_and_label

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fairseq_ext.experiments.translation.test_sets import TestSets as Sets
 
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.data.teacher_labels import write_probs
-from fairseq_ext.experiments.translation.test_sets import TestSets as Sets
 from fairseq_ext.inputs.errors import InputError
 from tests.experiments.translation.small_experiment import NEWS, REFERENCES, TRAIN_SIZES, write_experiment
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from fairseq_ext.experiments.translation.examples import format_examples
 from fairseq_ext.experiments.translation.translate import (
     Generation,
@@ -12,6 +11,7 @@ from fairseq_ext.experiments.translation.translate import (
     translation_steps,
     write_hypotheses,
 )
+
 from fairseq_ext.inputs.errors import InputError
 from tests.experiments.test_training import CONFIG, config_of
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from fairseq_ext.experiments.translation.results import Design, Results
 from fairseq_ext.experiments.translation.verdict import in_words, is_shown, quality_of, recommend, summary
+
 from tests.experiments.translation import made_up
 
 WARNING = "mix has not converged: train it longer first"
