@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fairseq_ext.experiments.translation.gates import read_gates
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +28,7 @@ from fairseq_ext.domains.domain_tree import read_tree
 from fairseq_ext.domains.paths import names_of_paths
 from fairseq_ext.induction.choose_paths import _read_record
 from fairseq_ext.inputs.errors import InputError, line_of
+from fairseq_ext.metrics.gates import read_gates
 from fairseq_ext.report.records import read_result
 from fairseq_ext.reranking.nbest_files import read_nbest
 from fairseq_ext.reranking.weights import Weights

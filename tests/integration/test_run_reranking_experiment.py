@@ -9,7 +9,7 @@ import pytest
 
 from tests.experiments.commands import run_experiment
 from tests.experiments.reranking.small_reranking_experiment import TRANSLATION, write_file
-from tests.experiments.translation.small_translation_experiment import TRAIN, TRANSLATE
+from tests.recipes.translation.small_translation_experiment import TRAIN, TRANSLATE
 from tests.small_corpus import write_config, write_corpora
 
 pytestmark = pytest.mark.slow

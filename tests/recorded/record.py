@@ -13,8 +13,8 @@ from tests.experiments.classification.small_classification_experiment import (
 )
 from tests.experiments.small_lm_experiment import write_lm_experiment
 from tests.experiments.topics.small_topic_experiment import write_topic_experiment
-from tests.experiments.translation.small_translation_experiment import write_translation_experiment
 from tests.recipes.recurrent.small_experiment import write_word_lm_experiment
+from tests.recipes.translation.small_translation_experiment import write_translation_experiment
 from tests.recorded import HERE, results_of
 
 WRITERS: dict[str, Callable[[Path], Path]] = {
