@@ -49,8 +49,6 @@ def test_other_words_are_far_and_halves_of_one_text_near(tmp_path: Path) -> None
     assert (np.diag(matrix) == 0).all()
     assert record["sentences"] == 400
     assert record["domains"] == ["bank1", "bank2", "garden"]
-    assert record["error"][0][0] is None
-    assert record["embedding"].startswith("TF-IDF of character n-grams (1 to 5), SVD to 100 dimensions")
 
 
 def test_the_order_of_the_lines_changes_nothing(tmp_path: Path) -> None:

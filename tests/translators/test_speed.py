@@ -112,7 +112,7 @@ def test_outputs_take_turns_and_what_is_timed_is_kept(
     # In each round a first sentence, then a call a domain.
     assert classifier.asked[1:3] == [["a law sentence"], ["a med sentence"]]
     assert len(classifier.asked) == 6
-    assert set(record) == {"gad", "ad", "ft", "machine", "method"}
+    assert set(record) == {"gad", "ad", "ft"}
     assert set(record["ft"]["domains"]) == {"med"}
     assert record["gad"]["domains"]["law"]["classifier_seconds"] == 0
     assert record["ad"]["domains"]["law"]["classifier_seconds"] > 0

@@ -95,7 +95,7 @@ class Corpora(Section):
 
 def _filters_section() -> Any:
     fields: dict[str, Any] = {
-        name: (Annotated[kind, EMPTY_AS_DEFAULTS, FromDataclass()], None) for name, kind in FILTERS.items()
+        name: (Annotated[kind, FromDataclass(), EMPTY_AS_DEFAULTS], None) for name, kind in FILTERS.items()
     }
     return create_model("Filters", __base__=Section, __doc__="Filters of pairs, by name.", **fields)
 
@@ -106,7 +106,7 @@ Filters: Any = _filters_section()
 class Clean(Section):
     """What is done to every pair before the split."""
 
-    normalise: Annotated[Normalise, EMPTY_AS_DEFAULTS, FromDataclass()] | None = None
+    normalise: Annotated[Normalise, FromDataclass()] | None = None
     """One spelling of characters and punctuation; without it nothing is changed."""
     filters: Annotated[Filters, EMPTY_AS_DEFAULTS] = Filters()
     """What drops a pair; an empty side always does."""

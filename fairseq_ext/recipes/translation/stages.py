@@ -397,10 +397,10 @@ def training_step(config: Translation, run: Run, extra: Sequence[str] = ()) -> S
 def _label_steps(config: Translation, run: Run) -> list[Step]:
     """The steps that end with a run's labels, unless these are the classifier's as they are, or none."""
     system = config.systems[run.system.name]
-    return [_changed_labels_step(config, system)] if system.label_noise or system.unlabelled else []
+    return [changed_labels_step(config, system)] if system.label_noise or system.unlabelled else []
 
 
-def _changed_labels_step(config: Translation, system: TranslationSystem) -> Step:
+def changed_labels_step(config: Translation, system: TranslationSystem) -> Step:
     """The step that changes the classifier's labels as a system says, as a directory for ``--teacher-dir``.
 
     Raises:

@@ -16,8 +16,8 @@ from fairseq_ext.recipes.translation import stages as extra_sets
 from fairseq_ext.recipes.translation.config import OwnTest, Translation, load_config
 from fairseq_ext.recipes.translation.stages import column_of, extra_set_steps, import_sets, sets_for
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
+from tests.recipes.translation.test_measurement import LAW, MED, TESTS, Sets, chrf_columns
 from tests.recipes.translation.test_outputs import config_of
-from tests.recipes.translation.test_scores import LAW, MED, TESTS, Sets, chrf_columns
 
 KNOWN = {"FLOWERS": {"corpus": "f.{lang}", "domain": "garden"}, "MINE": "m.{lang}"}
 
@@ -41,14 +41,14 @@ def test_a_set_is_a_corpus_with_or_without_a_domain(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("evaluate", "message"),
     [
-        ({"tests": ["a.{lang}"]}, "evaluate: tests: expected keys and values"),
-        ({"tests": {"A": {"domain": "bank"}}}, "tests: A: the key 'corpus' is missing"),
+        ({"tests": ["a.{lang}"]}, "evaluate: tests: "),
+        ({"tests": {"A": {"domain": "bank"}}}, "tests: A: corpus: is missing"),
         ({"tests": {"A": {"corpus": "a.{lang}", "domian": "bank"}}}, "tests: A: .*'domian'"),
-        ({"tests": {"A": {"corpus": 3}}}, "tests: A: corpus: expected text .*, got 3"),
+        ({"tests": {"A": {"corpus": 3}}}, "tests: A: corpus: .*3"),
         ({"tests": {"A:B": "a.{lang}"}}, "evaluate: tests: 'A:B' is no domain name"),
         ({"tests": {"AVG": "a.{lang}"}}, "tests: AVG is a column of the tables; choose another name"),
         ({"ood": {"AVG": "a.{lang}"}}, "ood: AVG is a column of the tables; choose another name"),
-        ({"tests": {"JOINED": "a.{lang}"}, "joined": 5}, "tests: JOINED is what evaluate: joined makes"),
+        ({"tests": {"JOINED": "a.{lang}"}, "joined": 5}, "tests: JOINED is the name"),
         ({"tests": {"A": "a.{lang}"}, "ood": {"A": "b.{lang}"}}, "tests: A: is also under ood; choose another name"),
     ],
 )
@@ -148,14 +148,14 @@ def test_columns_say_whose_sets_they_are(config: Translation) -> None:
 
 def test_own_sets_have_an_average_where_all_are_translated() -> None:
     texts = {**TESTS.references, "test:A": LAW, "test:B": MED}
-    tests = Sets(**{**vars(TESTS), "extra": ["ood:NEWS", "test:A", "test:B"], "references": texts})
+    tests = Sets(**{**vars(TESTS), "own": ["test:A", "test:B"], "references": texts})
     columns = chrf_columns({**texts, "test:B": ["take one", "keep away"]}, tests)
     assert columns["test:A"] == 100
     assert 0 < columns["test:B"] < 100
     assert columns["test:AVG"] == pytest.approx((100 + columns["test:B"]) / 2)
     assert "test:AVG" not in chrf_columns({"test:A": LAW}, tests)
     assert "test:AVG" in chrf_columns({"test:A": LAW, "test:B": MED}, tests)  # the domains do not matter
-    one = Sets(**{**vars(TESTS), "extra": ["test:A"], "references": texts})
+    one = Sets(**{**vars(TESTS), "own": ["test:A"], "references": texts})
     assert "test:AVG" not in chrf_columns(texts, one)
 
 
@@ -163,7 +163,7 @@ def test_the_average_is_taken_resample_by_resample() -> None:
     lines = [f"{LAW[number % 2]} {number}" for number in range(40)]
     changed = [line.replace("court", "garden") for line in lines]
     texts = {**TESTS.references, "test:A": lines, "test:B": lines}
-    tests = Sets(**{**vars(TESTS), "extra": ["test:A", "test:B"], "references": texts})
+    tests = Sets(**{**vars(TESTS), "own": ["test:A", "test:B"], "references": texts})
     chrf = text_metrics(["chrF"])
     hypotheses = {"test:A": changed, "test:B": [line[:-6] for line in lines]}
     [columns] = score_columns(count_text(chrf, [hypotheses], tests)["chrF"], chrf["chrF"], tests, resamples=10)

@@ -200,6 +200,6 @@ def test_gates_are_wanted_or_not(tmp_path: Path, gates: bool | None, wanted: boo
 )
 def test_examples_are_lines_by_output(tmp_path: Path, examples: Any, message: str) -> None:
     lines = {"gad@2": ["a line"]}
-    assert config_of(tmp_path, translate={"outputs": OUTPUTS, "examples": lines}).examples == lines
+    assert config_of(tmp_path, translate={"outputs": OUTPUTS, "examples": lines}).translate.examples == lines
     with pytest.raises(InputError, match=message):
         config_of(tmp_path, translate={"outputs": OUTPUTS, "examples": examples})
