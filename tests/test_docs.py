@@ -21,6 +21,7 @@ from fairseq_ext.experiments import prepare as prepare_data
 from fairseq_ext.filtering.cascade import FILTERS
 from fairseq_ext.filtering.language_id import _MIN_CHARACTERS, DISTRACTORS, LanguageId
 from fairseq_ext.filtering.normalise import Normalise
+from fairseq_ext.inputs.models import Section
 from fairseq_ext.recipes.translation.config import Clean, Corpora, Translation, load_config
 from fairseq_ext.recipes.translation.stages import preparation_steps
 from fairseq_ext.text.split import Split
@@ -47,6 +48,8 @@ def code_in(cell: str) -> list[str]:
 
 def defaults(kind: type) -> dict[str, Any]:
     """Options of experiment files in order; those without a default are left out."""
+    if issubclass(kind, Section):
+        return {name: field.default for name, field in kind.model_fields.items() if not field.is_required()}
     fields = [item for item in dataclasses.fields(kind) if item.metadata.get("in_file", True)]
     return {item.name: item.default for item in fields if item.default is not dataclasses.MISSING}
 

@@ -167,9 +167,10 @@ class ScoreColumn(Column):
 def quality(config: Translation, records: Records, metric: str) -> Table:
     """Table 4 (COMET), 10 (chrF) or 11 (BLEU), or that of another metric."""
     number = f"Table {_NUMBERS[metric]}. " if metric in _NUMBERS else ""
-    domains = [*domains_of(records), AVERAGE, WEIGHTED_AVERAGE]
-    columns = {domain: (metric, domain) for domain in domains}
+    errors = [ERRORS] if ERRORS in records.domains(metric) else []
+    columns = {name: (metric, name) for name in [*domains_of(records), AVERAGE, WEIGHTED_AVERAGE, *errors]}
     notes = [f"{AVERAGE} is the mean over domains, {WEIGHTED_AVERAGE} the mean weighted by training sentences."]
+    notes += ["Misclassified sentences are those that the classifier takes for another domain's."] if errors else []
     return _scores(config, records, f"{number}Translation quality: {metric}", config.main, columns, notes)
 
 
