@@ -48,8 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
         InputError: naming what cannot be used.
     """
-    name, *others = sys.argv[1:] if arguments is None else arguments
-    COMMANDS[name](others)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] not in COMMANDS:
+        raise InputError(f"no command {' '.join(given[:1])!r}; there are {', '.join(COMMANDS)}")
+    COMMANDS[given[0]](given[1:])
 
 
 def train_teacher(arguments: Sequence[str] | None = None) -> None:
@@ -67,7 +69,7 @@ def train_teacher(arguments: Sequence[str] | None = None) -> None:
     run_steps(steps, dry_run=options.dry_run)
 
 
-def train(arguments: Sequence[str]) -> None:
+def train(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``scripts/train.sh``."""
     parser = argparse.ArgumentParser(
         prog="scripts/train.sh",
@@ -88,9 +90,9 @@ def train(arguments: Sequence[str]) -> None:
     )
 
 
-def translate(arguments: Sequence[str]) -> None:
+def translate(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``scripts/translate.sh``: of a user's text, or of an experiment's test sets."""
-    given = list(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
     text = text_parser("scripts/translate.sh")
     if _names_text(given):
         translate_text(text.parse_args(given), _export)
@@ -148,7 +150,7 @@ def _trained(config: Translation, runs: Sequence[OutputRun]) -> list[OutputRun]:
     return found
 
 
-def score(arguments: Sequence[str]) -> None:
+def score(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``scripts/score.sh``."""
     from fairseq_ext.recipes.translation.measurement import SIGNATURES_FILE, scoring_step
     from fairseq_ext.recipes.translation.report import quality_and_advice
@@ -167,13 +169,13 @@ def score(arguments: Sequence[str]) -> None:
     if options.dry_run:
         return
     for block in quality_and_advice(config):
-        print(block)
+        print(f"{block}\n")
     signatures = json.loads((step.output / SIGNATURES_FILE).read_text(encoding="utf-8"))
     for metric, signature in signatures.items():
         print(f"{metric}: {signature}", file=sys.stderr)
 
 
-def analyse(arguments: Sequence[str]) -> None:
+def analyse(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``scripts/analyse.sh``."""
     from fairseq_ext.recipes.translation.measurement import ANALYSES
 
@@ -212,7 +214,7 @@ def chosen_analyses(config: Translation, names: Sequence[str]) -> list[Step]:
     return [steps[name] for name in names or steps]
 
 
-def report(arguments: Sequence[str]) -> None:
+def report(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``scripts/report.sh``."""
     from fairseq_ext.recipes.translation.report import report as report_step
 
@@ -229,7 +231,7 @@ def report(arguments: Sequence[str]) -> None:
         print(step.output / PAGE_FILE)
 
 
-def examples(arguments: Sequence[str]) -> None:
+def examples(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``scripts/examples.sh``."""
     parser = argparse.ArgumentParser(
         prog="scripts/examples.sh",
@@ -266,7 +268,7 @@ def normalise(arguments: Sequence[str] | None = None) -> None:
         print(line, flush=True)
 
 
-def export(arguments: Sequence[str]) -> None:
+def export(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``scripts/export.sh``."""
     parser = argparse.ArgumentParser(
         prog="scripts/export.sh",
@@ -412,13 +414,13 @@ def _scores(config: Translation, run: Run) -> dict[str, Any] | None:
     return found
 
 
-def _init(arguments: Sequence[str]) -> None:
+def _init(arguments: Sequence[str] | None = None) -> None:
     from fairseq_ext.recipes.translation.init import main as init
 
     init(arguments)
 
 
-COMMANDS: Mapping[str, Callable[[Sequence[str]], None]] = {
+COMMANDS: Mapping[str, Callable[[Sequence[str] | None], None]] = {
     "init": _init,
     "train_teacher": train_teacher,
     "train": train,
