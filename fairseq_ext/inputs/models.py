@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -29,7 +30,6 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import CoreSchema, core_schema
 
 from fairseq_ext.inputs.errors import InputError, shown
 
@@ -117,10 +117,10 @@ class FromDataclass:
     Types are as strict as those of sections; the dataclass makes its own checks, which raise InputError.
     """
 
-    def __get_pydantic_core_schema__(self, source: type[Any], handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: type[Any], handler: GetCoreSchemaHandler) -> Any:
         """The schema of the section, followed by the making of the dataclass."""
-        section = handler.generate_schema(_section_of(source))
-        return core_schema.no_info_after_validator_function(lambda given: _make(source, given), section)
+        make = AfterValidator(lambda given: _make(source, given))
+        return handler.generate_schema(Annotated[_section_of(source), make])
 
 
 EMPTY_AS_DEFAULTS = BeforeValidator(lambda value: {} if value is None else value)
