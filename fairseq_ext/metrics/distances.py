@@ -146,7 +146,7 @@ def pairwise_errors(vectors: np.ndarray) -> np.ndarray:
 def held_out_error(first: np.ndarray, second: np.ndarray) -> float:
     """Share of sentences that a linear support-vector machine takes for the other domain's.
 
-    Each half of the sample is told by a machine trained on the other half.
+    Each half of the sample is classified by a machine trained on the other half.
 
     Shape:
         first, second: n×H

@@ -74,7 +74,7 @@ def train(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="scripts/train.sh",
         description="Train a system of an experiment, and first the one it starts from. Finished systems are "
-        "not trained again; an interrupted training goes on. "
+        "not trained again; an interrupted training is resumed. "
         "Further options go to fairseq-train, such as --fp16, --bf16 or --update-freq 2; they count for this run only. "
         "All GPUs of the machine are used, and under torchrun or srun those of all machines.",
     )

@@ -453,7 +453,7 @@ class Generation:
 
 
 def how_to_make(config: Translation, run: OutputRun) -> Generation:
-    """What fairseq has to be told for an output run."""
+    """The command of fairseq-generate for a decoding run, and its inputs."""
     checkpoint, data = best_checkpoint(config, run.run.name), config.work_dir / "data-bin"
     inputs = [data, checkpoint]
     arguments = ["--task", _TASK, "--path", str(checkpoint)]
@@ -513,7 +513,7 @@ def translation_step(config: Translation, run: OutputRun, extra: Sequence[str] =
 
 
 def _look_at(printed: Path, total: int) -> Look:
-    """Tells what part of the sentences have been translated, as what is printed of them says."""
+    """A look at the share of the sentences that have been translated, by the lines printed so far."""
     count = LinesWritten(printed, b"D-")
 
     def look() -> tuple[float, str] | None:
@@ -663,7 +663,7 @@ def _sets_step(config: Translation) -> Step:
 def _extra_translation_step(config: Translation, run: OutputRun) -> Step:
     output, sets = how_to_make(config, run), sets_dir(config)
     names = sets_for(config, run)
-    # An output that has the domain from elsewhere, or needs none, is not told it.
+    # Only outputs with an oracle domain are given the set's.
     domains = [config.evaluate.sets[name] if run.output.uses_oracle and not run.run.domain else None for name in names]
 
     def build(folder: Path) -> None:
