@@ -3,4 +3,4 @@
 # Usage: scripts/analyse.sh CONFIG [NAME…]; --help lists the options.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
-exec "$python" -m fairseq_ext.experiments.translation.analyses "$@"
+exec "$python" -m fairseq_ext.recipes.translation.commands analyse "$@"

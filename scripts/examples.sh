@@ -3,4 +3,4 @@
 # Usage: scripts/examples.sh CONFIG; --help lists the options.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
-exec "$python" -m fairseq_ext.experiments.translation.examples "$@"
+exec "$python" -m fairseq_ext.recipes.translation.commands examples "$@"

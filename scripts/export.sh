@@ -3,4 +3,4 @@
 # Usage: scripts/export.sh CONFIG SYSTEM DIRECTORY, or --verify DIRECTORY; --help lists the options.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
-exec "$python" -m fairseq_ext.experiments.translation.export "$@"
+exec "$python" -m fairseq_ext.recipes.translation.commands export "$@"

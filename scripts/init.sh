@@ -3,4 +3,4 @@
 # Usage: scripts/init.sh FOLDER [--output my.yaml] [--source LANG] [--target LANG]; --help lists the options.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
-exec "$python" -m fairseq_ext.experiments.translation.init "$@"
+exec "$python" -m fairseq_ext.recipes.translation.commands init "$@"

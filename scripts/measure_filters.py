@@ -25,14 +25,13 @@ use_own_python()
 
 from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
 from fairseq_ext.corpora.text_files import Pair, read_parallel
-from fairseq_ext.experiments.translation.config import load_config
-from fairseq_ext.experiments.translation.experiment import TranslationExperiment
 from fairseq_ext.filtering.noise import draw_sample
 from fairseq_ext.filtering.recall import choose_pairs, make_table, measure
 from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.recipes.translation.config import Translation, load_config
 
 
-def read_imported(config: TranslationExperiment, path: Path) -> list[list[Pair]]:
+def read_imported(config: Translation, path: Path) -> list[list[Pair]]:
     """The pairs of an experiment's imported corpora, by domain.
 
     Raises:
@@ -81,7 +80,7 @@ def main() -> None:
     sample, others = draw_sample(corpora, options.pairs, options.min_words, options.seed)
     learn_from = choose_pairs(others, options.learn, options.seed)
     print(f"{len(sample):,} good pairs, {len(learn_from):,} others to learn from, seed {options.seed}\n")
-    recalls = {path.stem: measure(config.clean, sample, learn_from, langs) for path, config in configs.items()}
+    recalls = {path.stem: measure(config.cleaning, sample, learn_from, langs) for path, config in configs.items()}
     print(make_table(recalls))
 
 

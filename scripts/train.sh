@@ -3,4 +3,4 @@
 # Usage: scripts/train.sh CONFIG SYSTEM [fairseq-train options]; --help lists the options.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
-exec "$python" -m fairseq_ext.experiments.translation.train "$@"
+exec "$python" -m fairseq_ext.recipes.translation.commands train "$@"

@@ -4,4 +4,4 @@
 #        scripts/translate.sh CONFIG [OUTPUT] [fairseq-generate options]; --help lists the options.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
-exec "$python" -m fairseq_ext.experiments.translation.translate "$@"
+exec "$python" -m fairseq_ext.recipes.translation.commands translate "$@"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from argparse import Namespace
 from collections.abc import Sequence
@@ -17,10 +16,6 @@ from fairseq_ext.domains.domain_tree import read_tree
 from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.option_reader import first_mistake
 from fairseq_ext.experiments.kinds import load_experiment
-from fairseq_ext.experiments.translation.config import load_config
-from fairseq_ext.experiments.translation.experiment import Corpora, TranslationExperiment
-from fairseq_ext.experiments.translation.kind import stages_of
-from fairseq_ext.experiments.translation.translate import how_to_make
 from fairseq_ext.filtering.dictionary import Dictionary
 from fairseq_ext.hugging_face.gpt2_convert import _OPTIONS as GPT2_OPTIONS
 from fairseq_ext.modules.language_model_options import ADAPTERS, LANGUAGE_MODELING_TASK
@@ -29,6 +24,8 @@ from fairseq_ext.recipes.config import expand
 from fairseq_ext.recipes.dagru import TASK as WORD_LM_TASK
 from fairseq_ext.recipes.dagru import combination_of
 from fairseq_ext.recipes.hierarchy.config import Hierarchy, HierarchyModel
+from fairseq_ext.recipes.translation.config import Corpora, Translation, load_config
+from fairseq_ext.recipes.translation.stages import how_to_make, stages_of
 from tests import toy
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -80,15 +77,15 @@ def test_stages_and_runs_are_well_named(path: Path) -> None:
     assert len(set(names)) == len(names)
     runs = [run.name for system in config.systems.values() for run in expand(system, 1, config.domains)]
     assert len(set(runs)) == len(runs)
-    assert config.evaluate.baseline in config.outputs
+    assert config.baseline in config.outputs
 
 
-def given_domains(path: Path) -> TranslationExperiment:
+def given_domains(path: Path) -> Translation:
     """The experiment, where the folder of its corpora may be missing."""
     config = load_config(path)
     if config.corpora.folder is None:
         return config
-    return dataclasses.replace(config, corpora=Corpora(domains={"LAW": ["x.{lang}"], "SUB": ["y.{lang}"]}))
+    return config.model_copy(update={"corpora": Corpora(domains={"LAW": ("x.{lang}",), "SUB": ("y.{lang}",)})})
 
 
 @pytest.mark.parametrize("path", LANGUAGE_MODELS, ids=lambda path: path.name)
@@ -154,7 +151,7 @@ def test_re_ranking_parses(path: Path) -> None:
         next(file for file in (configs / path.name, configs / "mdmt" / path.name) if file.exists())
     )
     assert translation.work_dir == experiment.translation.work_dir
-    assert translation.runs(experiment.translation.run)
+    assert translation.runs_of(experiment.translation.run)
     assert translation.target_lang == experiment.translation.target_lang
     given = ["--task", "multi_domain_translation", "--path", "x.pt", *as_arguments(experiment.translation.options)]
     assert parse("generate", given).domain_source == "none"
@@ -172,8 +169,8 @@ def test_every_key_is_explained(path: Path) -> None:
 
 
 def test_experiments_with_results_keep_the_filters_they_were_run_with() -> None:
-    assert list(load_config(ROOT / "configs" / "quickstart.yaml").clean.filters) == ["empty"]
+    assert list(load_config(ROOT / "configs" / "quickstart.yaml").cleaning.filters) == ["empty"]
     for name in ("en-pl-small", "paper", "paper-base"):
-        filters = load_config(ROOT / "configs" / "mdmt" / f"{name}.yaml").clean.filters
+        filters = load_config(ROOT / "configs" / "mdmt" / f"{name}.yaml").cleaning.filters
         assert not {"encoding", "completeness"} & filters.keys()
         assert filters["dictionary"] == Dictionary(min_share=0.2, max_evidence=None)

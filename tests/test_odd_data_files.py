@@ -26,9 +26,9 @@ from fairseq_ext.data.teacher_labels import load_probs, read_teacher_record
 from fairseq_ext.data.word_vectors import read_word_vectors
 from fairseq_ext.domains.domain_tree import read_tree
 from fairseq_ext.domains.paths import names_of_paths
-from fairseq_ext.experiments.translation.gates import read_gates
 from fairseq_ext.induction.choose_paths import _read_record
 from fairseq_ext.inputs.errors import InputError, line_of
+from fairseq_ext.metrics.gates import read_gates
 from fairseq_ext.report.records import read_result
 from fairseq_ext.reranking.nbest_files import read_nbest
 from fairseq_ext.reranking.weights import Weights

@@ -20,9 +20,8 @@ from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.sections import check_choice
 from fairseq_ext.inputs.yaml_file import load_yaml
-from fairseq_ext.recipes.run import find_recipe, recipe_names
+from fairseq_ext.recipes.run import DEFAULT, find_recipe, recipe_names
 
-TRANSLATION = "translation"
 _KEY, _MODULE = "kind", "kind"
 
 _Read = TypeVar("_Read")
@@ -65,7 +64,7 @@ def load_experiment(path: Path) -> tuple[Kind, Any]:
         InputError: naming the file and key, and what is allowed there.
     """
     content = dict(load_yaml(path))
-    name = content.pop(_KEY, None) or TRANSLATION
+    name = content.pop(_KEY, None) or DEFAULT
     if recipe := find_recipe(name, path):
         return Kind(recipe.read, recipe.prepare, recipe.stages), recipe.read(content, path)
     check_choice(name, kind_names(), f"{path}: {_KEY}")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext import experiments
-from fairseq_ext.experiments.kinds import TRANSLATION, Kind, kind_names
+from fairseq_ext.experiments.kinds import Kind, kind_names
 from fairseq_ext.filtering.cascade import FILTERS
 from fairseq_ext.filtering.clean import Cleaning
 from fairseq_ext.filtering.normalise import Normalise
@@ -52,7 +52,7 @@ def schema_of(name: str) -> Schema:
     experiment = typing.get_type_hints(kind.read)["return"]
     schema = _section(experiment)
     schema["properties"] = {"kind": {"const": name}, **schema["properties"], **_open_sections(experiment)}
-    schema["required"] += [] if name == TRANSLATION else ["kind"]
+    schema["required"] += ["kind"]
     return {"$schema": DIALECT, "title": f"kind: {name}", **schema}
 
 

@@ -6,21 +6,27 @@ A validator of a model raises ``ValueError``; :func:`read_model` puts the file a
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
+import inspect
+import re
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     Strict,
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
+    create_model,
     model_validator,
 )
 from pydantic.json_schema import GenerateJsonSchema
@@ -28,8 +34,9 @@ from pydantic.json_schema import GenerateJsonSchema
 from fairseq_ext.inputs.errors import InputError, shown
 
 LARGEST = 1 << 31  # of a number in C libraries
-# Parts of pydantic's locations that are no keys of the file; ``options`` is a field of systems.
-_NO_KEYS = ("[key]", "options")
+# Parts of pydantic's locations that are no keys of the file; ``options`` is a field of systems. Those in brackets are
+# pydantic's ``[key]`` and the tags of unions.
+_NO_KEYS = ("options",)
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -104,6 +111,22 @@ class Section(BaseModel):
         return {key: each for key, each in value.items() if key not in cls.removed_keys}
 
 
+class FromDataclass:
+    """Annotation of a field that holds a dataclass of a library: the file gives its attributes as a section.
+
+    Types are as strict as those of sections; the dataclass makes its own checks, which raise InputError.
+    """
+
+    def __get_pydantic_core_schema__(self, source: type[Any], handler: GetCoreSchemaHandler) -> Any:
+        """The schema of the section, followed by the making of the dataclass."""
+        make = AfterValidator(lambda given: _make(source, given))
+        return handler.generate_schema(Annotated[_section_of(source), make])
+
+
+EMPTY_AS_DEFAULTS = BeforeValidator(lambda value: {} if value is None else value)
+"""Annotation of a section that has its defaults where the file has nothing under its key."""
+
+
 def read_model(model: type[_Model], content: Any, where: str, context: Mapping[str, Any]) -> _Model:
     """Make a model of plain data.
 
@@ -126,7 +149,7 @@ def _line_of(mistake: Mapping[str, Any], where: str) -> str:
     location = mistake["loc"]
     if location[-1:] == ("[key]",) and not isinstance(mistake["input"], str):
         location = location[:-2]  # pydantic writes False as 0 there
-    keys = [str(part) for part in location if part not in _NO_KEYS]
+    keys = [str(part) for part in location if part not in _NO_KEYS and not str(part).startswith("[")]
     return ": ".join([where, *keys, _words_of(mistake)])
 
 
@@ -148,3 +171,46 @@ def _unknown_key(key: str, allowed: Collection[str]) -> str:
     near = difflib.get_close_matches(key, sorted(allowed), n=1)
     nearest = f"; did you mean {near[0]!r}?" if near else ""
     return f"unknown key {shown(key)}; allowed are {', '.join(sorted(allowed))}{nearest}"
+
+
+def _section_of(source: type[Any]) -> type[Section]:
+    """The section with the attributes of a dataclass."""
+    hints, texts = get_type_hints(source), _documented_attributes(source)
+    fields: dict[str, Any] = {
+        item.name: (_field_type(hints[item.name]), Field(_default(item), description=texts.get(item.name)))
+        for item in dataclasses.fields(source)
+    }
+    return create_model(source.__name__, __base__=Section, __doc__=_summary(source), **fields)
+
+
+def _field_type(hint: Any) -> Any:
+    if float in (hint, *get_args(hint)):
+        return Number if hint is float else Number | None
+    if any(str(each).startswith("list[") for each in (hint, *get_args(hint))):
+        return Annotated[hint, BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
+    return hint
+
+
+def _default(item: dataclasses.Field[Any]) -> Any:
+    if item.default_factory is not dataclasses.MISSING:
+        return item.default_factory()
+    return ... if item.default is dataclasses.MISSING else item.default
+
+
+def _summary(source: type[Any]) -> str:
+    """The first paragraph of the docstring of a class."""
+    return " ".join((inspect.getdoc(source) or "").partition("\n\n")[0].split())
+
+
+def _documented_attributes(source: type[Any]) -> dict[str, str]:
+    """The text of each attribute in the docstring of a class."""
+    listed = (inspect.getdoc(source) or "").partition("Attributes:\n")[2] + "\n"
+    entries = re.findall(r"^    (\w+): (.*\n(?:      .*\n)*)", listed, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+def _make(source: type[Any], given: Section) -> Any:
+    try:
+        return source(**{name: getattr(given, name) for name in type(given).model_fields})
+    except InputError as error:
+        raise ValueError(str(error)) from None

@@ -1,6 +1,6 @@
 """Score translations with COMET, within COMET's own environment.
 
-Called by :mod:`fairseq_ext.experiments.translation.comet` as ``python -I comet_worker.py CHECKPOINT``, and knows
+Called by :mod:`fairseq_ext.metrics.comet` as ``python -I comet_worker.py CHECKPOINT``, and knows
 nothing of the rest of the package, whose dependencies are not there. JSON lines ``{"src", "mt", "ref"}`` come in on
 stdin; on stdout a line ``{"version"}`` of COMET goes out, then the score of each line. Messages go to stderr.
 """

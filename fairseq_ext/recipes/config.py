@@ -30,7 +30,7 @@ from fairseq_ext.inputs.models import File, OneOrMore, Section, Seed, as_tuple, 
 from fairseq_ext.recipes.grids import check_grid, combinations, with_values
 
 _MOST_SYSTEMS, _MOST_SEEDS, _MOST_OPTIONS = 200, 100, 500
-_SYSTEM_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a directory's name; @ separates the run
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a directory's name; @ separates the run
 
 
 def _option_name(name: str) -> str:
@@ -49,8 +49,8 @@ def _option_value(value: Any) -> Any:
 
 
 OptionName = Annotated[str, AfterValidator(_option_name)]
-_OPTION_SCHEMA = {"type": ["string", "number", "boolean", "null", "array"]}
-OptionValue = Annotated[Any, AfterValidator(_option_value), WithJsonSchema(_OPTION_SCHEMA)]
+OPTION_SCHEMA = {"type": ["string", "number", "boolean", "null", "array"]}
+OptionValue = Annotated[Any, AfterValidator(_option_value), WithJsonSchema(OPTION_SCHEMA)]
 Tune = Annotated[
     Mapping[OptionName, Any],
     AfterValidator(check_grid),
@@ -89,7 +89,7 @@ def _schema_of_system(schema: dict[str, Any]) -> None:
     for name in System.not_in_file:
         schema["properties"].pop(name, None)
     schema.pop("required", None)
-    schema["additionalProperties"] = _OPTION_SCHEMA
+    schema["additionalProperties"] = OPTION_SCHEMA
 
 
 class System(Section):
@@ -132,7 +132,7 @@ class System(Section):
 
     @model_validator(mode="after")
     def _check_options(self) -> System:
-        _check_spelling(self.options)
+        check_spelling(self.options)
         for name in self.place.own:
             if name.replace("_", "-") in self.tune:
                 raise ValueError(f"{name}: is tuned; take it out, or write tune: null")
@@ -160,7 +160,7 @@ class Train(Section, Generic[System_co]):
 
     common: dict[OptionName, Any] = Field(default_factory=dict)
     """What holds for every system that does not say otherwise."""
-    systems: dict[Annotated[str, Field(pattern=_SYSTEM_NAME)], System_co] = Field(
+    systems: dict[Annotated[str, Field(pattern=NAME_PATTERN)], System_co] = Field(
         default_factory=dict, max_length=_MOST_SYSTEMS
     )
     """Systems by name; options of fairseq-train are among their keys."""
@@ -267,7 +267,7 @@ def read_systems(section: Any, where: str) -> dict[str, System]:
     return read_model(Train[System], section, where, {"train": where}).systems
 
 
-def _check_spelling(options: Mapping[str, Any]) -> None:
+def check_spelling(options: Mapping[str, Any]) -> None:
     """Refuse an option that is given with hyphens and with underscores."""
     seen: dict[str, str] = {}
     for name in options:

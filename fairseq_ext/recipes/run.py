@@ -8,15 +8,18 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fairseq_ext import recipes
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.yaml_file import load_yaml
 from fairseq_ext.recipes.config import Experiment, read_experiment
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DEFAULT = "translation"  # of a file without ``kind``
 # Former values of ``kind``, accepted for one release.
 FORMER_NAMES = {"word_lm": "recurrent"}
 
@@ -38,6 +41,24 @@ class Recipe:
     def read(self, content: Mapping[str, Any], path: Path) -> Experiment:
         """The experiment of a file's content, without ``kind``; raises InputError naming the file and the key."""
         return read_experiment(self.config, content, path)
+
+
+ExperimentT = TypeVar("ExperimentT", bound=Experiment)
+
+
+def load_as(name: str, model: type[ExperimentT], path: Path) -> ExperimentT:
+    """Read an experiment file for a command of one recipe; a file without ``kind`` is taken for one of it.
+
+    Raises:
+        InputError: if the file is of another recipe, or naming the key of a mistake.
+    """
+    content = dict(load_yaml(path))
+    found = content.pop("kind", None) or name
+    if found != name:
+        raise InputError(
+            f"{path}: kind: {found!r}, and this command is for {name} only; scripts/run_experiment.sh runs any kind"
+        )
+    return read_experiment(model, content, path)
 
 
 def recipe_names() -> list[str]:
@@ -63,5 +84,6 @@ def schema_of(name: str) -> dict[str, Any]:
     """The JSON schema of the files of a recipe, by which editors complete keys and mark mistakes."""
     schema = load_recipe(name).config.json_schema()
     kind = {"enum": [name, *(former for former, new in FORMER_NAMES.items() if new == name)]}
-    properties, required = {"kind": kind, **schema.pop("properties")}, ["kind", *schema.pop("required")]
+    properties, required = {"kind": kind, **schema.pop("properties")}, schema.pop("required")
+    required = required if name == DEFAULT else ["kind", *required]
     return {"$schema": DIALECT, **schema, "title": f"kind: {name}", "properties": properties, "required": required}

@@ -83,9 +83,14 @@ def draw_panels(
 
 
 def heat_map(
-    shares: Sequence[Sequence[float]], rows: Sequence[str], columns: Sequence[str], x_label: str, y_label: str
+    shares: Sequence[Sequence[float]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    x_label: str,
+    y_label: str,
+    texts: Sequence[Sequence[str]] | None = None,
 ) -> str:
-    """Shares as darker and lighter cells, with their percentages.
+    """Shares as darker and lighter cells, with their percentages or other texts.
 
     Args:
         shares: by row and column, from 0 to 1.
@@ -93,10 +98,12 @@ def heat_map(
         columns: their names.
         x_label: of the columns.
         y_label: of the rows.
+        texts: of the cells; by default the percentages.
 
     Returns:
         SVG.
     """
+    shown = texts or [[f"{100 * share:.0f}" if share >= _SHOWN else "" for share in line] for line in shares]
 
     def draw(axes: Axes) -> None:
         axes.imshow(shares, cmap=_shades(), vmin=0, vmax=1, aspect="auto")
@@ -104,10 +111,9 @@ def heat_map(
         axes.set_yticks(range(len(rows)), rows)
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
-        for y, line in enumerate(shares):
-            for x, share in enumerate(line):
-                if share >= _SHOWN:
-                    axes.text(x, y, f"{100 * share:.0f}", ha="center", va="center", fontsize=7)
+        for y, line in enumerate(shown):
+            for x, text in enumerate(line):
+                axes.text(x, y, text, ha="center", va="center", fontsize=7)
 
     return draw_figure(2.5 + 0.35 * len(columns), 1.5 + 0.25 * len(rows), draw)
 

@@ -66,9 +66,10 @@ def test_commands_are_found() -> None:
 @functools.cache
 def help_of(program: str, *words: str) -> str:
     """What a script, a module or a command of one says that it takes; asked in this process, which has all loaded."""
+    program, *first = program.split()
     said, handler = io.StringIO(), signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
-        patch.setattr(sys, "argv", [program, *words, "--help"])
+        patch.setattr(sys, "argv", [program, *first, *words, "--help"])
         patch.setattr(sys, "path", [*sys.path])
         run, name = (runpy.run_path, str(ROOT / program)) if program.endswith(".py") else (runpy.run_module, program)
         with pytest.raises(SystemExit) as ended:
@@ -83,7 +84,7 @@ def program_of(name: str) -> str | None:
     if name.endswith(".py") or "/" not in name:
         return name
     text = (ROOT / name).read_text(encoding="utf-8")
-    called = re.search(r'^exec "\$python" (?:-m ([\w.]+)|"\$root/([\w/.-]+)")', text, re.MULTILINE)
+    called = re.search(r'^exec "\$python" (?:-m ([\w.]+(?: \w+)?)|"\$root/([\w/.-]+)")', text, re.MULTILINE)
     return called and (called[1] or called[2])
 
 

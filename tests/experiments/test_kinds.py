@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.experiments.kinds import load_experiment
-from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.translation.config import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ["quickstart", "hier/mono-small", "topics/reviews-small", "houlsby/classification-small", "dagru/ptb-small"]

@@ -8,9 +8,9 @@ import pytest
 
 from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.steps import print_plan, run_step
-from fairseq_ext.experiments.translation.config import load_config
-from fairseq_ext.experiments.translation.train import training_steps
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.translation.config import load_config
+from fairseq_ext.recipes.translation.stages import training_steps
 
 CONFIG = """
 work_dir: {root}

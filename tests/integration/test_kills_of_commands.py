@@ -17,13 +17,11 @@ import pytest
 import torch
 
 from fairseq_ext.experiments import prepare as prepare_data
-from fairseq_ext.experiments.translation import scores as scoring
-from fairseq_ext.experiments.translation import train as training
-from fairseq_ext.experiments.translation import translate as translation
+from fairseq_ext.recipes.translation import commands
 from tests.engine.test_children import is_running
-from tests.experiments.translation.small_translation_experiment import TRANSLATE
 from tests.fork_server import PYTHON
 from tests.integration.test_command_lines import weights
+from tests.recipes.translation.small_translation_experiment import TRANSLATE
 from tests.small_corpus import write_config, write_corpora
 from tests.waiting import SECONDS, wait_until
 
@@ -43,7 +41,7 @@ OUTPUTS = {"common": TRANSLATE["common"], "outputs": {"mix": {"system": "mix"}}}
 # What is killed are processes of their own; the commands of fairseq's that they start are forked.
 BEGIN = (
     "import sys; sys.executable = sys.argv.pop(1); from fairseq_ext.inputs.errors import run_command; "
-    "from fairseq_ext.experiments.translation.{} import main; run_command(main)"
+    "from fairseq_ext.recipes.translation.commands import {} as main; run_command(main)"
 )
 
 
@@ -59,9 +57,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The work directory of an undisturbed run."""
     path = write_experiment(tmp_path_factory.mktemp("whole") / "experiment")
     prepare_data.main([str(path), "--workers", "1"])
-    training.main([str(path), "mix"])
-    translation.main([str(path)])
-    scoring.main([str(path)])
+    commands.train([str(path), "mix"])
+    commands.translate([str(path)])
+    commands.score([str(path)])
     return path.parent / "work"
 
 
@@ -193,5 +191,5 @@ def test_translations_are_the_same(killed: Path, whole: Path) -> None:
 
 def test_scores_are_the_same(killed: Path, whole: Path) -> None:
     output = killed.parent / "work/scores"
-    kill_again_and_again(command("scores", killed), output, kills(1, COMMAND_9, COMMAND_15))
-    assert (output / "table.md").read_bytes() == (whole / "scores/table.md").read_bytes()
+    kill_again_and_again(command("score", killed), output, kills(1, COMMAND_9, COMMAND_15))
+    assert (output / "records.jsonl").read_bytes() == (whole / "scores/records.jsonl").read_bytes()

@@ -12,15 +12,15 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.experiments import prepare
-from fairseq_ext.experiments.translation import analyses, examples, scores, teacher, train, translate
-from tests.experiments.translation.small_translation_experiment import OUTPUTS, TRAIN, write_translation_experiment
+from fairseq_ext.recipes.translation import commands
+from fairseq_ext.report.measurements import Records, read_records
 from tests.fork_server import PYTHON
+from tests.recipes.translation.small_translation_experiment import OUTPUTS, TRAIN, write_translation_experiment
 from tests.recorded import recorded_results, results_of, shapes_of
 
 pytestmark = pytest.mark.slow
@@ -104,10 +104,9 @@ def test_own_sets_of_a_known_domain_are_for_all_who_know_it(whole: Path) -> None
     typed = (work / "extra/tag-oracle/typed.txt").read_text(encoding="utf-8")
     assert typed == "<domain:garden> find the old root\n<domain:garden> change the red rate\n"
     assert not (work / "extra/tag-oracle/FORUM.de").exists()
-    outputs = read(work / "scores/scores.json")["outputs"]
-    assert outputs["ad-uniform"]["chrF"].keys() >= {"test:FORUM", "test:PLANTS", "test:AVG"}
-    assert "test:PLANTS" in outputs["ft"]["chrF"]
-    assert "test:FORUM" not in outputs["ft"]["chrF"]
+    assert sets_of(whole, "ad-uniform") >= {"test:FORUM", "test:PLANTS", "test:AVG"}
+    assert "test:PLANTS" in sets_of(whole, "ft")
+    assert "test:FORUM" not in sets_of(whole, "ft")
 
 
 def test_a_second_run_does_nothing(whole: Path) -> None:
@@ -118,9 +117,16 @@ def test_a_second_run_does_nothing(whole: Path) -> None:
 
 def test_commands_of_single_steps_find_everything_done(whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = times(whole)
-    for main in (prepare.main, teacher.main, translate.main, scores.main, examples.main, analyses.main):
+    for main in (
+        prepare.main,
+        commands.train_teacher,
+        commands.translate,
+        commands.score,
+        commands.examples,
+        commands.analyse,
+    ):
         main([str(whole)])
-    train.main([str(whole), "gad"])
+    commands.train([str(whole), "gad"])
     assert times(whole) == before
     messages = [line for line in capfd.readouterr().err.splitlines() if ": " in line and "version" not in line]
     assert messages
@@ -135,38 +141,36 @@ def times(path: Path) -> dict[Path, int]:
 
 def test_scores_and_examples_are_there(whole: Path) -> None:
     work = whole.parent / "work"
-    outputs = read(work / "scores/scores.json")["outputs"]
-    assert outputs.keys() == OUTPUTS.keys()
-    assert {"bank", "garden", "AVG", "wAVG", "ood:NEWS"} <= outputs["gad"]["chrF"].keys()
-    assert "<title>gad, AVG: " in (work / "scores/gains.svg").read_text(encoding="utf-8")
+    assert set(records_of(whole, "scores").systems("chrF")) == set(OUTPUTS)
+    assert {"bank", "garden", "AVG", "wAVG", "ood:NEWS"} <= sets_of(whole, "gad")
     assert "show the red tree" in (work / "examples/examples.txt").read_text(encoding="utf-8")
 
 
 def test_everything_is_analysed(whole: Path) -> None:
-    folder = whole.parent / "work" / "analysis"
-    names = "distances", "gates", "parameters", "speed"
-    assert set(names) <= set(analyses.NAMES)
-    distances, gates, parameters, speed = (read(folder / name / f"{name}.json") for name in names)
-    assert distances["domains"] == ["bank", "garden"]
+    names = ("distances", "gates", "parameters", "speed")
+    distances, gates, parameters, speed = (records_of(whole, f"analysis/{name}") for name in names)
     # The sentences share all words but one.
-    assert distances["matrix"][0][1] > 1.5
-    assert set(gates["gad"]["weights"]) == {"bank", "garden"}
-    assert all(sum(row) == pytest.approx(1, abs=1e-3) for row in gates["gad"]["weights"]["bank"])
-    assert parameters["mix"]["trained"] == parameters["mix"]["total"]
-    assert parameters["ad@1"]["total"] == parameters["mix"]["total"] + parameters["ad@1"]["trained"]
-    timed = speed["ad-classifier"]
-    assert timed["domains"]["bank"]["sentences"] == 10
-    assert timed["domains"]["bank"]["classifier_seconds"] > 0
-    assert timed["tokens_per_second"] > 0
+    assert distances.of("", "distance to garden", "bank")[0].value > 1.5
+    weights = [gates.of("gad", f"weight of the gate of {gate}", "bank")[0].value for gate in ("bank", "garden")]
+    assert sum(weights) == pytest.approx(1, abs=1e-3)
+    total, trained = (parameters.by_run("ad", metric)["ad@1"] for metric in ("parameters", "trained parameters"))
+    assert total == parameters.of("mix", "parameters")[0].value + trained
+    assert speed.of("ad-classifier", "the classifier's seconds", "bank")[0].value > 0
+    assert speed.of("ad-classifier", "tokens per second")[0].value > 0
 
 
 def test_the_report_is_tested_on_results_of_this_shape(whole: Path) -> None:
     assert shapes_of(results_of(whole)) == shapes_of(recorded_results("translation"))
 
 
-def read(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return content
+def records_of(path: Path, folder: str) -> Records:
+    return read_records(path.parent / "work" / folder / "records.jsonl")
+
+
+def sets_of(path: Path, output: str) -> set[str]:
+    return {
+        record.domain for record in records_of(path, "scores") if (record.system, record.metric) == (output, "chrF")
+    }
 
 
 def test_a_killed_experiment_ends_with_the_same_translations(whole: Path, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ext.experiments.systems import place_of
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import Number, Section
 from fairseq_ext.recipes.config import Experiment, System, expand, read_experiment, read_systems
@@ -139,7 +138,6 @@ def test_mistakes_in_the_section_are_named(train: dict, key: str) -> None:
 )
 def test_the_place_of_an_option_is_where_it_can_be_changed(option: str, place: str) -> None:
     section = {"common": {"max_update": 6, "lr": 1}, "systems": {"mix": {}, "gad": {"lr": "fast"}}}
-    assert place_of(section, "systems", "gad", "x.yaml: train")(option) == f"x.yaml: train: systems: {place}"
     assert read(**section)["gad"].place(option) == f"c.yaml: train: systems: {place}"
 
 

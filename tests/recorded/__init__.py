@@ -13,7 +13,7 @@ from typing import Any
 from fairseq_ext.experiments.kinds import load_experiment
 
 HERE = Path(__file__).parent
-TIMINGS = "speed.json"
+TIMINGS = "speed"  # the folder of timings
 
 
 def results_of(path: Path) -> dict[str, str]:
@@ -27,7 +27,7 @@ def results_of(path: Path) -> dict[str, str]:
     """
     kind, experiment = load_experiment(path)
     [step] = kind.stages(experiment)[-1].steps()
-    files = [file for file in step.inputs if file.is_relative_to(experiment.work_dir) and file.name != TIMINGS]
+    files = [file for file in step.inputs if file.is_relative_to(experiment.work_dir) and TIMINGS not in file.parts]
     texts = {file.relative_to(experiment.work_dir).as_posix(): file.read_text(encoding="utf-8") for file in files}
     return {
         name: _ends_of_epochs(text) if name.endswith(".log") else text.replace(f"{path.parent}/", "")

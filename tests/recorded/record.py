@@ -9,10 +9,10 @@ from pathlib import Path
 
 from fairseq_ext.experiments import run
 from tests.experiments.small_lm_experiment import write_lm_experiment
-from tests.experiments.translation.small_translation_experiment import write_translation_experiment
 from tests.recipes.classification.small_experiment import write_short_classification_experiment
 from tests.recipes.recurrent.small_experiment import write_word_lm_experiment
 from tests.recipes.topics.small_experiment import write_topic_experiment
+from tests.recipes.translation.small_translation_experiment import write_translation_experiment
 from tests.recorded import HERE, results_of
 
 WRITERS: dict[str, Callable[[Path], Path]] = {

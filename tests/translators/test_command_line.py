@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.experiments.translation.translate import main
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.translation.commands import translate as main
 from fairseq_ext.translators.translator import Request, SystemTranslator
 from tests import toy
 from tests.fork_server import PYTHON
 from tests.waiting import wait_until
 
 LINES = ["w4 w5 w6", "", "w7 w8", "w9\r", "w10\u2028w11 w12"]
-COMMAND = [PYTHON, "-m", "fairseq_ext.experiments.translation.translate"]
+COMMAND = [PYTHON, "-m", "fairseq_ext.recipes.translation.commands", "translate"]
 
 
 @pytest.fixture

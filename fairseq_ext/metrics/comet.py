@@ -1,0 +1,160 @@
+"""COMET scores of sentences, from a model on this machine and an environment of its own.
+
+COMET needs older releases of numpy, transformers and protobuf than fairseq_ext, so it lives in ``.venv-comet``
+(``scripts/comet.sh`` makes it) and is run there as a program. What it says of a run is kept, sentence by sentence, in
+``comet/RUN``: scoring takes long, and a new output should not cost that of the others again.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import PIPE
+
+from fairseq_ext.engine.children import how_it_ended, run_child
+from fairseq_ext.engine.hashing import hash_path
+from fairseq_ext.engine.steps import Step, run_step
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics import comet_worker
+
+SENTENCES_FILE = "sentences.json"
+_ROOT = Path(__file__).resolve().parents[2]
+_WORKER = Path(comet_worker.__file__)
+_CHECKPOINT = Path("checkpoints/model.ckpt")
+
+
+@dataclass(frozen=True)
+class SentenceScores:
+    """COMET's scores of a run.
+
+    Attributes:
+        scores: by test set one a sentence.
+        version: COMET's.
+    """
+
+    scores: dict[str, list[float]]
+    version: str
+
+
+def comet_python() -> Path:
+    """The interpreter of COMET's environment: the variable ``COMET_PYTHON``, or that of ``.venv-comet``."""
+    return Path(os.environ.get("COMET_PYTHON") or _ROOT / ".venv-comet/bin/python")
+
+
+def checkpoint_of(model: str | None, where: str) -> Path | None:
+    """The checkpoint of a COMET model that is given by it or by its folder; None if none is given.
+
+    Args:
+        model: the path that the user gave.
+        where: its file and key, for messages.
+
+    Raises:
+        InputError: if it is not there.
+    """
+    if model is None:
+        return None
+    path = Path(model).absolute()
+    checkpoint = path / _CHECKPOINT if path.is_dir() else path
+    for file in (checkpoint, _hparams(checkpoint)):
+        if not file.is_file():
+            raise InputError(
+                f"{where}: {file} does not exist; give the folder of a COMET model, with hparams.yaml and "
+                f"{_CHECKPOINT}, or leave the key out"
+            )
+    return checkpoint
+
+
+def check_environment(where: str) -> None:
+    """Check that COMET can be run; best called before hours are spent on the rest.
+
+    Raises:
+        InputError: if its environment is missing.
+    """
+    if not comet_python().is_file():
+        raise InputError(
+            f"{where}: COMET's environment is missing ({comet_python()}); make it with scripts/comet.sh, or leave the "
+            "key out"
+        )
+
+
+def model_name(checkpoint: Path) -> str:
+    """What a checkpoint's model is called: the folder that holds ``checkpoints/``."""
+    return checkpoint.parents[1].name
+
+
+@functools.cache
+def model_digest(checkpoint: Path) -> str:
+    """The contents of a model, read once: checkpoints take gigabytes."""
+    return f"{hash_path(checkpoint)} {hash_path(_hparams(checkpoint))}"
+
+
+def score_run(
+    output: Path,
+    checkpoint: Path,
+    files: Mapping[str, Path],
+    samples: Mapping[str, Sequence[Mapping[str, str]]],
+    where: str,
+) -> SentenceScores:
+    """Score a run's sentences, unless they have been scored already.
+
+    Args:
+        output: the folder of the run's scores.
+        checkpoint: of the model.
+        files: the run's translations, by test set.
+        samples: by test set, a mapping with ``src``, ``mt`` and ``ref`` a sentence.
+        where: file and key of the model, for messages.
+
+    Raises:
+        InputError: if model or environment are missing or do not work.
+    """
+
+    def build(folder: Path) -> None:
+        check_environment(where)
+        scores, version = score_sentences(checkpoint, [sample for each in samples.values() for sample in each])
+        rest = iter(scores)
+        by_set = {name: [next(rest) for _ in each] for name, each in samples.items()}
+        record = {"model": model_name(checkpoint), "version": version, "scores": by_set}
+        (folder / SENTENCES_FILE).write_text(json.dumps(record) + "\n", encoding="utf-8")
+
+    options = {
+        "version": 1,
+        "model": model_digest(checkpoint),
+        "sources": {name: [sample["src"] for sample in samples[name]] for name in files},
+        "references": {name: [sample["ref"] for sample in samples[name]] for name in files},
+    }
+    run_step(Step(output, list(files.values()), options, build))
+    record = json.loads((output / SENTENCES_FILE).read_text(encoding="utf-8"))
+    return SentenceScores(record["scores"], record["version"])
+
+
+def score_sentences(checkpoint: Path, samples: Sequence[Mapping[str, str]]) -> tuple[list[float], str]:
+    """Run COMET.
+
+    Args:
+        checkpoint: of a local model.
+        samples: N mappings with ``src``, ``mt`` and ``ref``.
+
+    Returns:
+        N scores, and COMET's version.
+
+    Raises:
+        InputError: if COMET fails.
+    """
+    # Isolated: this folder and PYTHONPATH hold modules that must not pass for COMET's.
+    command = [str(comet_python()), "-I", "-W", "ignore", str(_WORKER), str(checkpoint)]
+    typed = "".join(json.dumps(sample) + "\n" for sample in samples)
+    result = run_child(command, input=typed, stdout=PIPE, text=True, encoding="utf-8")
+    if result.returncode:
+        raise InputError(f"{checkpoint}: COMET did not score with it; it {how_it_ended(result.returncode)}")
+    printed = [json.loads(line) for line in result.stdout.splitlines()]
+    if len(printed) != len(samples) + 1:
+        raise InputError(f"{checkpoint}: COMET did not score with it; what it said is above")
+    return printed[1:], printed[0]["version"]
+
+
+def _hparams(checkpoint: Path) -> Path:
+    return checkpoint.parents[1] / "hparams.yaml"

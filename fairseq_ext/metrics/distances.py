@@ -1,0 +1,178 @@
+"""How far apart the domains are: the proxy A-distance between every two of them.
+
+Ben-David et al. (2007) §4, as Klimaszewski et al. (2023) Figure 3 use it: a linear classifier learns to tell the
+sentences of one domain from another's, and with its error ε on held-out sentences the distance is 2·(1−2ε). At 2 it
+never errs, at 0 it guesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from fairseq_ext.corpora.text_files import stream_lines
+from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.hugging_face.torchaudio_guard import hide_broken_torchaudio
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.split import stable_hash
+
+_DIMENSIONS = 100
+_LONGEST_NGRAM = 5
+# Of the machine on standardised features; between 0.003 and 0.1 distances change by a few hundredths.
+_SVM_C = 0.01
+_BATCH_SIZE = 64
+_MAX_LENGTH = 128
+
+
+def measure_distances(
+    splits: Path, lang: str, *, sentences: int, model: Path | None, seed: int
+) -> tuple[list[str], int, np.ndarray]:
+    """Measure the distances between the domains of an experiment, on the source side of their training text.
+
+    Every domain gives equally many different sentences, at most ``sentences``, since a larger sample alone makes
+    a smaller error.
+
+    Args:
+        splits: folder with ``domains.txt`` and ``DOMAIN/train.LANG``.
+        lang: the source language.
+        sentences: the largest sample, a domain.
+        model: folder of a Hugging Face encoder to embed the sentences with; None for TF-IDF.
+        seed: draws the sample.
+
+    Returns:
+        D domains, how many sentences there are of each, and the D×D distances.
+
+    Raises:
+        InputError: if a domain has too few sentences, or the encoder cannot be loaded.
+    """
+    domains = read_domain_names(splits / DOMAINS_FILE)
+    samples = [draw_sample(stream_lines(splits / name / f"train.{lang}"), sentences, seed) for name in domains]
+    size = min(map(len, samples))
+    if size < 2:
+        name = domains[[len(sample) for sample in samples].index(size)]
+        raise InputError(f"{splits / name}/train.{lang}: needs two different sentences at least, one to test on")
+    texts = [text for sample in samples for text in sample[:size]]
+    vectors = embed_with_tfidf(texts) if model is None else embed_with_encoder(texts, model)
+    errors = pairwise_errors(vectors.reshape(len(domains), size, -1))
+    return domains, size, distances_of(errors)
+
+
+def draw_sample(lines: Iterable[str], size: int, seed: int) -> list[str]:
+    """Draw different lines in random order, the same ones whatever the order of the file.
+
+    A sentence that is there twice could be both learned from and tested on, hence only different ones.
+    """
+    kept: dict[str, int] = {}
+    for line in lines:
+        kept[line] = stable_hash(seed, "distances", line)
+        if len(kept) >= 2 * size + 1000:
+            kept = _lowest(kept, size)
+    return list(_lowest(kept, size))
+
+
+def embed_with_tfidf(texts: Sequence[str]) -> np.ndarray:
+    """Latent semantic analysis: TF-IDF of character n-grams within words, reduced by a truncated SVD.
+
+    n-grams rather than words do for inflected languages and for those that write no blanks.
+
+    Shape:
+        result: N×H
+    """
+    vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(1, _LONGEST_NGRAM), min_df=2, sublinear_tf=True)
+    try:
+        features = vectorizer.fit_transform(texts)
+    except ValueError:
+        raise InputError("distances: the sentences share no letters; is the training text empty?") from None
+    dimensions = min(_DIMENSIONS, *features.shape)
+    vectors: np.ndarray = TruncatedSVD(dimensions, random_state=0).fit_transform(features)
+    return vectors
+
+
+def embed_with_encoder(texts: Sequence[str], folder: Path) -> np.ndarray:
+    """The mean of a pre-trained encoder's last hidden states over a sentence, as in the paper (there: BERT).
+
+    Shape:
+        result: N×H
+
+    Raises:
+        InputError: if the folder holds no encoder.
+    """
+    import torch
+
+    hide_broken_torchaudio()
+    from fairseq_ext.hugging_face.pretrained import load_pretrained
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    tokenizer, encoder = load_pretrained("AutoModel", folder, "the encoder", local_files_only=True)
+    encoder.to(device).eval()
+    # Sentences of one length together: little padding. The rows go back to their places.
+    order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+    vectors = np.empty((len(texts), encoder.config.hidden_size), dtype=np.float32)
+    for start in range(0, len(order), _BATCH_SIZE):
+        rows = order[start : start + _BATCH_SIZE]
+        batch = tokenizer(
+            [texts[row] for row in rows], truncation=True, max_length=_MAX_LENGTH, padding=True, return_tensors="pt"
+        ).to(device)
+        with torch.inference_mode():
+            states = encoder(**batch).last_hidden_state.float()  # B×T×H
+        mask = batch["attention_mask"].unsqueeze(-1)
+        vectors[rows] = ((states * mask).sum(1) / mask.sum(1)).cpu().numpy()
+    return vectors
+
+
+def pairwise_errors(vectors: np.ndarray) -> np.ndarray:
+    """The held-out error of telling every two domains apart.
+
+    Args:
+        vectors: n embeddings of each domain, in random order.
+
+    Shape:
+        vectors: D×n×H; result: D×D, symmetric, the diagonal NaN
+    """
+    errors = np.full((len(vectors), len(vectors)), np.nan)
+    for first, second in combinations(range(len(vectors)), 2):
+        errors[first, second] = errors[second, first] = held_out_error(vectors[first], vectors[second])
+    return errors
+
+
+def held_out_error(first: np.ndarray, second: np.ndarray) -> float:
+    """Share of sentences that a linear support-vector machine takes for the other domain's.
+
+    Each half of the sample is classified by a machine trained on the other half.
+
+    Shape:
+        first, second: n×H
+    """
+    features = np.vstack([first, second])  # 2n×H
+    labels = np.repeat([0, 1], len(first))
+    halves = np.tile(np.arange(len(first)) % 2, 2)
+    mistakes = 0
+    for half in (0, 1):
+        # Solved without duals, which needs no random order.
+        machine = make_pipeline(StandardScaler(), LinearSVC(C=_SVM_C, dual=False))
+        machine.fit(features[halves != half], labels[halves != half])
+        mistakes += int((machine.predict(features[halves == half]) != labels[halves == half]).sum())
+    return mistakes / len(labels)
+
+
+def distances_of(errors: np.ndarray) -> np.ndarray:
+    """The distances of held-out errors; one above one half, which only chance makes, is the distance 0.
+
+    Shape:
+        errors: D×D, the diagonal NaN; result: D×D, the diagonal 0
+    """
+    distances: np.ndarray = np.nan_to_num(np.maximum(2 * (1 - 2 * errors), 0)).round(4)
+    return distances
+
+
+def _lowest(keys: dict[str, int], size: int) -> dict[str, int]:
+    """The entries with the smallest keys, smallest first."""
+    return {text: keys[text] for text in sorted(keys, key=lambda text: (keys[text], text))[:size]}

@@ -1,0 +1,132 @@
+"""What the gates learned: their weights by layer and domain, and how often they choose as the classifier does."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairseq_ext.corpora.text_files import stream_lines
+from fairseq_ext.data.gate_names import SIDES, SOURCE, STATES
+from fairseq_ext.data.teacher_labels import label_path, load_probs
+from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.inputs.errors import InputError
+
+
+@dataclass(frozen=True)
+class GateWeights:
+    """The gates of all test sentences, in the order of the test sets.
+
+    Attributes:
+        layers: L names, ``encoder 1`` first.
+        weights: N×L×D, the decoder's averaged over the target positions.
+        states: the same, if a layer's states alone decided; None where gates see nothing else, or no states.
+        source: N×1×D, if the source's words alone decided; None where gates do not see them.
+    """
+
+    layers: list[str]
+    weights: np.ndarray
+    states: np.ndarray | None = None
+    source: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class ClassifiedSentences:
+    """All test sentences by domain, true and guessed, in the order of the test sets.
+
+    Attributes:
+        domains: D names.
+        labels: the true domain's number, N.
+        probs: the classifier's probabilities, N×D.
+    """
+
+    domains: list[str]
+    labels: np.ndarray
+    probs: np.ndarray
+
+    @classmethod
+    def read(cls, domains_dir: Path, teacher: Path) -> ClassifiedSentences:
+        """Read ``domains.txt`` of one folder and ``DOMAIN/test.npy`` of the other."""
+        domains = read_domain_names(domains_dir / DOMAINS_FILE)
+        probs = [load_probs(label_path(teacher, name, "test"), len(domains)) for name in domains]
+        return cls(domains, np.repeat(np.arange(len(domains)), [len(rows) for rows in probs]), np.concatenate(probs))
+
+
+def read_gates(path: Path, num_sentences: int, num_domains: int) -> GateWeights:
+    """Read the gates that :class:`~fairseq_ext.tasks.gate_report.GateReport` wrote.
+
+    Raises:
+        InputError: naming the file and line, or the first sentence that is missing.
+    """
+    rows: dict[int, dict[str, np.ndarray]] = {}
+    sizes: tuple[int, ...] = (0, 0)
+    for number, line in enumerate(stream_lines(path), start=1):
+        try:
+            entry = json.loads(line)
+            sizes = tuple(len(entry[side]) for side in SIDES)
+            lengths = {"weights": (SIDES, sum(sizes)), "states": (STATES, sum(sizes)), "source": ((SOURCE,), 1)}
+            found = {
+                name: np.array([layer for side in sides for layer in entry[side]], dtype=np.float32)
+                for name, (sides, _) in lengths.items()
+                if name == "weights" or sides[0] in entry
+            }
+            if any(array.shape != (lengths[name][1], num_domains) for name, array in found.items()):
+                raise ValueError(f"not {num_domains} weights a layer")
+            rows[int(entry["id"])] = found
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
+            raise InputError(f"{path}, line {number}: holds no gates of {num_domains} domains ({error})") from None
+    missing = next((index for index in range(num_sentences) if index not in rows), None)
+    if missing is not None or len(rows) != num_sentences:
+        raise InputError(
+            f"{path}: has gates of {len(rows)} sentences, the test sets have {num_sentences}"
+            + (f", and sentence {missing + 1} is the first missing" if missing is not None else "")
+            + "; translate them again"
+        )
+    layers = [f"{side} {layer + 1}" for side, size in zip(SIDES, sizes, strict=True) for layer in range(size)]
+    names = [name for name in rows[0] if all(name in found for found in rows.values())] if rows else ["weights"]
+    return GateWeights(layers, **{name: np.stack([rows[i][name] for i in range(num_sentences)]) for name in names})
+
+
+def summarise_gates(gates: GateWeights, sentences: ClassifiedSentences) -> dict[str, Any]:
+    """Mean weights of every domain's sentences, and what a layer's largest gate agrees with.
+
+    Returns:
+        ``domains`` (D), ``layers`` (L), ``weights`` (by domain L×D), ``agreement`` (L shares of sentences whose
+        largest gate is the classifier's first choice), ``correct`` (L shares where it is the true domain) and
+        ``teacher_correct`` (the classifier's own share); of gates that see several inputs, ``states`` and ``source``
+        with the two shares if these alone decided.
+    """
+    alone = {"states": gates.states, "source": gates.source}
+    teacher = sentences.probs.argmax(-1)  # N
+    means = {
+        name: gates.weights[sentences.labels == number].mean(0).round(5).astype(float)
+        for number, name in enumerate(sentences.domains)
+    }
+    return {
+        "domains": sentences.domains,
+        "layers": gates.layers,
+        "weights": {
+            name: [[round(value, 5) for value in row] for row in rows.tolist()] for name, rows in means.items()
+        },
+        **_choices(gates.weights, sentences),
+        "teacher_correct": round(float((teacher == sentences.labels).mean()), 4),
+        **{name: _choices(weights, sentences) for name, weights in alone.items() if weights is not None},
+    }
+
+
+def _choices(weights: np.ndarray, sentences: ClassifiedSentences) -> dict[str, list[float]]:
+    """How often the largest of N×L×D weights is the classifier's first choice, and how often the true domain's."""
+    choices = weights.argmax(-1)  # N×L
+    teacher = sentences.probs.argmax(-1)  # N
+    return {
+        "agreement": _shares(choices == teacher[:, None]),
+        "correct": _shares(choices == sentences.labels[:, None]),
+    }
+
+
+def _shares(hits: np.ndarray) -> list[float]:
+    """N×L truth values → L shares."""
+    return [round(float(share), 4) for share in hits.mean(0)]

@@ -1,0 +1,139 @@
+"""Scores of several runs on test sets: by domain, averaged, on the classifier-error subset, and on further sets.
+
+All runs are scored on the test sentences and on the same resamples of them, for paired tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_ext.metrics.bootstrap import average, resampled_sums
+from fairseq_ext.metrics.corpus_metrics import CorpusMetric, TextMetric
+
+AVERAGE, WEIGHTED_AVERAGE, ERRORS, OWN_AVERAGE = "AVG", "wAVG", "misclassified", "test:AVG"
+
+Counts = Mapping[str, np.ndarray]  # N×S of a metric by test set, see corpus_metrics
+Columns = dict[str, np.ndarray]  # by column the score, then that of each of R resamples: 1+R
+
+
+@dataclass(frozen=True)
+class TestSets:
+    """Test sets by name: every domain in order, then the user's own, then others.
+
+    Attributes:
+        domains: D names, in order.
+        own: names of the user's own sets.
+        others: names of further sets.
+        sources: N lines a set.
+        references: their translations.
+        errors: N truth values a domain, whether the classifier takes the sentence for another domain's; None without
+            a classifier.
+        train_sizes: training sentences a domain, the weights of wAVG.
+        files: where the references were read, for messages.
+    """
+
+    domains: Sequence[str]
+    own: Sequence[str]
+    others: Sequence[str]
+    sources: Mapping[str, Sequence[str]]
+    references: Mapping[str, Sequence[str]]
+    errors: Mapping[str, np.ndarray] | None
+    train_sizes: Mapping[str, int]
+    files: Mapping[str, Path]
+
+    @property
+    def num_errors(self) -> int:
+        """The size of the classifier-error subset."""
+        return sum(int(wrong.sum()) for wrong in (self.errors or {}).values())
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sentences of every column of scores."""
+        sizes = {name: len(lines) for name, lines in self.references.items()}
+        total = sum(sizes[name] for name in self.domains)
+        own = sum(sizes[name] for name in self.own)
+        return {**sizes, AVERAGE: total, WEIGHTED_AVERAGE: total, ERRORS: self.num_errors, OWN_AVERAGE: own}
+
+
+def count_text(
+    metrics: Mapping[str, TextMetric], translations: Sequence[Mapping[str, Sequence[str]]], tests: TestSets
+) -> dict[str, list[Counts]]:
+    """Count what metrics need.
+
+    Args:
+        metrics: by name.
+        translations: of every run its lines by test set.
+        tests: the references.
+
+    Returns:
+        by metric and run the counts by test set.
+    """
+    counts: dict[str, list[dict[str, np.ndarray]]] = {}
+    for metric_name, metric in metrics.items():
+        runs = counts[metric_name] = [{} for _ in translations]
+        for name, references in tests.references.items():
+            having = [number for number, lines in enumerate(translations) if name in lines]
+            counted = metric.count([translations[number][name] for number in having], references)
+            for number, array in zip(having, counted, strict=True):
+                runs[number][name] = array
+    return {name: list(runs) for name, runs in counts.items()}
+
+
+def score_columns(
+    runs: Sequence[Counts], metric: CorpusMetric, tests: TestSets, resamples: int = 0, seed: int = 1
+) -> list[Columns]:
+    """All columns of the table for every run, on the test sentences and on R resamples of them.
+
+    AVG is the plain average over domains, wAVG the one weighted by training sentences (Klimaszewski et al. 2023, Table
+    4), and misclassified one corpus of all test sentences that the classifier takes for another domain's. Sentences are
+    drawn within each test set, all of them in each resample of an average, and the same for all runs. A run that lacks
+    a domain has neither averages nor misclassified. ``test:AVG`` is the plain average over the user's own test sets,
+    where there are several.
+
+    Shape:
+        result: of every run, by column, 1+R; 1 where sentences are too few
+    """
+    runs = [_with_pool(run, tests) for run in runs]
+    found: list[Columns] = [{} for _ in runs]
+    for name in [*tests.domains, ERRORS, *tests.own, *tests.others]:
+        having = [number for number, run in enumerate(runs) if name in run]
+        if not having:
+            continue
+        # By name, so that a set more or less changes nothing for the others.
+        sums = resampled_sums(np.hstack([runs[number][name] for number in having]), resamples, [seed, *name.encode()])
+        for number, own in zip(having, np.split(sums, len(having), axis=1), strict=True):
+            found[number][name] = np.array([metric.score(row) for row in own.tolist()])
+    return [_with_averages(columns, tests) for columns in found]
+
+
+def _with_pool(run: Counts, tests: TestSets) -> Counts:
+    if not tests.num_errors or not run.keys() >= set(tests.domains):
+        return run
+    wrong = tests.errors or {}
+    return {**run, ERRORS: np.concatenate([run[name][wrong[name]] for name in tests.domains])}
+
+
+def _with_averages(columns: Columns, tests: TestSets) -> Columns:
+    columns = {**columns, **_own_average(columns, tests)}
+    domains = {name: columns[name] for name in tests.domains if name in columns}
+    if len(domains) < len(tests.domains):
+        return columns
+    values, weights = list(domains.values()), [tests.train_sizes[name] for name in domains]
+    averages = {AVERAGE: average(values), WEIGHTED_AVERAGE: average(values, weights)}
+    return {**domains, **averages, **{name: column for name, column in columns.items() if name not in domains}}
+
+
+def _own_average(columns: Columns, tests: TestSets) -> Columns:
+    if len(tests.own) < 2 or not columns.keys() >= set(tests.own):
+        return {}
+    return {OWN_AVERAGE: average([columns[name] for name in tests.own])}
+
+
+def means(runs: Sequence[Columns]) -> Columns:
+    """The means over runs of the columns that all of them have."""
+    shared = [column for column in runs[0] if all(column in run for run in runs)]
+    return {column: np.mean([run[column] for run in runs], axis=0) for column in shared}

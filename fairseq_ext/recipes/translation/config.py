@@ -1,0 +1,733 @@
+"""The experiment file of translation: corpora, systems with and without adapters, decoding runs, evaluation."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
+
+from fairseq_ext.corpora.entries import folder_entries
+from fairseq_ext.corpora.languages import check_language
+from fairseq_ext.domains.names import DOMAINS_FILE, check_domain_names, read_domain_names
+from fairseq_ext.engine.fairseq_cli import option_of
+from fairseq_ext.filtering.cascade import FILTERS
+from fairseq_ext.filtering.clean import Cleaning
+from fairseq_ext.filtering.filters import Empty
+from fairseq_ext.filtering.normalise import Normalise
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.models import (
+    EMPTY_AS_DEFAULTS,
+    Count,
+    FromDataclass,
+    Number,
+    OneOrMore,
+    Section,
+    as_tuple,
+)
+from fairseq_ext.inputs.sections import check_numbers
+from fairseq_ext.metrics.corpus_metrics import DEFAULT_METRICS, text_metric_names
+from fairseq_ext.recipes.config import (
+    NAME_PATTERN,
+    OPTION_SCHEMA,
+    Experiment,
+    OptionName,
+    OptionValue,
+    Place,
+    Run,
+    System,
+    Train,
+    check_spelling,
+    expand,
+    fitting_run,
+    named_run,
+)
+from fairseq_ext.recipes.run import load_as
+from fairseq_ext.teacher.options import HoulsbyTeacher, TfidfTeacher, TransformersTeacher
+from fairseq_ext.text.split import Split
+from fairseq_ext.text.subwords import Subwords
+
+DOMAIN_SWITCH = "JOINED"  # the set of joined sentences of two domains
+AVERAGE = "AVG"  # a column of the tables, so no set may have this name
+UNIFORM = "even"  # of domain-source: the same weight for every adapter
+# Models whose ``needs_domains`` holds, and all that add adapters to a base model. Names of presets begin with their
+# model's. The models themselves cannot be asked without loading torch.
+_NEED_DOMAINS = ("transformer_domain_adapter",)
+_ADAPTERS = ("transformer_domain_adapter", "transformer_gated_adapter")
+_MINIMUM = {"folds": 2, "char_ngrams": 2}
+_TEACHERS: dict[str, type] = {"tfidf": TfidfTeacher, "transformers": TransformersTeacher, "houlsby": HoulsbyTeacher}
+_MOST_OUTPUTS, _MOST_OPTIONS = 200, 500
+
+
+class Corpora(Section):
+    """Parallel text: a folder of files ``DOMAIN.LANG``, or sources by domain."""
+
+    folder: str | None = None
+    """Holds ``DOMAIN.LANG``, plain or compressed alike."""
+    domains: dict[str, OneOrMore[str]] | None = None
+    """By domain its sources; their forms are in docs/data.md."""
+    on_bad_utf8: Literal["fail", "drop", "replace"] = "fail"
+    """What becomes of a pair that is no UTF-8: stop, leave it out, or replace its bytes by U+FFFD."""
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Corpora:
+        if (self.folder is None) == (self.domains is None):
+            raise ValueError("give either folder or domains")
+        if self.domains is not None:
+            _check_names(sorted(self.domains), "domains")
+        return self
+
+
+def _filters_section() -> Any:
+    fields: dict[str, Any] = {
+        name: (Annotated[kind, FromDataclass(), EMPTY_AS_DEFAULTS], None) for name, kind in FILTERS.items()
+    }
+    return create_model("Filters", __base__=Section, __doc__="Filters of pairs, by name.", **fields)
+
+
+Filters: Any = _filters_section()
+
+
+class Clean(Section):
+    """What is done to every pair before the split."""
+
+    normalise: Annotated[Normalise, FromDataclass()] | None = None
+    """One spelling of characters and punctuation; without it nothing is changed."""
+    filters: Annotated[Filters, EMPTY_AS_DEFAULTS] = Filters()
+    """What drops a pair; an empty side always does."""
+    deduplicate: Literal["pair", "source", "target"] | None = None
+    """What has to be equal for a pair to repeat an earlier one of its domain; without it repetitions stay."""
+    write_rejected: bool = False
+    """Whether to write every dropped pair with its line and reason to ``rejected/DOMAIN.tsv.gz``."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_empty_normalise(cls, value: Any) -> Any:
+        """``normalise:`` with nothing below it means its defaults."""
+        is_empty = isinstance(value, dict) and "normalise" in value and value["normalise"] is None
+        return {**value, "normalise": {}} if is_empty else value
+
+    @property
+    def cleaning(self) -> Cleaning:
+        """The options of the library that cleans, filters in the order of the cascade."""
+        chosen = {"empty": Empty()}
+        chosen |= {name: getattr(self.filters, name) for name in FILTERS if name in self.filters.model_fields_set}
+        ordered = {name: chosen[name] for name in FILTERS if name in chosen}
+        return Cleaning(ordered, self.normalise, self.deduplicate, self.write_rejected)
+
+
+class TranslationSystem(System):
+    """A system that translates."""
+
+    needs_domain: bool | None = None
+    """Whether it needs the domain of what it translates; by default, tags and architecture decide."""
+    label_noise: Annotated[Number, Field(ge=0, le=1)] = 0.0
+    """Share of the training sentences whose label is made wrong."""
+    unlabelled: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
+    """Domains whose training sentences have no label."""
+
+    @property
+    def arch(self) -> str:
+        """Its architecture."""
+        return str(option_of(self.options, "arch"))
+
+    @property
+    def has_tags(self) -> bool:
+        """Whether a domain tag opens its sentences."""
+        return bool(option_of(self.options, "domain-tags"))
+
+    @property
+    def has_adapters(self) -> bool:
+        """Whether it is a base model with adapters."""
+        return self.arch.startswith(_ADAPTERS)
+
+    @property
+    def requires_domain(self) -> bool:
+        """Whether it needs the domain of what it translates."""
+        implied = self.has_tags or self.arch.startswith(_NEED_DOMAINS)
+        return implied if self.needs_domain is None else self.needs_domain
+
+    @model_validator(mode="after")
+    def _check_labels(self) -> TranslationSystem:
+        for key in sorted({"label_noise", "unlabelled"} & self.model_fields_set):
+            if not self.uses_teacher:
+                raise ValueError(f"{key}: changes the classifier's labels; write uses_teacher: true")
+            if option_of(self.options, "gate-target") == "domain":
+                raise ValueError(f"{key}: with gate-target domain no label is learnt; take one of them out")
+        return self
+
+
+def _schema_of_output(schema: dict[str, Any]) -> None:
+    for name in ("options", "entry", "place"):
+        schema["properties"].pop(name)
+    schema["additionalProperties"] = OPTION_SCHEMA
+
+
+class OutputEntry(Section):
+    """A way to use a system. Keys that are not listed are options of fairseq-generate."""
+
+    model_config = ConfigDict(json_schema_extra=_schema_of_output)
+
+    system: str
+    """Its name under ``train: systems``."""
+    gates: bool = False
+    """Whether the gates' weights are written."""
+    options: dict[OptionName, OptionValue] = Field(default_factory=dict, max_length=_MOST_OPTIONS)
+    entry: dict[str, Any] = Field(default_factory=dict)
+    place: Place = Field(default_factory=Place, repr=False)
+
+    @classmethod
+    def merged(cls, common: Mapping[str, Any], own: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """What the file says of an entry, on top of ``common``, as fields of the model."""
+        entry = {**common, **own}
+        fields = {key: entry[key] for key in ("system", "gates") if entry.get(key) is not None}
+        options = {key: value for key, value in entry.items() if key not in ("system", "gates")}
+        return {**fields, "options": options, "entry": entry, "place": Place(where, tuple(own), tuple(common))}
+
+    @model_validator(mode="after")
+    def _check(self) -> OutputEntry:
+        check_spelling(self.options)
+        if "@" in self.system:
+            raise ValueError(f"system: give the system's name, not that of its run {self.system!r}")
+        return self
+
+
+class Translate(Section):
+    """Decoding runs."""
+
+    common: dict[OptionName, OptionValue] = Field(default_factory=dict)
+    """What holds for every output that does not say otherwise."""
+    outputs: dict[Annotated[str, Field(pattern=NAME_PATTERN)], OutputEntry] = Field(
+        default_factory=dict, max_length=_MOST_OUTPUTS
+    )
+    """Outputs by name; options of fairseq-generate are among their keys."""
+    examples: dict[str, Annotated[list[str], Field(min_length=1)]] = Field(default_factory=dict)
+    """Lines to translate and show, by output or run of one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _merge_common(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, dict):
+            return value
+        sections = {key: each if each is not None else {} for key, each in value.items()}
+        common, outputs = sections.get("common", {}), sections.get("outputs", {})
+        if not isinstance(common, dict) or not isinstance(outputs, dict):
+            return sections
+        where = f"{(info.context or {}).get('path', '')}: translate: outputs"
+        entries = {
+            name: OutputEntry.merged(common, own or {}, f"{where}: {name}") if isinstance(own or {}, dict) else own
+            for name, own in outputs.items()
+        }
+        return {**sections, "outputs": entries}
+
+
+class OwnTest(Section):
+    """A test set of the user's own."""
+
+    corpus: str
+    """In one of the forms of a corpus, see docs/data.md."""
+    domain: str | None = None
+    """The domain of all of it; none where it is not known, or where it is another one."""
+
+
+class ReportOptions(Section):
+    """What the report shows; outputs are names or patterns such as ``gad-*``."""
+
+    removed_keys: ClassVar[Mapping[str, str]] = {
+        "reading": "write about results under docs/results",
+        "examples": "translations/ has all translations",
+    }
+
+    main: tuple[str, ...] = ()
+    """Outputs of the main tables; by default all but the variants under ``ablation``."""
+    ablation: tuple[str, ...] = ()
+    """Outputs of the table of the ablation. The first is the whole system, the others are its variants."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: Any) -> Any:
+        return as_tuple(value)
+
+
+def _own_test(value: Any) -> Any:
+    return {"corpus": value} if isinstance(value, str) else value
+
+
+class Evaluate(Section):
+    """What is measured beyond the test sets, and how."""
+
+    baseline: str | None = None
+    """Output that all others are compared with; by default the first."""
+    compare: tuple[str, ...] = ()
+    """Further outputs that all others are compared with; by default the base model trained further on all domains, and
+    uniform weights, where there are such outputs."""
+    resamples: Count = 1000
+    """Of the paired bootstrap."""
+    metrics: Annotated[tuple[str, ...], Field(min_length=1)] = DEFAULT_METRICS
+    """Computed from text: chrF, chrF++, BLEU or TER."""
+    comet: str | None = None
+    """Local checkpoint of a COMET model; none for no COMET."""
+    ood: dict[str, str] = Field(default_factory=dict)
+    """Out-of-domain test sets by name, each a corpus."""
+    tests: dict[str, Annotated[OwnTest, BeforeValidator(_own_test)]] = Field(default_factory=dict)
+    """The user's own test sets by name: a corpus, or ``corpus`` and ``domain``."""
+    joined: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
+    """How many sentences of the domain-switch test set to make: two test sentences of different domains, joined."""
+    speed: tuple[str, ...] = ()
+    """Outputs to time."""
+    distance_model: str | None = None
+    """Folder of a Hugging Face encoder for the distances between domains; none for TF-IDF."""
+    distance_sentences: Count = 2000
+    """Most sentences a domain for these distances."""
+    report: ReportOptions = ReportOptions()
+    """What the report shows."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_empty(cls, value: Any) -> Any:
+        """An empty entry means its default."""
+        if not isinstance(value, dict):
+            return value
+        return {key: entry for key, entry in value.items() if entry not in (None, [], {})}
+
+    @field_validator("compare", "metrics", "speed", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: Any) -> Any:
+        return as_tuple(value)
+
+    @property
+    def out_of_domain(self) -> list[str]:
+        """The names of all sets of no domain, sorted."""
+        return sorted([*self.ood, *([DOMAIN_SWITCH] if self.joined else [])])
+
+    @property
+    def sets(self) -> dict[str, str | None]:
+        """The domain of every set beside the held-out ones, by name; None where it is not known."""
+        return {**dict.fromkeys(self.out_of_domain), **{name: test.domain for name, test in sorted(self.tests.items())}}
+
+    @property
+    def corpora(self) -> dict[str, str]:
+        """By name, the corpora of the sets that are given by the file."""
+        return {**self.ood, **{name: test.corpus for name, test in self.tests.items()}}
+
+    @model_validator(mode="after")
+    def _check_sets(self) -> Evaluate:
+        for key, names in (("ood", self.ood), ("tests", self.tests)):
+            if names:
+                _check_names(sorted(names), key)
+            if self.joined and DOMAIN_SWITCH in names:
+                raise ValueError(f"{key}: {DOMAIN_SWITCH} is the name of the set of joined; choose another name")
+            if AVERAGE in names:
+                raise ValueError(f"{key}: {AVERAGE} is a column of the tables; choose another name")
+        for name in self.tests:
+            if name in self.ood:
+                raise ValueError(f"tests: {name}: is also under ood; choose another name")
+        return self
+
+    @field_validator("metrics")
+    @classmethod
+    def _check_metrics(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name == "COMET":
+                raise ValueError("COMET needs a model; name that under evaluate: comet")
+            if name not in text_metric_names():
+                raise ValueError(f"{name!r} is unknown; choose one of {', '.join(text_metric_names())}")
+        return names
+
+
+@dataclass(frozen=True)
+class Output:
+    """A way to use a system.
+
+    Attributes:
+        name: its name.
+        system: what translates.
+        gates: whether the gates' weights are written.
+        options: fairseq-generate's.
+        entry: what the file says, ``translate: common`` included; finished translations are recognised by it.
+        place: where the file says it.
+    """
+
+    name: str
+    system: TranslationSystem
+    gates: bool
+    options: Mapping[str, Any]
+    entry: Mapping[str, Any]
+    place: Place
+
+    @property
+    def domain_source(self) -> str:
+        """Where the domain comes from, as in fairseq-generate's option; ``none`` also for what needs none."""
+        source = str(option_of(self.options, "domain-source") or "oracle")
+        is_given = option_of(self.options, "domain") or not self.system.requires_domain
+        return "none" if source == "oracle" and is_given else source
+
+    @property
+    def uses_classifier(self) -> bool:
+        """Whether the classifier's labels choose the adapters."""
+        return self.domain_source.startswith("classifier")
+
+    @property
+    def uses_oracle(self) -> bool:
+        """Whether it is given the true domain of every sentence."""
+        return self.system.per_domain or self.domain_source == "oracle"
+
+    def can_translate(self, domain: str | None) -> bool:
+        """Whether it can translate text outside of the data directory: all of one domain, or of no known one.
+
+        Such text is typed. Typed lines can name a domain, but no weights.
+        """
+        return self.domain_source != "classifier-soft" and (domain is not None or not self.uses_oracle)
+
+
+@dataclass(frozen=True)
+class OutputRun:
+    """A decoding run: an output made with one run of its system.
+
+    Attributes:
+        name: of the translations and their directory: ``gad``, ``gad@2`` of several seeds, ``ft@LAW`` of a domain.
+        output: the way in which they are made.
+        run: the run that translates.
+    """
+
+    name: str
+    output: Output
+    run: Run
+
+    @classmethod
+    def of(cls, output: Output, run: Run) -> OutputRun:
+        """An output made with one run of its system."""
+        return cls(output.name + run.name.removeprefix(run.system.name), output, run)
+
+
+def _backend_of(value: Any) -> str:
+    """The tag of the backend that the section ``teacher`` names, or of its options."""
+    backend = value.get("backend", "tfidf") if isinstance(value, dict) else getattr(value, "backend", "tfidf")
+    return f"[{backend}]"
+
+
+def _check_backend(value: Any) -> Any:
+    if _backend_of(value)[1:-1] not in _TEACHERS:
+        raise ValueError(f"backend: {shown(value['backend'])} is unknown; choose one of {', '.join(_TEACHERS)}")
+    return value
+
+
+AnyTeacher = Annotated[
+    Annotated[TfidfTeacher, FromDataclass(), Tag("[tfidf]")]
+    | Annotated[TransformersTeacher, FromDataclass(), Tag("[transformers]")]
+    | Annotated[HoulsbyTeacher, FromDataclass(), Tag("[houlsby]")],
+    Discriminator(_backend_of),
+    BeforeValidator(_check_backend),
+]
+
+
+class Translation(Experiment):
+    """An experiment with translation systems of several domains."""
+
+    source_lang: str
+    """Language to translate from, as in the names of files."""
+    target_lang: str
+    """Language to translate into."""
+    corpora: Corpora
+    clean: Clean = Clean()
+    split: Annotated[Split, FromDataclass()] = Split()
+    subwords: Subwords = Subwords()
+    teacher: AnyTeacher = TfidfTeacher()
+    """The domain classifier, whose labels gates learn."""
+    train: Train[TranslationSystem] = Field(default_factory=Train[TranslationSystem])
+    translate: Translate = Translate()
+    evaluate: Evaluate = Evaluate()
+
+    @property
+    def langs(self) -> tuple[str, str]:
+        """Source and target language."""
+        return self.source_lang, self.target_lang
+
+    @cached_property
+    def cleaning(self) -> Cleaning:
+        """What is done to every pair before the split."""
+        return self.clean.cleaning
+
+    @property
+    def subwords_dir(self) -> Path:
+        """Where the subwords are: the experiment's own, or those that it reuses."""
+        return Path(self.subwords.reuse) if self.subwords.reuse else self.work_dir / "subwords"
+
+    @property
+    def domains(self) -> list[str]:
+        """The domains, in order, as far as they are known.
+
+        Raises:
+            InputError: if they are given by a folder that cannot be read.
+        """
+        if self.corpora.domains is not None:
+            return sorted(self.corpora.domains)
+        # Where models are trained, the corpora need not be.
+        binarised = self.work_dir / "data-bin" / DOMAINS_FILE
+        if binarised.is_file():
+            return read_domain_names(binarised)
+        return sorted(folder_entries(Path(self.corpora.folder or ""), self.langs))
+
+    # Systems and their runs
+
+    @cached_property
+    def systems(self) -> Mapping[str, TranslationSystem]:
+        """The systems to train, by name."""
+        return self.train.systems
+
+    @cached_property
+    def runs(self) -> Mapping[str, Sequence[Run]]:
+        """The runs of each system; domains that are not known yet raise InputError."""
+        return {name: self.runs_of(name) for name in self.systems}
+
+    def runs_of(self, name: str) -> list[Run]:
+        """The runs of a system, or the one run of this name.
+
+        Raises:
+            InputError: if there is no such system or run.
+        """
+        where = f"{self.path}: train: systems"
+        system_name, separator, _ = name.partition("@")
+        if system_name not in self.systems:
+            raise InputError(f"{where}: no {system_name!r}; there are {_listed(self.systems)}")
+        system = self.systems[system_name]
+        runs = expand(system, self.seed, self.domains if system.per_domain else ())
+        return [named_run(runs, name, f"{where}: {system_name}")] if separator else runs
+
+    def start(self, run: Run) -> Run | None:
+        """The run that a run starts from: the only one of that system, or the one of the same domain or seed.
+
+        Raises:
+            InputError: if there are several and none of them fits.
+        """
+        if run.system.start is None:
+            return None
+        return fitting_run(run, self.runs_of(run.system.start), f"{self.path}: train: systems")
+
+    # The base model and its control
+
+    def base_of(self, name: str) -> str | None:
+        """The base model of a system with adapters; None for other systems, and if it is none of the experiment."""
+        if not self.systems[name].has_adapters:
+            return None
+        start = self.systems[name].start
+        while start is not None and self.systems[start].has_adapters:
+            start = self.systems[start].start
+        return start
+
+    @cached_property
+    def base_systems(self) -> list[str]:
+        """The base models of systems with adapters, in the order of the file."""
+        found = {self.base_of(name) for name in self.systems}
+        return [name for name in self.systems if name in found]
+
+    @cached_property
+    def continued_systems(self) -> dict[str, str]:
+        """The controls: by name, the base model that each of them trains further on all domains.
+
+        They show what further training gains without adapters.
+        """
+        return {
+            name: system.start
+            for name, system in self.systems.items()
+            if system.start in self.base_systems
+            and system.arch == self.systems[system.start].arch
+            and not system.per_domain
+            and option_of(system.options, "train-domains") is None
+            and system.has_tags == self.systems[system.start].has_tags
+        }
+
+    # Outputs
+
+    @cached_property
+    def outputs(self) -> Mapping[str, Output]:
+        """The outputs by name."""
+        return {name: self._output(name, entry) for name, entry in self.translate.outputs.items()}
+
+    def _output(self, name: str, entry: OutputEntry) -> Output:
+        if entry.system not in self.systems:
+            there = _listed(self.systems)
+            raise ValueError(
+                f"translate: outputs: {name}: system: no {entry.system!r} under train: systems; there are {there}"
+            )
+        return Output(name, self.systems[entry.system], entry.gates, entry.options, entry.entry, entry.place)
+
+    def output_runs(self, name: str) -> list[OutputRun]:
+        """The decoding runs of an output, or the one of this name.
+
+        Raises:
+            InputError: if there is no such output or run.
+        """
+        output_name, separator, _ = name.partition("@")
+        if output_name not in self.outputs:
+            raise InputError(f"{self.path}: translate: no output {output_name!r}; there are {_listed(self.outputs)}")
+        output = self.outputs[output_name]
+        runs = [OutputRun.of(output, run) for run in self.runs_of(output.system.name)]
+        where = f"{self.path}: translate: outputs: {output_name}"
+        return [named_run(runs, name, where)] if separator else runs
+
+    def all_output_runs(self) -> list[OutputRun]:
+        """The decoding runs of all outputs, in the order of the file."""
+        return [run for name in self.outputs for run in self.output_runs(name)]
+
+    @property
+    def gated_runs(self) -> list[str]:
+        """The decoding runs on all domains that write the gates' weights."""
+        return [run.name for run in self.all_output_runs() if run.output.gates and run.run.domain is None]
+
+    @cached_property
+    def plain_outputs(self) -> list[str]:
+        """The outputs of base models and of their controls."""
+        plain = {*self.base_systems, *self.continued_systems}
+        return [name for name, output in self.outputs.items() if output.system.name in plain]
+
+    @cached_property
+    def ablation(self) -> list[str]:
+        """The outputs of the table of the ablation."""
+        return self._chosen(self.evaluate.report.ablation, "report: ablation")
+
+    @cached_property
+    def main(self) -> list[str]:
+        """The outputs of the main tables."""
+        variants = self.ablation[1:]
+        chosen = self._chosen(self.evaluate.report.main, "report: main")
+        return chosen or [name for name in self.outputs if name not in variants]
+
+    # Comparisons
+
+    @property
+    def compared_names(self) -> Sequence[str]:
+        """The outputs."""
+        return list(self.outputs)
+
+    @cached_property
+    def baseline(self) -> str | None:
+        """The output that all others are compared with first; None without outputs."""
+        return self.evaluate.baseline or next(iter(self.outputs), None)
+
+    @cached_property
+    def baselines(self) -> list[str]:
+        """The outputs that all others are compared with."""
+        chosen = self._chosen(self.evaluate.compare, "compare") or self._default_baselines
+        return list(dict.fromkeys([*([self.baseline] if self.baseline else []), *chosen]))
+
+    @property
+    def _default_baselines(self) -> list[str]:
+        controls = [name for name, output in self.outputs.items() if output.system.name in self.continued_systems]
+        return [*controls, *(name for name, output in self.outputs.items() if output.domain_source == UNIFORM)]
+
+    @cached_property
+    def pairs(self) -> Mapping[str, Sequence[str]]:
+        """By output, the outputs that it is compared with: those of ``compare``, or all with all baselines."""
+        if self.compare:
+            return self.compare
+        return {name: [other for other in self.baselines if other != name] for name in self.outputs}
+
+    def _chosen(self, patterns: Sequence[str], key: str) -> list[str]:
+        """The outputs that patterns name, in the order of the patterns, each once."""
+        chosen: dict[str, None] = {}
+        for pattern in patterns:
+            found = [name for name in self.outputs if fnmatch.fnmatchcase(name, pattern)]
+            if not found:
+                self._check_output(pattern, f"evaluate: {key}")
+            chosen |= dict.fromkeys(found)
+        return list(chosen)
+
+    # Checks of what types alone cannot say
+
+    def _check_output(self, name: str, key: str) -> None:
+        if name not in self.outputs:
+            raise ValueError(f"{key}: no output {name!r}; there are {_listed(self.outputs)}")
+
+    @model_validator(mode="after")
+    def _check_outputs(self) -> Translation:
+        for name in self.evaluate.speed:
+            self._check_output(name, "evaluate: speed")
+        if self.evaluate.baseline:
+            self._check_output(self.evaluate.baseline, "evaluate: baseline")
+        for name in self.translate.examples:
+            self._check_output(name.partition("@")[0], f"translate: examples: {name}")
+        _ = self.main, self.baselines
+        return self
+
+    @model_validator(mode="after")
+    def _check_languages(self) -> Translation:
+        for key in ("source_lang", "target_lang"):
+            _as_value_error(check_language, getattr(self, key), key)
+        if self.source_lang == self.target_lang:
+            raise ValueError(f"target_lang: {self.target_lang!r} is also the source_lang; change one")
+        return self
+
+    @model_validator(mode="after")
+    def _check_numbers(self) -> Translation:
+        """Counts, sizes and rates are above zero."""
+        for name in ("split", "teacher"):
+            _as_value_error(check_numbers, dataclasses.asdict(getattr(self, name)), name, _MINIMUM)
+        return self
+
+    @model_validator(mode="after")
+    def _check_starts(self) -> Translation:
+        """Every run has one to start from; runs of domains may not be known yet."""
+        for name, system in self.systems.items():
+            if system.start and not (system.per_domain or self.systems[system.start].per_domain):
+                for run in self.runs_of(name):
+                    self.start(run)
+        return self
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> Translation:
+        """No system has fewer updates than its start has epochs: then epochs were given for updates."""
+        for system in self.systems.values():
+            base = self.systems.get(system.start or "")
+            epochs = option_of(base.options, "max-epoch") if base else None
+            updates = option_of(system.options, "max-update")
+            if _is_count(epochs) and _is_count(updates) and updates < epochs:
+                raise InputError(
+                    f"{system.place('max-update')}: {updates} updates are fewer than the {epochs} epochs of "
+                    f"{system.start}; give more, or write max-epoch"
+                )
+        return self
+
+
+def load_config(path: Path) -> Translation:
+    """Read and check the file of a translation experiment.
+
+    Raises:
+        InputError: naming the file and the key of a mistake, or if the file is of another recipe.
+    """
+    return load_as("translation", Translation, path)
+
+
+def _check_names(names: list[str], key: str) -> None:
+    _as_value_error(check_domain_names, names, key)
+
+
+def _as_value_error(check: Callable[..., Any], *arguments: Any) -> None:
+    """Make a check of a library one of a validator."""
+    try:
+        check(*arguments)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and value > 0
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,565 @@
+"""What is measured, as records: scores with comparisons, distances, gates, parameters, speed, and the trainings.
+
+Sets are domains, ``AVG`` and ``wAVG`` over them, ``misclassified`` (the classifier-error subset), and further sets as
+``test:NAME`` or ``ood:NAME``. Shares are in percent.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairseq_ext.corpora.text_files import count_lines, read_lines, read_lines_like
+from fairseq_ext.data.teacher_labels import read_teacher_probs
+from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.metrics import comet
+from fairseq_ext.metrics.convergence import ValidationCurve, read_curve
+from fairseq_ext.metrics.corpus_metrics import CometMetric, CorpusMetric, TextMetric, text_metrics
+from fairseq_ext.metrics.set_scores import (
+    AVERAGE,
+    ERRORS,
+    WEIGHTED_AVERAGE,
+    Columns,
+    Counts,
+    TestSets,
+    count_text,
+    means,
+    score_columns,
+)
+from fairseq_ext.recipes.report import measure_step, training_records
+from fairseq_ext.recipes.train import LOG_FILE, best_checkpoint, system_dir
+from fairseq_ext.recipes.translation.config import DOMAIN_SWITCH, OutputRun, Translation
+from fairseq_ext.recipes.translation.stages import (
+    GATES_FILE,
+    OOD,
+    TEST,
+    column_of,
+    extra_dir,
+    how_to_make,
+    sets_dir,
+    sets_for,
+    translation_dir,
+)
+from fairseq_ext.report.comparison import COMPARISONS_FILE, Comparison, compare_resamples, write_comparisons
+from fairseq_ext.report.measurements import RECORDS_FILE, Record, Records, read_records, write_records
+from fairseq_ext.translators.speed import ROUNDS, TimedOutput, describe_machine, measure_speed
+
+# Metrics beside those of translations.
+TRAINING_PAIRS, TEST_SENTENCES = "training pairs", "test sentences"
+UPDATES, TOTAL_UPDATES = "updates", "updates with those before"
+BITS, PERPLEXITY, BITS_BY_UPDATE = "validation bits", "validation perplexity", "validation bits by update"
+PARAMETERS, TRAINED = "parameters", "trained parameters"
+AGREES, CORRECT = "largest gate is the classifier's choice", "largest gate is the true domain"
+CLASSIFIER_CORRECT = "the classifier's choice is the true domain"
+SENTENCES_PER_SECOND, TOKENS_PER_SECOND = "sentences per second", "tokens per second"
+DECODING_SECONDS, CLASSIFIER_SECONDS = "seconds", "the classifier's seconds"
+ALONE = ("states", "source")  # inputs of gates that see several
+OVER_LAYERS = "mean"  # of gates, among layers
+# Names of sets in comparisons.
+ALL = "all"
+SET_NAMES = {AVERAGE: ALL, ERRORS: "classifier-error subset", f"{OOD}{DOMAIN_SWITCH}": "domain-switch set"}
+
+SIGNATURES_FILE = "signatures.json"
+MACHINE_FILE = "machine.txt"
+TEACHER_FILE = "teacher/teacher.json"  # relative to the experiment's folder
+ANALYSES = ("distances", "gates", "parameters", "speed")
+_SCORES_VERSION, _VERSION = 6, 2
+
+
+def all_records(config: Translation) -> Records:
+    """Everything that was measured so far."""
+    found = [record for path in result_files(config) if path.is_file() for record in read_records(path)]
+    return Records([*training_records(config), *curve_records(config), *teacher_records(config), *found])
+
+
+def result_files(config: Translation) -> list[Path]:
+    """The files of records that measuring steps write."""
+    folders = [config.work_dir / "scores", *(_analysis_dir(config, name) for name in ANALYSES)]
+    return [folder / RECORDS_FILE for folder in folders]
+
+
+# Trainings and the classifier
+
+
+def curve_records(config: Translation) -> Iterator[Record]:
+    """The updates of every run, and its validation loss by update."""
+    logs = {run.name: system_dir(config, run.name) / LOG_FILE for run in config.all_runs}
+    curves = {name: read_curve(path) for name, path in logs.items() if path.is_file()}
+    curves = {name: curve for name, curve in curves.items() if curve.updates}
+    for run in config.all_runs:
+        if run.name in curves:
+            of, curve = partial(Record, system=run.system.name, run=run.name, seed=run.seed), curves[run.name]
+            yield of(metric=UPDATES, value=curve.updates[-1])
+            yield of(metric=TOTAL_UPDATES, value=total_updates(config, curves, run.name))
+            yield of(metric=BITS, value=min(curve.bits))
+            yield of(metric=PERPLEXITY, value=2 ** min(curve.bits))
+            for update, bits in zip(curve.updates, curve.bits, strict=True):
+                yield of(domain=str(update), metric=BITS_BY_UPDATE, value=bits)
+
+
+def total_updates(config: Translation, curves: Mapping[str, ValidationCurve], name: str) -> int:
+    """The updates of a run and of all that it started from, as far as they are known."""
+    [run, *_] = config.runs_of(name)
+    own = curves[run.name].updates[-1] if run.name in curves else 0
+    start = config.start(run)
+    return own + (total_updates(config, curves, start.name) if start else 0)
+
+
+def teacher_records(config: Translation) -> Iterator[Record]:
+    """How good the domain classifier is, by set and domain."""
+    path = config.work_dir / TEACHER_FILE
+    teacher = read_json(path, "train the teacher again") if path.is_file() else {"metrics": {}}
+    for split, found in teacher["metrics"].items():
+        yield Record(metric=f"F1, {split}", value=100 * found["micro_f1"])
+        for domain, values in found["per_domain"].items():
+            for metric, key in {"F1": "f1", "precision": "precision", "recall": "recall"}.items():
+                yield Record(domain=domain, metric=f"{metric}, {split}", value=100 * values[key])
+        for domain, row in zip(teacher["domains"], found["confusion"], strict=True):
+            for other, count in zip(teacher["domains"], row, strict=True):
+                yield Record(domain=domain, metric=classified_as(other, split), value=count, n=sum(row))
+
+
+def classified_as(domain: str, split: str) -> str:
+    """The metric: how many sentences the classifier takes for a domain's."""
+    return f"classified as {domain}, {split}"
+
+
+# Scores
+
+
+@dataclass(frozen=True)
+class ScoredRun:
+    """What has one score a set: a decoding run; of a system trained per domain, all of them together.
+
+    Attributes:
+        name: ``gad``, or ``gad@1`` of several; ``ft`` for ``ft@IT``, ``ft@LAW`` …
+        seed: of the training; None for several trainings.
+        parts: the decoding runs.
+    """
+
+    name: str
+    seed: int | None
+    parts: tuple[OutputRun, ...]
+
+    def folders(self, config: Translation) -> list[Path]:
+        """The folders of its translations, made or not."""
+        return [path for part in self.parts for path in _folders(config, part)]
+
+    def is_started(self, config: Translation) -> bool:
+        """Whether some of its translations have been made."""
+        return any(folder.is_dir() for folder in self.folders(config))
+
+    def files(self, config: Translation, tests: TestSets) -> dict[str, Path]:
+        """The translations by test set, as far as they have been made."""
+        files: dict[str, Path] = {}
+        for part in self.parts:
+            translated, extra = translation_dir(config, part.name), extra_dir(config, part.name)
+            domains = [part.run.domain] if part.run.domain else tests.domains
+            files |= {name: translated / f"{name}.{config.target_lang}" for name in domains if translated.is_dir()}
+            if extra.is_dir():
+                columns = {name: column_of(config, name) for name in sets_for(config, part)}
+                found = {column: extra / f"{name}.{config.target_lang}" for name, column in columns.items()}
+                files |= {column: path for column, path in found.items() if column in tests.references}
+        return files
+
+
+def _folders(config: Translation, run: OutputRun) -> list[Path]:
+    extra = [extra_dir(config, run.name)] if sets_for(config, run) else []
+    return [translation_dir(config, run.name), *extra]
+
+
+def find_runs(config: Translation) -> dict[str, list[ScoredRun]]:
+    """The runs of every output, translated or not."""
+    found = {}
+    for output in config.outputs:
+        runs = config.output_runs(output)
+        if any(run.run.domain for run in runs):
+            found[output] = [ScoredRun(output, None, tuple(runs))]
+        else:
+            found[output] = [ScoredRun(run.name, run.run.seed, (run,)) for run in runs]
+    return found
+
+
+def read_tests(config: Translation, extra: Sequence[str] = ()) -> TestSets:
+    """Read the test sets of an experiment.
+
+    Args:
+        config: the experiment.
+        extra: names of its further sets, as the file has them.
+
+    Raises:
+        InputError: naming a file that is missing or does not fit the others.
+    """
+    splits, teacher = config.work_dir / "splits", config.work_dir / "teacher"
+    domains = read_domain_names(splits / DOMAINS_FILE)
+    further = {column_of(config, name): sets_dir(config) / name for name in extra}
+    stems = {**{name: splits / name / "test" for name in domains}, **further}
+    files = {name: stem.with_name(f"{stem.name}.{config.target_lang}") for name, stem in stems.items()}
+    references = {name: read_lines(path) for name, path in files.items()}
+    sources = {
+        name: read_lines_like(stem.with_name(f"{stem.name}.{config.source_lang}"), references[name], files[name])
+        for name, stem in stems.items()
+    }
+    return TestSets(
+        domains,
+        [name for name in further if name.startswith(TEST)],
+        [name for name in further if not name.startswith(TEST)],
+        sources,
+        references,
+        _errors(teacher, {name: len(references[name]) for name in domains}) if teacher.exists() else None,
+        {name: count_lines(splits / name / f"train.{config.target_lang}") for name in domains},
+        files,
+    )
+
+
+def _errors(teacher: Path, lengths: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """For every domain, which of its test sentences the classifier takes for another's."""
+    domains = list(lengths)
+    return {
+        name: read_teacher_probs(teacher, name, "test", domains, length).best() != number
+        for number, (name, length) in enumerate(lengths.items())
+    }
+
+
+def scoring_step(config: Translation) -> Step:
+    """The step that scores the translations that have been made; call it when they have been.
+
+    Raises:
+        InputError: if the experiment's COMET model is not there.
+    """
+    expected = find_runs(config)
+    folders = [folder for runs in expected.values() for run in runs for folder in run.folders(config)]
+    translated = [folder for folder in folders if folder.is_dir()]
+    missing = [f"{folder.parent.name}/{folder.name}" for folder in folders if not folder.is_dir()]
+    made = {output: [run for run in runs if run.is_started(config)] for output, runs in expected.items()}
+    runs = {output: each for output, each in made.items() if each}
+    extra = [name for name in config.evaluate.sets if (sets_dir(config) / f"{name}.{config.target_lang}").is_file()]
+    checkpoint, teacher = comet_checkpoint(config), config.work_dir / "teacher"
+    inputs = [config.work_dir / "splits", *([teacher] if teacher.exists() else []), *translated]
+    inputs += [sets_dir(config)] if extra else []
+    options = {
+        "version": _SCORES_VERSION,
+        "runs": {output: [run.name for run in each] for output, each in runs.items()},
+        "folders": [path.name for path in translated],
+        "missing": missing,
+        "extra": [column_of(config, name) for name in extra],
+        "pairs": {output: list(baselines) for output, baselines in tested_pairs(config).items()},
+        "resamples": config.evaluate.resamples,
+        "seed": config.seed,
+        "comet": comet.model_digest(checkpoint) if checkpoint else None,
+        "signatures": {name: metric.signature for name, metric in _text_metrics(config).items()},
+    }
+
+    def build(folder: Path) -> None:
+        if missing:
+            print(f"scores: without {', '.join(missing)}, which are not there yet", file=sys.stderr)
+        if not runs:
+            raise InputError(f"{config.path}: nothing is translated yet; run scripts/translate.sh first")
+        tests = read_tests(config, extra)
+        metrics, counts = _count(config, runs, tests)
+        columns = score_runs(runs, metrics, counts, tests, config.evaluate.resamples, config.seed)
+        write_records(folder / RECORDS_FILE, [*size_records(tests), *score_records(runs, columns, tests)])
+        write_comparisons(folder / COMPARISONS_FILE, compare_outputs(columns, tested_pairs(config), tests))
+        signatures = {name: metric.signature for name, metric in metrics.items()}
+        (folder / SIGNATURES_FILE).write_text(json.dumps(signatures, indent=1) + "\n", encoding="utf-8")
+
+    return Step(config.work_dir / "scores", inputs=inputs, options=options, build=build)
+
+
+def tested_pairs(config: Translation) -> dict[str, list[str]]:
+    """By output, what it is compared with: its baselines, and all base models, for the recommendation."""
+    return {
+        name: [other for other in dict.fromkeys([*config.pairs.get(name, ()), *config.plain_outputs]) if other != name]
+        for name in config.outputs
+    }
+
+
+def comet_checkpoint(config: Translation) -> Path | None:
+    """The checkpoint of ``evaluate: comet``.
+
+    Raises:
+        InputError: if it is not there.
+    """
+    return comet.checkpoint_of(config.evaluate.comet, f"{config.path}: evaluate: comet")
+
+
+def _text_metrics(config: Translation) -> dict[str, TextMetric]:
+    return text_metrics(config.evaluate.metrics, config.target_lang)
+
+
+def _count(
+    config: Translation, runs: Mapping[str, Sequence[ScoredRun]], tests: TestSets
+) -> tuple[dict[str, CorpusMetric], dict[str, list[Counts]]]:
+    """The metrics by name, and by metric the counts of every run.
+
+    Raises:
+        InputError: naming translations that do not fit the test sets.
+    """
+    files = {run.name: run.files(config, tests) for each in runs.values() for run in each}
+    texts = {run: _read_translations(paths, tests) for run, paths in files.items()}
+    of_text = _text_metrics(config)
+    counts = count_text(of_text, list(texts.values()), tests)
+    checkpoint = comet_checkpoint(config)
+    if checkpoint is None:
+        return {**of_text}, counts
+    where = f"{config.path}: evaluate: comet"
+    scored = [
+        comet.score_run(config.work_dir / "comet" / run, checkpoint, paths, _samples(texts[run], tests), where)
+        for run, paths in files.items()
+    ]
+    counts["COMET"] = [{name: CometMetric.count(values) for name, values in run.scores.items()} for run in scored]
+    return {**of_text, "COMET": CometMetric(comet.model_name(checkpoint), scored[0].version)}, counts
+
+
+def _read_translations(files: Mapping[str, Path], tests: TestSets) -> dict[str, list[str]]:
+    return {name: read_lines_like(path, tests.references[name], tests.files[name]) for name, path in files.items()}
+
+
+def _samples(texts: Mapping[str, Sequence[str]], tests: TestSets) -> dict[str, list[dict[str, str]]]:
+    return {
+        name: [
+            {"src": source, "mt": translation, "ref": reference}
+            for source, translation, reference in zip(tests.sources[name], lines, tests.references[name], strict=True)
+        ]
+        for name, lines in texts.items()
+    }
+
+
+RunColumns = dict[str, dict[str, list[Columns]]]  # by metric and output, the columns of each of its runs
+
+
+def score_runs(
+    runs: Mapping[str, Sequence[Any]],
+    metrics: Mapping[str, CorpusMetric],
+    counts: Mapping[str, Sequence[Counts]],
+    tests: TestSets,
+    resamples: int,
+    seed: int,
+) -> RunColumns:
+    """Score all runs on the same resamples.
+
+    Args:
+        runs: of every output.
+        metrics: by name.
+        counts: by metric, the counts of all runs, in the order of ``runs``.
+        tests: the test sets.
+        resamples: R.
+        seed: of the resamples.
+    """
+    found: RunColumns = {}
+    for name, metric in metrics.items():
+        columns = iter(score_columns(counts[name], metric, tests, resamples, seed))
+        found[name] = {output: [next(columns) for _ in each] for output, each in runs.items()}
+    return found
+
+
+def size_records(tests: TestSets) -> Iterator[Record]:
+    """The sizes of the training and test sets."""
+    for domain in tests.domains:
+        yield Record(domain=domain, metric=TRAINING_PAIRS, value=tests.train_sizes[domain])
+        yield Record(domain=domain, metric=TEST_SENTENCES, value=tests.sizes[domain])
+    if tests.errors is not None:
+        yield Record(domain=ERRORS, metric=TEST_SENTENCES, value=tests.num_errors)
+
+
+def score_records(runs: Mapping[str, Sequence[ScoredRun]], scores: RunColumns, tests: TestSets) -> Iterator[Record]:
+    """The score of every run on every set that all runs of its output translate."""
+    for metric, outputs in scores.items():
+        for output, of_runs in outputs.items():
+            shared = [column for column in of_runs[0] if all(column in columns for columns in of_runs)]
+            for run, columns in zip(runs[output], of_runs, strict=True):
+                for column in shared:
+                    value = float(columns[column][0])
+                    of = partial(Record, system=output, run=run.name, seed=run.seed)
+                    yield of(domain=column, metric=metric, value=value, n=tests.sizes[column])
+
+
+def compare_outputs(scores: RunColumns, pairs: Mapping[str, Sequence[str]], tests: TestSets) -> Iterator[Comparison]:
+    """Compare the means over runs of outputs on every set that both translate.
+
+    The interval and p are about other sentences of the same kind, translated by these very runs. How much trainings
+    differ is the standard deviation over runs.
+    """
+    for metric, outputs in scores.items():
+        average = {output: means(of_runs) for output, of_runs in outputs.items()}
+        for output, baselines in pairs.items():
+            for baseline in baselines:
+                if output in average and baseline in average:
+                    yield from _compare(metric, output, baseline, average, tests)
+
+
+def _compare(
+    metric: str, output: str, baseline: str, average: Mapping[str, Columns], tests: TestSets
+) -> Iterator[Comparison]:
+    for column, scores in average[output].items():
+        if column in average[baseline] and column != WEIGHTED_AVERAGE:
+            differences = scores - average[baseline][column]
+            name = SET_NAMES.get(column, column)
+            yield compare_resamples(output, baseline, metric, name, differences, tests.sizes[column])
+
+
+# Analyses
+
+
+def analysis_steps(config: Translation) -> dict[str, Step]:
+    """The steps of the analyses that the experiment gives reason for, by name, of :data:`ANALYSES`."""
+    steps = {"distances": distances_step(config)} if len(config.domains) > 1 else {}
+    if config.gated_runs:
+        steps["gates"] = gates_step(config)
+    if config.systems:
+        steps["parameters"] = parameters_step(config)
+    if config.evaluate.speed:
+        steps["speed"] = speed_step(config)
+    return steps
+
+
+def _analysis_dir(config: Translation, name: str) -> Path:
+    return config.work_dir / "analysis" / name
+
+
+def distances_step(config: Translation) -> Step:
+    """The step that measures how far apart the domains are."""
+    splits, evaluate = config.work_dir / "splits", config.evaluate
+    model = Path(evaluate.distance_model) if evaluate.distance_model else None
+    given = {"lang": config.source_lang, "seed": config.seed, "sentences": evaluate.distance_sentences}
+
+    def measure() -> Iterator[Record]:
+        # scikit-learn takes a second to load.
+        from fairseq_ext.metrics.distances import measure_distances
+
+        domains, size, matrix = measure_distances(splits, model=model, **given)  # type: ignore[arg-type]
+        return distance_records(domains, size, matrix.tolist())
+
+    inputs = [splits, *([model] if model else [])]
+    return measure_step(_analysis_dir(config, "distances"), inputs, {"version": _VERSION, **given}, measure)
+
+
+def distance_records(domains: Sequence[str], size: int, matrix: Sequence[Sequence[float]]) -> Iterator[Record]:
+    """The D×D distances between domains."""
+    for domain, row in zip(domains, matrix, strict=True):
+        for other, value in zip(domains, row, strict=True):
+            yield Record(domain=domain, metric=distance_to(other), value=value, n=size)
+
+
+def distance_to(domain: str) -> str:
+    """The metric: the distance of a domain to another one."""
+    return f"distance to {domain}"
+
+
+def gates_step(config: Translation) -> Step:
+    """The step that measures what the gates of all outputs with ``gates: true`` choose."""
+    runs = {name: translation_dir(config, name) / GATES_FILE for name in config.gated_runs}
+    splits, teacher = config.work_dir / "splits", config.work_dir / "teacher"
+
+    def measure() -> Iterator[Record]:
+        from fairseq_ext.metrics.gates import ClassifiedSentences, read_gates, summarise_gates
+
+        sentences = ClassifiedSentences.read(splits, teacher)
+        for run, path in runs.items():
+            gates = read_gates(path, len(sentences.labels), len(sentences.domains))
+            yield from gate_records(run, summarise_gates(gates, sentences))
+
+    options = {"version": _VERSION, "runs": list(runs)}
+    inputs = [splits / DOMAINS_FILE, teacher, *runs.values()]
+    return measure_step(_analysis_dir(config, "gates"), inputs, options, measure)
+
+
+def gate_records(run: str, found: Mapping[str, Any]) -> Iterator[Record]:
+    """The agreement of a run's gates by layer, and their mean weights by true domain, of a summary of gates."""
+    of, layers = partial(Record, system=run.split("@")[0], run=run), found["layers"]
+    for inputs, shares in (("", found), *((f", {name} alone", found[name]) for name in ALONE if name in found)):
+        for metric, key in ((AGREES, "agreement"), (CORRECT, "correct")):
+            by_layer = dict(zip(layers, shares[key], strict=True)) if len(shares[key]) == len(layers) else {}
+            for layer, share in {**by_layer, OVER_LAYERS: statistics.fmean(shares[key])}.items():
+                yield of(domain=layer, metric=f"{metric}{inputs}", value=100 * share)
+    yield of(metric=CLASSIFIER_CORRECT, value=100 * found["teacher_correct"])
+    for domain, rows in found["weights"].items():
+        for gate, column in zip(found["domains"], zip(*rows, strict=True), strict=True):
+            yield of(domain=domain, metric=weight_of(gate), value=statistics.fmean(column))
+
+
+def weight_of(domain: str) -> str:
+    """The metric: the mean weight of a domain's gate over layers."""
+    return f"weight of the gate of {domain}"
+
+
+def parameters_step(config: Translation) -> Step:
+    """The step that counts the parameters of all runs."""
+    runs = config.all_runs
+    checkpoints = {run.name: best_checkpoint(config, run.name) for run in runs}
+
+    def measure() -> Iterator[Record]:
+        # Loads fairseq.
+        from fairseq_ext.metrics.parameters import count_parameters
+
+        for run in runs:
+            counts = count_parameters(checkpoints[run.name], run.system.data or config.work_dir / "data-bin")
+            yield from parameter_records(run.system.name, run.name, run.seed, *counts)
+
+    # The data give no more than the names of the symbols; a checkpoint that they do not fit is refused.
+    options = {"version": _VERSION, "runs": list(checkpoints)}
+    return measure_step(_analysis_dir(config, "parameters"), list(checkpoints.values()), options, measure)
+
+
+def parameter_records(system: str, run: str, seed: int | None, total: int, trained: int) -> Iterator[Record]:
+    """All parameters of a run, and those that were trained."""
+    of = partial(Record, system=system, run=run, seed=seed)
+    yield of(metric=PARAMETERS, value=total)
+    yield of(metric=TRAINED, value=trained)
+
+
+def speed_step(config: Translation) -> Step:
+    """The step that times the outputs of ``evaluate: speed``.
+
+    Of a system with several seeds the first run is timed; of one with a run a domain, each on its domain. Timings are
+    no function of the inputs: they are taken once for given checkpoints and options.
+    """
+    data, splits, teacher = (config.work_dir / name for name in ("data-bin", "splits", "teacher"))
+    inputs, outputs, options = {splits}, {}, {}
+    for name in config.evaluate.speed:
+        made = {domain: how_to_make(config, run) for domain, run in _run_by_domain(config, name).items()}
+        output = config.outputs[name]
+        arguments = {domain: [str(data), *each.arguments] for domain, each in made.items()}
+        outputs[name] = TimedOutput(arguments, uses_classifier=output.uses_classifier)
+        options[name] = output.options
+        inputs |= {path for each in made.values() for path in each.inputs}
+
+    def build(folder: Path) -> None:
+        timings = measure_speed(folder, outputs, splits=splits, teacher=teacher, lang=config.source_lang)
+        on_cpu = all("--cpu" in each for output in outputs.values() for each in output.arguments.values())
+        (folder / MACHINE_FILE).write_text(describe_machine(on_cpu) + "\n", encoding="utf-8")
+        write_records(folder / RECORDS_FILE, speed_records(timings))
+
+    given = {"version": _VERSION, "rounds": ROUNDS, "outputs": options}
+    return Step(_analysis_dir(config, "speed"), sorted(inputs), given, build, resumable=True)
+
+
+def speed_records(timings: Mapping[str, Mapping[str, Any]]) -> Iterator[Record]:
+    """Sentences and tokens per second of outputs, and the seconds by domain."""
+    for output, found in timings.items():
+        of = partial(Record, system=output)
+        yield of(metric=SENTENCES_PER_SECOND, value=found["sentences_per_second"])
+        yield of(metric=TOKENS_PER_SECOND, value=found["tokens_per_second"])
+        for metric, key in ((DECODING_SECONDS, "seconds"), (CLASSIFIER_SECONDS, "classifier_seconds")):
+            seconds = {domain: part[key] for domain, part in found["domains"].items()}
+            for domain, value in {**seconds, "": sum(seconds.values())}.items():
+                yield of(domain=domain, metric=metric, value=value)
+
+
+def _run_by_domain(config: Translation, name: str) -> dict[str, OutputRun]:
+    """Which run of an output translates each domain."""
+    runs = config.output_runs(name)
+    if all(run.run.domain for run in runs):
+        return {str(run.run.domain): run for run in runs}
+    return dict.fromkeys(config.domains, runs[0])

@@ -1,0 +1,90 @@
+"""The classifier's labels made worse on purpose: some of them wrong, or none for some domains.
+
+Gates that are trained with such labels show how much they need right ones. Only labels of training text change.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_ext.data.teacher_labels import (
+    TeacherLabels,
+    label_path,
+    open_labels,
+    read_teacher_record,
+    write_probs,
+    write_teacher_record,
+)
+from fairseq_ext.engine.steps import atomic_write
+from fairseq_ext.teacher.metrics import summarise
+from fairseq_ext.text.split import HELD_OUT, stable_hash
+
+_TRAIN = "train"
+
+
+def write_changed_labels(folder: Path, teacher: Path, noise: float, unlabelled: Collection[str], seed: int) -> str:
+    """Write a directory like the classifier's; labels that an interrupted run changed are taken over.
+
+    Args:
+        folder: where to write.
+        teacher: the classifier's.
+        noise: share of every domain's training sentences whose label is made wrong.
+        unlabelled: domains whose training sentences have no label: a row of zeros.
+        seed: draws the sentences; those that are wrong at a lower share are wrong at a higher one, in the same way.
+
+    Returns:
+        What the labels of the training text have become, in words.
+
+    Raises:
+        InputError: as reading the classifier's labels.
+    """
+    record = read_teacher_record(teacher)
+    domains = record["domains"]
+    for name in domains:
+        source, target = label_path(teacher, name, _TRAIN), label_path(folder, name, _TRAIN)
+        if not target.is_file():
+            labels = open_labels(source, len(domains))
+            rng = np.random.default_rng(stable_hash(seed, "label noise", name))
+            write_probs(target, np.zeros_like(labels.raw) if name in unlabelled else with_noise(labels, noise, rng))
+        for split in HELD_OUT:
+            with atomic_write(label_path(folder, name, split)) as temporary:
+                shutil.copyfile(label_path(teacher, name, split), temporary)
+    matrix = _confusion(folder, domains)
+    metrics = {**record["metrics"], _TRAIN: summarise(matrix, domains)}
+    facts = {"noise": noise, "unlabelled": list(unlabelled)}
+    write_teacher_record(folder, domains, record["backend"], metrics, **facts)
+    return f"{matrix.sum():,} training sentences are labelled, F1 {metrics[_TRAIN]['micro_f1']:.3f}"
+
+
+def with_noise(labels: TeacherLabels, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Labels of which a share is another domain's.
+
+    In a row that is drawn, the likeliest domain and a random other one change places. So the classifier is as sure as
+    before, and only wrong: a row keeps its entropy, and gates could match it as closely as the right one. Where the
+    classifier was mistaken itself, the change may make it right.
+
+    Args:
+        labels: N of D domains, at least 2.
+        share: of the rows, from 0 to 1.
+        rng: draws them.
+
+    Shape:
+        result: N×D; rows that are not drawn are bit for bit as they were
+    """
+    probs, best = np.array(labels.raw), labels.best()
+    # All numbers are drawn whatever the share is, so that of two shares the larger has the other's rows.
+    order = rng.permutation(len(probs))
+    others = (best + rng.integers(1, probs.shape[1], len(probs))) % probs.shape[1]
+    rows = order[: round(share * len(probs))]
+    probs[rows, best[rows]], probs[rows, others[rows]] = probs[rows, others[rows]], probs[rows, best[rows]]
+    return probs
+
+
+def _confusion(folder: Path, domains: Sequence[str]) -> np.ndarray:
+    """Training sentences that have a label by true domain (rows) and label (columns), D×D."""
+    found = (open_labels(label_path(folder, name, _TRAIN), len(domains)).raw for name in domains)
+    return np.array([np.bincount(rows[rows.any(1)].argmax(1), minlength=len(domains)) for rows in found])

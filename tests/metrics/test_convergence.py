@@ -1,0 +1,72 @@
+"""A base model that was stopped early is warned of; one that has settled is not."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.metrics.convergence import ValidationCurve, read_curve, warning
+from tests.recorded import HERE
+
+LINE = (
+    "2026-01-01 00:00:00 | INFO | valid | epoch 001 | valid on 'valid' subset | loss {loss:.3f} | nll_loss {bits:.3f} "
+    "| loss_bank 1.0 | ppl 8.13 | wps 17315 | wpb 78.5 | bsz 5 | num_updates {update} | best_loss 3.024\n"
+)
+NOISE = "2026-01-01 00:00:00 | INFO | train | epoch 001 | loss 3.0 | nll_loss 9.9 | ppl 8 | num_updates 77\n"
+
+
+def log(curve: dict[int, float]) -> str:
+    return "".join(NOISE + LINE.format(loss=bits + 1, bits=bits, update=update) for update, bits in curve.items())
+
+
+def falling(updates: int, half_life: float, step: int = 50) -> dict[int, float]:
+    """Bits that fall towards 3: half of the rest in each half-life."""
+    return {update: 3 + 4 * 0.5 ** (update / half_life) for update in range(step, updates + 1, step)}
+
+
+EARLY, SETTLED = falling(1000, 500), falling(10_000, 500)
+
+
+def test_validations_are_read_and_those_of_a_resumed_training_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(log({100: 5.0, 200: 4.5}) + log({200: 4.25, 300: 4.0}), encoding="utf-8")
+    curve = read_curve(path)
+    assert (list(curve.updates), list(curve.bits)) == ([100, 200, 300], [5.0, 4.25, 4.0])
+
+
+def test_a_real_log_is_read() -> None:
+    curve = read_curve(HERE / "translation" / "systems" / "mix" / "train.log")
+    assert list(curve.updates) == [10, 20, 30, 40, 50, 60]
+    assert all(bits > 0 for bits in curve.bits)
+    assert curve.still_falls
+
+
+@pytest.mark.parametrize(
+    ("curve", "falls"),
+    [
+        (EARLY, True),
+        (SETTLED, False),
+        ({**SETTLED, 10_050: 2.5}, True),
+        ({900: 4.0, 1000: 4.0 - math.log2(1.02)}, True),
+        ({900: 4.0, 1000: 4.0 - math.log2(1.005)}, False),
+        ({800: 4.0, 900: 4.1, 950: 4.2, 1000: 4.3}, False),  # rises
+        ({1000: 4.0}, False),  # validated once
+        ({}, False),
+        ({950: 4.0, 1000: 3.0}, False),  # not validated before the last tenth
+    ],
+)
+def test_what_falls_by_more_than_a_hundredth_in_the_last_tenth_has_not_converged(
+    curve: dict[int, float], falls: bool
+) -> None:
+    found = ValidationCurve(list(curve), list(curve.values()))
+    assert found.still_falls == falls
+    assert bool(warning("mix", found)) == falls
+
+
+def test_the_warning_says_by_how_much_and_what_to_do() -> None:
+    said = warning("mix", ValidationCurve([900, 1000], [4.0, 4.0 - math.log2(1.25)]))
+    assert said is not None
+    assert said.startswith("mix has not converged: in the last tenth of its 1,000 updates")
+    assert "still fell by 20 %. Train it longer first" in said

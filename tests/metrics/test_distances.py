@@ -1,0 +1,111 @@
+"""Distances between domains: known limits, samples, and what the file says."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.distances import (
+    distances_of,
+    draw_sample,
+    embed_with_encoder,
+    held_out_error,
+    measure_distances,
+)
+from tests.teacher.test_transformers_classifier import encoder  # noqa: F401  a fixture
+
+BANK = ["account", "credit", "loan", "interest", "cash", "payment", "debit", "transfer"]
+GARDEN = ["tree", "flower", "blossom", "weed", "root", "hedge", "lawn", "shrub"]
+
+
+def sentences(words: list[str], count: int, seed: int) -> list[str]:
+    rng = random.Random(seed)
+    return [" ".join(rng.choices(words, k=6)) for _ in range(count)]
+
+
+def measure(root: Path, corpora: dict[str, list[str]], **options: object) -> dict:
+    """Write training text by domain and read the record."""
+    (root / "domains.txt").write_text("".join(f"{name}\n" for name in corpora))
+    for name, lines in corpora.items():
+        (root / name).mkdir(exist_ok=True)
+        (root / name / "train.en").write_text("".join(f"{line}\n" for line in lines))
+    chosen = {"sentences": 400, "model": None, "seed": 1, **options}
+    domains, size, matrix = measure_distances(root, "en", **chosen)  # type: ignore[arg-type]
+    return {"domains": domains, "sentences": size, "matrix": matrix.tolist()}
+
+
+def test_other_words_are_far_and_halves_of_one_text_near(tmp_path: Path) -> None:
+    bank = sentences(BANK, 1000, 1)
+    record = measure(tmp_path, {"bank1": bank[:500], "bank2": bank[500:], "garden": sentences(GARDEN, 500, 2)})
+    matrix = np.array(record["matrix"])
+    assert matrix[0, 2] > 1.95
+    assert matrix[1, 2] > 1.95
+    assert matrix[0, 1] < 0.3
+    assert (matrix == matrix.T).all()
+    assert (np.diag(matrix) == 0).all()
+    assert record["sentences"] == 400
+    assert record["domains"] == ["bank1", "bank2", "garden"]
+
+
+def test_the_order_of_the_lines_changes_nothing(tmp_path: Path) -> None:
+    corpora = {"bank": sentences(BANK + GARDEN, 300, 1), "garden": sentences(GARDEN + BANK[:4], 300, 2)}
+    first = measure(tmp_path, corpora, sentences=100)
+    assert first["sentences"] == 100
+    assert 0 < first["matrix"][0][1] < 2
+    assert measure(tmp_path, {name: lines[::-1] for name, lines in corpora.items()}, sentences=100) == first
+
+
+def test_a_sample_has_every_sentence_once() -> None:
+    lines = [f"sentence {number % 3000}" for number in range(9000)]
+    sample = draw_sample(iter(lines), 1000, seed=1)
+    assert len(set(sample)) == len(sample) == 1000
+    # The sentences kept on the way are those of the lowest hashes of all.
+    assert sample == draw_sample(iter(sorted(set(lines))), 10000, seed=1)[:1000]
+    assert sample != draw_sample(iter(lines), 1000, seed=2)
+    assert draw_sample(["a", "a"], 10, seed=1) == ["a"]
+
+
+def test_samples_are_of_one_size(tmp_path: Path) -> None:
+    record = measure(tmp_path, {"bank": sentences(BANK, 300, 1), "garden": sentences(GARDEN, 20, 2)})
+    assert record["sentences"] == 20
+
+
+def test_a_domain_with_one_sentence_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"garden/train\.en: needs two different sentences"):
+        measure(tmp_path, {"bank": sentences(BANK, 30, 1), "garden": ["tree"] * 5})
+
+
+def test_error_of_points_on_a_line() -> None:
+    # Two clusters, but for one point in four, which lies in the other's place.
+    first, second = np.array([[0.0], [0.0], [0.0], [1.0]] * 50), np.array([[1.0], [1.0], [1.0], [0.0]] * 50)
+    rng = np.random.default_rng(1)
+    assert held_out_error(rng.permutation(first), rng.permutation(second)) == 0.25
+
+
+def test_distances_from_errors() -> None:
+    errors = np.array([[np.nan, 0.25, 0.52], [0.25, np.nan, 0.0], [0.52, 0.0, np.nan]])
+    assert distances_of(errors).tolist() == [[0, 1, 0], [1, 0, 2], [0, 2, 0]]
+
+
+def test_encoder_states_are_averaged_without_padding(encoder: Path) -> None:  # noqa: F811
+    texts = ["credit account", "tree", "garden tree garden credit"]
+    vectors = embed_with_encoder(texts, encoder)
+    assert vectors.shape == (3, 16)
+    alone = np.concatenate([embed_with_encoder([text], encoder) for text in texts])
+    np.testing.assert_allclose(vectors, alone, atol=1e-5)
+    import torch
+    from transformers import AutoModel
+
+    model = AutoModel.from_pretrained(encoder).eval()
+    with torch.no_grad():
+        expected = model(torch.tensor([[2, 3]])).last_hidden_state[0].mean(0)  # numbers of credit, account
+    np.testing.assert_allclose(vectors[0], expected.numpy(), atol=1e-5)
+
+
+def test_a_folder_without_an_encoder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no weights"):
+        measure(tmp_path, {"a": ["one", "two"], "b": ["three", "four"]}, model=tmp_path)

@@ -1,0 +1,80 @@
+"""An experiment of two domains whose translations are written by hand: what scoring finds, without any training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from fairseq_ext.corpora.text_files import write_lines
+from fairseq_ext.data.teacher_labels import label_path, write_probs, write_teacher_record
+from fairseq_ext.recipes.translation.config import Translation, load_config
+
+REFERENCES = {
+    "law": ["das Gericht ist heute offen", "alle Rechte sind vorbehalten", "der Vertrag gilt ab heute"],
+    "med": ["zwei Tabletten jeden Tag", "außer Reichweite von Kindern aufbewahren"],
+}
+NEWS = ["der Minister trat gestern zurück", "die Preise steigen weiter"]
+TRAIN_SIZES = {"law": 3, "med": 1}
+MISCLASSIFIED = ("law", 1)  # the only sentence that the classifier takes for another domain's
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "mix": {},
+    "gad": {"from": "mix", "seeds": [1, 2]},
+    "ft": {"from": "mix", "per_domain": True},
+}
+
+
+def write_experiment(
+    root: Path,
+    translations: Mapping[str, Mapping[str, Sequence[str]]],
+    evaluate: Mapping[str, Any],
+    *,
+    teacher: bool = True,
+) -> Translation:
+    """Write an experiment file, its test sets and translations.
+
+    Args:
+        root: folder for it.
+        translations: lines by ``translations/RUN`` or ``extra/RUN``, and by test set.
+        evaluate: section of the file.
+        teacher: whether there is a classifier.
+    """
+    work = root / "work"
+    for domain, lines in REFERENCES.items():
+        write_lines(work / "splits" / domain / "test.de", lines)
+        write_lines(work / "splits" / domain / "test.en", [f"source of: {line}" for line in lines])
+        write_lines(work / "splits" / domain / "train.de", ["Zeile"] * TRAIN_SIZES[domain])
+    write_lines(work / "splits/domains.txt", REFERENCES)
+    for name in {**evaluate.get("ood", {}), **evaluate.get("tests", {})}:
+        write_lines(work / f"extra-sets/{name}.de", NEWS)
+        write_lines(work / f"extra-sets/{name}.en", [f"source of: {line}" for line in NEWS])
+    if teacher:
+        write_teacher(work / "teacher")
+    for folder, sets in translations.items():
+        for name, lines in sets.items():
+            write_lines(work / folder / f"{name}.de", lines)
+    path = root / "small.yaml"
+    settings = {
+        "work_dir": str(work),
+        "source_lang": "en",
+        "target_lang": "de",
+        "corpora": {"domains": {domain: [f"{domain}.tsv"] for domain in REFERENCES}},
+        "train": {"systems": SYSTEMS},
+        "translate": {"outputs": {name: {"system": name} for name in SYSTEMS}},
+        "evaluate": dict(evaluate),
+    }
+    path.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+    return load_config(path)
+
+
+def write_teacher(folder: Path) -> None:
+    write_teacher_record(folder, list(REFERENCES), "tfidf", {})
+    for number, (domain, lines) in enumerate(REFERENCES.items()):
+        probs = np.zeros((len(lines), len(REFERENCES)))
+        probs[:, number] = 1
+        if domain == MISCLASSIFIED[0]:
+            probs[MISCLASSIFIED[1]] = probs[MISCLASSIFIED[1], ::-1].copy()
+        write_probs(label_path(folder, domain, "test"), probs)

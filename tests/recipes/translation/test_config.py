@@ -1,0 +1,104 @@
+"""The experiment file is checked completely, and mistakes are named."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fairseq_ext.filtering.normalise import Normalise
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.translation.config import Evaluate, ReportOptions, load_config
+from fairseq_ext.teacher.options import TfidfTeacher, TransformersTeacher
+from tests.small_corpus import write_config
+
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+
+
+def test_quickstart_has_seven_domains_and_every_key() -> None:
+    config = load_config(CONFIGS / "quickstart.yaml")
+    assert config.corpora.domains is not None
+    assert len(config.corpora.domains) == 7
+    assert config.teacher == TfidfTeacher(folds=4)
+    raw = yaml.safe_load((CONFIGS / "quickstart.yaml").read_text())
+    off = {"subword_ngrams", "subword_model"}
+    assert set(raw["teacher"]) == set(TfidfTeacher.__dataclass_fields__) - off
+
+
+def test_evaluation_has_defaults_and_may_be_empty(tmp_path: Path) -> None:
+    assert load_config(write_config(tmp_path / "c.yaml", tmp_path)).evaluate == Evaluate()
+    empty = {"baseline": None, "comet": None, "ood": {}, "speed": []}
+    assert load_config(write_config(tmp_path / "c.yaml", tmp_path, evaluate=empty)).evaluate == Evaluate()
+    given = {"ood": {"NEWS": "news.{lang}"}, "speed": ["mix"], "report": {"main": ["mix"]}}
+    sections = {"train": {"systems": {"mix": {}}}, "translate": {"outputs": {"mix": {"system": "mix"}}}}
+    evaluate = load_config(write_config(tmp_path / "c.yaml", tmp_path, evaluate=given, **sections)).evaluate
+    assert evaluate == Evaluate(ood={"NEWS": "news.{lang}"}, speed=("mix",), report=ReportOptions(main=("mix",)))
+
+
+def test_number_without_a_dot_is_a_number(tmp_path: Path) -> None:
+    teacher = {"backend": "transformers", "model": "some/folder", "epochs": 1}
+    path = write_config(tmp_path / "c.yaml", tmp_path, teacher=teacher)
+    path.write_text(path.read_text().replace("epochs: 1", "epochs: 1\n  learning_rate: 1e-5"))
+    read = load_config(path).teacher
+    assert isinstance(read, TransformersTeacher)
+    assert (read.learning_rate, read.epochs) == (1e-5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"sede": 1}, "'sede'"),
+        ({"systems": {}}, "'systems'"),
+        ({"train": {"anything": [1]}}, "train: "),
+        ({"split": {"vaild": 3}}, "split: unknown key 'vaild'"),
+        ({"split": {"valid": "many"}}, "split: valid: "),
+        ({"split": {"valid": True}}, "split: valid: "),
+        ({"split": {"valid": 0}}, "split: valid: "),
+        ({"split": [3]}, "split: "),
+        ({"target_lang": False}, "target_lang: "),
+        ({"target_lang": "en"}, "target_lang: "),
+        ({"source_lang": "../en"}, "source_lang: "),
+        ({"corpora": {}}, "corpora: "),
+        ({"corpora": {"domains": {"a b": ["x"]}}}, "corpora: domains: "),
+        ({"corpora": {"domains": {"a": []}}}, "corpora: domains: a: "),
+        ({"corpora": {"domains": {1: ["x"]}}}, "corpora: domains: "),
+        ({"teacher": {"backend": "oracle"}}, "teacher: backend: 'oracle'"),
+        ({"teacher": {"backend": ["tfidf"]}}, "teacher: backend: "),
+        ({"teacher": {"backend": "transformers"}}, "teacher: model: is missing"),
+        ({"teacher": {"epochs": 2}}, "teacher: unknown key 'epochs'"),
+        ({"teacher": {"folds": 1}}, "teacher: folds: "),
+        ({"teacher": {"inverse_regularisation": "nan"}}, "teacher: inverse_regularisation: "),
+        ({"subwords": {"character_coverage": 99.5}}, "subwords: character_coverage: "),
+        ({"evaluate": {"base": "mix"}}, "evaluate: unknown key 'base'"),
+        ({"evaluate": {"resamples": 0}}, "evaluate: resamples: "),
+        ({"evaluate": {"metrics": ["chrf"]}}, "evaluate: metrics: "),
+        ({"evaluate": {"metrics": ["COMET"]}}, "evaluate: metrics: "),
+        ({"evaluate": {"ood": ["a"]}}, "evaluate: ood: "),
+        ({"evaluate": {"ood": {"a b": "x.{lang}"}}}, "evaluate: ood: "),
+        ({"evaluate": {"ood": {"AVG": "x.{lang}"}}}, "evaluate: ood: "),
+        ({"evaluate": {"joined": 3, "tests": {"JOINED": "x.{lang}"}}}, "evaluate: tests: "),
+        ({"evaluate": {"report": {"example": 1}}}, "evaluate: report: unknown key 'example'"),
+        ({"clean": {"filters": {"long_words": {"max_characters": 5_000_000_000}}}}, "filters: long_words: max_char"),
+        ({"clean": {"filters": {"lengths": {}}}}, "clean: filters: unknown key 'lengths'"),
+        ({"clean": {"normalise": {"unicode": "NFX"}}}, "clean: normalise: unicode: "),
+        ({"seed": "2020-13-45"}, "seed: "),
+    ],
+)
+def test_mistakes_name_file_and_key(tmp_path: Path, changes: dict, key: str) -> None:
+    with pytest.raises(InputError) as raised:
+        load_config(write_config(tmp_path / "c.yaml", tmp_path, **changes))
+    assert str(raised.value).startswith(f"{tmp_path}/c.yaml: ")
+    assert key in str(raised.value)
+
+
+def test_removed_keys_are_ignored_with_a_notice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evaluate = {"report": {"examples": 3, "reading": "words.md"}}
+    load_config(write_config(tmp_path / "c.yaml", tmp_path, evaluate=evaluate))
+    assert [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()] == ["examples", "reading"]
+
+
+def test_filters_are_in_the_order_of_the_cascade(tmp_path: Path) -> None:
+    clean = {"filters": {"identical": None, "length": {"max_words": 50}}, "normalise": None, "deduplicate": "pair"}
+    cleaning = load_config(write_config(tmp_path / "c.yaml", tmp_path, clean=clean)).cleaning
+    assert cleaning.cascade == ["empty", "length", "identical", "repeated"]
+    assert cleaning.normalise == Normalise()
+    assert load_config(write_config(tmp_path / "c.yaml", tmp_path)).cleaning.normalise is None

@@ -1,0 +1,119 @@
+"""Exporting a run of an experiment, and translating with what is trained of it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fairseq_ext.data.teacher_labels import write_teacher_record
+from fairseq_ext.filtering.normalise import Normalise
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.translation import commands
+from fairseq_ext.recipes.translation.config import load_config
+from fairseq_ext.report.measurements import Record, write_records
+from fairseq_ext.translators.exported import verify
+from tests import toy, toy_systems
+from tests.translators.small_systems import write_classifier
+
+OUTPUTS = {
+    "mix": {"system": "mix"},
+    "gad": {"system": "gad", "lenpen": 2, "max_len_b": 6, "max-len-a": 0},
+    "gad-wide": {"system": "gad", "beam": 9},
+    "ad": {"system": "ad"},
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of an experiment in which MIX and GAD are trained."""
+    root = tmp_path_factory.mktemp("experiment")
+    work = root / "work"
+    systems = toy_systems.write_systems(toy.make_data(work), root)
+    for name in ("mix", "gad"):
+        (work / "systems" / name).mkdir(parents=True)
+        shutil.copy(systems / name / "model.pt", work / "systems" / name / "checkpoint_best.pt")
+    write_classifier(work / "teacher/model")
+    write_teacher_record(work / "teacher", toy.DOMAINS, "tfidf", {})
+    architectures = {name: {"arch": toy_systems.ARCHITECTURES[name][0]} for name in ("mix", "ad", "gad")}
+    content = {
+        "work_dir": str(work),
+        "source_lang": "en",
+        "target_lang": "pl",
+        "corpora": {"folder": "corpora"},
+        "clean": {"normalise": {"punctuation": None}},
+        "train": {"systems": {**architectures, "two": {**architectures["gad"], "seeds": [1, 2]}}},
+        "translate": {"common": {"beam": 3}, "outputs": OUTPUTS},
+    }
+    (root / "toy.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    return root / "toy.yaml"
+
+
+def test_an_export_is_what_the_file_says(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = trained.parent / "work/scores/records.jsonl"
+    scores.parent.mkdir()
+    write_records(scores, [Record(system=name, run="gad", domain="law", metric="chrF", value=40.0) for name in OUTPUTS])
+    commands.export([str(trained), "gad", str(tmp_path / "gad")])
+    shutil.rmtree(scores.parent)
+    manifest = verify(tmp_path / "gad")
+    assert (manifest.name, manifest.languages, list(manifest.domains)) == ("gad", ("en", "pl"), toy.DOMAINS)
+    assert (manifest.architecture, manifest.classifier) == ("transformer_gated_adapter_tiny", "tfidf")
+    assert manifest.text == Normalise(punctuation=None)
+    assert manifest.generation == {"beam": 3, "lenpen": 2.0, "max_len_a": 0.0, "max_len_b": 6}
+    assert manifest.scores == {"gad": {"chrF": {"law": 40.0}}, "gad-wide": {"chrF": {"law": 40.0}}}
+    assert capsys.readouterr().out == f"{tmp_path / 'gad'}: gad, en-pl, 3 domains, 6 files of " + (
+        f"{sum(record.bytes for record in manifest.files.values()) / 1e6:.1f} MB, all as exported\n"
+    )
+    commands.export([str(trained), "mix", str(tmp_path / "mix")])
+    assert verify(tmp_path / "mix").classifier is None
+    (tmp_path / "mix/model.pt").write_bytes(b"")
+    with pytest.raises(InputError, match=r"mix/model\.pt: of 0 bytes, not \d+ as exported"):
+        commands.export(["--verify", str(tmp_path / "mix")])
+
+
+def test_what_is_not_trained_is_named_with_its_command(trained: Path, tmp_path: Path) -> None:
+    config = load_config(trained)
+    for name, message in (
+        ("ad", "ad is not trained yet; run scripts/train.sh .*toy.yaml ad"),
+        ("two", "two has several runs; give one of two@1, two@2"),
+        ("two@2", "two@2 is not trained yet"),
+        ("tag", "no 'tag'; there are mix, ad, gad, two"),
+    ):
+        with pytest.raises(InputError, match=message):
+            commands.trained_run(config, name)
+    assert commands.trained_run(config, None).name == "gad"
+
+
+def test_a_classifier_of_other_domains_is_not_exported(trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained.parent / "work", tmp_path / "work")
+    text = trained.read_text().replace(str(trained.parent / "work"), str(tmp_path / "work"))
+    (tmp_path / "toy.yaml").write_text(text)
+    write_teacher_record(tmp_path / "work/teacher", ["law", "news", "sub"], "tfidf", {})
+    with pytest.raises(InputError, match=r"teacher\.json: its domains are not those of the data"):
+        commands.export([str(tmp_path / "toy.yaml"), "gad", str(tmp_path / "gad")])
+
+
+def test_a_text_is_translated_with_the_last_that_is_trained(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.en").write_text("w4 w5\n\nw6\n")
+    files = ["--input", str(tmp_path / "in.en"), "--output"]
+    commands.translate([str(trained), *files, str(tmp_path / "out.pl"), "--processes", "1"])
+    exported = trained.parent / "work/exported"
+    assert [path.name for path in exported.iterdir() if not path.name.startswith(".")] == ["gad"]
+    commands.translate([str(exported / "gad"), *files, str(tmp_path / "again.pl"), "--processes", "1"])
+    assert (tmp_path / "out.pl").read_text() == (tmp_path / "again.pl").read_text()
+    assert "gad: up to date" not in capsys.readouterr().err
+    commands.translate([str(trained), *files, str(tmp_path / "out.pl"), "--system", "gad"])
+    assert {"gad: up to date", f"{tmp_path / 'out.pl'}: up to date"} <= set(capsys.readouterr().err.splitlines())
+
+
+def test_outputs_whose_system_is_not_trained_are_skipped(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = load_config(trained)
+    found = commands._trained(config, config.all_output_runs())
+    assert [run.name for run in found] == ["mix", "gad", "gad-wide"]
+    assert capsys.readouterr().err == (f"ad: skipped, its system is not trained; run scripts/train.sh {trained} ad\n")
+    with pytest.raises(InputError, match="nothing to translate with; run the command above first"):
+        commands.translate([str(trained), "ad"])

@@ -1,0 +1,171 @@
+"""The user's own test sets: who translates them, which domain that is told, and their columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairseq_ext.experiments import run
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.corpus_metrics import text_metrics
+from fairseq_ext.metrics.set_scores import count_text, score_columns
+from fairseq_ext.recipes.translation import stages as extra_sets
+from fairseq_ext.recipes.translation.config import OwnTest, Translation, load_config
+from fairseq_ext.recipes.translation.stages import column_of, extra_set_steps, import_sets, sets_for
+from tests.recipes.translation.small_translation_experiment import write_translation_experiment
+from tests.recipes.translation.test_measurement import LAW, MED, TESTS, Sets, chrf_columns
+from tests.recipes.translation.test_outputs import config_of
+
+KNOWN = {"FLOWERS": {"corpus": "f.{lang}", "domain": "garden"}, "MINE": "m.{lang}"}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Translation:
+    """mix, ft, tag, ad and gad, with the sets FORUM, of no domain, PLANTS, of the garden, and NEWS, out of domain."""
+    return load_config(write_translation_experiment(tmp_path))
+
+
+def test_a_set_is_a_corpus_with_or_without_a_domain(tmp_path: Path) -> None:
+    evaluate = config_of(tmp_path, evaluate={"tests": KNOWN, "ood": {"NEWS": "n.{lang}"}, "joined": 5}).evaluate
+    assert evaluate.tests == {
+        "FLOWERS": OwnTest(corpus="f.{lang}", domain="garden"),
+        "MINE": OwnTest(corpus="m.{lang}"),
+    }
+    assert evaluate.sets == {"JOINED": None, "NEWS": None, "FLOWERS": "garden", "MINE": None}
+    assert evaluate.corpora == {"NEWS": "n.{lang}", "FLOWERS": "f.{lang}", "MINE": "m.{lang}"}
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "message"),
+    [
+        ({"tests": ["a.{lang}"]}, "evaluate: tests: "),
+        ({"tests": {"A": {"domain": "bank"}}}, "tests: A: corpus: is missing"),
+        ({"tests": {"A": {"corpus": "a.{lang}", "domian": "bank"}}}, "tests: A: .*'domian'"),
+        ({"tests": {"A": {"corpus": 3}}}, "tests: A: corpus: .*3"),
+        ({"tests": {"A:B": "a.{lang}"}}, "evaluate: tests: 'A:B' is no domain name"),
+        ({"tests": {"AVG": "a.{lang}"}}, "tests: AVG is a column of the tables; choose another name"),
+        ({"ood": {"AVG": "a.{lang}"}}, "ood: AVG is a column of the tables; choose another name"),
+        ({"tests": {"JOINED": "a.{lang}"}, "joined": 5}, "tests: JOINED is the name"),
+        ({"tests": {"A": "a.{lang}"}, "ood": {"A": "b.{lang}"}}, "tests: A: is also under ood; choose another name"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, evaluate: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        config_of(tmp_path, evaluate=evaluate)
+
+
+def test_an_unknown_domain_is_one_line_before_anything_is_trained(tmp_path: Path) -> None:
+    tests = {"MINE": {"corpus": "m.{lang}", "domain": "medicine"}}
+    path = write_translation_experiment(tmp_path, tests=tests)
+    with pytest.raises(InputError) as error:
+        run.main([str(path)])
+    assert str(error.value) == (
+        f"{path}: evaluate: tests: MINE: domain: 'medicine' is unknown; choose one of bank, garden"
+    )
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_missing_set_is_named_before_anything_is_trained(tmp_path: Path) -> None:
+    path = write_translation_experiment(tmp_path, tests={"MINE": "nowhere.{lang}"})
+    with pytest.raises(InputError, match="MINE: nowhere.en: not found"):
+        run.main([str(path)])
+    assert not (tmp_path / "work").exists()
+
+
+def test_who_must_be_told_the_domain_translates_sets_of_a_known_one_alone(config: Translation) -> None:
+    everything = ["NEWS", "FORUM", "PLANTS"]
+    assert {run.name: sets_for(config, run) for run in config.all_output_runs()} == {
+        "mix": everything,
+        "mix-continued": everything,
+        "ft@bank": [],  # PLANTS is of the garden
+        "ft@garden": ["PLANTS"],
+        "tag-oracle": ["PLANTS"],
+        "tag-classifier": everything,
+        "ad-classifier@1": everything,
+        "ad-classifier@2": everything,
+        "ad-uniform@1": everything,
+        "ad-uniform@2": everything,
+        "gad": everything,
+    }
+    made = [step.output.name for step in extra_set_steps(config)]
+    assert made[0] == "extra-sets"
+    assert "ft@garden" in made
+    assert "ft@bank" not in made
+
+
+def typed(config: Translation, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """The lines that every output run is given, by run, without any model."""
+    given: dict[str, list[str]] = {}
+
+    def interactive(tool: str, arguments: list[str], **_: Any) -> None:
+        path = Path(arguments[arguments.index("--input") + 1])
+        given[path.parent.name] = path.read_text(encoding="utf-8").splitlines()
+
+    monkeypatch.setattr(extra_sets, "run_fairseq", interactive)
+    monkeypatch.setattr(extra_sets, "write_hypotheses", lambda *_: None)
+    monkeypatch.setattr(extra_sets, "with_guessed_domains", lambda lines, _: [f"<guessed> {line}" for line in lines])
+    sets, *steps = extra_set_steps(config)
+    sets.output.mkdir(parents=True)
+    import_sets(sets.output, config)
+    for step in steps:
+        (folder / step.output.name).mkdir()
+        step.build(folder / step.output.name)
+    return given
+
+
+def test_only_who_needs_it_is_told_the_domain(
+    config: Translation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = typed(config, tmp_path, monkeypatch)
+    news = ["show the red tree", "open the old account", 'find "the" seed']
+    forum, plants = ["close the blue loan", "show the green bed"], ["find the old root", "change the red rate"]
+    plain = [*news, *forum, *plants]
+    assert given["tag-oracle"] == [f"<domain:garden> {line}" for line in plants]
+    assert given["ft@garden"] == plants  # the model is the domain's already
+    assert given["tag-classifier"] == given["ad-classifier@2"] == [f"<guessed> {line}" for line in plain]
+    for run_name in ("mix", "mix-continued", "ad-uniform@1", "gad"):
+        assert given[run_name] == plain
+
+
+def test_another_domain_makes_the_translations_anew(tmp_path: Path) -> None:
+    path = write_translation_experiment(tmp_path)
+    before = {step.output.name: step for step in extra_set_steps(load_config(path))}
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    content["evaluate"]["tests"]["FORUM"] = {**content["evaluate"]["tests"]["FORUM"], "domain": "bank"}
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    after = {step.output.name: step for step in extra_set_steps(load_config(path))}
+    assert after["tag-oracle"].options != before["tag-oracle"].options
+    assert after["mix"].options == before["mix"].options
+    assert after.keys() - before.keys() == {"ft@bank"}
+
+
+def test_columns_say_whose_sets_they_are(config: Translation) -> None:
+    assert [column_of(config, name) for name in config.evaluate.sets] == ["ood:NEWS", "test:FORUM", "test:PLANTS"]
+
+
+def test_own_sets_have_an_average_where_all_are_translated() -> None:
+    texts = {**TESTS.references, "test:A": LAW, "test:B": MED}
+    tests = Sets(**{**vars(TESTS), "own": ["test:A", "test:B"], "references": texts})
+    columns = chrf_columns({**texts, "test:B": ["take one", "keep away"]}, tests)
+    assert columns["test:A"] == 100
+    assert 0 < columns["test:B"] < 100
+    assert columns["test:AVG"] == pytest.approx((100 + columns["test:B"]) / 2)
+    assert "test:AVG" not in chrf_columns({"test:A": LAW}, tests)
+    assert "test:AVG" in chrf_columns({"test:A": LAW, "test:B": MED}, tests)  # the domains do not matter
+    one = Sets(**{**vars(TESTS), "own": ["test:A"], "references": texts})
+    assert "test:AVG" not in chrf_columns(texts, one)
+
+
+def test_the_average_is_taken_resample_by_resample() -> None:
+    lines = [f"{LAW[number % 2]} {number}" for number in range(40)]
+    changed = [line.replace("court", "garden") for line in lines]
+    texts = {**TESTS.references, "test:A": lines, "test:B": lines}
+    tests = Sets(**{**vars(TESTS), "own": ["test:A", "test:B"], "references": texts})
+    chrf = text_metrics(["chrF"])
+    hypotheses = {"test:A": changed, "test:B": [line[:-6] for line in lines]}
+    [columns] = score_columns(count_text(chrf, [hypotheses], tests)["chrF"], chrf["chrF"], tests, resamples=10)
+    assert columns["test:AVG"].shape == (11,)
+    assert columns["test:AVG"] == pytest.approx((columns["test:A"] + columns["test:B"]) / 2)

@@ -1,0 +1,227 @@
+"""Scores and comparisons of translations that are written by hand."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sacrebleu
+
+from fairseq_ext.engine.steps import run_steps
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics import bootstrap
+from fairseq_ext.metrics.corpus_metrics import METRICS, text_metrics
+from fairseq_ext.metrics.set_scores import TestSets as Sets
+from fairseq_ext.metrics.set_scores import count_text, score_columns
+from fairseq_ext.recipes.translation.config import Translation
+from fairseq_ext.recipes.translation.measurement import compare_outputs, curve_records, score_runs, scoring_step
+from fairseq_ext.report.comparison import Comparison, read_comparisons
+from fairseq_ext.report.measurements import Records, read_records
+from tests.metrics.test_convergence import EARLY, log
+from tests.recipes.translation.small_experiment import NEWS, REFERENCES, write_experiment
+from tests.recipes.translation.test_control import AD, GAD, MIX
+from tests.recipes.translation.test_outputs import config_of
+
+LAW = ["the court is open today", "all rights are reserved here"]
+MED = ["take two tablets every day", "keep out of reach of children"]
+TESTS = Sets(
+    domains=["law", "med"],
+    own=[],
+    others=["ood:NEWS"],
+    sources={"law": LAW, "med": MED, "ood:NEWS": LAW},
+    references={"law": LAW, "med": MED, "ood:NEWS": LAW},
+    errors={"law": np.array([False, True]), "med": np.array([False, False])},
+    train_sizes={"law": 300, "med": 100},
+    files={},
+)
+
+
+def chrf_columns(translations: dict[str, list[str]], tests: Sets = TESTS) -> dict[str, float]:
+    chrf = text_metrics(["chrF"])
+    (columns,) = score_columns(count_text(chrf, [translations], tests)["chrF"], chrf["chrF"], tests)
+    return {name: float(column[0]) for name, column in columns.items()}
+
+
+def test_perfect_translations_score_100_everywhere() -> None:
+    metrics = text_metrics(METRICS)
+    counts = count_text(metrics, [TESTS.references], TESTS)
+    assert list(counts) == ["chrF", "chrF++", "BLEU", "TER"]
+    for name, metric in metrics.items():
+        (columns,) = score_columns(counts[name], metric, TESTS)
+        assert list(columns) == ["law", "med", "AVG", "wAVG", "misclassified", "ood:NEWS"]
+        assert np.concatenate(list(columns.values())) == pytest.approx(np.full(6, 0 if name == "TER" else 100))
+
+
+def test_scores_are_sacrebleus_and_averages_are_plain_and_weighted() -> None:
+    hypotheses = {"law": ["the court is closed today", LAW[1]], "med": ["take one tablet a day", "keep away"]}
+    columns = chrf_columns(hypotheses)
+    law, med = (sacrebleu.corpus_chrf(hypotheses[d], [TESTS.references[d]]).score for d in ("law", "med"))
+    assert (columns["law"], columns["med"]) == (law, med)
+    assert columns["AVG"] == pytest.approx((law + med) / 2)
+    assert columns["wAVG"] == pytest.approx(0.75 * law + 0.25 * med)
+    assert columns["misclassified"] == 100.0  # only the second law sentence counts
+    assert "ood:NEWS" not in columns
+
+
+def test_misclassified_sentences_of_all_domains_are_one_corpus() -> None:
+    wrong = {"law": np.array([True, False]), "med": np.array([False, True])}
+    tests = Sets(**{**vars(TESTS), "errors": wrong})
+    hypotheses = {"law": ["the court", "x"], "med": ["y", "out of children"]}
+    expected = sacrebleu.corpus_chrf(["the court", "out of children"], [[LAW[0], MED[1]]]).score
+    assert chrf_columns(hypotheses, tests)["misclassified"] == expected
+
+
+@pytest.mark.parametrize("wrong", [None, {"law": np.array([False, False]), "med": np.array([False, False])}])
+def test_without_mistakes_nothing_errors(wrong: dict | None) -> None:
+    columns = chrf_columns({"law": LAW, "med": MED}, Sets(**{**vars(TESTS), "errors": wrong}))
+    assert list(columns) == ["law", "med", "AVG", "wAVG"]
+
+
+def test_a_run_without_all_domains_has_no_averages() -> None:
+    assert list(chrf_columns({"med": MED, "ood:NEWS": LAW})) == ["med", "ood:NEWS"]
+
+
+WORDS = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn", "elf", "zwölf"]
+
+
+def synthetic(num_better: int, num_worse: int) -> tuple[Sets, dict[str, list[str]], dict[str, list[str]]]:
+    """Two systems whose 60 translations a domain differ in few sentences: a better word here, a worse one there."""
+    generator = np.random.default_rng(3)
+    references = {name: [" ".join(generator.choice(WORDS, size=6)) for _ in range(60)] for name in ("law", "med")}
+    base = {name: [line.rsplit(" ", 1)[0] + " xxxx" for line in lines] for name, lines in references.items()}
+    other = {
+        name: [
+            references[name][i] if i < num_better else "yyyy " + line if i < num_better + num_worse else line
+            for i, line in enumerate(lines)
+        ]
+        for name, lines in base.items()
+    }
+    sizes = {"law": 1, "med": 1}
+    return Sets(["law", "med"], [], [], references, references, None, sizes, {}), base, other
+
+
+def compared(tests: Sets, base: dict, other: dict, resamples: int = 300) -> dict[tuple[str, str], Comparison]:
+    """The second system against the first, by metric and set."""
+    metrics = text_metrics()
+    counts = count_text(metrics, [base, other], tests)
+    scores = score_runs({"base": ["base"], "other": ["other"]}, metrics, counts, tests, resamples, seed=1)
+    found = list(compare_outputs(scores, {"other": ["base"]}, tests))
+    return {(each.metric, each.domain): each for each in found}
+
+
+def test_equal_systems_do_not_differ() -> None:
+    tests, base, _ = synthetic(0, 0)
+    found = compared(tests, base, base)
+    assert {name for _, name in found} == {"law", "med", "all"}
+    assert {(each.difference, each.low, each.high, each.p) for each in found.values()} == {(0, 0, 0, 1)}
+
+
+def test_better_in_many_sentences_is_significant_and_so_is_worse() -> None:
+    tests, base, other = synthetic(30, 0)
+    better, worse = compared(tests, base, other), compared(tests, other, base)
+    for key, each in better.items():
+        assert each.p is not None
+        assert each.p < 0.01
+        assert each.low is not None
+        assert 0 < each.low < each.difference
+        assert (worse[key].difference, worse[key].p) == (-each.difference, each.p)
+
+
+def test_better_here_and_worse_there_is_not_significant() -> None:
+    tests, base, other = synthetic(1, 2)
+    assert min(each.p or 0 for each in compared(tests, base, other).values()) > 0.1
+
+
+def test_resampling_every_domain_finds_in_the_average_what_no_domain_shows_alone() -> None:
+    tests, base, other = synthetic(3, 0)
+    for name in ("law", "med"):
+        other[name][10] = "yyyy " + other[name][10]
+    p = {name: each.p or 0 for (metric, name), each in compared(tests, base, other, 2000).items() if metric == "chrF"}
+    assert p["all"] < min(p["law"], p["med"])
+
+
+def test_means_over_runs_are_compared() -> None:
+    # One run wins on every other resample, the other always and by more: so does their mean.
+    tests, *_ = synthetic(0, 0)
+    runs = [{"AVG": 40 + (-1.0) ** np.arange(101)}, {"AVG": np.full(101, 45.0)}]
+    scores = {"chrF": {"one": runs, "base": [{"AVG": np.full(101, 40.0)}]}}
+    [found] = compare_outputs(scores, {"one": ["base"], "base": ["absent"]}, tests)
+    assert (found.difference, found.p) == (3.0, pytest.approx(2 / 101, abs=1e-4))
+
+
+PERFECT = {f"translations/{run}": REFERENCES for run in ("mix", "gad@1", "gad@2")}
+EVALUATE = {"resamples": 50}
+
+
+def score(config: Translation) -> Records:
+    run_steps([scoring_step(config)])
+    return read_records(config.work_dir / "scores/records.jsonl")
+
+
+def test_records_have_all_runs_domains_and_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "MIN_SENTENCES", 1)
+    changed = {**REFERENCES, "law": ["das Gericht", *REFERENCES["law"][1:]]}
+    translations = {
+        "translations/mix": changed,
+        "translations/gad@1": changed,
+        "translations/gad@2": REFERENCES,
+        "translations/ft@law": {"law": REFERENCES["law"]},
+        "translations/ft@med": {"med": ["zwei", "von"]},
+        "extra/mix": {"NEWS": NEWS},
+        "extra/gad@1": {"NEWS": ["x", "y"]},
+        "extra/gad@2": {"NEWS": NEWS},
+    }
+    config = write_experiment(tmp_path, translations, {**EVALUATE, "ood": {"NEWS": "news.tsv"}})
+    records = score(config)
+    exact = sacrebleu.corpus_chrf(changed["law"], [REFERENCES["law"]]).score
+    assert records.by_run("gad", "chrF", "law") == {"gad@1": exact, "gad@2": 100}
+    assert [record.n for record in records.of("mix", "chrF", "law")] == [3]
+    assert records.by_run("gad", "chrF", "ood:NEWS") == {"gad@1": 0, "gad@2": 100}
+    # The runs ft@law and ft@med are one: the averages are over both.
+    [ft] = records.of("ft", "chrF", "AVG")
+    assert (ft.run, ft.seed) == ("ft", None)
+    law, med = (records.of("ft", "chrF", name)[0].value for name in ("law", "med"))
+    assert ft.value == pytest.approx((law + med) / 2)
+    assert records.of("ft", "chrF", "wAVG")[0].value == pytest.approx((3 * law + med) / 4)
+    assert records.of("ft", "chrF", "misclassified")[0].value == 100
+    assert records.of("ft", "chrF", "ood:NEWS") == []
+    sizes = {domain: records.by_run("", "test sentences", domain)[""] for domain in ("law", "med", "misclassified")}
+    assert sizes == {"law": 3, "med": 2, "misclassified": 1}
+    compared = read_comparisons(config.work_dir / "scores/comparisons.jsonl")
+    [gad] = [each for each in compared if (each.system, each.metric, each.domain) == ("gad", "chrF", "all")]
+    assert gad.baseline == "mix"
+    assert gad.difference == pytest.approx((100 - exact) / 4)
+    assert {each.domain for each in compared if each.system == "gad"} == {
+        "law", "med", "all", "classifier-error subset", "ood:NEWS",
+    }  # fmt: skip
+
+
+def test_scores_are_made_again_when_translations_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = write_experiment(tmp_path, PERFECT, EVALUATE)
+    shutil.rmtree(config.work_dir / "translations/gad@2")
+    assert list(score(config).by_run("gad", "chrF", "AVG")) == ["gad@1"]
+    assert "without translations/gad@2, translations/ft@law, translations/ft@med" in capsys.readouterr().err
+    write_experiment(tmp_path, PERFECT, EVALUATE)
+    assert list(score(config).by_run("gad", "chrF", "AVG")) == ["gad@1", "gad@2"]
+
+
+def test_nothing_translated_and_unfit_translations_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing is translated yet"):
+        score(write_experiment(tmp_path, {}, EVALUATE))
+    short = {"translations/mix": {**REFERENCES, "law": ["ein Satz"]}}
+    with pytest.raises(InputError, match=r"translations/mix/law\.de: has 1 lines for the 3 of .*splits/law/test\.de"):
+        score(write_experiment(tmp_path, short, EVALUATE))
+
+
+def test_updates_are_added_up_along_the_starts(tmp_path: Path) -> None:
+    config = config_of(tmp_path, train={"systems": {"mix": MIX, "ad": AD, "gad": GAD}}, translate={})
+    for run, updates in {"mix": 1000, "ad": 300, "gad": 200}.items():
+        path = config.work_dir / "systems" / run / "train.log"
+        path.parent.mkdir(parents=True)
+        path.write_text(log(EARLY if run == "mix" else {updates: 4.0}), encoding="utf-8")
+    records = Records(list(curve_records(config)))
+    found = {name: records.by_run(name, "updates with those before")[name] for name in ("mix", "ad", "gad")}
+    assert found == {"mix": 1000, "ad": 1300, "gad": 1500}
+    assert records.by_run("ad", "validation perplexity") == {"ad": 16.0}

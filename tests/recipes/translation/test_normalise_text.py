@@ -1,0 +1,93 @@
+"""The command that normalises text to translate."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.translation.commands import normalise as main
+from tests.small_corpus import write_config, write_corpora
+
+SCRIPT = Path(__file__).parents[3] / "data-prep" / "normalise.py"
+
+
+Normalise = Callable[..., str]
+
+
+@pytest.fixture
+def normalise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Normalise:
+    """What the command makes of what it is given on standard input, with changes to the experiment."""
+
+    def run(text: bytes, *options: str, **changes: object) -> str:
+        config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"), **changes)
+        printed = io.BytesIO()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="utf-8", newline="", write_through=True))
+        main([str(config), *options])
+        return printed.getvalue().decode()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "expected"),
+    [
+        ({}, [], "„a“, 5 % …"),
+        ({"clean": {"normalise": {}}}, [], '"a," 5% ...'),
+        ({"clean": {"normalise": {}}}, ["--lang", "de"], '"a", 5% ...'),
+    ],
+)
+def test_text_is_normalised_as_configured(
+    changes: dict, options: list[str], expected: str, normalise: Normalise
+) -> None:
+    assert normalise("„a“,  5 % …\n\nb\n".encode(), *options, **changes) == f"{expected}\n\nb\n"
+
+
+@pytest.mark.parametrize("changes", [{}, {"clean": {"normalise": {}}}], ids=["as-it-is", "normalised"])
+def test_text_is_mended_as_by_import(changes: dict, normalise: Normalise) -> None:
+    text = "\ufeffone\0two\x1f\r\n a\u2028b\ufeff\n\n\x01\nlast"
+    assert normalise(text.encode(), **changes) == "one two\na b\n\n\nlast\n"
+
+
+@pytest.mark.slow
+def test_bad_utf8_names_the_line(tmp_path: Path) -> None:
+    config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
+    command = [sys.executable, str(SCRIPT), str(config)]
+    result = subprocess.run(command, input=b"a\n\xff\n", capture_output=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr == b"standard input, line 2: is not UTF-8; convert the text to UTF-8\n"
+
+
+@pytest.mark.parametrize("text", ["＜domain:a＞ b", "<domain:ａ> b", "<dom\ufeffain:a> b", "<domain:a> ＜domain:a＞"])
+def test_text_that_becomes_a_tag_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    changes = {"clean": {"normalise": {"unicode": "NFKC", "punctuation": None}}}
+    config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"), **changes)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"<domain:a> as it is\n{text}\n".encode())))
+    with pytest.raises(InputError, match="standard input, line 2: holds a domain's tag in odd characters"):
+        main([str(config)])
+
+
+@pytest.mark.slow
+def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
+    """As in ``normalise.py … | head``."""
+    config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
+    command = [sys.executable, str(SCRIPT), str(config)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(b"one\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"one\n"
+        process.stdout.close()
+        process.stdin.write(b"two\n")
+        process.stdin.close()
+        assert process.wait() == 141
+        assert process.stderr.read() == b""

@@ -1,0 +1,205 @@
+"""Systems and outputs of an experiment file stand for runs; mistakes in them are named when it is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.translation.config import Translation, load_config
+from tests.recipes.test_config import SYSTEMS
+from tests.small_corpus import write_config, write_corpora
+
+OUTPUTS: dict[str, Any] = {
+    "mix": {"system": "mix"},
+    "ft": {"system": "ft"},
+    "tag-oracle": {"system": "tag", "domain-source": "oracle"},
+    "tag-classifier": {"system": "tag", "domain-source": "classifier"},
+    "ad": {"system": "ad"},
+    "ad-law": {"system": "ad", "domain": "bank"},
+    "gad": {"system": "gad", "domain-source": "none", "gates": True},
+}
+
+
+def config_of(root: Path, **changes: Any) -> Translation:
+    sections: dict[str, Any] = {
+        "train": {"common": {"lr": 0.1}, "systems": SYSTEMS},
+        "translate": {"common": {"beam": 5}, "outputs": OUTPUTS},
+    }
+    return load_config(write_config(root / "c.yaml", write_corpora(root / "corpora"), **{**sections, **changes}))
+
+
+def test_a_run_starts_from_the_run_of_its_seed(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+
+    def starts(name: str) -> list[str | None]:
+        return [start.name if (start := config.start(run)) else None for run in config.runs_of(name)]
+
+    assert starts("mix") == [None]
+    assert starts("ft") == ["mix", "mix"]
+    assert starts("ad") == ["mix", "mix", "mix"]
+    assert starts("gad") == ["ad@2", "ad@3"]
+    assert starts("gad@3") == ["ad@3"]
+
+
+def test_a_run_starts_from_the_run_of_its_domain(tmp_path: Path) -> None:
+    more = {**SYSTEMS, "again": {"from": "ft", "per_domain": True}, "all": {"from": "ft"}}
+    config = config_of(tmp_path, train={"systems": more})
+    starts = [config.start(run) for run in config.runs_of("again")]
+    assert [start.name for start in starts if start] == ["ft@bank", "ft@garden"]
+    with pytest.raises(InputError, match="all: from: no run of 'ft' .*; there are ft@bank, ft@garden"):
+        config.start(config.runs_of("all")[0])
+
+
+def test_a_run_without_one_to_start_from_is_named(tmp_path: Path) -> None:
+    late = {**SYSTEMS, "late": {"from": "gad"}}
+    with pytest.raises(InputError, match="systems: late: from: no run of 'gad' .*; there are gad@2, gad@3"):
+        config_of(tmp_path, train={"systems": late})
+
+
+def test_a_file_can_be_read_where_its_corpora_are_not(tmp_path: Path) -> None:
+    config = config_of(tmp_path, corpora={"folder": str(tmp_path / "elsewhere")})
+    assert [run.name for run in config.output_runs("gad")] == ["gad@2", "gad@3"]
+    with pytest.raises(InputError, match="elsewhere: not found"):
+        config.runs_of("ft")
+
+
+def test_outputs_expand_as_their_systems_do(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    assert config.outputs["ft"].entry == {"beam": 5, "system": "ft"}
+    assert config.outputs["ft"].options == {"beam": 5}
+    runs = {run.name: run for run in config.all_output_runs()}
+    assert list(runs) == [
+        "mix", "ft@bank", "ft@garden", "tag-oracle", "tag-classifier", "ad@1", "ad@2", "ad@3",
+        "ad-law@1", "ad-law@2", "ad-law@3", "gad@2", "gad@3",
+    ]  # fmt: skip
+    assert runs["ft@garden"].run.domain == "garden"
+    assert runs["gad@3"].output == config.outputs["gad"]
+    assert config.outputs["gad"].system is config.systems["gad"]
+    assert config.outputs["gad"].gates
+    assert config.outputs["gad"].options == {"beam": 5, "domain-source": "none"}
+    assert [run.name for run in config.output_runs("gad@3")] == ["gad@3"]
+
+
+def test_text_of_no_domain_is_for_those_that_need_none(tmp_path: Path) -> None:
+    outputs = config_of(tmp_path).outputs
+    assert {name: (output.domain_source, output.uses_oracle) for name, output in outputs.items()} == {
+        "mix": ("none", False),
+        "ft": ("none", True),
+        "tag-oracle": ("oracle", True),
+        "tag-classifier": ("classifier", False),
+        "ad": ("oracle", True),
+        "ad-law": ("none", False),
+        "gad": ("none", False),
+    }
+
+
+def test_weights_by_the_classifier_are_for_labelled_sets_alone(tmp_path: Path) -> None:
+    sources = ("oracle", "classifier", "classifier-soft", "even")
+    outputs = {source: {"system": "ad", "domain-source": source} for source in sources}
+    outputs = config_of(tmp_path, translate={"outputs": outputs}).outputs
+    assert [name for name, output in outputs.items() if output.can_translate(None)] == ["classifier", "even"]
+    assert [name for name, o in outputs.items() if o.can_translate("bank")] == ["oracle", "classifier", "even"]
+    assert [name for name, output in outputs.items() if output.uses_classifier] == ["classifier", "classifier-soft"]
+
+
+def test_a_system_may_say_that_it_is_told_the_domain(tmp_path: Path) -> None:
+    systems = {"own": {"arch": "my_adapters", "needs_domain": True}}
+    config = config_of(tmp_path, train={"systems": systems}, translate={"outputs": {"own": {"system": "own"}}})
+    assert config.outputs["own"].domain_source == "oracle"
+
+
+def test_domains_are_those_of_the_data_where_the_corpora_are_not(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    assert config.domains == ["bank", "garden"]
+    (config.work_dir / "data-bin").mkdir(parents=True)
+    (config.work_dir / "data-bin" / "domains.txt").write_text("law\nmed\n")
+    assert config.domains == ["law", "med"]
+    given = config_of(tmp_path, corpora={"domains": {"z": ["z.{lang}"], "a": ["a.{lang}"]}})
+    assert given.domains == ["a", "z"]
+
+
+def test_the_baseline_is_given_or_the_first(tmp_path: Path) -> None:
+    assert config_of(tmp_path).baseline == "mix"
+    assert config_of(tmp_path, evaluate={"baseline": "gad"}).baseline == "gad"
+    assert config_of(tmp_path, translate={}).baseline is None
+
+
+@pytest.mark.parametrize(
+    "evaluate",
+    [
+        {"baseline": "best"},
+        {"speed": ["mix", "best"]},
+        {"compare": ["mix", "best"]},
+        {"report": {"main": ["mix", "best"]}},
+        {"report": {"ablation": ["best"]}},
+    ],
+)
+def test_only_outputs_are_evaluated(tmp_path: Path, evaluate: dict) -> None:
+    message = r"evaluate: [\w: ]+: no output 'best'; there are mix, ft, tag-oracle"
+    with pytest.raises(InputError, match=message):
+        config_of(tmp_path, evaluate=evaluate)
+    with pytest.raises(InputError, match=r"no output 'best'; there are none"):
+        config_of(tmp_path, evaluate={"baseline": "best"}, translate={})
+
+
+def test_mistakes_in_names_of_runs_are_named(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    with pytest.raises(InputError, match="systems: no 'tagg'; there are mix, ft"):
+        config.runs_of("tagg")
+    with pytest.raises(InputError, match="gad: no run 'gad@1'; there are gad@2, gad@3"):
+        config.runs_of("gad@1")
+    with pytest.raises(InputError, match="translate: no output 'tag'; there are mix, ft, tag-oracle"):
+        config.output_runs("tag")
+    with pytest.raises(InputError, match="outputs: ft: no run 'ft@law'; there are ft@bank, ft@garden"):
+        config.output_runs("ft@law")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({}, r"outputs: x: system: is missing"),
+        ({"system": None}, r"outputs: x: system: is missing"),
+        ({"system": ""}, r"outputs: x: system: "),
+        ({"system": 3}, r"outputs: x: system: "),
+        (
+            {"system": {"a": "mix"}},
+            r"outputs: x: system: ",
+        ),
+        ({"system": ["mix"]}, r"outputs: x: system: "),
+        ({"system": "mix@1"}, r"outputs: x: system: give the system's name"),
+        ({"system": "max"}, r"outputs: x: system: no 'max' under train: systems; there are mix, ft, tag, ad, gad"),
+        ({"system": "gad", "gates": "no"}, r"outputs: x: gates: "),
+    ],
+)
+def test_mistakes_in_outputs_are_named(tmp_path: Path, entry: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        config_of(tmp_path, translate={"outputs": {"x": entry}})
+
+
+@pytest.mark.parametrize(("gates", "wanted"), [(True, True), (False, False), (None, False)])
+def test_gates_are_wanted_or_not(tmp_path: Path, gates: bool | None, wanted: bool) -> None:
+    output = config_of(tmp_path, translate={"outputs": {"x": {"system": "gad", "gates": gates}}}).outputs["x"]
+    assert output.gates == wanted
+    assert "gates" not in output.options
+    # Finished translations are recognised by what the file said.
+    assert output.entry == {"system": "gad", "gates": gates}
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        (["a line"], "translate: examples: "),
+        ({"gad": "a line"}, "translate: examples: gad: "),
+        ({"gad": []}, "translate: examples: gad: "),
+        ({"gad": [1]}, "translate: examples: gad: "),
+        ({"sad@2": ["a line"]}, "translate: examples: sad@2: no output 'sad'; there are mix, ft"),
+    ],
+)
+def test_examples_are_lines_by_output(tmp_path: Path, examples: Any, message: str) -> None:
+    lines = {"gad@2": ["a line"]}
+    assert config_of(tmp_path, translate={"outputs": OUTPUTS, "examples": lines}).translate.examples == lines
+    with pytest.raises(InputError, match=message):
+        config_of(tmp_path, translate={"outputs": OUTPUTS, "examples": examples})

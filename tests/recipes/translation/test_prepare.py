@@ -1,0 +1,169 @@
+"""The whole preparation through its command line: complete, repeatable, safe to kill."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polib
+import pytest
+from fairseq.data import Dictionary, data_utils
+
+from fairseq_ext.engine.steps import run_steps
+from fairseq_ext.engine.workspaces import Workspace
+from fairseq_ext.experiments import prepare as prepare_data
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.translation.config import load_config
+from fairseq_ext.recipes.translation.stages import corpus_steps
+from tests.experiments.commands import kill_in_every_step
+from tests.small_corpus import NOUNS, read_tree, write_config, write_corpora
+
+ROOT = Path(__file__).resolve().parents[3]
+SCRIPT = ROOT / "data-prep" / "prepare.py"
+STEPS = ("corpora", "clean", "splits", "subwords", "encoded", "data-bin")
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The work directory of an undisturbed run in this process."""
+    folder = tmp_path_factory.mktemp("prepared")
+    prepare_data.main([str(write_config(folder / "c.yaml", write_corpora(folder / "corpora"))), "--workers", "1"])
+    return folder / "work"
+
+
+def test_data_directory_is_complete(prepared: Path) -> None:
+    files = set(read_tree(prepared / "data-bin"))
+    expected = {"domains.txt", "dict.en.txt", "dict.de.txt", "sentencepiece.model", "step.json"}
+    for domain in NOUNS:
+        for split in ("train", "valid", "test"):
+            expected |= {f"{domain}/{split}.en-de.{lang}.{kind}" for lang in ("en", "de") for kind in ("bin", "idx")}
+    assert files == expected
+
+
+def test_binarised_sentences_are_the_written_ones(prepared: Path) -> None:
+    dictionary = Dictionary.load(str(prepared / "data-bin" / "dict.de.txt"))
+    prefix = prepared / "data-bin" / "garden" / "train.en-de.de"
+    rows = data_utils.load_indexed_dataset(str(prefix), dictionary)
+    text = [dictionary.string(row, bpe_symbol="sentencepiece") for row in rows]
+    assert text == (prepared / "splits" / "garden" / "train.de").read_text().splitlines()
+
+
+def test_exchanged_languages_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    folder = tmp_path / "corpora"
+    folder.mkdir()
+    english = [f"the committee adopted its report number {number} this morning" for number in range(100)]
+    german = [f"der Ausschuss hat heute Morgen den Bericht Nummer {number} angenommen" for number in range(100)]
+    (folder / "law.en").write_text("\n".join(german), encoding="utf-8")
+    (folder / "law.de").write_text("\n".join(english), encoding="utf-8")
+    with pytest.raises(InputError, match="law: the en side is in de and the de side in en; exchange the files' names"):
+        prepare_data.main([str(write_config(tmp_path / "c.yaml", folder)), "--workers", "1"])
+
+
+@pytest.mark.slow
+def test_command_line_gives_the_same_bytes(prepared: Path, tmp_path: Path) -> None:
+    config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
+    command = [sys.executable, str(SCRIPT), str(config)]
+    plan = subprocess.run([*command, "--dry-run"], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert [line.split()[0] for line in plan.stdout.splitlines()] == ["build"] * len(STEPS)
+    assert not (tmp_path / "work").exists()
+    subprocess.run([*command, "--workers", "2"], check=True, capture_output=True, cwd=tmp_path)
+    for step in STEPS:
+        assert read_tree(tmp_path / "work" / step) == read_tree(prepared / step)
+    again = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert again.stderr.splitlines() == [f"{name}: up to date" for name in STEPS]
+
+
+@pytest.mark.slow
+def test_a_run_killed_in_every_step_ends_with_the_same_bytes(prepared: Path, tmp_path: Path) -> None:
+    """Each time it goes on from where it was killed, up to the next step."""
+    config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
+    command = [sys.executable, str(SCRIPT), str(config), "--workers", "1"]
+    kill_in_every_step(command, STEPS)
+    prepare_data.main([str(config), "--workers", "1"])
+    for name in STEPS:
+        assert read_tree(tmp_path / "work" / name) == read_tree(prepared / name)
+    assert not list((tmp_path / "work").glob(".*.step"))
+
+
+def test_changed_option_rebuilds_what_depends_on_it(prepared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = prepared.parent
+    config = write_config(folder / "c.yaml", folder / "corpora", subwords={"vocab_size": 71})
+    prepare_data.main([str(config), "--dry-run"])
+    plan = capsys.readouterr().out.splitlines()
+    state = {Path(line[12:].split()[0]).name: line.split()[0] for line in plan}
+    assert [name for name in STEPS if state[name] == "build"] == ["subwords", "encoded", "data-bin"]
+    assert [line.partition(" (")[2] for line in plan if "(" in line] == ["vocab_size was 70, is 71)"]
+
+
+def test_subwords_of_another_experiment_are_taken_as_they_are(prepared: Path, tmp_path: Path) -> None:
+    general = tmp_path / "corpora"
+    general.mkdir()
+    for lang in ("en", "de"):
+        (general / f"general.{lang}").write_bytes((prepared / "splits" / "bank" / f"train.{lang}").read_bytes())
+    config = write_config(tmp_path / "c.yaml", general, subwords={"reuse": str(prepared / "subwords")})
+    prepare_data.main([str(config), "--workers", "1"])
+    made, original = tmp_path / "work" / "data-bin", prepared / "data-bin"
+    assert not (tmp_path / "work" / "subwords").exists()
+    for name in ("dict.en.txt", "dict.de.txt", "sentencepiece.model"):
+        assert (made / name).read_bytes() == (original / name).read_bytes()
+    assert (made / "domains.txt").read_text() == "general\n"
+
+
+def test_catalogues_become_corpora(tmp_path: Path) -> None:
+    write_corpora(tmp_path / "text")
+    catalogues = {}
+    for domain in NOUNS:
+        catalogue = polib.POFile()
+        sides = [(tmp_path / "text" / f"{domain}.{lang}").read_text().splitlines() for lang in ("en", "de")]
+        catalogue.extend(polib.POEntry(msgid=one, msgstr=other) for one, other in zip(*sides, strict=True))
+        catalogue.save(str(tmp_path / f"{domain}.po"))
+        catalogues[domain] = [str(tmp_path / f"{domain}.po")]
+    config = load_config(write_config(tmp_path / "c.yaml", tmp_path, corpora={"domains": catalogues}))
+    steps = corpus_steps(config)
+    assert [path.name for path in steps[0].inputs] == ["bank.po", "garden.po"]
+    run_steps(steps)
+    for name, data in read_tree(tmp_path / "text").items():
+        assert (tmp_path / "work" / "corpora" / name).read_bytes() == data
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ["prepare", "train_teacher", "label"])
+def test_every_command_explains_itself(script: str) -> None:
+    command = [sys.executable, str(ROOT / "data-prep" / f"{script}.py"), "--help"]
+    assert "usage:" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_domains_may_be_named_like_anything(tmp_path: Path) -> None:
+    text = write_corpora(tmp_path / "text")
+    for lang in ("en", "de"):
+        (text / f"bank.{lang}").rename(text / f"files.{lang}")
+        (text / f"garden.{lang}").rename(text / f"blocks.{lang}")
+    prepare_data.main([str(write_config(tmp_path / "c.yaml", text)), "--workers", "1"])
+    for name in ("blocks", "files"):
+        assert (tmp_path / "work" / "data-bin" / name / "train.en-de.en.bin").stat().st_size > 100
+    assert not list((tmp_path / "work").rglob(".tasks*"))
+
+
+def test_a_byte_order_mark_more_is_reported(tmp_path: Path) -> None:
+    text = write_corpora(tmp_path / "text")
+    config = write_config(tmp_path / "c.yaml", text)
+    prepare_data.main([str(config), "--to", "clean", "--workers", "1"])
+    source = text / "bank.en"
+    source.write_bytes(b"\xef\xbb\xbf" + source.read_bytes())
+    prepare_data.main([str(config), "--to", "clean", "--workers", "1"])
+    report = json.loads((tmp_path / "work" / "clean" / "report.json").read_text())
+    assert report["domains"]["bank"]["import"]["byte_order_marks"] == 1
+
+
+def test_an_import_killed_in_the_middle_goes_on(tmp_path: Path) -> None:
+    config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "text"))
+    prepare_data.main([str(config), "--to", "corpora", "--workers", "1"])
+    corpora = tmp_path / "work" / "corpora"
+    unfinished = Workspace(corpora).start("another fingerprint")
+    (unfinished / ".tasks" / ".000000.host.1").mkdir(parents=True)
+    shutil.rmtree(corpora)
+    prepare_data.main([str(config), "--to", "corpora", "--workers", "1"])
+    assert sorted(read_tree(corpora)) == sorted(
+        [*(f"{name}.{kind}" for name in NOUNS for kind in ("de", "en", "index.json")), "step.json"]
+    )

@@ -1,0 +1,134 @@
+"""The report of a tiny real run: its records to the last digit, one rendered page, and the recommendation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.engine.steps import run_steps
+from fairseq_ext.recipes.translation.config import Translation, load_config
+from fairseq_ext.recipes.translation.measurement import gate_records
+from fairseq_ext.recipes.translation.report import page, recommend, report
+from fairseq_ext.report.comparison import Comparison, read_comparisons
+from fairseq_ext.report.measurements import Record, Records, read_records
+from tests.recipes.translation.small_translation_experiment import write_translation_experiment
+from tests.recorded import restore
+
+# chrF by run: the average over domains, and out of domain.
+GOLDEN: dict[str, tuple[float | None, float | None]] = {
+    "mix": (4.880729675752477, 3.527336860670194),
+    "mix-continued": (1.3479901175213675, 0.9259259259259258),
+    "ft": (8.755119335311075, None),
+    "tag-oracle": (1.667013526424579, None),
+    "tag-classifier": (1.667013526424579, 1.3888888888888888),
+    "ad-classifier@1": (6.001988834463182, 3.584229390681003),
+    "ad-classifier@2": (7.006623346062743, 3.4773496603584975),
+    "ad-uniform@1": (6.314983672068198, 3.584229390681003),
+    "ad-uniform@2": (7.062973410259978, 3.6836490868748935),
+    "gad": (8.455052381321421, 9.021765271765272),
+}
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Translation:
+    found: Translation = restore("translation", write_translation_experiment(tmp_path_factory.mktemp("translation")))
+    run_steps([report(found)])
+    return found
+
+
+def test_records_are_those_that_were_measured(experiment: Translation) -> None:
+    records = read_records(experiment.work_dir / "report/records.jsonl")
+    found: dict[str, list[float | None]] = {}
+    for place, name in enumerate(("AVG", "ood:NEWS")):
+        for record in records:
+            if (record.metric, record.domain) == ("chrF", name):
+                found.setdefault(record.run, [None, None])[place] = record.value
+    assert {run: tuple(values) for run, values in found.items()} == GOLDEN
+    assert records.by_run("ad", "trained parameters") == {"ad@1": 34560, "ad@2": 34560}
+    assert records.by_run("gad", "updates with those before") == {"gad": 80}
+    assert records.by_run("", "F1, test", "bank") == {"": 100}
+
+
+def test_the_report_has_the_papers_tables_and_figures(experiment: Translation) -> None:
+    folder = experiment.work_dir / "report"
+    text, html = ((folder / name).read_text(encoding="utf-8") for name in ("report.md", "report.html"))
+    numbered = re.findall(r"^### (Table \d+|Figure \d+)", text, re.MULTILINE)
+    assert numbered == ["Table 10", "Table 11", "Table 8", "Table 3", "Figure 4", "Table 1", "Figure 3", "Table 2"]
+    assert "| gad | **10.96** | **5.95** | **8.46** | **8.46** |" in text
+    # An oracle domain is no candidate for the best.
+    assert "| ft (oracle domain) | 1.39 | 16.13 | 8.76 | 8.76 |" in text
+    assert "Deploy nothing yet: gad is the best system, and it is not usable" in text
+    assert "Warning: mix has not converged" in text
+    assert html.count("<table>") == text.count("\n| -- |")
+    assert html.count('src="data:image/svg+xml;base64,') == 4
+
+
+def test_comparisons_are_with_the_baselines_of_the_file(experiment: Translation) -> None:
+    found = read_comparisons(experiment.work_dir / "report/comparisons.jsonl")
+    assert {each.baseline for each in found} == {"mix", "mix-continued", "ad-uniform"}
+    assert found[0].domain == "all"
+    [gad] = [e for e in found if (e.system, e.baseline, e.metric, e.domain) == ("gad", "ad-uniform", "chrF", "all")]
+    assert gad.difference == pytest.approx(8.455052381321421 - 6.69, abs=0.01)
+    assert gad.n == 20
+
+
+def test_the_report_is_made_again_when_its_options_change(experiment: Translation, tmp_path: Path) -> None:
+    path = write_translation_experiment(tmp_path, report={"main": ["mix", "gad"]})
+    changed = load_config(path).model_copy(update={"work_dir": experiment.work_dir})
+    assert report(changed).options != report(experiment).options
+
+
+def test_before_any_result_there_is_a_page(tmp_path: Path) -> None:
+    config = load_config(write_translation_experiment(tmp_path))
+    made = page(config, Records(), [])
+    assert "Nothing has been scored yet." in made.markdown()
+
+
+def test_gates_are_averaged_over_layers() -> None:
+    found = {
+        "domains": ["law", "med"],
+        "layers": ["encoder 1", "decoder 1"],
+        "weights": {"law": [[0.5, 0.5], [0.25, 0.75]], "med": [[1.0, 0.0], [0.5, 0.5]]},
+        "agreement": [0.5, 1.0],
+        "correct": [0.25, 0.75],
+        "teacher_correct": 0.9,
+        "source": {"agreement": [0.5], "correct": [0.25]},
+    }
+    records = Records(list(gate_records("gad@2", found)))
+    assert records.by_run("gad", "weight of the gate of med", "law") == {"gad@2": 0.625}
+    assert records.by_run("gad", "largest gate is the true domain", "mean") == {"gad@2": 50}
+    assert records.by_run("gad", "largest gate is the true domain", "decoder 1") == {"gad@2": 75}
+    assert records.domains("largest gate is the true domain, source alone") == ["mean"]
+
+
+def scores(**averages: float) -> Records:
+    return Records(
+        [Record(system=name, run=name, domain="AVG", metric="chrF", value=v) for name, v in averages.items()]
+    )
+
+
+def gain(difference: float, p: float | None) -> list[Comparison]:
+    return [Comparison("gad", "mix", "chrF", "all", difference, p=p, over="sentences")]
+
+
+@pytest.mark.parametrize(
+    ("records", "comparisons", "warnings", "advice"),
+    [
+        (scores(mix=50, gad=52), gain(2, 0.01), [], "Deploy gad: +2.00 chrF over mix"),
+        (scores(mix=50, gad=52), gain(2, 0.2), [], "Deploy mix: gad gains +2.00 chrF"),
+        (scores(mix=50, gad=52), gain(2, None), [], "Deploy mix: gad gains"),
+        (scores(mix=53, gad=52), [], [], "Deploy mix: no system with adapters that needs no domain"),
+        (scores(gad=52), [], [], "Deploy gad. No base model was scored"),
+        (scores(mix=50, gad=52), gain(2, 0.01), ["mix is young"], "Deploy nothing yet: mix is young."),
+        (scores(mix=20, gad=22), gain(2, 0.01), [], "Deploy nothing yet: gad is the best system"),
+        (scores(mix=50, ft=60), [], [], "Deploy mix: no system with adapters that needs no domain is better. If the"),
+        (Records(), [], [], "Nothing has been scored yet."),
+    ],
+)
+def test_the_recommendation_is_what_was_shown(
+    tmp_path: Path, records: Records, comparisons: list[Comparison], warnings: list[str], advice: str
+) -> None:
+    config = load_config(write_translation_experiment(tmp_path))
+    assert recommend(config, records, comparisons, warnings).startswith(advice)

@@ -1,0 +1,154 @@
+"""The stages of an experiment: which there are, which run, and what they say when one is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.engine.stages import Stage, choose_stages, run_stages
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.experiments import run
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.translation.stages import extra_set_steps, stages_of
+from tests.recipes.test_config import SYSTEMS
+from tests.recipes.translation.test_outputs import config_of
+from tests.small_corpus import write_config, write_corpora
+
+
+def names(stages: list[Stage]) -> list[str]:
+    return [stage.name for stage in stages]
+
+
+def test_every_system_is_a_stage(tmp_path: Path) -> None:
+    stages = stages_of(config_of(tmp_path))
+    assert names(stages) == [
+        "prepare", "teacher", "mix", "ft", "tag", "ad", "gad", "translate", "score", "analyse", "report",
+    ]  # fmt: skip
+    steps = {stage.name: [step.output.name for step in stage.steps()] for stage in stages[:8]}
+    assert steps["prepare"] == ["corpora", "clean", "splits", "subwords", "encoded", "data-bin"]
+    assert steps["teacher"] == ["teacher"]
+    assert steps["ft"] == ["ft@bank", "ft@garden"]
+    assert steps["gad"] == ["gad@2", "gad@3"]
+    assert len(steps["translate"]) == 13
+
+
+def test_sets_out_of_domain_are_translated_by_those_who_can(tmp_path: Path) -> None:
+    corpora = write_corpora(tmp_path / "corpora")
+    config = config_of(tmp_path, evaluate={"ood": {"NEWS": f"{corpora}/bank.{{lang}}"}})
+    sets, *translated = extra_set_steps(config)
+    assert sets.output == config.work_dir / "extra-sets"
+    assert sets.inputs == [corpora / "bank.en", corpora / "bank.de"]
+    assert [step.output.name for step in translated] == [
+        "mix", "tag-classifier", "ad-law@1", "ad-law@2", "ad-law@3", "gad@2", "gad@3",
+    ]  # fmt: skip
+    assert {step.output.parent for step in translated} == {config.work_dir / "extra"}
+    by_name = {step.output.name: step for step in translated}
+    assert config.work_dir / "teacher" in by_name["tag-classifier"].inputs
+    assert extra_set_steps(config_of(tmp_path)) == []
+
+
+def test_stages_are_chosen_in_their_order(tmp_path: Path) -> None:
+    stages = stages_of(config_of(tmp_path))
+    assert choose_stages(stages) == stages
+    assert names(choose_stages(stages, "ad", "translate")) == ["ad", "gad", "translate"]
+    assert names(choose_stages(stages, last="teacher")) == ["prepare", "teacher"]
+    assert names(choose_stages(stages, only=["score", "mix"])) == ["mix", "score"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"first": "train"}, r"--from train: no such stage; there are prepare, teacher, mix, .*, report"),
+        ({"last": "gad@2"}, r"--to gad@2: no such stage"),
+        ({"only": ["mix", "moon"]}, r"--only moon: no such stage"),
+        ({"first": "score", "last": "mix"}, r"mix comes before score"),
+        ({"first": "mix", "only": ["mix"]}, r"--only: names all stages"),
+    ],
+)
+def test_mistakes_in_the_choice_are_named(tmp_path: Path, choice: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        choose_stages(stages_of(config_of(tmp_path)), **choice)
+
+
+def test_a_system_may_not_have_the_name_of_a_stage(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="systems: 'teacher' is the name of a stage"):
+        stages_of(config_of(tmp_path, train={"systems": {**SYSTEMS, "teacher": {}}}, translate={}))
+
+
+def test_a_missing_stage_is_named(tmp_path: Path) -> None:
+    path = experiment_file(tmp_path)
+    with pytest.raises(InputError, match=r"mix: needs .*data-bin, which the stage prepare makes; run that first: --"):
+        run.main([str(path), "--only", "mix"])
+    with pytest.raises(InputError, match=r"gad: needs .*teacher, which the stage teacher makes"):
+        run.main([str(path), "--only", "prepare", "gad", "--dry-run"])
+    with pytest.raises(InputError, match=r"translate: needs .*checkpoint_best.pt, which the stage gad makes"):
+        run.main([str(path), "--only", "prepare", "teacher", "mix", "translate", "--dry-run"])
+
+
+def test_mistakes_in_late_stages_are_named_before_anything_runs(tmp_path: Path) -> None:
+    path = experiment_file(tmp_path, evaluate={"ood": {"NEWS": "nowhere.{lang}"}})
+    with pytest.raises(InputError, match=r"NEWS: nowhere.en: not found"):
+        run.main([str(path), "--to", "translate"])
+    path = experiment_file(tmp_path, translate={"outputs": {"gad": {"system": "sad"}}})
+    with pytest.raises(InputError, match=r"gad: system: no 'sad' under train: systems; there are mix, gad"):
+        run.main([str(path), "--to", "translate"])
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_dry_run_prints_all_steps_and_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = experiment_file(tmp_path)
+    run.main([str(path), "--to", "translate", "--dry-run"])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    work = tmp_path / "work"
+    built = [str(Path(name).relative_to(work)) for _, name in lines]
+    assert {word for word, _ in lines} == {"build"}
+    assert built[-4:] == ["systems/mix", "systems/gad", "translations/mix", "translations/gad"]
+    assert not work.exists()
+
+
+def test_one_domain_has_no_classifier_and_nothing_that_needs_one(tmp_path: Path) -> None:
+    one = {"domains": {"bank": [f"{write_corpora(tmp_path / 'corpora')}/bank.{{lang}}"]}}
+    systems = {"mix": {"arch": "transformer_tiny"}, "ad": {"from": "mix", "arch": "transformer_domain_adapter_tiny"}}
+    told = experiment_file(
+        tmp_path, corpora=one, train={"systems": systems}, translate={"outputs": {"ad": {"system": "ad"}}}
+    )
+    run.main([str(told), "--dry-run"])
+    by_classifier = {"ad": {"system": "ad", "domain-source": "classifier"}}
+    path = experiment_file(tmp_path, corpora=one, train={"systems": systems}, translate={"outputs": by_classifier})
+    with pytest.raises(InputError, match="translate: outputs: ad: needs a classifier of domains, but there is one"):
+        run.main([str(path)])
+    with pytest.raises(InputError, match="train: systems: gad: needs a classifier of domains, but there is one"):
+        run.main([str(experiment_file(tmp_path, corpora=one))])
+    assert not (tmp_path / "work").exists()
+
+
+def test_stages_run_in_order_each_when_those_before_are_done(tmp_path: Path) -> None:
+    def stage(name: str, before: str | None) -> Stage:
+        def steps() -> list[Step]:
+            # What a stage consists of may depend on what is there by then.
+            assert before is None or (tmp_path / before / "made").exists()
+            inputs = [tmp_path / before] if before else []
+            return [Step(tmp_path / name, inputs, {}, lambda folder: (folder / "made").touch())]
+
+        return Stage(name, steps)
+
+    stages = [stage("first", None), stage("second", "first"), stage("third", "second")]
+    run_stages(stages, stages)
+    assert (tmp_path / "third" / "made").exists()
+
+
+def experiment_file(root: Path, **changes: Any) -> Path:
+    tiny = {"mix": "transformer_tiny", "gad": "transformer_gated_adapter_tiny"}
+    systems = {"mix": {"arch": tiny["mix"]}, "gad": {"from": "mix", "uses_teacher": True, "arch": tiny["gad"]}}
+    outputs = {"mix": {"system": "mix"}, "gad": {"system": "gad"}}
+    sections = {"train": {"systems": systems}, "translate": {"outputs": outputs}}
+    return write_config(root / "c.yaml", write_corpora(root / "corpora"), **{**sections, **changes})
+
+
+def test_nothing_is_scored_without_outputs(tmp_path: Path) -> None:
+    config = config_of(tmp_path, translate={})
+    stages = {stage.name: stage for stage in stages_of(config)}
+    assert stages["translate"].steps() == []
+    assert stages["score"].steps() == []

@@ -1,0 +1,183 @@
+"""Labels made wrong, or taken away: which rows change and how, which do not, and which steps make them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_ext.data.teacher_labels import (
+    TeacherLabels,
+    as_labels,
+    check_labels,
+    label_path,
+    read_teacher_probs,
+    write_probs,
+    write_teacher_record,
+)
+from fairseq_ext.engine.steps import run_step
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.translation.config import Translation, load_config
+from fairseq_ext.recipes.translation.stages import changed_labels_step, training_steps
+from fairseq_ext.teacher.changed_labels import with_noise, write_changed_labels
+from fairseq_ext.teacher.metrics import summarise
+from fairseq_ext.text.split import SPLITS
+from tests.experiments.commands import run_experiment
+from tests.recipes.translation.small_translation_experiment import TRAIN
+from tests.small_corpus import write_config, write_corpora
+
+DOMAINS = ["it", "law", "med"]
+SIZES = {"train": 40, "valid": 5, "test": 6}
+CONFIG = """
+work_dir: {root}
+source_lang: en
+target_lang: pl
+corpora: {{domains: {{it: [it.tsv], law: [law.tsv], med: [med.tsv]}}}}
+train:
+  systems:
+    mix: {{arch: transformer_tiny}}
+    gad: {{from: mix, uses_teacher: true, label_noise: 0.3, arch: transformer_gated_adapter_tiny, seeds: [1, 2]}}
+    few: {{from: mix, uses_teacher: true, unlabelled: [med, it], arch: transformer_gated_adapter_tiny}}
+    all: {{from: mix, uses_teacher: true, label_noise: 0, arch: transformer_gated_adapter_tiny}}
+"""
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> TeacherLabels:
+    probs = np.random.default_rng(0).dirichlet([0.3] * 5, size=1000)
+    return TeacherLabels(tmp_path / "train.npy", as_labels(probs))
+
+
+@pytest.fixture
+def teacher(tmp_path: Path) -> Path:
+    """A classifier that is always right and never sure."""
+    folder = tmp_path / "teacher"
+    for number, name in enumerate(DOMAINS):
+        for split, size in SIZES.items():
+            write_probs(label_path(folder, name, split), np.eye(3)[[number] * size] * 0.7 + 0.1)
+    metrics = {split: summarise(np.diag([size] * 3), DOMAINS) for split, size in SIZES.items()}
+    write_teacher_record(folder, DOMAINS, "tfidf", metrics)
+    return folder
+
+
+def config_of(root: Path, text: str = CONFIG) -> Translation:
+    path = root / "experiment.yaml"
+    path.write_text(text.format(root=root))
+    return load_config(path)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+def test_just_the_share_of_rows_has_another_domain_on_top(labels: TeacherLabels, share: float) -> None:
+    changed = with_noise(labels, share, np.random.default_rng(3))
+    is_other = (changed != labels.raw).any(1)
+    assert is_other.sum() == 1000 * share
+    assert (changed.argmax(1) == labels.best()).sum() == 1000 * (1 - share)
+    np.testing.assert_array_equal(np.sort(changed, axis=1), np.sort(labels.raw, axis=1))  # as sure as before
+    assert ((changed != labels.raw).sum(1)[is_other] == 2).all()
+
+
+def test_who_takes_the_place_is_drawn_evenly_and_more_noise_has_the_rows_of_less(labels: TeacherLabels) -> None:
+    some, more = (with_noise(labels, share, np.random.default_rng(3)) for share in (0.3, 0.6))
+    is_other = (some != labels.raw).any(1)
+    np.testing.assert_array_equal(some[is_other], more[is_other])
+    every = with_noise(labels, 1.0, np.random.default_rng(3))
+    steps = (every.argmax(1) - labels.best()) % 5
+    assert (np.bincount(steps, minlength=5)[1:] > 200).all()  # of 250 each
+
+
+def test_training_labels_change_and_the_others_stay(tmp_path: Path, teacher: Path) -> None:
+    said = write_changed_labels(tmp_path / "out", teacher, noise=0.5, unlabelled=["law"], seed=1)
+    assert said == "80 training sentences are labelled, F1 0.500"
+    assert check_labels(tmp_path / "out") == 9
+    read = {name: read_teacher_probs(tmp_path / "out", name, "train", DOMAINS, 40)[:] for name in DOMAINS}
+    assert not read["law"].any()
+    assert [(read[name].argmax(1) == row).sum() for row, name in ((0, "it"), (2, "med"))] == [20, 20]
+    for name in DOMAINS:
+        for split in SPLITS[1:]:
+            same = [label_path(folder, name, split).read_bytes() for folder in (teacher, tmp_path / "out")]
+            assert same[0] == same[1]
+    record = json.loads((tmp_path / "out/teacher.json").read_text())
+    assert record["metrics"]["train"]["confusion"][1] == [0, 0, 0]
+    assert record["metrics"]["valid"]["confusion"] == np.diag([5] * 3).tolist()
+    assert (record["noise"], record["unlabelled"]) == (0.5, ["law"])
+
+
+def test_a_stopped_run_goes_on_and_writes_the_same(tmp_path: Path, teacher: Path) -> None:
+    for name in ("whole", "stopped"):
+        write_changed_labels(tmp_path / name, teacher, noise=0.3, unlabelled=[], seed=1)
+    for path in (tmp_path / "stopped/law/train.npy", tmp_path / "stopped/med/test.npy"):
+        path.unlink()
+    kept = (tmp_path / "stopped/it/train.npy").stat().st_mtime_ns
+    write_changed_labels(tmp_path / "stopped", teacher, noise=0.3, unlabelled=[], seed=1)
+    assert (tmp_path / "stopped/it/train.npy").stat().st_mtime_ns == kept
+    files = [path.relative_to(tmp_path / "whole") for path in (tmp_path / "whole").rglob("*") if path.is_file()]
+    assert len(files) == 10
+    for path in files:
+        assert (tmp_path / "whole" / path).read_bytes() == (tmp_path / "stopped" / path).read_bytes()
+
+
+def test_a_system_is_trained_on_its_labels_and_all_its_seeds_on_the_same(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    steps = training_steps(config, "gad")
+    names = [step.output.relative_to(tmp_path).as_posix() for step in steps]
+    assert names == ["systems/mix", "labels/labels-gad", "systems/gad@1", "systems/gad@2"]
+    arguments = steps[-1].commands[0].arguments
+    assert arguments[arguments.index("--teacher-dir") + 1] == str(tmp_path / "labels/labels-gad")
+    assert tmp_path / "labels/labels-gad" in steps[-1].inputs
+    assert not {"--label-noise", "--label_noise"} & set(arguments)
+    [*_, last] = training_steps(config, "all")
+    assert tmp_path / "teacher" in last.inputs  # nothing to change
+
+
+def test_the_step_is_done_once_for_every_share(tmp_path: Path, teacher: Path) -> None:
+    assert teacher.is_dir()
+    config = config_of(tmp_path)
+    steps = [changed_labels_step(config, config.systems[name]) for name in ("gad", "few")]
+    assert [run_step(step) for step in (*steps, *steps)] == [True, True, False, False]
+    assert json.loads((tmp_path / "labels/labels-few/teacher.json").read_text())["unlabelled"] == ["it", "med"]
+    other = config_of(tmp_path, CONFIG.replace("0.3", "0.4"))
+    assert run_step(changed_labels_step(other, other.systems["gad"]))
+
+
+@pytest.mark.slow
+def test_one_file_trains_gates_on_changed_labels_and_in_balance(tmp_path: Path) -> None:
+    systems = {name: {**TRAIN["systems"][name], "max-epoch": 1} for name in ("mix", "gad")}
+    systems["gad"] |= {"from": "mix", "label_noise": 0.5, "unlabelled": "bank", "gate-balance-weight": 0.01}
+    train = {**TRAIN, "systems": systems}
+    path = write_config(tmp_path / "robust.yaml", write_corpora(tmp_path / "corpora"), train=train)
+    run = run_experiment(str(path), "--to", "gad")
+    assert run.returncode == 0, run.stderr
+    assert "80 training sentences are labelled, F1 0.5" in run.stderr
+    log = (tmp_path / "work/systems/gad/train.log").read_text()
+    shares = [float(share) for share in re.findall(r"gate_labelled[^0-9]+([0-9.]+)", log)]
+    assert set(shares) == {50.0, 100.0}  # of the training text, and of validation
+    assert "gate_balance" in log
+    again = run_experiment(str(path), "--to", "gad")
+    assert again.stderr.count("up to date") == 10
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("label_noise: 0.3", "label_noise: 1.5", "gad: label_noise: .*1.5"),
+        ("label_noise: 0.3", "label_noise: -0.1", "gad: label_noise: .*-0.1"),
+        ("label_noise: 0.3", "label_noise: true", "label_noise: .*True"),
+        ("true, label_noise: 0.3", "false, label_noise: 0.3", "gad: label_noise: .* write uses_teacher: true"),
+        ("label_noise: 0.3", "label_noise: 0.3, gate-target: domain", "with gate-target domain no label is learnt"),
+        ("[med, it]", "[med, 3]", "few: unlabelled: "),
+        ("[med, it]", "[med, news]", "few: unlabelled: 'news' is unknown; choose one of it, law, med"),
+        ("true, unlabelled", "false, unlabelled", "few: unlabelled: .* write uses_teacher"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        training_steps(config_of(tmp_path, CONFIG.replace(old, new)), "few")
+
+
+def test_of_a_single_domain_no_label_can_be_wrong(tmp_path: Path) -> None:
+    config = config_of(tmp_path, CONFIG.replace("law: [law.tsv], med: [med.tsv]", ""))
+    with pytest.raises(InputError, match="gad: label_noise: a label of a single domain cannot be wrong"):
+        training_steps(config, "gad")
