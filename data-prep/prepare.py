@@ -10,8 +10,8 @@ from fairseq_ext.engine.own_python import use_own_python
 
 use_own_python()
 
-from fairseq_ext.experiments.prepare import main
 from fairseq_ext.inputs.errors import run_command
+from fairseq_ext.recipes.prepare import main
 
 if __name__ == "__main__":
     run_command(main)

@@ -3,4 +3,4 @@
 # Usage: scripts/run_experiment.sh CONFIG [--from STAGE] [--to STAGE] [--only STAGE…] [--dry-run]; --help lists the options.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
-exec "$python" -m fairseq_ext.experiments.run "$@"
+exec "$python" -m fairseq_ext.recipes.run "$@"

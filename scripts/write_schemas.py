@@ -18,8 +18,8 @@ from fairseq_ext.engine.own_python import use_own_python
 
 use_own_python()
 
-from fairseq_ext.experiments.schema import schemas
 from fairseq_ext.inputs.errors import run_command
+from fairseq_ext.recipes.registry import schemas
 
 
 def main() -> None:

@@ -15,7 +15,6 @@ from fairseq_ext.classifiers.training import task_arguments, task_choices
 from fairseq_ext.domains.domain_tree import read_tree
 from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.option_reader import first_mistake
-from fairseq_ext.experiments.kinds import load_experiment
 from fairseq_ext.filtering.dictionary import Dictionary
 from fairseq_ext.hugging_face.gpt2_convert import _OPTIONS as GPT2_OPTIONS
 from fairseq_ext.modules.language_model_options import ADAPTERS, LANGUAGE_MODELING_TASK
@@ -24,6 +23,7 @@ from fairseq_ext.recipes.config import expand
 from fairseq_ext.recipes.dagru import TASK as WORD_LM_TASK
 from fairseq_ext.recipes.dagru import combination_of
 from fairseq_ext.recipes.hierarchy.config import Hierarchy, HierarchyModel
+from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.recipes.translation.config import Corpora, Translation, load_config
 from fairseq_ext.recipes.translation.stages import how_to_make, stages_of
 from tests import toy

@@ -17,11 +17,11 @@ import yaml
 
 from fairseq_ext.corpora import import_corpora
 from fairseq_ext.corpora.entries import Form, entry_form
-from fairseq_ext.experiments import prepare as prepare_data
 from fairseq_ext.filtering.cascade import FILTERS
 from fairseq_ext.filtering.language_id import _MIN_CHARACTERS, DISTRACTORS, LanguageId
 from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.inputs.models import Section
+from fairseq_ext.recipes import prepare as prepare_data
 from fairseq_ext.recipes.translation.config import Clean, Corpora, Translation, load_config
 from fairseq_ext.recipes.translation.stages import preparation_steps
 from fairseq_ext.text.split import Split
@@ -207,7 +207,7 @@ def test_architecture_names_files_that_are_there() -> None:
     for name in named:
         folder, _, files = name.removesuffix(".py").rpartition("/")
         for file in files.strip("{}").split(","):
-            folders = ("fairseq_ext", "fairseq_ext/experiments", ".")
+            folders = ("fairseq_ext", "fairseq_ext/recipes", ".")
             assert any((ROOT / start / folder / f"{file}.py").is_file() for start in folders), name
 
 

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from fairseq_ext.engine.option_reader import first_mistake
-from fairseq_ext.experiments.schema import schemas
+from fairseq_ext.recipes.registry import schemas
 from tests.documents.blocks import LANGUAGES, PAGES, REASONS, ROOT, Block, blocks_in, commands_in
 from tests.documents.project import make_project, run_block
 from tests.experiments.test_schema import mistakes

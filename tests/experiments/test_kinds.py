@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.experiments.kinds import load_experiment
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.recipes.translation.config import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,7 +20,7 @@ FILES = ["quickstart", "hier/mono-small", "topics/reviews-small", "houlsby/class
 def test_reading_a_file_loads_no_torch() -> None:
     code = (
         "import sys, pathlib\n"
-        "from fairseq_ext.experiments.kinds import load_experiment\n"
+        "from fairseq_ext.recipes.registry import load_experiment\n"
         "for name in sys.argv[1:]:\n"
         "    kind, config = load_experiment(pathlib.Path(name))\n"
         "    assert kind.stages(config)\n"

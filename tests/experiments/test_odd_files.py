@@ -26,9 +26,9 @@ from hypothesis import strategies as st
 
 from fairseq_ext.engine import fairseq_options
 from fairseq_ext.engine.option_reader import first_mistake
-from fairseq_ext.experiments import prepare as prepare_data
-from fairseq_ext.experiments import run
 from fairseq_ext.inputs.errors import run_command
+from fairseq_ext.recipes import prepare as prepare_data
+from fairseq_ext.recipes import run
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 EXAMPLES = int(os.environ.get("ODD_FILES", "200"))

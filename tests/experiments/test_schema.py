@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from fairseq_ext.experiments.kinds import kind_names, load_experiment
-from fairseq_ext.experiments.schema import Schema, schemas
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.registry import load_experiment, recipe_names, schemas
 
+Schema = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 TYPES: dict[str, Callable[[Any], bool]] = {
@@ -67,10 +67,10 @@ def committed(kind: str) -> Schema:
 
 
 def test_every_kind_has_its_schema() -> None:
-    assert [path.stem for path in sorted((ROOT / "configs" / "schema").iterdir())] == kind_names()
+    assert [path.stem for path in sorted((ROOT / "configs" / "schema").iterdir())] == recipe_names()
 
 
-@pytest.mark.parametrize("kind", kind_names())
+@pytest.mark.parametrize("kind", recipe_names())
 def test_the_files_are_those_of_the_code(kind: str) -> None:
     assert committed(kind) == schemas()[kind], "run scripts/write_schemas.py"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_ext.experiments import prepare as prepare_data
+from fairseq_ext.recipes import prepare as prepare_data
 from fairseq_ext.recipes.translation import commands
 from tests.engine.test_children import is_running
 from tests.fork_server import PYTHON

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.engine.hashing import hash_path
-from fairseq_ext.experiments import prepare
+from fairseq_ext.recipes import prepare
 from fairseq_ext.recipes.translation import commands
 from fairseq_ext.report.measurements import Records, read_records
 from tests.fork_server import PYTHON
@@ -35,7 +35,7 @@ TWO_PROCESSES = {"distributed-backend": "gloo", "ddp-backend": "legacy_ddp"}
 
 def command(path: Path, *options: str) -> list[str]:
     chosen = options or ("--to", "translate")
-    return [sys.executable, "-m", "fairseq_ext.experiments.run", str(path), *chosen]
+    return [sys.executable, "-m", "fairseq_ext.recipes.run", str(path), *chosen]
 
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.experiments import run
+from fairseq_ext.recipes import run
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.stages import stages_of
 from fairseq_ext.report.comparison import read_comparisons

@@ -15,10 +15,10 @@ from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.engine.steps import Step, step_fingerprint
 from fairseq_ext.engine.workspaces import Workspace
-from fairseq_ext.experiments import prepare as prepare_data
-from fairseq_ext.experiments.kinds import load_experiment
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import language_models, text_steps
+from fairseq_ext.recipes import prepare as prepare_data
+from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
 from tests.experiments.commands import kill_in_every_step
 from tests.hugging_face.tiny_gpt2 import make_imported_bpe

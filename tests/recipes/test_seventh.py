@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from fairseq_ext import recipes
-from fairseq_ext.experiments import prepare, run
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.run import recipe_names, schema_of
+from fairseq_ext.recipes import prepare, run
+from fairseq_ext.recipes.registry import recipe_names, schema_of
 
 FOLDER = Path(__file__).parent / "seventh"
 TRAIN = {"law": "The court rules\nthe law\n", "shop": "The red shoe\nred\n"}

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from fairseq_ext.experiments import run
+from fairseq_ext.recipes import run
 from tests.experiments.small_lm_experiment import write_lm_experiment
 from tests.recipes.classification.small_experiment import write_short_classification_experiment
 from tests.recipes.recurrent.small_experiment import write_word_lm_experiment

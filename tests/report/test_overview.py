@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.report.content import Report
+from fairseq_ext.report.measurements import Records
 from fairseq_ext.report.overview import Entry, find_reports, main
-from fairseq_ext.report.writing import write_report
+from fairseq_ext.report.render import Page as ReportPage
+from fairseq_ext.report.render import write_report
 from tests.filtering.test_report import Page
 
 
@@ -18,7 +19,7 @@ def runs(tmp_path: Path) -> Path:
     runs = tmp_path / "runs"
     for name, title in (("one/report", "One <b>"), ("two & three", "Two"), (".building/report", "Hidden")):
         (runs / name).mkdir(parents=True)
-        write_report(runs / name, Report(title, f"What {title} shows.", [], []))
+        write_report(runs / name, ReportPage(title, f"What {title} shows.", {}), Records([]))
     (runs / "other.html").write_text("<title>Other</title>", encoding="utf-8")
     (runs / "two & three" / "report.md").unlink()
     return runs

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fairseq_ext.report.page import DARK, LIGHT, NUM_COLOURS
-from fairseq_ext.report.pictures import SHADE
 
 
 def rgb(colour: str) -> np.ndarray:
@@ -29,6 +28,3 @@ def test_what_is_drawn_and_what_is_written_stands_out(scheme: dict[str, str]) ->
         for ground in ("page", "card", "faint"):
             assert contrast(found[text], found[ground]) >= 4.5, (text, ground)
     assert contrast(found["ink"], found["mark"]) >= 4.5
-    # The figures of a heat map, in its darkest cell.
-    cell = SHADE * found["after"] + (1 - SHADE) * found["faint"]
-    assert contrast(found["ink"], cell) >= 4.5

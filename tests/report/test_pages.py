@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +11,11 @@ import pytest
 
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.filtering.report import render_report
-from fairseq_ext.recipes.run import load_recipe, recipe_names
-from fairseq_ext.report.content import Below, Cell, Example, Examples, Picture, Report, Row, Section, Table
+from fairseq_ext.recipes.registry import load_recipe
+from fairseq_ext.report.measurements import Records
 from fairseq_ext.report.overview import PAGE_FILE, find_reports, write_overview
-from fairseq_ext.report.pictures import DotPoint, dot_plot
-from fairseq_ext.report.writing import write_report
+from fairseq_ext.report.render import Page, write_report
+from fairseq_ext.report.tables import Column, Table
 from tests.browser import needs_axe, needs_browser, open_browser, show, violations
 from tests.filtering.test_report import report as cleaning_report
 from tests.recorded import restore
@@ -43,12 +42,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"run-{kind}").mkdir()
         (folder / kind).mkdir()
         experiment = restore(kind, WRITERS[kind](folder / f"run-{kind}"))
-        if kind in recipe_names():
-            run_steps(load_recipe(kind).stages(experiment)[-1].steps())
-            shutil.copytree(experiment.work_dir / "report", folder / kind, dirs_exist_ok=True)
-        else:
-            report = importlib.import_module(f"fairseq_ext.experiments.{kind}.report").make_report(experiment)
-            write_report(folder / kind, report)
+        run_steps(load_recipe(kind).stages(experiment)[-1].steps())
+        shutil.copytree(experiment.work_dir / "report", folder / kind, dirs_exist_ok=True)
         shutil.copy(folder / kind / "report.html", folder / f"{kind}.html")
     (folder / "cleaning.html").write_text(render_report(cleaning_report.__wrapped__()), encoding="utf-8")
     write_overview(folder, find_reports(folder))
@@ -60,17 +55,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small(tmp_path: Path, browser: Any) -> Any:
-    """A page of one table, one picture and one example, open in the browser."""
-    rows = [Row(name, [Cell(text)]) for name, text in (("a", "9.5"), ("b", "−1"), ("c", "–"), ("d", "1,010.2"))]
-    points = [DotPoint("r", 0, 1.0, 0.0, "one: 1.0"), DotPoint("r", 1, 2.0, 0.0, "two: 2.0")]
-    shapes, size = dot_plot(["r"], ["one", "two"], points, "points")
-    lines = [("Source", "s"), ("Reference", "a c"), ("mix", "a b"), ("gad", "a c")]
-    blocks = [
-        Table("T", "System", ["chrF"], [("", rows)]),
-        Picture("p", "P", *size, shapes),
-        Examples("E", [Example("first", lines)], ("en", "de"), Below(), "mix"),
-    ]
-    write_report(tmp_path, Report("R", "L", [], [Section("s", "S", blocks)]))
+    """A page of one table, open in the browser."""
+    values = {"a": 9.5, "b": -1.0, "c": None, "d": 1010.2}
+    table = Table("T", "System", list(values), [Column("chrF", values.get, ",.1f")])
+    write_report(tmp_path, Page("R", "L", {"S": [table]}), Records([]))
     show(browser, 1280, "light")
     browser.get((tmp_path / "report.html").as_uri())
     return browser
@@ -123,28 +111,10 @@ def test_a_click_sorts_up_then_down_then_not_at_all(small: Any) -> None:
     assert texts(small, "th[aria-sort]") == []
 
 
-def test_a_dot_that_is_pointed_at_says_what_it_is(small: Any) -> None:
-    from selenium.webdriver import ActionChains
-
-    dot = small.find_elements("css selector", ".drawing .dot")[-1]
-    ActionChains(small).move_to_element(dot).perform()
-    assert texts(small, "#hint") == ["two: 2.0"]
-    # With it stand out its name and its dot in the legend.
-    assert len(small.find_elements("css selector", ".of-chosen")) == 3
-
-
-def test_what_differs_is_marked_from_whom_one_likes(small: Any) -> None:
-    assert texts(small, ".versions dt") == ["Source", "Reference, gad", "mix"]
-    assert texts(small, ".versions mark") == ["c"]
-    small.find_elements("css selector", ".compared option")[1].click()
-    assert texts(small, ".versions mark") == ["b"]
-
-
 def test_without_scripts_a_page_says_the_same(small: Any) -> None:
     with_script = texts(small, "table, dl, figure")
     small.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     small.refresh()
     small.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-    assert texts(small, "th button, #hint") == []
+    assert texts(small, "th button") == []
     assert texts(small, "table, dl, figure") == with_script
-    assert texts(small, ".compared") == ["Marked: what differs from mix."]

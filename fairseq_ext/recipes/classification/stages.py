@@ -25,7 +25,7 @@ from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.classification.config import BaseText, Classification
 from fairseq_ext.recipes.config import Run
-from fairseq_ext.recipes.run import Recipe
+from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.text_steps import encode_step, import_text_step, sentencepiece_step, text_files
 from fairseq_ext.recipes.train import best_checkpoint, train_step
 from fairseq_ext.recipes.tune import steps_of_runs

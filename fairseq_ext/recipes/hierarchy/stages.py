@@ -20,7 +20,7 @@ from fairseq_ext.recipes.language_models import (
     preparation_steps,
     training_steps,
 )
-from fairseq_ext.recipes.run import Recipe
+from fairseq_ext.recipes.registry import Recipe
 
 
 def stages_of(experiment: Hierarchy) -> list[Stage]:

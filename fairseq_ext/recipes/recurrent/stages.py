@@ -26,7 +26,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.dagru import TASK
 from fairseq_ext.recipes.recurrent.config import KNESER_NEY, KneserNeyModel, Recurrent
-from fairseq_ext.recipes.run import Recipe
+from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.train import train_step
 from fairseq_ext.recipes.tune import steps_of_runs
 from fairseq_ext.text.split import HELD_OUT, SPLITS

@@ -21,8 +21,8 @@ from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.config import Place, Run
 from fairseq_ext.recipes.dagru import TASK, needs_vectors
+from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.reranking.config import KNESER_NEY, GeneralVectors, Reranking
-from fairseq_ext.recipes.run import Recipe
 from fairseq_ext.recipes.train import BEST_CHECKPOINT, train_step
 from fairseq_ext.recipes.tune import steps_of_runs
 from fairseq_ext.text.binarise import binarise_files

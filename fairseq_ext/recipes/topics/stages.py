@@ -14,7 +14,7 @@ from fairseq_ext.engine.stages import Stage, check_stage_names
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.recipes.language_models import DATA_DIR, preparation_steps, training_steps
-from fairseq_ext.recipes.run import Recipe
+from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.topics.config import Topics
 from fairseq_ext.text.line_split import text_path
 

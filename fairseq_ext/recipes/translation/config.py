@@ -57,7 +57,7 @@ from fairseq_ext.recipes.config import (
     fitting_run,
     named_run,
 )
-from fairseq_ext.recipes.run import load_as
+from fairseq_ext.recipes.registry import load_as
 from fairseq_ext.teacher.options import HoulsbyTeacher, TfidfTeacher, TransformersTeacher
 from fairseq_ext.text.split import Split
 from fairseq_ext.text.subwords import Subwords

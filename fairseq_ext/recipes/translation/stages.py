@@ -41,7 +41,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.sections import check_choice
 from fairseq_ext.metrics.convergence import read_curve, warning
 from fairseq_ext.recipes.config import Run
-from fairseq_ext.recipes.run import Recipe
+from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.train import LOG_FILE, best_checkpoint, train_step
 from fairseq_ext.recipes.translation.config import DOMAIN_SWITCH, OutputRun, Translation, TranslationSystem
 from fairseq_ext.recipes.tune import first_run, steps_of_runs

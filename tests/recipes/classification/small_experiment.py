@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from fairseq_ext.experiments.kinds import load_experiment
 from fairseq_ext.recipes.classification.config import Classification
+from fairseq_ext.recipes.registry import load_experiment
 from tests.experiments.small_lm_experiment import NOUNS, VERBS, write_texts
 
 ADAPTERS = {"from": "base", "arch": "roberta_houlsby_adapter_tiny", "lr": 0.01, "max-epoch": 2, "batch-size": 8}

@@ -14,8 +14,8 @@ from fairseq_ext.classifiers.task_data import read_task_facts
 from fairseq_ext.classifiers.task_split import held_out_texts, set_path
 from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.text_files import read_lines
-from fairseq_ext.experiments import prepare as prepare_data
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes import prepare as prepare_data
 from fairseq_ext.recipes.classification.stages import preparation_steps, raw_task, task_data
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import load_subwords

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.experiments.kinds import load_experiment
 from fairseq_ext.induction.options import Induction
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.transformer_lm_hier_adapter import HierAdapterConfig
 from fairseq_ext.modules.language_model_options import ADAPTERS as KINDS
 from fairseq_ext.recipes.hierarchy.config import Hierarchy
+from fairseq_ext.recipes.registry import load_experiment
 from tests.experiments.small_lm_experiment import ADAPTERS, DOMAINS, write_lm_experiment
 
 PLAIN = {"arch": "transformer_lm_tiny"}
@@ -169,7 +169,7 @@ def test_a_plan_needs_no_torch(tmp_path: Path) -> None:
     """A process of its own reads fairseq's options."""
     unread = "from fairseq_ext.engine import fairseq_options as f; f.first_mistake_in = lambda commands: None"
     path = str(write_lm_experiment(tmp_path))
-    plan = f"{unread}; from fairseq_ext.experiments import run; run.main([{path!r}, '--dry-run'])"
+    plan = f"{unread}; from fairseq_ext.recipes import run; run.main([{path!r}, '--dry-run'])"
     check = "import sys; sys.exit(', '.join({'torch', 'fairseq', 'matplotlib', 'scipy'} & sys.modules.keys()) or 0)"
     result = subprocess.run([sys.executable, "-c", f"{plan}; {check}"], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from fairseq_ext.domains.domain_tree import Paths, multi_tree, single_tree, tree_from_json
-from fairseq_ext.experiments.kinds import load_experiment
 from fairseq_ext.metrics.perplexity import LanguageModelScorer
 from fairseq_ext.recipes.hierarchy.config import Hierarchy
 from fairseq_ext.recipes.hierarchy.measurement import (
@@ -21,6 +20,7 @@ from fairseq_ext.recipes.hierarchy.measurement import (
     records_of_losses,
     routings_of,
 )
+from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.report.measurements import Record, Records
 from tests import toy_text
 from tests.experiments.small_lm_experiment import write_lm_experiment

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.engine.steps import run_steps
-from fairseq_ext.experiments.kinds import load_experiment
 from fairseq_ext.recipes.hierarchy.config import Hierarchy
 from fairseq_ext.recipes.hierarchy.measurement import loss
 from fairseq_ext.recipes.hierarchy.report import page, report
+from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.report.measurements import Record, Records, read_records
 from tests.experiments.small_lm_experiment import DOMAINS, write_lm_experiment
 from tests.recorded import restore

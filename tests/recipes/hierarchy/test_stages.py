@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.experiments import run
-from fairseq_ext.experiments.kinds import load_experiment
 from fairseq_ext.induction.options import Induction, PathChoice
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes import run
 from fairseq_ext.recipes.hierarchy.stages import stages_of
+from fairseq_ext.recipes.registry import load_experiment
 from tests.experiments.small_lm_experiment import ADAPTERS, DOMAINS, write_lm_experiment
 
 PLAIN = {"arch": "transformer_lm_tiny"}

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from fairseq_ext.experiments.kinds import load_experiment
 from fairseq_ext.recipes.recurrent.config import Recurrent
+from fairseq_ext.recipes.registry import load_experiment
 
 WORDS = [f"w{number}" for number in range(20)]
 COMMON = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from fairseq_ext.experiments.kinds import load_experiment
+from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.recipes.topics.config import Topics
 from tests.experiments.small_lm_experiment import DOMAINS, NOUNS, VERBS
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from fairseq_ext.experiments import run
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.corpus_metrics import text_metrics
 from fairseq_ext.metrics.set_scores import count_text, score_columns
+from fairseq_ext.recipes import run
 from fairseq_ext.recipes.translation import stages as extra_sets
 from fairseq_ext.recipes.translation.config import OwnTest, Translation, load_config
 from fairseq_ext.recipes.translation.stages import column_of, extra_set_steps, import_sets, sets_for

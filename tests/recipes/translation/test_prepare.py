@@ -12,8 +12,8 @@ from fairseq.data import Dictionary, data_utils
 
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.engine.workspaces import Workspace
-from fairseq_ext.experiments import prepare as prepare_data
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes import prepare as prepare_data
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.stages import corpus_steps
 from tests.experiments.commands import kill_in_every_step

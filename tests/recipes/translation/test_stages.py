@@ -9,8 +9,8 @@ import pytest
 
 from fairseq_ext.engine.stages import Stage, choose_stages, run_stages
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.experiments import run
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes import run
 from fairseq_ext.recipes.translation.stages import extra_set_steps, stages_of
 from tests.recipes.test_config import SYSTEMS
 from tests.recipes.translation.test_outputs import config_of

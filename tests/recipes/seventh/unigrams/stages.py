@@ -18,8 +18,8 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.models import File, Number
 from fairseq_ext.recipes.config import Experiment
+from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.report import measure_step, measured, records_files, report_step
-from fairseq_ext.recipes.run import Recipe
 from fairseq_ext.report.measurements import Record, Records
 from fairseq_ext.report.render import Page
 from fairseq_ext.report.tables import Column, Table

@@ -1,4 +1,4 @@
-"""The data of an experiment of any kind, as steps: the command of ``data-prep/prepare.py``."""
+"""The data of an experiment of any recipe, as steps: the command of ``data-prep/prepare.py``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.engine.tasks import add_engine_options, engine_from
-from fairseq_ext.experiments.kinds import load_experiment
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.registry import load_experiment
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -29,8 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_engine_options(parser)
     options = parser.parse_args(arguments)
     engine = engine_from(options)
-    kind, experiment = load_experiment(options.config)
-    steps = kind.prepare(experiment, engine)
+    recipe, experiment = load_experiment(options.config)
+    steps = recipe.prepare(experiment, engine)
     run_steps(_up_to(steps, options.to), dry_run=options.dry_run)
 
 

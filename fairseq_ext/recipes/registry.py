@@ -1,0 +1,103 @@
+"""Recipes: a folder here whose module ``stages`` has a :class:`Recipe`; ``kind:`` in a file names the folder."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fairseq_ext import recipes
+from fairseq_ext.engine.stages import Stage
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.sections import check_choice
+from fairseq_ext.inputs.yaml_file import load_yaml
+from fairseq_ext.recipes.config import Experiment, read_experiment
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DEFAULT = "translation"  # of a file without ``kind``
+# Former values of ``kind``, accepted for one release.
+FORMER_NAMES = {"word_lm": "recurrent"}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One recipe, named like its folder.
+
+    Attributes:
+        config: the model of its experiment file.
+        prepare: the steps up to the data that models are trained on.
+        stages: everything that is done, in order; every system is a stage of its own name.
+    """
+
+    config: type[Experiment]
+    prepare: Callable[[Any, Engine], list[Step]]
+    stages: Callable[[Any], list[Stage]]
+
+    def read(self, content: Mapping[str, Any], path: Path) -> Experiment:
+        """The experiment of a file's content, without ``kind``; raises InputError naming the file and the key."""
+        return read_experiment(self.config, content, path)
+
+
+ExperimentT = TypeVar("ExperimentT", bound=Experiment)
+
+
+def load_as(name: str, model: type[ExperimentT], path: Path) -> ExperimentT:
+    """Read an experiment file for a command of one recipe; a file without ``kind`` is taken for one of it.
+
+    Raises:
+        InputError: if the file is of another recipe, or naming the key of a mistake.
+    """
+    content = dict(load_yaml(path))
+    found = content.pop("kind", None) or name
+    if found != name:
+        raise InputError(
+            f"{path}: kind: {found!r}, and this command is for {name} only; scripts/run_experiment.sh runs any kind"
+        )
+    return read_experiment(model, content, path)
+
+
+def recipe_names() -> list[str]:
+    """The recipes there are, in alphabetical order."""
+    return sorted(module.name for module in pkgutil.iter_modules(recipes.__path__) if module.ispkg)
+
+
+def load_experiment(path: Path) -> tuple[Recipe, Any]:
+    """Read an experiment file of any recipe; a file without ``kind`` is of the recipe ``translation``.
+
+    Raises:
+        InputError: naming the file and the key, and what is allowed there.
+    """
+    content = dict(load_yaml(path))
+    name = content.pop("kind", None) or DEFAULT
+    if name in list(FORMER_NAMES):
+        print(f"{path}: kind: {name} is now {FORMER_NAMES[name]}", file=sys.stderr)
+        name = FORMER_NAMES[name]
+    check_choice(name, recipe_names(), f"{path}: kind")
+    recipe = load_recipe(name)
+    return recipe, recipe.read(content, path)
+
+
+def load_recipe(name: str) -> Recipe:
+    """The recipe of a folder."""
+    recipe: Recipe = importlib.import_module(f"{recipes.__name__}.{name}.stages").RECIPE
+    return recipe
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """The JSON schema of the files of a recipe, by which editors complete keys and mark mistakes."""
+    schema = load_recipe(name).config.json_schema()
+    kind = {"enum": [name, *(former for former, new in FORMER_NAMES.items() if new == name)]}
+    properties, required = {"kind": kind, **schema.pop("properties")}, schema.pop("required")
+    required = required if name == DEFAULT else ["kind", *required]
+    return {"$schema": DIALECT, **schema, "title": f"kind: {name}", "properties": properties, "required": required}
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """The JSON schema of each recipe's files, by its name."""
+    return {name: schema_of(name) for name in recipe_names()}
