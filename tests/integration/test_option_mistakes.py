@@ -52,7 +52,7 @@ def test_a_whole_experiment_ends_before_its_first_step(tmp_path: Path, options: 
 
 def test_options_of_a_single_command_are_read_too(tmp_path: Path) -> None:
     path = write_experiment(tmp_path)
-    result = run(tmp_path, "-m", f"{RECIPES}.translation.train", str(path), "gad", "--dry-run", "--fp61")
+    result = run(tmp_path, "-m", f"{RECIPES}.translation.commands", "train", str(path), "gad", "--dry-run", "--fp61")
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == "command line: --fp61: fairseq-train has no option 'fp61'; did you mean 'fp16'?\n"
 
