@@ -67,9 +67,11 @@ class Page:
 
     @property
     def all_sections(self) -> Sections:
-        """The sections, comparisons first, without empty ones."""
-        compared = [comparison_table(self.comparisons)] if self.comparisons else []
-        return {heading: parts for heading, parts in {"Comparison": compared, **self.sections}.items() if parts}
+        """The sections without empty ones, comparisons after the first."""
+        parts = list(self.sections.items())
+        if self.comparisons:
+            parts.insert(1, ("Comparison", [comparison_table(self.comparisons)]))
+        return {heading: blocks for heading, blocks in parts if blocks}
 
     def markdown(self) -> str:
         """The report as Markdown; figures lie beside it."""

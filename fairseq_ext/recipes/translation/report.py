@@ -89,8 +89,10 @@ def page(config: Translation, records: Records, comparisons: Sequence[Comparison
     warnings = warnings_of(config, curves_of(records))
     metrics = metrics_of(records)
     sections: Sections = {
-        "Recommendation": [recommend(config, records, comparisons, warnings)],
-        "Translation quality": [quality(config, records, metric) for metric in metrics],
+        "Translation quality": [
+            recommend(config, records, comparisons, warnings),
+            *(quality(config, records, metric) for metric in metrics),
+        ],
         "Classifier errors": _with_rows(classifier_errors(config, records)),
         "Own test sets": _with_rows(further_sets(config, records, "Own test sets", TEST)),
         "Out of domain": _with_rows(further_sets(config, records, "Table 8. Out of domain", OOD)),
@@ -132,8 +134,16 @@ def domains_of(records: Records) -> list[str]:
 
 
 def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Those with the baselines of the experiment file: by metric, over all domains first, single sets last."""
-    shown = [each for each in comparisons if each.baseline in config.pairs.get(each.system, ())]
+    """Those with the baselines of the experiment file: by metric, over all domains first, own test sets last.
+
+    Those of single domains are in the records alone: there are too many of them for a page.
+    """
+    domains = set(config.domains)
+    shown = [
+        each
+        for each in comparisons
+        if each.baseline in config.pairs.get(each.system, ()) and each.domain not in domains
+    ]
     metrics, sets = list(METRICS), list(SET_NAMES.values())
     return sorted(
         shown,

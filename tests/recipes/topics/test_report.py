@@ -61,7 +61,7 @@ def test_records_are_those_that_were_measured(records: Records) -> None:
 def test_the_report_has_the_papers_tables(experiment: Topics) -> None:
     folder = experiment.work_dir / "report"
     text, html = ((folder / name).read_text(encoding="utf-8") for name in ("report.md", "report.html"))
-    assert re.findall(r"^## .*", text, re.MULTILINE) == ["## Comparison", "## garden_ask", "## garden_do"]
+    assert re.findall(r"^## .*", text, re.MULTILINE) == ["## garden_ask", "## Comparison", "## garden_do"]
     tables = re.findall(r"^### (.*): garden_ask", text, re.MULTILINE)
     assert tables == ["Table 3. Systems", "Table 2. Coherence", "Use of topics", "Texts"]
     assert "\n| steered | 15.56 | 28.89 | 12.05 | 9.80 | 66.7 |" in text
