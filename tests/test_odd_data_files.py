@@ -29,7 +29,7 @@ from fairseq_ext.domains.paths import names_of_paths
 from fairseq_ext.induction.choose_paths import _read_record
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.metrics.gates import read_gates
-from fairseq_ext.report.records import read_result
+from fairseq_ext.report.comparison import read_comparisons
 from fairseq_ext.reranking.nbest_files import read_nbest
 from fairseq_ext.reranking.weights import Weights
 from fairseq_ext.teacher.tfidf import TfidfClassifier
@@ -39,6 +39,7 @@ from tests.experiments.test_odd_files import LONGEST_LINE, Change, changed, time
 EXAMPLES = int(os.environ.get("ODD_FILES", "200")) // 2
 MEMORY = 8 << 30  # bytes of addresses, of which the libraries that are loaded take some
 
+COMPARISON = {"system": "gad", "baseline": "mix", "metric": "chrF", "domain": "all", "difference": 0.5}
 INDEX = {"block": 20000, "first_pairs": [0, 20000], "offsets": [[0, 9], [0, 9]], "pairs": 20001, "tally": {"lines": 3}}
 FACTS = {"kind": "classification", "labels": ["a", "b"], "num_inputs": 1, "counts": {"train": 9}, "removed": {}}
 RECORD = {"options": {"tokens": 4}, "clusters": [{"leaf": "a", "domains": ["a"]}], "empty": []}
@@ -61,7 +62,7 @@ JSON_FILES: dict[str, tuple[Any, str, Callable[[Path], Any]]] = {
     "task": (FACTS, "task.json", lambda path: read_task_facts(path.parent)),
     "index": (INDEX, "a.index.json", lambda path: load_index(path.parent, "a")),
     "induction": (RECORD, "clusters.json", lambda path: _read_record(path.parent)),
-    "results": ({"a": {"b": [1]}}, "results.json", read_result),
+    "comparisons": (COMPARISON, "comparisons.jsonl", read_comparisons),
     "tfidf": (TFIDF, "tfidf.json", lambda path: TfidfClassifier.load(path.parent)),
 }
 
