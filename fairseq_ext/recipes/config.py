@@ -6,7 +6,7 @@ The file of a recipe is one subclass of :class:`Experiment`. Its sections are su
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -83,6 +83,26 @@ class Place:
                 if name.replace("_", "-") == option:
                     return f"{place}: {name}"
         return f"{self.where}: {option}" if option else self.where
+
+
+def merge_common(value: Any, key: str, entry: Callable[[str, Mapping[str, Any], Mapping[str, Any]], Any]) -> Any:
+    """A section of named entries, each on top of what its key ``common`` says; mistakes are left for pydantic to name.
+
+    Args:
+        value: the section as the file has it.
+        key: of the entries.
+        entry: makes an entry of its name, the options under ``common`` and its own.
+    """
+    if not isinstance(value, dict):
+        return value
+    sections = {name: each if each is not None else {} for name, each in value.items()}
+    common, entries = sections.get("common", {}), sections.get(key, {})
+    if not isinstance(common, dict) or not isinstance(entries, dict):
+        return sections
+    merged = {
+        name: entry(name, common, own or {}) if isinstance(own or {}, dict) else own for name, own in entries.items()
+    }
+    return {**sections, key: merged}
 
 
 def _schema_of_system(schema: dict[str, Any]) -> None:
@@ -168,19 +188,11 @@ class Train(Section, Generic[System_co]):
     @model_validator(mode="before")
     @classmethod
     def _merge_common(cls, value: Any, info: ValidationInfo) -> Any:
-        if not isinstance(value, dict):
-            return value
-        sections = {key: each if each is not None else {} for key, each in value.items()}
-        common, systems = sections.get("common", {}), sections.get("systems", {})
-        if not isinstance(common, dict) or not isinstance(systems, dict):
-            return sections
         where = f"{(info.context or {}).get('train', 'train')}: systems"
         model: type[System] = get_args(cls.model_fields["systems"].annotation)[1]
-        entries = {
-            name: model.entry(name, common, own or {}, f"{where}: {name}") if isinstance(own or {}, dict) else own
-            for name, own in systems.items()
-        }
-        return {**sections, "systems": entries}
+        return merge_common(
+            value, "systems", lambda name, common, own: model.entry(name, common, own, f"{where}: {name}")
+        )
 
     @field_validator("common")
     @classmethod

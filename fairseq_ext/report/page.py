@@ -13,19 +13,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-
-def signed(number: float) -> str:
-    """A difference to a decimal with a true minus sign; nothing is no sign."""
-    rounded = round(number, 1)
-    return "0.0" if rounded == 0 else f"{rounded:+.1f}".replace("-", "−")
-
-
 if TYPE_CHECKING:
     import jinja2
 
 GENERATOR = "fairseq_ext"  # by which pages are known
-NUM_COLOURS, NUM_MARKERS = 10, 4
-NUM_SERIES = 20  # that a colour and a marker tell apart
+NUM_COLOURS = 10
 
 # Ten colours to tell things apart (f0 to f9). To normal and to each kind of colour-blind vision (Machado et al. 2009),
 # any two are at least 0.1 apart in OKLab. What is text has a contrast of 4.5 and more, what is drawn one of 3.

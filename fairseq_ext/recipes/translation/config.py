@@ -55,6 +55,7 @@ from fairseq_ext.recipes.config import (
     check_spelling,
     expand,
     fitting_run,
+    merge_common,
     named_run,
 )
 from fairseq_ext.recipes.registry import load_as
@@ -222,18 +223,10 @@ class Translate(Section):
     @model_validator(mode="before")
     @classmethod
     def _merge_common(cls, value: Any, info: ValidationInfo) -> Any:
-        if not isinstance(value, dict):
-            return value
-        sections = {key: each if each is not None else {} for key, each in value.items()}
-        common, outputs = sections.get("common", {}), sections.get("outputs", {})
-        if not isinstance(common, dict) or not isinstance(outputs, dict):
-            return sections
         where = f"{(info.context or {}).get('path', '')}: translate: outputs"
-        entries = {
-            name: OutputEntry.merged(common, own or {}, f"{where}: {name}") if isinstance(own or {}, dict) else own
-            for name, own in outputs.items()
-        }
-        return {**sections, "outputs": entries}
+        return merge_common(
+            value, "outputs", lambda name, common, own: OutputEntry.merged(common, own, f"{where}: {name}")
+        )
 
 
 class OwnTest(Section):
