@@ -69,4 +69,5 @@ def test_the_report_has_no_section_on_what_there_cannot_be(path: Path) -> None:
     report = (path.parent / "work/report/report.md").read_text(encoding="utf-8")
     headings = [line.removeprefix("## ") for line in report.splitlines() if line.startswith("## ")]
     assert headings == ["Translation quality", "Comparison", "Own test sets", "Data", "Trainings"]
+    assert "Deploy " in report.partition("## Translation quality")[2].partition("\n## ")[0]  # the recommendation
     assert "Figure 3." not in report
