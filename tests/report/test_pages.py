@@ -106,7 +106,7 @@ def test_a_click_sorts_up_then_down_then_not_at_all(small: Any) -> None:
     orders = []
     for _ in range(3):
         button.click()
-        orders.append("".join(texts(small, "tbody th")))
+        orders.append("".join(texts(small, "tbody td:first-child")))
     assert orders == ["badc", "dabc", "abcd"]
     assert texts(small, "th[aria-sort]") == []
 
