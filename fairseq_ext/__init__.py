@@ -5,8 +5,13 @@ wherever ``--user-dir`` has a meaning. The data-preparation commands use the pac
 torch, and start in a fraction of the time for it; where fairseq is loaded later, that takes less time.
 """
 
+import os
 import sys
 from importlib.util import find_spec
+
+# ``python -m fairseq_ext.…`` puts the current directory first, whose yaml.py or random.py is no library of ours.
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and sys.path[0] != os.path.dirname(__path__[0]):
+    del sys.path[0]
 
 if "fairseq" in sys.modules:
     from fairseq_ext import registration  # noqa: F401

@@ -5,6 +5,8 @@
 root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 python=$root/.venv/bin/python
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
+# The current directory may hold a yaml.py or a random.py, which must not be taken for a library.
+export PYTHONSAFEPATH=1
 
 fail() { echo "$*" >&2; exit 1; }
 
@@ -59,13 +61,18 @@ torch_index() {
   esac
 }
 
-if [ ! -e "$root/.venv/.installed-core" ]; then
+if [ ! -e "$root/.venv/.installed-core" ] || [ ! -x "$python" ]; then
   base=${PYTHON:-$(find_python)} && [ -n "$base" ] || exit 1
   fits "$base" || fail "$base is not Python 3.11, 3.12 or 3.13: set PYTHON to one that is."
   "$base" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' ||
     fail "$base has no headers (Python.h), which fairseq builds with: apt-get install python3-dev (Debian, Ubuntu), dnf install python3-devel (Fedora)."
   command -v c++ >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null ||
     fail "No C++ compiler, which fairseq builds with: apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), xcode-select --install (macOS)."
-  [ -x "$python" ] || "$base" -m venv "$root/.venv" || fail "Could not create $root/.venv: apt-get install python3-venv."
+  # An interrupted installation may have left a Python without pip.
+  "$python" -m pip --version >/dev/null 2>&1 || "$base" -m venv --clear "$root/.venv" || fail "Could not create $root/.venv: apt-get install python3-venv."
 fi
 install core requirements-build.txt requirements-fairseq.txt requirements.txt requirements-teacher.txt
+[ -x "$root/.venv/bin/fairseq-ext" ] || {
+  printf '#!/usr/bin/env bash\nexec "$(dirname "$0")/../../scripts/fairseq-ext" "$@"\n' > "$root/.venv/bin/fairseq-ext"
+  chmod +x "$root/.venv/bin/fairseq-ext"
+}

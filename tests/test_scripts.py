@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.fork_server import PYTHON
+
 ROOT = Path(__file__).resolve().parents[1]
 # env.sh is sourced by the others; lock.sh needs a network.
 SCRIPTS = sorted(path.name for path in (ROOT / "scripts").glob("*.sh") if path.name not in ("env.sh", "lock.sh"))
+SCRIPTS.append("fairseq-ext")
 STAMPS = {
     ".venv/.installed-core": [
         *("requirements-build.txt", "requirements-fairseq.txt", "requirements.txt", "requirements-teacher.txt"),
@@ -39,6 +42,7 @@ def project(tmp_path: Path) -> Path:
         text = b"".join((project / name).read_bytes() for name in names)
         checksum = subprocess.run(["cksum"], input=text, capture_output=True, check=True).stdout
         (project / stamp).write_bytes(checksum)
+    (project / ".venv/bin/fairseq-ext").symlink_to("../../scripts/fairseq-ext")
     return project
 
 
@@ -92,3 +96,42 @@ def test_an_environment_of_locked_files_stays_one(project: Path) -> None:
     assert installed() == []
     (project / "requirements.txt").open("a").write("# changed\n")
     assert installed() == ["requirements-lock"] * 4
+
+
+@pytest.mark.slow
+def test_an_interrupted_installation_heals(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
+    for name in STAMPS[".venv/.installed-core"]:
+        shutil.copy(ROOT / name, tmp_path / name)
+    subprocess.run([PYTHON, "-m", "venv", "--without-pip", tmp_path / ".venv"], check=True)
+    # Nothing to install from, so that it ends when it comes to that.
+    environment = os.environ | {"PYTHON": PYTHON, "PIP_NO_INDEX": "1"}
+    command = ["bash", tmp_path / "scripts/fairseq-ext", "--help"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert "Installation failed" in result.stderr
+    assert "No module named pip" not in result.stderr
+    subprocess.run([tmp_path / ".venv/bin/python", "-m", "pip", "--version"], check=True, capture_output=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "start", [["scripts/fairseq-ext"], [PYTHON, "-m", "fairseq_ext.cli"]], ids=["script", "module"]
+)
+@pytest.mark.parametrize("verb", ["run", "train", "score", "translate", "serve", "init"])
+def test_nothing_is_imported_from_the_current_directory(start: list[str], verb: str, tmp_path: Path) -> None:
+    (tmp_path / "ours.yaml").write_text("work_dir: runs\n", encoding="utf-8")
+    for name in ("yaml", "random", "argparse", "torch", "numpy", "pydantic", "uvicorn", "tqdm"):
+        (tmp_path / f"{name}.py").write_text(f"open('PWNED-{name}', 'w')\n", encoding="utf-8")
+    command = [str(ROOT / word) if "/" in word else word for word in start]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    result = subprocess.run(
+        [*command, verb, "ours.yaml", "system"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode in (1, 2), result.stderr
+    assert "Traceback" not in result.stderr
+    assert list(tmp_path.glob("PWNED-*")) == []

@@ -1,0 +1,78 @@
+"""What a verb is, and how its command line is read."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+def _no_options(parser: ArgumentParser) -> None:
+    """Of a verb that has only verbs below it."""
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command of ``fairseq-ext``.
+
+    Attributes:
+        help: what it does, in one line.
+        add_options: gives its parser a description and options.
+        run: does it. It imports what it needs, so that ``--help`` is quick.
+        passes_on: options that are not its own go to fairseq, as ``options.extra``.
+        verbs: the commands below it, by name; then it has no ``run``.
+    """
+
+    help: str
+    add_options: Callable[[ArgumentParser], None] = _no_options
+    run: Callable[[Namespace], None] | None = None
+    passes_on: bool = False
+    verbs: Mapping[str, Verb] = field(default_factory=dict)
+
+    def __call__(self, prog: str, arguments: Sequence[str]) -> None:
+        """Read a command line and do what it says.
+
+        Args:
+            prog: the command's name in its help.
+            arguments: what follows the name.
+        """
+        parser = ArgumentParser(prog=prog, allow_abbrev=False)
+        self._set_up(parser)
+        options, extra = parser.parse_known_args(arguments)
+        if extra and not options.verb.passes_on:
+            parser.error(f"unrecognized arguments: {' '.join(extra)}")
+        options.extra = extra
+        options.verb.run(options)
+
+    def _set_up(self, parser: ArgumentParser) -> None:
+        parser.formatter_class = _Formatter
+        parser.description = f"{self.help[0].upper()}{self.help[1:]}."
+        parser.set_defaults(verb=self)
+        self.add_options(parser)
+        if self.verbs:
+            below = parser.add_subparsers(required=True, metavar="VERB")
+            for name, verb in self.verbs.items():
+                verb._set_up(below.add_parser(name, help=verb.help, allow_abbrev=False))
+
+
+class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Says the default of every option that has one and does not say it itself."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.default in (None, False, []) or "(default" in (action.help or ""):
+            return action.help
+        return super()._get_help_string(action)
+
+
+def number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """The type of options that take a whole number from ``least`` to ``most``."""
+
+    def read(text: str) -> int:
+        value = int(text)
+        if value < least or (most is not None and value > most):
+            raise argparse.ArgumentTypeError(f"{value}: give {least} {'or more' if most is None else f'to {most}'}")
+        return value
+
+    read.__name__ = "whole number"  # as argparse names it
+    return read
