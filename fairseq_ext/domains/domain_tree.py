@@ -16,20 +16,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field, model_validator
 
-from fairseq_ext.domains.names import is_domain_name
-from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.domains.names import NAME_PATTERN
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import Section, read_model
 
 # What ``--paths`` understands instead of a list of names.
 ALL_PATHS, NO_PATH = "all", "none"
 # Domains or nodes at which paths start; a mapping says how much each counts, otherwise they count alike.
 Paths = Sequence[str] | Mapping[str, float]
-_NODES, _DOMAINS = "nodes", "domains"
-_NODE_KEYS = {"name", "parent"}
-_LARGEST_FILE = 1 << 24  # bytes
 _MOST_NODES = 2000  # each is an adapter in every layer
 
 
@@ -66,7 +65,7 @@ class DomainTree:
 
     @cached_property
     def drawn_leaves(self) -> tuple[str, ...]:
-        """Names of the leaves as a drawing has them from top to bottom: those of one node beside each other."""
+        """Names of the leaves from the top of a drawing to its bottom: those of one node are neighbours."""
 
         def leaves_below(row: int) -> list[int]:
             return [leaf for child in self.children[row] for leaf in leaves_below(child)] or [row]
@@ -80,11 +79,7 @@ class DomainTree:
         return sum(len(self.path(name)) for name in self.domains) / len(self.domains)
 
     def path(self, name: str) -> tuple[int, ...]:
-        """Rows of the nodes from a domain's leaf, or from a node of that name, up to the root.
-
-        Raises:
-            InputError: if there is no such domain or node.
-        """
+        """Rows of the nodes from a domain's leaf, or from a node of that name, up to the root."""
         node: int | None = self._row(name)
         rows = []
         while node is not None:
@@ -93,12 +88,10 @@ class DomainTree:
         return tuple(rows)
 
     def path_weights(self, paths: Paths) -> np.ndarray:
-        """Routing weights of one or several paths: the mean of their even weights.
-
-        A node on several of the paths counts once for each.
+        """Routing weights of paths: the mean of the uniform weights of each; a node on several counts for each.
 
         Args:
-            paths: where they start; none of them stands for no adapter at all.
+            paths: where they start; no path means no adapter.
 
         Shape:
             result: N, float32; sums to 1, or is all zero without a path
@@ -118,7 +111,7 @@ class DomainTree:
             for name, parent in zip(self.names, self.parents, strict=True)
         ]
         domains = {name: self.names[leaf] for name, leaf in sorted(self.domains.items())}
-        return json.dumps({_NODES: nodes, _DOMAINS: domains}, indent=1) + "\n"
+        return json.dumps({"nodes": nodes, "domains": domains}, indent=1) + "\n"
 
     def _row(self, name: str) -> int:
         if name in self.domains:
@@ -132,56 +125,36 @@ class DomainTree:
 
 
 def read_tree(path: Path) -> DomainTree:
-    """Read a tree and check that it is one: with a single root.
-
-    Raises:
-        InputError: naming the file and what is wrong with it.
-    """
+    """Read a tree with a single root; raises InputError naming the file and its first mistake."""
     try:
-        with Path(path).open("rb") as file:
-            text = file.read(_LARGEST_FILE).decode("utf-8")
+        text = Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: the tree cannot be read ({error})") from None
     tree = tree_from_json(text, str(path))
-    roots = [name for name, parent in zip(tree.names, tree.parents, strict=True) if parent is None]
-    if len(roots) > 1:
+    if tree.parents.count(None) > 1:
+        roots = [name for name, parent in zip(tree.names, tree.parents, strict=True) if parent is None]
         raise InputError(f"{path}: several roots ({', '.join(roots)}); a tree has one node whose parent is null")
     return tree
 
 
 def tree_from_json(text: str, where: str) -> DomainTree:
-    """Read a tree, or a forest as the single-adapter baseline is one, from JSON.
-
-    Args:
-        text: see the head of this module.
-        where: where the text comes from, for messages.
-
-    Raises:
-        InputError: naming ``where`` and the first thing that is wrong.
-    """
+    """Read a tree, or a forest as single adapters are one; raises InputError naming ``where`` and the first mistake."""
     try:
         content = json.loads(text, object_pairs_hook=_object_without_repetitions)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: no tree in JSON ({error})") from None
-    _check_form(content, where)
-    names = [node["name"] for node in content[_NODES]]
-    _check_names(names, content[_DOMAINS], where)
-    parents = _number_parents(content[_NODES], names, where)
-    tree = DomainTree(tuple(names), tuple(parents), _number_leaves(content[_DOMAINS], names, where))
-    _check_acyclic(tree, where)
-    _check_leaves(tree, where)
-    return tree
+    given = read_model(_TreeFile, content, where, {})
+    names = tuple(node.name for node in given.nodes)
+    rows = {name: row for row, name in enumerate(names)}
+    parents = tuple(None if node.parent is None else rows[node.parent] for node in given.nodes)
+    return DomainTree(names, parents, {domain: rows[leaf] for domain, leaf in sorted(given.domains.items())})
 
 
 def single_tree(domains: Iterable[str]) -> DomainTree:
-    """Single adapters as a forest: one node for each domain, and no sharing.
-
-    Raises:
-        InputError: if a domain's name has a meaning to ``--paths``.
-    """
+    """Single adapters as a forest: a node for each domain, no sharing. A name must have no meaning to ``--paths``."""
     names = tuple(domains)
-    _check_names(names, {}, "single adapters")
-    return DomainTree(names, (None,) * len(names), {name: row for row, name in enumerate(names)})
+    forest = DomainTree(names, (None,) * len(names), {name: row for row, name in enumerate(names)})
+    return tree_from_json(forest.to_json(), "single adapters")
 
 
 def multi_tree(domains: Iterable[str]) -> DomainTree:
@@ -197,78 +170,55 @@ def _object_without_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _check_form(content: Any, where: str) -> None:
-    remedy = 'write {"nodes": [{"name": …, "parent": …}, …], "domains": {domain: leaf, …}}'
-    if not isinstance(content, dict) or content.keys() != {_NODES, _DOMAINS}:
-        keys = ", ".join(map(shown, content)) if isinstance(content, dict) else type(content).__name__
-        raise InputError(f"{where}: a tree has the keys 'nodes' and 'domains', not {keys or 'none'}; {remedy}")
-    nodes, domains = content[_NODES], content[_DOMAINS]
-    if not isinstance(nodes, list) or not nodes:
-        raise InputError(f"{where}: 'nodes' is no list of nodes; {remedy}")
-    for node in nodes:
-        if not isinstance(node, dict) or node.keys() != _NODE_KEYS:
-            raise InputError(f"{where}: {shown(node)} is no node, which has just 'name' and 'parent'")
-        if not isinstance(node["parent"], str | None):
-            raise InputError(
-                f"{where}: node {shown(node['name'])}: its parent is {shown(node['parent'])}, not a name or null"
-            )
-    if not isinstance(domains, dict) or not domains:
-        raise InputError(f"{where}: 'domains' names no domain; {remedy}")
-    if max(len(nodes), len(domains)) > _MOST_NODES:
-        raise InputError(f"{where}: {len(nodes)} nodes and {len(domains)} domains; at most {_MOST_NODES} can be")
+_Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
-def _check_names(names: Sequence[Any], domains: dict[str, Any], where: str) -> None:
-    for name in [*names, *domains]:
-        if not isinstance(name, str) or not is_domain_name(name):
-            raise InputError(f"{where}: {shown(name)} is no name; use letters, digits, '-' and '_' only")
-        # A single node for everything is what "all" means.
-        if name == NO_PATH or (name == ALL_PATHS and len(names) > 1):
-            raise InputError(f"{where}: {name!r} has a meaning of its own to --paths; choose another name")
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"{where}: there are two nodes {name!r}; give each a name of its own")
-    for domain, leaf in domains.items():
-        if domain in names and domain != leaf:
-            raise InputError(
-                f"{where}: domain {domain!r} is on node {shown(leaf)}, but another node has its name; rename it"
-            )
+class _Node(Section):
+    name: _Name
+    parent: str | None
 
 
-def _number_parents(nodes: Sequence[dict[str, Any]], names: Sequence[str], where: str) -> list[int | None]:
-    rows: dict[str | None, int | None] = {name: row for row, name in enumerate(names)}
-    rows[None] = None
-    for node in nodes:
-        if node["parent"] not in rows:
-            raise InputError(f"{where}: node {node['name']!r}: its parent {node['parent']!r} is no node")
-    return [rows[node["parent"]] for node in nodes]
+class _TreeFile(Section):
+    nodes: Annotated[list[_Node], Field(min_length=1, max_length=_MOST_NODES)]
+    domains: Annotated[dict[_Name, str], Field(min_length=1, max_length=_MOST_NODES)]
+
+    @model_validator(mode="after")
+    def _check_nodes(self) -> _TreeFile:
+        parents = {node.name: node.parent for node in self.nodes}
+        if len(parents) < len(self.nodes):
+            raise ValueError("nodes: two have one name; give each a name of its own")
+        for name, parent in parents.items():
+            if parent is not None and parent not in parents:
+                raise ValueError(f"nodes: {name}: its parent {parent!r} is no node")
+        for name in parents:
+            if not _reaches_root(name, parents):
+                raise ValueError(f"nodes: {name}: never reaches a root, its parents form a cycle")
+        for name in (*parents, *self.domains):
+            # A single node for everything is what "all" means.
+            if name == NO_PATH or (name == ALL_PATHS and len(parents) > 1):
+                raise ValueError(f"{name!r} has a meaning of its own to --paths; choose another name")
+        return self
+
+    @model_validator(mode="after")
+    def _check_domains(self) -> _TreeFile:
+        names, inner = [node.name for node in self.nodes], {node.parent for node in self.nodes}
+        for domain, leaf in self.domains.items():
+            if leaf not in names:
+                raise ValueError(f"domains: {domain}: {leaf!r} is no node")
+            if leaf in inner:
+                raise ValueError(f"domains: {domain}: {leaf!r} has children; put it on a leaf of its own")
+            if domain in names and domain != leaf:
+                raise ValueError(f"domains: {domain}: is on {leaf!r}, but another node has its name; rename it")
+        for name in names:
+            if name not in inner and name not in self.domains.values():
+                raise ValueError(f"leaf {name!r} has no domain; name one in 'domains' or remove the leaf")
+        return self
 
 
-def _number_leaves(domains: dict[str, Any], names: Sequence[str], where: str) -> dict[str, int]:
-    for domain, leaf in domains.items():
-        if leaf not in names:
-            raise InputError(f"{where}: domain {domain!r} is on {shown(leaf)}, which is no node")
-    return {domain: names.index(leaf) for domain, leaf in sorted(domains.items())}
-
-
-def _check_acyclic(tree: DomainTree, where: str) -> None:
-    """Refuse nodes from which no root is reached; without any root all are such."""
-    if None not in tree.parents:
-        raise InputError(f"{where}: no root; the parent of one node is null")
-    for name, start in zip(tree.names, tree.parents, strict=True):
-        seen, node = 0, start
-        while node is not None:
-            node, seen = tree.parents[node], seen + 1
-            if seen > len(tree.names):
-                raise InputError(f"{where}: node {name!r} never reaches a root: its parents form a cycle")
-
-
-def _check_leaves(tree: DomainTree, where: str) -> None:
-    for domain, row in tree.domains.items():
-        if tree.names[row] not in tree.leaves:
-            raise InputError(
-                f"{where}: domain {domain!r} is on {tree.names[row]!r}, which has children; put it on a leaf of its own"
-            )
-    for leaf in tree.leaves:
-        if tree.names.index(leaf) not in tree.domains.values():
-            raise InputError(f"{where}: leaf {leaf!r} has no domain; name one in 'domains' or remove the leaf")
+def _reaches_root(name: str, parents: Mapping[str, str | None]) -> bool:
+    above: str | None = name
+    for _ in parents:
+        if above is None:
+            break
+        above = parents[above]
+    return above is None

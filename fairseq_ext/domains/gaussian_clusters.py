@@ -40,21 +40,16 @@ class GaussianClusters:
 
         Shape:
             states: B×H; result: B×P
-
-        Raises:
-            InputError: if the states are of another model's width, or not finite.
         """
-        states = np.asarray(states, dtype=np.float64)
-        if states.ndim != 2 or states.shape[1] != len(self.centre):
+        if states.shape[1] != len(self.centre):
             raise InputError(
                 f"the clusters are of states of width {len(self.centre)}, these are of width {states.shape[-1]}; "
                 "use the language model that the tree was induced with"
             )
-        check_finite(states)
-        return (states - self.centre) @ self.projection
+        return (_finite(states) - self.centre) @ self.projection
 
     def log_joint(self, states: np.ndarray) -> np.ndarray:
-        """Logarithm of each cluster's weight times its density: as large as the cluster is probable.
+        """Logarithm of each cluster's weight times its density, but for a constant.
 
         Shape:
             states: B×H; result: B×K
@@ -63,7 +58,7 @@ class GaussianClusters:
         columns = []
         for weight, mean, whitening in zip(self.weights, self.means, self._whitening, strict=True):
             squares = np.square((points - mean) @ whitening).sum(-1)
-            # The density's constant (2π)^(−P/2) is the same everywhere.
+            # Without the density's (2π)^(−P/2), which is the same everywhere.
             columns.append(np.log(weight) + np.log(np.diag(whitening)).sum() - squares / 2)
         return np.stack(columns, axis=1)
 
@@ -105,9 +100,6 @@ def fit_clusters(
         covariance_floor: added to the variances, as a share of the states' own mean variance in the P dimensions. It
             is what keeps the covariance of a cluster with fewer than P sequences invertible.
         seed: draws the start.
-
-    Raises:
-        InputError: if there are too few states, they are all alike, or not finite.
     """
     from sklearn.decomposition import PCA
     from sklearn.exceptions import ConvergenceWarning
@@ -118,8 +110,7 @@ def fit_clusters(
         raise InputError(
             f"{len(states)} sequences for {num_clusters} clusters; give more --sequences or fewer --components"
         )
-    states = np.asarray(states, dtype=np.float64)
-    check_finite(states)
+    states = _finite(states)
     if not np.ptp(states, axis=0).any():
         raise InputError("all sequences have the same state: nothing to cluster; is the language model trained?")
     # Sums in threads depend on how many there are, and EM makes much of little.
@@ -140,11 +131,7 @@ def fit_clusters(
     return clusters, fit
 
 
-def check_finite(states: np.ndarray) -> None:
-    """Refuse states that are not numbers.
-
-    Raises:
-        InputError: if there is one.
-    """
+def _finite(states: np.ndarray) -> np.ndarray:
     if not np.isfinite(states).all():
         raise InputError("the language model's states are not finite; is its checkpoint damaged?")
+    return np.asarray(states, dtype=np.float64)

@@ -13,21 +13,18 @@ from pathlib import Path
 from fairseq_ext.inputs.errors import InputError
 
 DOMAINS_FILE = "domains.txt"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_TAG = re.compile(rf"<domain:{_NAME.pattern}>")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
+NAME_PATTERN = f"^{_NAME}$"
+_TAG = re.compile(f"<domain:{_NAME}>")
 
 
 def is_domain_name(name: str) -> bool:
     """Whether a name is fit for a domain: letters, digits, ``-`` and ``_``, a letter or digit first."""
-    return _NAME.fullmatch(name) is not None
+    return re.fullmatch(_NAME, name) is not None
 
 
 def check_domain_names(names: Iterable[str], where: str) -> list[str]:
-    """Return the names as a list, or raise if one is ill-formed, repeated or out of order.
-
-    Raises:
-        InputError: naming ``where`` and the offending name.
-    """
+    """The names as a list; raises InputError if one is ill-formed, repeated or out of order."""
     names = list(names)
     if not names:
         raise InputError(f"{where}: no domain is listed; give at least one name")
@@ -41,11 +38,7 @@ def check_domain_names(names: Iterable[str], where: str) -> list[str]:
 
 
 def read_domain_names(path: Path) -> list[str]:
-    """Read ``domains.txt`` (one name a line).
-
-    Raises:
-        InputError: if the file is missing or its names are not usable.
-    """
+    """Read ``domains.txt`` (one name a line)."""
     if not path.is_file():
         raise InputError(f"{path}: not found; a data directory lists its domains in {DOMAINS_FILE}, one a line")
     return check_domain_names(path.read_text(encoding="utf-8").split(), str(path))

@@ -7,7 +7,6 @@ choose for itself, too, which the paper leaves as future work.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,11 +34,7 @@ class PathChooser:
 
     @classmethod
     def load(cls, directory: Path) -> PathChooser:
-        """Read what :meth:`save` wrote into a directory.
-
-        Raises:
-            InputError: if the file is missing or damaged.
-        """
+        """Read what :meth:`save` wrote into a directory."""
         path = Path(directory) / CLUSTERS_FILE
         arrays = read_arrays(path, [*_ARRAYS, "names"], "give a directory that scripts/induce_tree.py made")
         names = tuple(str(name) for name in arrays.pop("names").ravel())
@@ -56,28 +51,23 @@ class PathChooser:
 
         Args:
             states: of the base model, averaged over each sequence, see :mod:`fairseq_ext.models.states`.
-            k: from 1 to the number of leaves.
+            k: from 1 to the number of leaves, see :meth:`check_number`.
 
         Shape:
             states: B×H
-
-        Raises:
-            InputError: if there are not k leaves, or the states are of another model's width.
         """
-        self.check_number(k)
-        # Stable, so that even ties are decided alike everywhere.
+        # Stable, so that ties are decided alike everywhere.
         order = np.argsort(-self.clusters.log_joint(states), axis=1, kind="stable")[:, :k]
         return [[self.names[column] for column in row] for row in order]
 
-    def votes(self, states: np.ndarray) -> Counter[str]:
-        """For how many of the sequences each leaf is the most probable; leaves without a vote are counted, as 0.
+    def votes(self, states: np.ndarray) -> dict[str, int]:
+        """For how many of the sequences each leaf is the most probable.
 
         Shape:
             states: B×H
         """
-        choices = self.clusters.log_joint(states).argmax(1) if len(states) else np.empty(0, dtype=np.int64)
-        counts = np.bincount(choices, minlength=len(self.names))
-        return Counter(dict(zip(self.names, counts.tolist(), strict=True)))
+        choices = self.clusters.log_joint(states).argmax(1)
+        return dict(zip(self.names, np.bincount(choices, minlength=len(self.names)).tolist(), strict=True))
 
     def elect(self, states: np.ndarray, k: int) -> dict[str, int]:
         """The leaves of a whole domain, with the votes of its sequences: the k that have most, and no leaf without any.
@@ -86,25 +76,15 @@ class PathChooser:
 
         Shape:
             states: B×H
-
-        Raises:
-            InputError: as :meth:`leaves`.
         """
-        self.check_number(k)
         votes = self.votes(states)
-        log_joint = self.clusters.log_joint(states)
         # What makes probabilities of these is the same for all leaves.
-        sums = dict(zip(self.names, log_joint.sum(0).tolist(), strict=True))
-        voted = [name for name in self.names if votes[name]]
-        chosen = sorted(voted, key=lambda name: (-votes[name], -sums[name], self.names.index(name)))[:k]
-        return {name: votes[name] for name in chosen}
+        sums = dict(zip(self.names, self.clusters.log_joint(states).sum(0).tolist(), strict=True))
+        order = sorted(self.names, key=lambda name: (votes[name], sums[name]), reverse=True)
+        return {name: votes[name] for name in order[:k] if votes[name]}
 
     def check_number(self, k: int) -> None:
-        """Check a number of paths.
-
-        Raises:
-            InputError: if there are not as many leaves.
-        """
+        """Raise InputError unless there are as many leaves as paths."""
         if not 1 <= k <= len(self.names):
             raise InputError(f"{k} paths: the induced tree has {len(self.names)} leaves; choose from 1 to that")
 

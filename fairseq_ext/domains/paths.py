@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from fairseq_ext.domains.domain_tree import ALL_PATHS, NO_PATH, DomainTree, Paths
 from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.json_file import is_texts, read_json
+from fairseq_ext.inputs.json_file import read_json
+
+_IN_FILE: TypeAdapter[Paths] = TypeAdapter(
+    list[str] | dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]]
+)
 
 
 def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> Paths:
@@ -25,17 +30,17 @@ def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> Pa
     """
     if spec in (ALL_PATHS, NO_PATH):
         return list(tree.leaves) if spec == ALL_PATHS else []
-    names: Paths
+    names: Paths = [name.strip() for name in spec.split(",") if name.strip()]
     if spec.endswith(".json"):
         if domain is None:
             raise InputError(f"--paths {spec}: typed text is of no domain of the data; give names of domains or leaves")
         names = _paths_in_file(Path(spec), domain)
-    else:
-        names = [name.strip() for name in spec.split(",") if name.strip()]
     if not names:
         raise InputError(f"--paths {spec!r}: no name; give domains or leaves, {ALL_PATHS} or {NO_PATH}")
-    for name in names:
-        _check_name(name, tree, spec)
+    try:
+        tree.path_weights(names)
+    except InputError as error:
+        raise InputError(f"--paths {spec}: {error}") from None
     return names
 
 
@@ -46,23 +51,10 @@ def _paths_in_file(path: Path, domain: str) -> Paths:
         raise InputError(f"--paths {error}") from None
     if domain not in content:
         raise InputError(f"--paths {path}: no paths for domain {domain}; choose them with scripts/choose_paths.py")
-    names: Paths = content[domain]
-    if not is_texts(names) and not _are_counts(names):
-        raise InputError(
-            f"--paths {path}: domain {domain}: {shown(names)} is no list of names, and no object of names and numbers "
-            "above zero"
-        )
-    return names
-
-
-def _are_counts(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        type(count) in (int, float) and 0 < count < math.inf for count in value.values()
-    )
-
-
-def _check_name(name: str, tree: DomainTree, spec: str) -> None:
     try:
-        tree.path(name)
-    except InputError as error:
-        raise InputError(f"--paths {spec}: {error}") from None
+        return _IN_FILE.validate_python(content[domain])
+    except ValidationError:
+        raise InputError(
+            f"--paths {path}: domain {domain}: {shown(content[domain])} is no list of names, and no object of names "
+            "and numbers above zero"
+        ) from None

@@ -19,17 +19,6 @@ def clouds(centres: int, count: int, width: int, seed: int = 1, spread: float = 
     return np.concatenate([mean + rng.normal(size=(count, width)) for mean in means])
 
 
-def test_clouds_are_found() -> None:
-    states = clouds(4, 50, 16)
-    clusters, fit = fit_clusters(states, 4, **FIT)
-    choices = clusters.log_joint(states).argmax(1).reshape(4, 50)
-    assert all(len(set(row)) == 1 for row in choices.tolist())
-    assert len({row[0] for row in choices.tolist()}) == 4
-    assert fit.has_converged
-    assert fit.explained == pytest.approx(1)
-    np.testing.assert_allclose(clusters.weights, 0.25, rtol=1e-3)
-
-
 def test_probabilities_are_those_of_the_formula() -> None:
     states = clouds(3, 60, 5, spread=1.0)
     clusters, _ = fit_clusters(states, 3, **{**FIT, "dimensions": 4})
@@ -53,11 +42,15 @@ def test_coordinates_are_in_units_of_the_mean_variance() -> None:
     # So that the floor means the same whatever the scale of a model's states.
     states = clouds(3, 40, 6)
     for scale in (1e-4, 1.0, 1e4):
-        clusters, _ = fit_clusters(scale * states, 3, **FIT)
+        clusters, fit = fit_clusters(scale * states, 3, **FIT)
+        assert fit.has_converged
+        assert fit.explained == pytest.approx(1)
         points = clusters.project(scale * states)
         assert points.var(axis=0, ddof=1).mean() == pytest.approx(1)
         assert (np.diff(points.var(axis=0)) <= 0).all()
-        assert (clusters.log_joint(scale * states).argmax(1).reshape(3, 40).std(axis=1) == 0).all()
+        choices = clusters.log_joint(scale * states).argmax(1).reshape(3, 40)
+        assert (choices == choices[:, :1]).all()
+        assert len(set(choices[:, 0])) == 3
 
 
 def test_a_seed_gives_the_same_bytes() -> None:
@@ -79,19 +72,17 @@ def test_clusters_with_fewer_points_than_dimensions_are_usable() -> None:
 
 def test_bad_states_are_named() -> None:
     states = clouds(2, 5, 4)
-    with pytest.raises(InputError, match="10 sequences for 11 clusters; give more --sequences or fewer --components"):
-        fit_clusters(states, 11, **FIT)
-    with pytest.raises(InputError, match="same state"):
-        fit_clusters(np.ones((10, 4)), 2, **FIT)
-    with pytest.raises(InputError, match="not finite"):
-        fit_clusters(np.where(states == states.max(), np.nan, states), 2, **FIT)
-    with pytest.raises(InputError, match="raise --covariance-floor"):
-        fit_clusters(clouds(5, 2, 30), 5, **{**FIT, "covariance_floor": 0.0})
-
-
-def test_states_of_another_width_are_refused() -> None:
-    clusters = GaussianClusters(np.zeros(4), np.eye(4), np.ones(1), np.zeros((1, 4)), np.eye(4)[None])
-    with pytest.raises(InputError, match="states of width 4, these are of width 5"):
-        clusters.project(np.zeros((2, 5)))
-    with pytest.raises(InputError, match="not finite"):
-        clusters.project(np.full((2, 4), np.nan))
+    damaged = np.where(states == states.max(), np.nan, states)
+    no_floor = {**FIT, "covariance_floor": 0.0}
+    for given, clusters, options, remedy in (
+        (states, 11, FIT, "--sequences"),
+        (np.ones((10, 4)), 2, FIT, "trained"),
+        (damaged, 2, FIT, "checkpoint"),
+        (clouds(5, 2, 30), 5, no_floor, "--covariance-floor"),
+    ):
+        with pytest.raises(InputError, match=remedy):
+            fit_clusters(given, clusters, **options)
+    plain = GaussianClusters(np.zeros(4), np.eye(4), np.ones(1), np.zeros((1, 4)), np.eye(4)[None])
+    for bad in (np.zeros((2, 5)), np.full((2, 4), np.nan)):
+        with pytest.raises(InputError):
+            plain.project(bad)
