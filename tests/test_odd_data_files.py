@@ -1,6 +1,6 @@
 """Whatever a data file holds, its reader takes it or says one line, in bounded time and memory.
 
-Files are changed as experiment files are in :mod:`tests.experiments.test_odd_files`: values of JSON, and bytes of all.
+Files are changed as experiment files are in :mod:`tests.recipes.test_odd_files`: values of JSON, and bytes of all.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from fairseq_ext.report.comparison import read_comparisons
 from fairseq_ext.reranking.nbest_files import read_nbest
 from fairseq_ext.reranking.weights import Weights
 from fairseq_ext.teacher.tfidf import TfidfClassifier
-from tests.experiments.small_lm_experiment import TREE
-from tests.experiments.test_odd_files import LONGEST_LINE, Change, changed, time_limit
+from tests.recipes.small_lm_experiment import TREE
+from tests.recipes.test_odd_files import LONGEST_LINE, Change, changed, time_limit
 
 EXAMPLES = int(os.environ.get("ODD_FILES", "200")) // 2
 MEMORY = 8 << 30  # bytes of addresses, of which the libraries that are loaded take some

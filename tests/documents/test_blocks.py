@@ -23,7 +23,7 @@ from fairseq_ext.engine.option_reader import first_mistake
 from fairseq_ext.recipes.registry import schemas
 from tests.documents.blocks import LANGUAGES, PAGES, REASONS, ROOT, Block, blocks_in, commands_in
 from tests.documents.project import make_project, run_block
-from tests.experiments.test_schema import mistakes
+from tests.recipes.test_schema import mistakes
 
 BLOCKS = [block for page in PAGES for block in blocks_in(page)]
 RUN = [page for page in PAGES if any(b.reason is None and b.language in ("sh", "python") for b in blocks_in(page))]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.commands import run_experiment
 from tests.integration.test_command_lines import weights
 from tests.recipes.classification.small_experiment import write_short_classification_experiment
+from tests.recipes.commands import run_experiment
 from tests.recorded import recorded_results, results_of, shapes_of
 
 pytestmark = pytest.mark.slow

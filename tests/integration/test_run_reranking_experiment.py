@@ -8,7 +8,7 @@ import pytest
 
 from fairseq_ext.report.measurements import read_records
 from fairseq_ext.reranking.weights import Weights
-from tests.experiments.commands import run_experiment
+from tests.recipes.commands import run_experiment
 from tests.recipes.reranking.small_experiment import TRANSLATION, write_file
 from tests.recipes.translation.small_translation_experiment import TRAIN, TRANSLATE
 from tests.small_corpus import write_config, write_corpora

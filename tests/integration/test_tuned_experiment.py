@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.commands import kill_in_every_step, run_experiment
+from tests.recipes.commands import kill_in_every_step, run_experiment
 from tests.recipes.recurrent.small_experiment import COMMON, write_file, write_word_lm_experiment
 
 pytestmark = pytest.mark.slow

@@ -20,9 +20,9 @@ from fairseq_ext.recipes import language_models, text_steps
 from fairseq_ext.recipes import prepare as prepare_data
 from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
-from tests.experiments.commands import kill_in_every_step
 from tests.hugging_face.tiny_gpt2 import make_imported_bpe
 from tests.real_corpora import corpus
+from tests.recipes.commands import kill_in_every_step
 from tests.small_corpus import read_tree
 from tests.text.odd_texts import ODD_TEXTS, fairseq_bpe
 from tests.text.small_texts import SEEN, UNSEEN, write_config, write_texts

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fairseq_ext.recipes import run
-from tests.experiments.small_lm_experiment import write_lm_experiment
 from tests.recipes.classification.small_experiment import write_short_classification_experiment
 from tests.recipes.recurrent.small_experiment import write_word_lm_experiment
+from tests.recipes.small_lm_experiment import write_lm_experiment
 from tests.recipes.topics.small_experiment import write_topic_experiment
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
 from tests.recorded import HERE, results_of

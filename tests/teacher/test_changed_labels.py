@@ -25,7 +25,7 @@ from fairseq_ext.recipes.translation.stages import changed_labels_step, training
 from fairseq_ext.teacher.changed_labels import with_noise, write_changed_labels
 from fairseq_ext.teacher.metrics import summarise
 from fairseq_ext.text.split import SPLITS
-from tests.experiments.commands import run_experiment
+from tests.recipes.commands import run_experiment
 from tests.recipes.translation.small_translation_experiment import TRAIN
 from tests.small_corpus import write_config, write_corpora
 

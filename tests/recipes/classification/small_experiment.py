@@ -13,7 +13,7 @@ import yaml
 
 from fairseq_ext.recipes.classification.config import Classification
 from fairseq_ext.recipes.registry import load_experiment
-from tests.experiments.small_lm_experiment import NOUNS, VERBS, write_texts
+from tests.recipes.small_lm_experiment import NOUNS, VERBS, write_texts
 
 ADAPTERS = {"from": "base", "arch": "roberta_houlsby_adapter_tiny", "lr": 0.01, "max-epoch": 2, "batch-size": 8}
 

@@ -15,7 +15,7 @@ from fairseq_ext.models.transformer_lm_hier_adapter import HierAdapterConfig
 from fairseq_ext.modules.language_model_options import ADAPTERS as KINDS
 from fairseq_ext.recipes.hierarchy.config import Hierarchy
 from fairseq_ext.recipes.registry import load_experiment
-from tests.experiments.small_lm_experiment import ADAPTERS, DOMAINS, write_lm_experiment
+from tests.recipes.small_lm_experiment import ADAPTERS, DOMAINS, write_lm_experiment
 
 PLAIN = {"arch": "transformer_lm_tiny"}
 ON_TREE = {**ADAPTERS, "tree": "manual"}

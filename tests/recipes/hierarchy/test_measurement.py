@@ -23,8 +23,8 @@ from fairseq_ext.recipes.hierarchy.measurement import (
 from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.report.measurements import Record, Records
 from tests import toy_text
-from tests.experiments.small_lm_experiment import write_lm_experiment
 from tests.induction.small_lm import make_checkpoint
+from tests.recipes.small_lm_experiment import write_lm_experiment
 
 TREE = tree_from_json(json.dumps(toy_text.TREE), "toy")
 

@@ -16,7 +16,7 @@ from fairseq_ext.recipes.hierarchy.measurement import loss
 from fairseq_ext.recipes.hierarchy.report import page, report
 from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.report.measurements import Record, Records, read_records
-from tests.experiments.small_lm_experiment import DOMAINS, write_lm_experiment
+from tests.recipes.small_lm_experiment import DOMAINS, write_lm_experiment
 from tests.recorded import restore
 
 # Nats per token on the unseen domain, by run and routing.

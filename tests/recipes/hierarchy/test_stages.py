@@ -13,7 +13,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import run
 from fairseq_ext.recipes.hierarchy.stages import stages_of
 from fairseq_ext.recipes.registry import load_experiment
-from tests.experiments.small_lm_experiment import ADAPTERS, DOMAINS, write_lm_experiment
+from tests.recipes.small_lm_experiment import ADAPTERS, DOMAINS, write_lm_experiment
 
 PLAIN = {"arch": "transformer_lm_tiny"}
 

@@ -10,7 +10,7 @@ import yaml
 
 from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.recipes.topics.config import Topics
-from tests.experiments.small_lm_experiment import DOMAINS, NOUNS, VERBS
+from tests.recipes.small_lm_experiment import DOMAINS, NOUNS, VERBS
 
 BASE_DOMAINS = ["bank_ask", "bank_do"]
 SUBWORDS = 45

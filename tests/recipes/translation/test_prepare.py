@@ -16,7 +16,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import prepare as prepare_data
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.stages import corpus_steps
-from tests.experiments.commands import kill_in_every_step
+from tests.recipes.commands import kill_in_every_step
 from tests.small_corpus import NOUNS, read_tree, write_config, write_corpora
 
 ROOT = Path(__file__).resolve().parents[3]

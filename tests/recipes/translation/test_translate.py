@@ -13,7 +13,7 @@ from fairseq_ext.recipes.translation.stages import (
     translation_steps,
     write_hypotheses,
 )
-from tests.experiments.test_training import CONFIG, config_of
+from tests.recipes.translation.test_training import CONFIG, config_of
 
 TRANSLATE = (
     CONFIG

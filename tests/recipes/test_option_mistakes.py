@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.test_odd_files import KINDS, _tree, folder, plan
+from tests.recipes.test_odd_files import KINDS, _tree, folder, plan
 
 __all__ = ["folder"]
 # Of each kind, a system; the last of the file, so that what comes before it would have been done.
