@@ -30,8 +30,8 @@ from fairseq_ext.induction.choose_paths import _read_record
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.metrics.gates import read_gates
 from fairseq_ext.report.comparison import read_comparisons
-from fairseq_ext.reranking.nbest_files import read_nbest
-from fairseq_ext.reranking.weights import Weights
+from fairseq_ext.reranking.nbest import read_nbest
+from fairseq_ext.reranking.tuning import Weights
 from fairseq_ext.teacher.tfidf import TfidfClassifier
 from tests.recipes.small_lm_experiment import TREE
 from tests.recipes.test_odd_files import LONGEST_LINE, Change, changed, time_limit

@@ -54,11 +54,7 @@ class ArpaModel:
 
     @classmethod
     def read(cls, path: Path) -> ArpaModel:
-        """Read an ARPA file, which may be compressed.
-
-        Raises:
-            InputError: naming the line that is not of this form.
-        """
+        """Read an ARPA file, which may be compressed."""
         lines = zip(count(1), stream_lines(path), strict=False)
         sizes = _read_sizes(lines, path)
         numbers: dict[str, int] = {}
@@ -181,11 +177,7 @@ _Lines = Iterator[tuple[int, str]]
 
 
 def read_sizes(path: Path) -> list[int]:
-    """How many n-grams of each order a file has, by its head.
-
-    Raises:
-        InputError: if it has none.
-    """
+    """How many n-grams of each order a file has, by its head."""
     return _read_sizes(zip(count(1), stream_lines(path), strict=False), path)
 
 

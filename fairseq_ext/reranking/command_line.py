@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -17,13 +18,11 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.corpus_metrics import USUAL_TOKENIZER, bleu_metric
 from fairseq_ext.report.measurements import Records
 from fairseq_ext.report.render import Page, write_report
-from fairseq_ext.reranking.bleu_counts import TOKENIZERS, count_hypotheses
+from fairseq_ext.reranking.bleu import TOKENIZERS, count_hypotheses
 from fairseq_ext.reranking.evaluation import ALL, choose, evaluate, score_tables, with_others
-from fairseq_ext.reranking.nbest import FIRST_BEST, ORACLE, NBest, read_references
-from fairseq_ext.reranking.nbest_files import WORDS, read_nbest
+from fairseq_ext.reranking.nbest import FIRST_BEST, ORACLE, WORDS, NBest, read_nbest
 from fairseq_ext.reranking.sentence_scores import LanguageModelSource, score_texts
-from fairseq_ext.reranking.tuning import find_weights
-from fairseq_ext.reranking.weights import Weights
+from fairseq_ext.reranking.tuning import Weights, find_weights
 
 _NAME = re.compile(r"[\w.-]+")
 
@@ -45,7 +44,7 @@ def tune(options: argparse.Namespace) -> None:
         raise InputError(f"--restarts {options.restarts}: give 0 or more")
     nbest, sources = read_features(options)
     metric = bleu_metric(options.tokenize)
-    counts = count_hypotheses(metric, nbest, read_references(options.references, nbest, options.nbest))
+    counts = count_hypotheses(metric, nbest, _read_references(options, nbest))
     starts = [Weights.read(path).for_list(nbest, sources, path) for path in options.start]
     found = find_weights(nbest, counts, restarts=options.restarts, seed=options.seed, starts=starts, sources=sources)
     replace(found, about={**found.about, "signature": metric.signature}).write(options.output)
@@ -70,7 +69,7 @@ def report(options: argparse.Namespace) -> None:
     _check_rows(options.weights, [FIRST_BEST, ORACLE, *also])
     read = {path: Weights.read(path) for path in options.weights}
     nbest, sources = read_features(options)
-    references = read_references(options.references, nbest, options.nbest)
+    references = _read_references(options, nbest)
     counts = count_hypotheses(bleu_metric(options.tokenize), nbest, references)
     choices = choose(nbest, counts, {path.stem: own.for_list(nbest, sources, path) for path, own in read.items()})
     others = {name: read_lines_like(path, references, options.references) for name, path in also.items()}
@@ -92,12 +91,12 @@ def report(options: argparse.Namespace) -> None:
     print(page.markdown(), end="")
 
 
-def read_groups(path: Path | None, references: Sequence[str], references_path: Path) -> dict[str, np.ndarray]:
-    """The numbers of the sentences of each group, in the order in which they come.
+def _read_references(options: argparse.Namespace, nbest: NBest) -> list[str]:
+    return read_lines_like(options.references, [own[0] for own in nbest.texts], options.nbest)
 
-    Raises:
-        InputError: if there are not as many lines as references, or one is empty.
-    """
+
+def read_groups(path: Path | None, references: Sequence[str], references_path: Path) -> dict[str, np.ndarray]:
+    """The numbers of the sentences of each group, in the order in which they come."""
     if path is None:
         return {}
     names = read_lines_like(path, references, references_path)
@@ -108,11 +107,7 @@ def read_groups(path: Path | None, references: Sequence[str], references_path: P
 
 
 def read_features(options: argparse.Namespace) -> tuple[NBest, dict[str, str]]:
-    """The n-best list with the features that were asked for, and fingerprints of the language models by feature.
-
-    Raises:
-        InputError: naming the option, the file or the line that cannot be used.
-    """
+    """The n-best list with the features that were asked for, and fingerprints of the language models by feature."""
     sources = read_sources(options)
     fingerprints = {source.name: source.fingerprint for source in sources}
     nbest = read_nbest(options.nbest)
@@ -133,22 +128,13 @@ def read_sources(options: argparse.Namespace) -> list[LanguageModelSource]:
     _check_known("--lm-subwords", subwords, [*models, *ngrams])
     _check_known("--lm-paths", paths, list(models))
     pieces = {name: Path(value) for name, value in subwords.items()}
+    of_fairseq = partial(LanguageModelSource.of_fairseq, max_tokens=options.max_tokens, cpu=options.cpu)
     sources = []
     for name, value in models.items():
         checkpoint, colon, data = value.rpartition(":")
         if not colon:
             raise InputError(f"--lm {name}={value}: give NAME=CHECKPOINT:DATA, DATA being the folder with its dict.txt")
-        sources.append(
-            LanguageModelSource.of_fairseq(
-                name,
-                Path(checkpoint),
-                Path(data),
-                pieces.get(name),
-                paths=paths.get(name, ""),
-                max_tokens=options.max_tokens,
-                cpu=options.cpu,
-            )
-        )
+        sources.append(of_fairseq(name, Path(checkpoint), Path(data), pieces.get(name), paths=paths.get(name, "")))
     return sources + [LanguageModelSource.of_arpa(name, Path(v), pieces.get(name)) for name, v in ngrams.items()]
 
 

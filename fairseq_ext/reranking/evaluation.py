@@ -1,8 +1,9 @@
-"""What re-ranking gains on a test list: scores of first-best, re-ranked and oracle choices, and comparisons."""
+"""Scores of first-best, re-ranked and oracle choices on a test list, and comparisons of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from sacrebleu.metrics.chrf import CHRF
@@ -12,8 +13,8 @@ from fairseq_ext.metrics.corpus_metrics import SacrebleuMetric, bleu_metric
 from fairseq_ext.report.comparison import Comparison, compare_resamples
 from fairseq_ext.report.measurements import Record, Records
 from fairseq_ext.report.tables import Column, Table, Value
+from fairseq_ext.reranking.bleu import oracle_choice
 from fairseq_ext.reranking.nbest import FIRST_BEST, ORACLE, NBest
-from fairseq_ext.reranking.oracle import oracle_choice
 
 ALL = "all"  # the set of all sentences
 CHANGED = "changed"
@@ -22,8 +23,6 @@ _NOTES = (
     "the other rows, then changed one sentence at a time until corpus BLEU gains no more; it knows the references. "
     f"Changed: sentences whose translation is not that of {FIRST_BEST}."
 )
-
-Scores = Mapping[str, Mapping[str, np.ndarray]]  # by row and set: the score and that of each of R resamples, 1+R
 
 
 def choose(nbest: NBest, counts: np.ndarray, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -69,11 +68,27 @@ def evaluate(
         seed: of the resamples.
     """
     sets = {ALL: np.arange(len(references)), **groups}
-    scores = {
-        name: _score(metric, texts, references, sets, resamples, seed) for name, metric in _metrics(tokenizer).items()
-    }
-    records = [*_score_records(scores, sets), *_change_records(texts)]
-    return records, [*_comparisons(scores, sets, pairs)]
+    records: list[Record] = []
+    scores: dict[tuple[str, str, str], np.ndarray] = {}  # by metric, row and set the score, then R resamples: 1+R
+    for metric_name, metric in _metrics(tokenizer).items():
+        for row, counts in zip(texts, metric.count(list(texts.values()), references), strict=True):
+            for name, rows in sets.items():
+                # The same seed draws the same sentences: the resamples are paired.
+                sums = resampled_sums(counts[rows], resamples, [seed, *name.encode()])
+                values = scores[metric_name, row, name] = np.array([metric.score(each) for each in sums.tolist()])
+                records.append(_record(row, name, metric_name, values[0], len(rows)))
+    comparisons = [
+        compare_resamples(
+            row, baseline, metric, name, scores[metric, row, name] - scores[metric, baseline, name], len(rows)
+        )
+        for row, baseline in pairs
+        for metric in _metrics(tokenizer)
+        for name, rows in sets.items()
+    ]
+    for row, own in texts.items():
+        changed = [one != first for one, first in zip(own, texts[FIRST_BEST], strict=True)]
+        records.append(_record(row, ALL, CHANGED, statistics.fmean(changed), len(changed)))
+    return records, comparisons
 
 
 def score_tables(records: Records, tokenizer: str, title: str = "{}", notes: Iterable[str] = ()) -> list[Table]:
@@ -85,12 +100,13 @@ def score_tables(records: Records, tokenizer: str, title: str = "{}", notes: Ite
         title: of a table, with braces for the metric.
         notes: below every table.
     """
+    changed = Column("Changed", lambda row: records.mean(row, CHANGED, ALL), ".0%")
     return [
         Table(
             title.format(name),
             "Chosen by",
             records.systems(name),
-            [_change_column(records), *(_score_column(records, name, group) for group in records.domains(name))],
+            [changed, *(_score_column(records, name, group) for group in records.domains(name))],
             [_NOTES, *notes, f"{name}: {metric.signature}."],
         )
         for name, metric in _metrics(tokenizer).items()
@@ -101,51 +117,8 @@ def _metrics(tokenizer: str) -> dict[str, SacrebleuMetric]:
     return {"BLEU": bleu_metric(tokenizer), "chrF": SacrebleuMetric(CHRF)}
 
 
-def _score(
-    metric: SacrebleuMetric,
-    texts: Mapping[str, Sequence[str]],
-    references: Sequence[str],
-    sets: Mapping[str, np.ndarray],
-    resamples: int,
-    seed: int,
-) -> Scores:
-    counted = zip(texts, metric.count(list(texts.values()), references), strict=True)
-
-    def scores_of(counts: np.ndarray, name: str) -> np.ndarray:
-        # The same seed draws the same sentences: the resamples are paired.
-        sums = resampled_sums(counts[sets[name]], resamples, [seed, *name.encode()])
-        return np.array([metric.score(row) for row in sums.tolist()])
-
-    return {row: {name: scores_of(counts, name) for name in sets} for row, counts in counted}
-
-
-def _score_records(scores: Mapping[str, Scores], sets: Mapping[str, np.ndarray]) -> Iterator[Record]:
-    for metric, by_row in scores.items():
-        for row, by_set in by_row.items():
-            for name, values in by_set.items():
-                n = len(sets[name])
-                yield Record(system=row, run=row, domain=name, metric=metric, value=float(values[0]), n=n)
-
-
-def _change_records(texts: Mapping[str, Sequence[str]]) -> Iterator[Record]:
-    first_best = texts[FIRST_BEST]
-    for row, own in texts.items():
-        share = float(np.mean([one != first for one, first in zip(own, first_best, strict=True)]))
-        yield Record(system=row, run=row, domain=ALL, metric=CHANGED, value=share, n=len(own))
-
-
-def _comparisons(
-    scores: Mapping[str, Scores], sets: Mapping[str, np.ndarray], pairs: Sequence[tuple[str, str]]
-) -> Iterator[Comparison]:
-    for row, baseline in pairs:
-        for metric, by_row in scores.items():
-            for name, rows in sets.items():
-                gaps = by_row[row][name] - by_row[baseline][name]
-                yield compare_resamples(row, baseline, metric, name, gaps, len(rows))
-
-
-def _change_column(records: Records) -> Column:
-    return Column("Changed", lambda row: records.mean(row, CHANGED, ALL), ".0%")
+def _record(row: str, group: str, metric: str, value: float, n: int) -> Record:
+    return Record(system=row, run=row, domain=group, metric=metric, value=float(value), n=n)
 
 
 def _score_column(records: Records, metric: str, group: str) -> Column:

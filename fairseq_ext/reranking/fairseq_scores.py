@@ -50,14 +50,10 @@ class FairseqScores:
             checkpoint: the model.
             data: directory with its ``dict.txt``.
             encoder: see above.
-            paths: of its domain tree, for hierarchical adapters.
+            paths: of its domain tree, for hierarchical adapters, which need some.
             max_tokens: see above.
             cpu: do not use a GPU.
-            name: what the user calls it.
-
-        Raises:
-            InputError: if it is no language model, does not fit the dictionary, or needs paths and has none, or the
-                other way round.
+            name: what the user calls it, for messages.
         """
         quieten_fairseq()
         lm = LanguageModel.load(checkpoint, data, cpu=cpu)

@@ -21,18 +21,7 @@ import numpy as np
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError, run_command
-from fairseq_ext.reranking.arpa import (
-    END,
-    NEVER,
-    START,
-    UNKNOWN,
-    ArpaModel,
-    Table,
-    find,
-    read_sizes,
-    wanted,
-    with_ends,
-)
+from fairseq_ext.reranking.arpa import END, NEVER, START, UNKNOWN, ArpaModel, Table, find, read_sizes, wanted, with_ends
 
 ORDERS = range(2, 7)
 # Where a text has too few n-grams to estimate them.
@@ -80,10 +69,6 @@ def train_kneser_ney(text: Path, arpa: Path, *, order: int = 5) -> None:
         text: words separated by blanks, one sentence a line.
         arpa: the file to write.
         order: n, one of ``ORDERS``.
-
-    Raises:
-        InputError: if the text cannot be read or has words that stand for its ends.
-        ValueError: if the order is none of them.
     """
     if order not in ORDERS:
         raise ValueError(f"order must be {ORDERS[0]} to {ORDERS[-1]}, got {order}")
@@ -150,11 +135,7 @@ def _log10(values: np.ndarray) -> np.ndarray:
 
 
 def likelihood(arpa: Path, text: Path) -> tuple[float, int]:
-    """Negative log-likelihood of a text in nats, and the number of tokens that it is over.
-
-    Raises:
-        InputError: if either file cannot be read.
-    """
+    """Negative log-likelihood of a text in nats, and the number of tokens that it is over."""
     lines = list(stream_lines(text))
     return -float(ArpaModel.read(arpa).score(lines).sum()), sum(len(line.split()) + 1 for line in lines)
 

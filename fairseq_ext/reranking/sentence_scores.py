@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -16,9 +16,6 @@ from fairseq_ext.engine.steps import Step, atomic_write, run_step, step_fingerpr
 from fairseq_ext.reranking.arpa import ArpaModel
 from fairseq_ext.text.encoders import Encoder, load_encoder, subword_files
 from fairseq_ext.text.subwords import DICT_FILE, encode_lines, load_subwords
-
-if TYPE_CHECKING:  # it takes its time to load, and what is scored already needs it not
-    from fairseq_ext.reranking.fairseq_scores import FairseqScores
 
 # N texts → N natural logarithms.
 Scores = Callable[[Sequence[str]], np.ndarray]
@@ -59,12 +56,12 @@ class LanguageModelSource:
             cpu: do not use a GPU.
         """
 
-        def load() -> FairseqScores:
+        def load() -> Scores:
+            # Loaded late: it imports torch, and texts that are scored already do not need it.
             from fairseq_ext.reranking.fairseq_scores import FairseqScores
 
-            return FairseqScores.load(
-                checkpoint, data, _encoder(subwords), paths=paths, max_tokens=max_tokens, cpu=cpu, name=name
-            )
+            encoder = _encoder(subwords)
+            return FairseqScores.load(checkpoint, data, encoder, paths=paths, max_tokens=max_tokens, cpu=cpu, name=name)
 
         files = [checkpoint, data / DICT_FILE, *_subword_files(subwords)]
         return cls(name, files, load, {"kind": "fairseq", "version": 1, "paths": paths})
@@ -72,16 +69,12 @@ class LanguageModelSource:
     @classmethod
     def of_arpa(cls, name: str, file: Path, subwords: Path | None) -> LanguageModelSource:
         """An n-gram model."""
-        load = partial(load_arpa, file, _encoder(subwords))
-        return cls(name, [file, *_subword_files(subwords)], load, {"kind": "arpa", "version": 1})
+        files = [file, *_subword_files(subwords)]
+        return cls(name, files, partial(load_arpa, file, _encoder(subwords)), {"kind": "arpa", "version": 1})
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of all that its scores depend on but the texts.
-
-        Raises:
-            InputError: if a file is missing.
-        """
+        """SHA-256 of all that its scores depend on but the texts."""
         return step_fingerprint(Path(self.name), self.files, self.options)
 
 
@@ -119,11 +112,7 @@ def score_texts(source: LanguageModelSource, texts: Sequence[str], folder: Path)
 
 
 def load_arpa(file: Path, encoder: Encoder | None) -> Scores:
-    """Load an n-gram model.
-
-    Raises:
-        InputError: if the file is none.
-    """
+    """Load an n-gram model."""
     model = ArpaModel.read(file)
     return model.score if encoder is None else lambda texts: model.score(list(encoder(texts)))
 

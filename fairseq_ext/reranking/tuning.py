@@ -1,35 +1,103 @@
-"""Tuning the weights of features for corpus BLEU: coordinate ascent by exact line searches, from several starts."""
+"""Weights of features: tuned for corpus BLEU by coordinate ascent with exact line searches, and kept in a file.
+
+Och (2003), *Minimum Error Rate Training in Statistical Machine Translation*, §5. As the weight γ of a feature grows,
+the score of each hypothesis moves on a line, and the best hypothesis of a sentence is the one on the upper envelope
+of its lines. So the choice changes at a few thresholds only, and so does BLEU: it is computed between all of
+them, and no value of γ is missed.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
+from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.reranking.bleu_counts import bleu_of_sums
-from fairseq_ext.reranking.line_search import best_weight
-from fairseq_ext.reranking.nbest import NBest
-from fairseq_ext.reranking.nbest_files import MODEL, SCORE
-from fairseq_ext.reranking.weights import Weights
+from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.reranking.bleu import bleu_of_choice, bleu_of_sums
+from fairseq_ext.reranking.nbest import MODEL, SCORE, NBest
 
+# Within a shorter stretch of γ, relative to where it lies, rounding could choose other hypotheses.
+_SHORTEST = 1e-9
 # A gain in BLEU that is no more than rounding.
 _NO_GAIN = 1e-9
+_REMEDY = 'expected {"weights": {"FEATURE": NUMBER, …}}, as tune writes it'
 
 
-def first_weights(nbest: NBest) -> np.ndarray:
-    """Weights by which the system that made the list orders it: one for its own total score, zero for all else.
+@dataclass(frozen=True)
+class Weights:
+    """What re-ranking multiplies features by.
 
-    Raises:
-        InputError: if the list has no such score.
+    Attributes:
+        values: by feature.
+        sources: of features that language models give, the fingerprints of these.
+        about: how the weights were found.
     """
-    for name in (SCORE, MODEL):
-        if name in nbest.names:
-            return np.array([float(own == name) for own in nbest.names])
-    raise InputError(f"the n-best list has neither {SCORE!r} nor {MODEL!r} to start with; give --start WEIGHTS.json")
+
+    values: Mapping[str, float]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Weights:
+        """Read a file that :meth:`write` wrote, or one by hand, of which ``weights`` alone is needed."""
+        content = read_json(path, _REMEDY)
+        values, sources, about = (content.get(key, {}) for key in ("weights", "sources", "about"))
+        if not isinstance(values, dict) or not values or not all(map(_is_weight, values.values())):
+            raise InputError(f"{path}: weights must be finite numbers by name, at least one; {_REMEDY}")
+        if not isinstance(sources, dict) or not isinstance(about, dict):
+            raise InputError(f"{path}: sources and about must be names and values; {_REMEDY}")
+        return cls({name: float(value) for name, value in values.items()}, sources, about)
+
+    def write(self, path: Path) -> None:
+        """Write JSON."""
+        content = {"weights": dict(self.values), "sources": dict(self.sources), "about": dict(self.about)}
+        with atomic_write(path) as temporary:
+            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def for_list(self, nbest: NBest, sources: Mapping[str, str], path: Path) -> np.ndarray:
+        """The weights in the order of a list's features, zero for those that the file does not name: F.
+
+        Args:
+            nbest: the list.
+            sources: fingerprints of the language models that some of its features are of.
+            path: the file, for messages.
+
+        Raises:
+            InputError: if the list lacks a feature, or has one of another language model.
+        """
+        for name in self.values:
+            if name not in nbest.names:
+                raise InputError(
+                    f"{path}: feature {name!r} is not in the list, which has {', '.join(nbest.names)}; "
+                    "give the --lm, --arpa or --word-count that the weights were tuned with"
+                )
+            if self.sources.get(name, sources.get(name)) != sources.get(name):
+                raise InputError(
+                    f"{path}: the weight of {name!r} was tuned for another language model, or other subwords or "
+                    "paths; give those, or tune again"
+                )
+        return self.in_order(nbest.names)
+
+    def in_order(self, names: Sequence[str]) -> np.ndarray:
+        """The weights of these features, zero for those that have none."""
+        return np.array([self.values.get(name, 0.0) for name in names])
+
+
+def _is_weight(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= sys.float_info.max  # so that NaN, too, is refused
+
+
+# Coordinate ascent
 
 
 def find_weights(
@@ -41,7 +109,7 @@ def find_weights(
     starts: Sequence[np.ndarray] = (),
     sources: Mapping[str, str] = MappingProxyType({}),
 ) -> Weights:
-    """Tune weights, and say what BLEU they have.
+    """Tune weights, and record the BLEU that they have.
 
     Args:
         nbest: the tuning list.
@@ -63,20 +131,21 @@ def find_weights(
     return Weights(dict(zip(nbest.names, values.tolist(), strict=True)), sources, about)
 
 
+def first_weights(nbest: NBest) -> np.ndarray:
+    """Weights by which the system that made the list orders it: one for its own total score, zero for all else."""
+    for name in (SCORE, MODEL):
+        if name in nbest.names:
+            return np.array([float(own == name) for own in nbest.names])
+    raise InputError(f"the n-best list has neither {SCORE!r} nor {MODEL!r} to start with; give --start WEIGHTS.json")
+
+
 def tune_weights(
     nbest: NBest, counts: np.ndarray, starts: Sequence[np.ndarray], *, restarts: int, seed: int
 ) -> np.ndarray:
     """The weights of the highest BLEU that an ascent from given or random weights arrives at; of equals the first.
 
     Features are scaled to the same spread among a sentence's hypotheses while they are tuned, so that random
-    weights, drawn evenly from −1 to 1, give each of them as much to say.
-
-    Args:
-        nbest: the tuning list.
-        counts: what BLEU counts in its hypotheses.
-        starts: given weights.
-        restarts: how many random starts there are besides.
-        seed: draws them.
+    weights, drawn evenly from −1 to 1, give each of them the same influence.
 
     Returns:
         Weights whose absolute values, times the spread of their features, sum to one.
@@ -120,12 +189,93 @@ def ascend(nbest: NBest, counts: np.ndarray, weights: np.ndarray) -> tuple[np.nd
         weights, score = candidates[best], scores[best]
 
 
-def bleu_of_choice(counts: np.ndarray, choice: np.ndarray) -> float:
-    """Corpus BLEU of one hypothesis a sentence: S×K×10, S."""
-    return float(bleu_of_sums(counts[np.arange(len(choice)), choice].sum(axis=0)[None])[0])
-
-
 def _searched(nbest: NBest, counts: np.ndarray, weights: np.ndarray, index: int) -> np.ndarray:
     weights = weights.copy()
     weights[index] = best_weight(nbest, counts, weights, index)
     return weights
+
+
+# Line search
+
+
+class Changes(NamedTuple):
+    """Where the choice of hypotheses changes as γ grows from −∞.
+
+    Attributes:
+        first: the hypothesis of each sentence at −∞: S.
+        thresholds: the values of γ at which one sentence changes, in no order: C.
+        sentences: which: C.
+        before: from which hypothesis: C.
+        after: to which: C.
+    """
+
+    first: np.ndarray
+    thresholds: np.ndarray
+    sentences: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+
+
+def best_weight(nbest: NBest, counts: np.ndarray, weights: np.ndarray, index: int) -> float:
+    """The weight of one feature with the highest corpus BLEU, in the middle of the stretch that has it.
+
+    Args:
+        nbest: the list.
+        counts: what BLEU counts in its hypotheses.
+        weights: of all features; that of the one that is searched does not matter.
+        index: which one.
+
+    Shape:
+        counts: S×K×10; weights: F
+    """
+    others = np.where(np.arange(len(weights)) == index, 0, weights)
+    changes = upper_envelopes(nbest.features @ others, nbest.features[..., index], nbest.is_hypothesis)
+    thresholds, sums = _sums_between(changes, counts)
+    lows, highs = thresholds[:-1], thresholds[1:]
+    is_long = highs - lows > _SHORTEST * np.maximum(1, np.abs(lows))
+    scores = np.where(is_long, bleu_of_sums(sums), -1)
+    best = int(scores.argmax())
+    return float((lows[best] + highs[best]) / 2)
+
+
+def upper_envelopes(intercepts: np.ndarray, slopes: np.ndarray, is_line: np.ndarray) -> Changes:
+    """Follow, for all sentences at once, the highest of their lines ``intercept + γ·slope``; of equals the first.
+
+    Each step goes on, in every sentence, to the steeper line that is met first, until there is no steeper one.
+
+    Shape:
+        intercepts, slopes, is_line: S×K, a line at least in each row
+    """
+    rows = np.arange(len(slopes))
+    lowest = np.where(is_line, slopes, np.inf).min(axis=1, keepdims=True)
+    current = np.where(is_line & (slopes == lowest), intercepts, -np.inf).argmax(axis=1)
+    first, found, reached = current, [], np.full(len(rows), -np.inf)
+    while len(rows):
+        rise = slopes[rows] - slopes[rows, current][:, None]
+        drop = intercepts[rows, current][:, None] - intercepts[rows]
+        is_steeper = is_line[rows] & (rise > 0)
+        crossings = np.where(is_steeper, drop / np.where(is_steeper, rise, 1), np.inf)
+        nearest = crossings.min(axis=1)
+        following = np.where(crossings == nearest[:, None], rise, -np.inf).argmax(axis=1)
+        goes_on = np.isfinite(nearest)
+        # Rounding may put a crossing a little before the last one.
+        reached = np.maximum(reached, nearest)[goes_on]
+        rows, current, following = rows[goes_on], current[goes_on], following[goes_on]
+        found.append((reached, rows, current, following))
+        current = following
+    columns = [np.concatenate(parts) for parts in zip(*found, strict=True)]
+    return Changes(first, *columns)
+
+
+def _sums_between(changes: Changes, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sorted thresholds, with an end beyond the first and the last, and the sums between them: C+2, (C+1)×10."""
+    order = np.argsort(changes.thresholds, kind="stable")
+    inner = changes.thresholds[order]
+    sentences = changes.sentences[order]
+    differences = counts[sentences, changes.after[order]] - counts[sentences, changes.before[order]]
+    start = counts[np.arange(len(counts)), changes.first].sum(axis=0, keepdims=True)
+    sums = np.concatenate([start, start + differences.cumsum(axis=0)])
+    # Beyond the outermost thresholds every value is the same; without any, all are.
+    ends = (inner[0], inner[-1]) if len(inner) else (0.0, 0.0)
+    reach = 1 + ends[1] - ends[0]
+    return np.concatenate([[ends[0] - reach], inner, [ends[1] + reach]]), sums

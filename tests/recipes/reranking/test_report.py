@@ -14,7 +14,7 @@ from fairseq_ext.recipes.reranking.config import Reranking
 from fairseq_ext.recipes.reranking.report import page
 from fairseq_ext.recipes.reranking.stages import stages_of
 from fairseq_ext.report.measurements import Records, read_records
-from fairseq_ext.reranking.weights import Weights
+from fairseq_ext.reranking.tuning import Weights
 from tests.recipes.reranking.small_experiment import SENTENCES, TRANSLATION, load, write_made_up_lists
 
 # BLEU by row and set.

@@ -1,0 +1,91 @@
+"""BLEU of very many choices of hypotheses: sacrebleu's counts of each hypothesis, taken once, and the score of sums.
+
+The oracle is about the best BLEU that any choice among the hypotheses has, knowing the references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from sacrebleu.metrics.bleu import BLEU
+
+from fairseq_ext.metrics.corpus_metrics import USUAL_TOKENIZER, SacrebleuMetric
+from fairseq_ext.reranking.nbest import NBest
+
+# sacrebleu has more; they need further packages, or fetch models.
+TOKENIZERS = ("none", USUAL_TOKENIZER, "intl", "char", "zh")
+_ORDERS = 4
+
+
+def count_hypotheses(metric: SacrebleuMetric, nbest: NBest, references: Sequence[str]) -> np.ndarray:
+    """What the metric counts in every hypothesis against the reference of its sentence.
+
+    Shape:
+        references: S; result: S×K×M, zero where there is no hypothesis
+    """
+    most = nbest.features.shape[1]
+    # A translation of all sentences by each place in the list, so that references are only read once.
+    places = [[own[place] if place < len(own) else "" for own in nbest.texts] for place in range(most)]
+    return np.stack(metric.count(places, references), axis=1) * nbest.is_hypothesis[..., None]
+
+
+def bleu_of_sums(sums: np.ndarray) -> np.ndarray:
+    """Corpus BLEU of N sums of counts at once; sacrebleu's formula with its usual smoothing.
+
+    Where n-grams of an order match nowhere, half the precision of one match is assumed, a quarter for the next such
+    order, and so on (NIST's smoothing). Too few words for 4-grams, or no match at all, give 0.
+
+    Args:
+        sums: length of the hypotheses and of the references, then matching and all n-grams, for n from 1 to 4.
+
+    Shape:
+        sums: N×10; result: N, from 0 to 100
+    """
+    sums = sums.astype(np.float64)
+    length, reference_length = sums[:, 0], sums[:, 1]
+    correct, total = sums[:, 2 : 2 + _ORDERS], sums[:, 2 + _ORDERS :]
+    smoothed = np.where(correct > 0, correct, 0.5 ** np.cumsum(correct == 0, axis=1))
+    can_score = (total > 0).all(axis=1) & (correct > 0).any(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precisions = np.log(100 * smoothed / total).mean(axis=1)
+        brevity = np.minimum(0, 1 - reference_length / length)
+        return np.where(can_score, np.exp(precisions + brevity), 0.0)
+
+
+def bleu_of_choice(counts: np.ndarray, choice: np.ndarray) -> float:
+    """Corpus BLEU of one hypothesis a sentence: S×K×10, S."""
+    return float(bleu_of_sums(counts[np.arange(len(choice)), choice].sum(axis=0)[None])[0])
+
+
+def oracle_choice(counts: np.ndarray, is_hypothesis: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
+    """A choice whose corpus BLEU no change of a single sentence improves, and which is not below any of ``others``.
+
+    It starts from the hypotheses of the highest sentence BLEU, or from another choice that is better as a corpus, and
+    changes one sentence after another while that gains. Finding the best of all choices would take forever.
+
+    Shape:
+        counts: S×K×10; is_hypothesis: S×K; others, result: S
+    """
+    starts = [best_sentences(counts, is_hypothesis), *others]
+    choice = max(starts, key=lambda start: bleu_of_choice(counts, start)).copy()
+    total = counts[np.arange(len(counts)), choice].sum(axis=0)
+    gains = True
+    while gains:
+        gains = False
+        for sentence, own in enumerate(counts):
+            sums = total - own[choice[sentence]] + own
+            scores = np.where(is_hypothesis[sentence], bleu_of_sums(sums), -1)
+            best = int(scores.argmax())
+            if scores[best] > scores[choice[sentence]]:
+                total, choice[sentence], gains = sums[best], best, True
+    return choice
+
+
+def best_sentences(counts: np.ndarray, is_hypothesis: np.ndarray) -> np.ndarray:
+    """The hypothesis of each sentence with the highest sentence BLEU, as sacrebleu computes it: S×K×10, S×K → S."""
+    metric = SacrebleuMetric(partial(BLEU, effective_order=True))
+    scores = np.full(is_hypothesis.shape, -1.0)
+    scores[is_hypothesis] = [metric.score(row) for row in counts[is_hypothesis].tolist()]
+    return scores.argmax(axis=1)

@@ -1,0 +1,85 @@
+"""BLEU of sums is sacrebleu's, and the oracle is not below any choice."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from fairseq_ext.metrics.corpus_metrics import bleu_metric
+from fairseq_ext.reranking.bleu import best_sentences, bleu_of_choice, bleu_of_sums, count_hypotheses, oracle_choice
+from fairseq_ext.reranking.nbest import Hypothesis, NBest
+from tests.reranking.made_up import make_list
+
+
+def test_sums_give_sacrebleus_corpus_score() -> None:
+    nbest, references, counts = make_list(seed=1, sentences=9)
+    generator = np.random.default_rng(2)
+    sums, expected = [], []
+    for _ in range(60):
+        choice = np.array([generator.integers(len(own)) for own in nbest.texts])
+        rows = generator.permutation(9)[: generator.integers(1, 10)]
+        texts = nbest.chosen(choice)
+        sums.append(counts[rows, choice[rows]].sum(axis=0))
+        expected.append(BLEU().corpus_score([texts[r] for r in rows], [[references[r] for r in rows]]).score)
+    assert len(set(expected)) > 30
+    assert bleu_of_sums(np.stack(sums)) == pytest.approx(np.array(expected), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "reference"),
+    [
+        ("a b c d", "a b x d"),  # no 3-gram and no 4-gram matches
+        ("a b c d", "e f g h"),  # nothing does
+        ("a b c", "a b c"),  # too short for 4-grams
+        ("", "a b c"),
+        ("a b c d", "a b c d e f g"),
+    ],
+)
+def test_odd_sums_are_scored_as_by_sacrebleu(hypothesis: str, reference: str) -> None:
+    nbest = NBest.of([[Hypothesis(hypothesis, {"model": 0.0})]])
+    counts = count_hypotheses(bleu_metric("13a"), nbest, [reference])
+    expected = BLEU().corpus_score([hypothesis], [[reference]]).score
+    assert bleu_of_sums(counts[:, 0]) == pytest.approx([expected], rel=1e-12, abs=1e-300)
+
+
+def test_tokeniser_is_the_one_asked_for_and_missing_hypotheses_count_nothing() -> None:
+    nbest = NBest.of(
+        [[Hypothesis("take it, please!", {"f": 0.0}), Hypothesis("a", {"f": 1.0})], [Hypothesis("c", {"f": 0.0})]]
+    )
+    counted = [count_hypotheses(bleu_metric(name), nbest, ["take it", "c"]) for name in ("none", "13a", "char")]
+    assert [counts[0, 0, 0] for counts in counted] == [3, 5, 14]
+    assert not counted[0][1, 1].any()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_oracle_is_not_below_any_choice_it_was_given(seed: int) -> None:
+    nbest, _, counts = make_list(seed)
+    generator = np.random.default_rng(seed)
+    others = [nbest.best(generator.normal(size=3)) for _ in range(5)]
+    choice = oracle_choice(counts, nbest.is_hypothesis, others)
+    score = bleu_of_choice(counts, choice)
+    assert score >= max(bleu_of_choice(counts, other) for other in others)
+    for sentence, own in enumerate(nbest.texts):
+        for number in range(len(own)):
+            changed = np.where(np.arange(len(choice)) == sentence, number, choice)
+            assert bleu_of_choice(counts, changed) <= score + 1e-9
+
+
+def test_oracle_is_near_the_best_of_all_choices() -> None:
+    nbest, _, counts = make_list(seed=2, sentences=5, most=4)
+    every = product(*(range(len(own)) for own in nbest.texts))
+    highest = max(bleu_of_choice(counts, np.array(choice)) for choice in every)
+    found = bleu_of_choice(counts, oracle_choice(counts, nbest.is_hypothesis, []))
+    assert highest - 2 <= found <= highest
+
+
+def test_best_sentences_are_sacrebleus() -> None:
+    nbest, references, counts = make_list(seed=7)
+    metric = BLEU(effective_order=True)
+    choice = best_sentences(counts, nbest.is_hypothesis)
+    for own, reference, number in zip(nbest.texts, references, choice, strict=True):
+        scores = [metric.sentence_score(text, [reference]).score for text in own]
+        assert scores[number] == max(scores)

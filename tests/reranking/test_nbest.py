@@ -1,0 +1,108 @@
+"""N-best lists: what is read of both formats, and damage is named by its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.reranking import nbest as module
+from fairseq_ext.reranking.nbest import Hypothesis, NBest, read_nbest
+from tests.reranking.made_up import FAIRSEQ, MOSES, write_list
+
+
+@pytest.mark.parametrize("name", ["list", "list.gz"])
+def test_moses_list(tmp_path: Path, name: str) -> None:
+    nbest = read_nbest(write_list(tmp_path / name, MOSES))
+    assert nbest.texts == [["the house", "a house"], ["keep out"]]
+    assert nbest.names == ["LM0", "TM0.1", "TM0.2", "WordPenalty0", "score"]
+    assert nbest.features[0].tolist() == [[-3.5, -1, -2, -2, -1.5], [-4, -1.5, -0.25, -2, -1.75]]
+    assert nbest.features[1].tolist() == [[-2, 0, -1, -2, -0.5], [0] * 5]
+    assert nbest.is_hypothesis.tolist() == [[True, True], [True, False]]
+
+
+@pytest.mark.parametrize(
+    ("text", "texts", "names"),
+    [
+        ("0 ||| a ||| lm: -1 tm: -2 -3 ||| -6\n", ["a"], ["lm", "tm.1", "tm.2", "score"]),
+        ("0 |||  |||  ||| -6\n0 ||| a\u2028b |||  ||| -7\n", ["", "a\u2028b"], ["score"]),
+        (FAIRSEQ.replace("\n", "\r\n"), ["the house", "house"], ["model", "model_sum"]),
+        (FAIRSEQ.replace("D-", "X-"), ["▁the ▁house", "▁house"], ["model", "model_sum"]),
+    ],
+)
+def test_other_forms_are_read_as_well(tmp_path: Path, text: str, texts: list[str], names: list[str]) -> None:
+    nbest = read_nbest(write_list(tmp_path / "list", text))
+    assert nbest.texts[0] == texts
+    assert nbest.names == names
+
+
+def test_fairseq_output(tmp_path: Path) -> None:
+    nbest = read_nbest(write_list(tmp_path / "generate.txt.gz", FAIRSEQ))
+    assert nbest.texts == [["the house", "house"], ["two"]]
+    assert nbest.features.tolist() == [[[-0.25, -0.75], [-0.75, -1.5]], [[-0.5, -1.0], [0, 0]]]
+
+
+FIRST, SECOND, THIRD = MOSES.splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("", ""),
+        ("hello\n", ""),
+        (FIRST + "0 ||| the house\n", "line 2"),
+        (FIRST + "x" + SECOND, "line 2"),
+        (FIRST + THIRD.replace("1", "2", 1), "line 2"),
+        (THIRD, "line 1"),
+        (FIRST + THIRD + SECOND, "line 3"),
+        (FIRST + SECOND.replace("TM0", "TM1"), "line 2"),
+        (FIRST + SECOND.replace("-1.5", "many"), "line 2"),
+        (FIRST + SECOND.replace("LM0= ", ""), "line 2"),
+        (FIRST + SECOND.replace("-4", ""), "line 2"),
+        (FIRST + SECOND.replace("TM0=", "LM0="), "line 2"),
+        (FIRST + SECOND.replace("-1.75", "nan"), "line 2"),
+        (FIRST.replace("LM0", "score"), "line 1"),
+        ("9" * 5000 + FIRST[1:], "line 1"),
+        (FAIRSEQ.replace("H-1\t-0.5\t▁two", "H-1\t-0.5"), "line 4"),
+        (FAIRSEQ.replace("H-1\t-0.5\t▁two", "H-1"), "line 4"),
+        (FAIRSEQ.replace("D-0\t-0.75\thouse\n", ""), "line 8"),
+        (FAIRSEQ.replace("-0.6000", "?"), "line 6"),
+        (FAIRSEQ.replace("-0.4000 -0.6000", ""), "line 6"),
+        (FAIRSEQ.replace("-0.6000", "-1e308 -1e308"), "line 6"),
+        (FAIRSEQ.replace("H-1\t", "H-" + "9" * 5000 + "\t"), "line 4"),
+        (FAIRSEQ.replace("-1\t", "-2\t"), "sentence 1"),
+    ],
+)
+def test_damage_is_named(tmp_path: Path, text: str, place: str) -> None:
+    path = write_list(tmp_path / "damaged.list", text)
+    with pytest.raises(InputError) as error:
+        read_nbest(path)
+    assert str(error.value).startswith(str(path))
+    assert place in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_list_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_NUMBERS", 5)
+    one = Hypothesis("a", {"f": 1.0})
+    with pytest.raises(InputError):
+        NBest.of([[one] * 3, [one]])
+
+
+def test_features_are_added_to_the_right_hypotheses(tmp_path: Path) -> None:
+    nbest = read_nbest(write_list(tmp_path / "list", MOSES))
+    assert nbest.all_texts() == ["the house", "a house", "keep out"]
+    more = nbest.with_features({"lm": np.array([1.0, 2.0, 3.0]), "words": np.array([4.0, 5.0, 6.0])})
+    assert more.names[-2:] == ["lm", "words"]
+    assert more.features[..., -2:].tolist() == [[[1, 4], [2, 5]], [[3, 6], [0, 0]]]
+    assert more.without({"lm", "words"}).features.tolist() == nbest.features.tolist()
+    with pytest.raises(InputError):
+        nbest.with_features({"LM0": np.zeros(3)})
+
+
+def test_of_equal_scores_the_first_is_best() -> None:
+    nbest = NBest.of([[Hypothesis(text, {"f": value}) for text, value in (("a", 1.0), ("b", 2.0), ("c", 2.0))]])
+    assert nbest.best(np.array([1.0])).tolist() == [1]
+    assert nbest.best(np.array([0.0])).tolist() == [0]
