@@ -84,6 +84,8 @@ class Section(BaseModel):
 
     removed_keys: ClassVar[Mapping[str, str]] = {}
     """Keys of earlier versions that are still accepted and ignored, each with what replaces it."""
+    renamed_keys: ClassVar[Mapping[str, str]] = {}
+    """Keys of earlier versions that are still accepted, each with its name of today."""
 
     @classmethod
     def keys(cls) -> set[str]:
@@ -103,12 +105,14 @@ class Section(BaseModel):
         for key in value:
             if not isinstance(key, str):
                 raise ValueError(f"the key {shown(key)} is no text; put it in quotes")
-            if key not in {*cls.keys(), *cls.model_fields, *cls.removed_keys}:
+            if key not in {*cls.keys(), *cls.model_fields, *cls.removed_keys, *cls.renamed_keys}:
                 raise ValueError(_unknown_key(key, cls.keys()))
+            path = (info.context or {}).get("path", "")
             if key in cls.removed_keys:
-                path = (info.context or {}).get("path", "")
                 print(f"{path}: {key}: is no longer used: {cls.removed_keys[key]}", file=sys.stderr)
-        return {key: each for key, each in value.items() if key not in cls.removed_keys}
+            if key in cls.renamed_keys:
+                print(f"{path}: {key}: is now {cls.renamed_keys[key]}", file=sys.stderr)
+        return {cls.renamed_keys.get(key, key): each for key, each in value.items() if key not in cls.removed_keys}
 
 
 class FromDataclass:
@@ -134,7 +138,7 @@ def read_model(model: type[_Model], content: Any, where: str, context: Mapping[s
         model: the pydantic model.
         content: of the file, or of a section.
         where: the file, and the section if it is one, for messages.
-        context: for validators: ``path``, the file; ``train``, file and section of the systems.
+        context: for validators: ``path``, the file.
 
     Raises:
         InputError: naming the file and the key of the first mistake.

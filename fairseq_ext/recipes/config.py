@@ -6,11 +6,11 @@ The file of a recipe is one subclass of :class:`Experiment`. Its sections are su
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, get_args
+from typing import Annotated, Any, Generic, Protocol, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -29,7 +29,9 @@ from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.models import File, OneOrMore, Section, Seed, as_tuple, read_model
 from fairseq_ext.recipes.grids import check_grid, combinations, with_values
 
-_MOST_SYSTEMS, _MOST_SEEDS, _MOST_OPTIONS = 200, 100, 500
+MOST_ENTRIES = 200
+_MOST_SEEDS, _MOST_OPTIONS = 100, 500
+_NOT_IN_FILE = ("name", "options", "place")  # fields of entries
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a directory's name; @ separates the run
 
 
@@ -85,40 +87,66 @@ class Place:
         return f"{self.where}: {option}" if option else self.where
 
 
-def merge_common(value: Any, key: str, entry: Callable[[str, Mapping[str, Any], Mapping[str, Any]], Any]) -> Any:
-    """A section of named entries, each on top of what its key ``common`` says; mistakes are left for pydantic to name.
-
-    Args:
-        value: the section as the file has it.
-        key: of the entries.
-        entry: makes an entry of its name, the options under ``common`` and its own.
-    """
-    if not isinstance(value, dict):
-        return value
-    sections = {name: each if each is not None else {} for name, each in value.items()}
-    common, entries = sections.get("common", {}), sections.get(key, {})
-    if not isinstance(common, dict) or not isinstance(entries, dict):
-        return sections
-    merged = {
-        name: entry(name, common, own or {}) if isinstance(own or {}, dict) else own for name, own in entries.items()
-    }
-    return {**sections, key: merged}
-
-
-def _schema_of_system(schema: dict[str, Any]) -> None:
-    for name in System.not_in_file:
+def _schema_of_entry(schema: dict[str, Any]) -> None:
+    for name in _NOT_IN_FILE:
         schema["properties"].pop(name, None)
-    schema.pop("required", None)
+    if required := [name for name in schema.pop("required", []) if name not in _NOT_IN_FILE]:
+        schema["required"] = required
     schema["additionalProperties"] = OPTION_SCHEMA
 
 
-class System(Section):
-    """A system to train. Keys that are not listed are options of fairseq-train."""
+class Entry(Section):
+    """A named entry of a section, on top of what its key ``common`` says. Further keys are options of fairseq's."""
 
-    model_config = ConfigDict(json_schema_extra=_schema_of_system)
-    not_in_file: ClassVar[Collection[str]] = ("name", "options", "place")
+    model_config = ConfigDict(json_schema_extra=_schema_of_entry)
 
     name: str
+    options: dict[OptionName, OptionValue] = Field(default_factory=dict, max_length=_MOST_OPTIONS)
+    place: Place = Field(default_factory=Place, repr=False)
+
+    @classmethod
+    def merge_common(cls, section: Any, key: str, where: str) -> Any:
+        """Merge the entries under a key of a section with its ``common``; pydantic names the mistakes.
+
+        Args:
+            section: as the file has it.
+            key: of the entries.
+            where: file, section and key, for messages.
+        """
+        if not isinstance(section, dict):
+            return section
+        section = {name: {} if value is None else value for name, value in section.items()}
+        common, entries = section.get("common", {}), section.get(key, {})
+        if not isinstance(common, dict) or not isinstance(entries, dict):
+            return section
+        for name, own in entries.items():
+            if isinstance(own or {}, dict):
+                entries = {**entries, name: cls._merged(name, common, own or {}, f"{where}: {name}")}
+        return {**section, key: entries}
+
+    @classmethod
+    def _merged(cls, name: str, common: Mapping[str, Any], own: Mapping[str, Any], where: str) -> dict[str, Any]:
+        keys = cls.keys() - set(_NOT_IN_FILE)
+        merged = {**common, **own}
+        fields = {key: value for key, value in merged.items() if key in keys and value is not None}
+        options = {key: value for key, value in merged.items() if key not in keys}
+        tuned = fields["tune"] if isinstance(fields.get("tune"), dict) else {}
+        place = Place(where, tuple(own), tuple(common), tuple(str(option).replace("_", "-") for option in tuned))
+        return {**fields, "name": name, "options": options, "place": place}
+
+    @model_validator(mode="after")
+    def _check_spelling(self) -> Entry:
+        seen: dict[str, str] = {}
+        for name in self.options:
+            first = seen.setdefault(name.replace("_", "-"), name)
+            if first != name:
+                raise ValueError(f"{first} and {name} are one option; keep one of them")
+        return self
+
+
+class System(Entry):
+    """A system to train. Keys that are not listed are options of fairseq-train."""
+
     start: str | None = Field(None, alias="from")
     """The system whose best checkpoint it starts from."""
     uses_teacher: bool = False
@@ -131,31 +159,15 @@ class System(Section):
     """Binarised data to train on instead of the experiment's own; its subwords must be the same."""
     tune: Tune = Field(default_factory=dict)
     """Values of options to try. The best by validation are those that it is trained with."""
-    options: dict[OptionName, OptionValue] = Field(default_factory=dict, max_length=_MOST_OPTIONS)
-    place: Place = Field(default_factory=Place, repr=False)
-
-    @classmethod
-    def entry(cls, name: str, common: Mapping[str, Any], own: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """What the file says of a system, on top of ``common``, as fields of the model."""
-        keys = cls.keys() - set(cls.not_in_file)
-        merged = {**common, **own}
-        fields = {key: value for key, value in merged.items() if key in keys and value is not None}
-        options = {key: value for key, value in merged.items() if key not in keys}
-        tuned = fields["tune"] if isinstance(fields.get("tune"), dict) else {}
-        place = Place(where, tuple(own), tuple(common), tuple(str(option).replace("_", "-") for option in tuned))
-        return {**fields, "name": name, "options": options, "place": place}
-
-    @field_validator("options")
-    @classmethod
-    def _take_first_tuned_values(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        return with_values(options, combinations(info.data.get("tune", {}))[0])
 
     @model_validator(mode="after")
-    def _check_options(self) -> System:
-        check_spelling(self.options)
+    def _take_first_tuned_values(self) -> System:
         for name in self.place.own:
             if name.replace("_", "-") in self.tune:
                 raise ValueError(f"{name}: is tuned; take it out, or write tune: null")
+        options = with_values(self.options, combinations(self.tune)[0])
+        self.options.clear()
+        self.options.update(options)
         return self
 
     @model_validator(mode="after")
@@ -181,29 +193,16 @@ class Train(Section, Generic[System_co]):
     common: dict[OptionName, Any] = Field(default_factory=dict)
     """What holds for every system that does not say otherwise."""
     systems: dict[Annotated[str, Field(pattern=NAME_PATTERN)], System_co] = Field(
-        default_factory=dict, max_length=_MOST_SYSTEMS
+        default_factory=dict, max_length=MOST_ENTRIES
     )
     """Systems by name; options of fairseq-train are among their keys."""
 
     @model_validator(mode="before")
     @classmethod
     def _merge_common(cls, value: Any, info: ValidationInfo) -> Any:
-        where = f"{(info.context or {}).get('train', 'train')}: systems"
+        where = f"{(info.context or {}).get('path', '')}: train: systems"
         model: type[System] = get_args(cls.model_fields["systems"].annotation)[1]
-        return merge_common(
-            value, "systems", lambda name, common, own: model.entry(name, common, own, f"{where}: {name}")
-        )
-
-    @field_validator("common")
-    @classmethod
-    def _check_common(cls, common: dict[str, Any]) -> dict[str, Any]:
-        for name, value in common.items():
-            if name != "tune":
-                try:
-                    _option_value(value)
-                except ValueError as error:
-                    raise ValueError(f"{name}: {error}") from None
-        return common
+        return model.merge_common(value, "systems", where)
 
     @field_validator("systems")
     @classmethod
@@ -222,7 +221,7 @@ class Experiment(Section):
     """Everything is written below it; relative to the current directory."""
     seed: Seed = 1
     """Of whatever is drawn at random, and of trainings without seeds of their own."""
-    train: Train[System] = Field(default_factory=Train)
+    train: Train[System] = Field(default_factory=Train[System])
     """The systems to train."""
     compare: dict[str, OneOrMore[str]] = Field(default_factory=dict)
     """The baselines that a system is compared with, by the system's name; by default the recipe's own pairs."""
@@ -271,21 +270,7 @@ ExperimentT = TypeVar("ExperimentT", bound=Experiment)
 
 def read_experiment(model: type[ExperimentT], content: Mapping[str, Any], path: Path) -> ExperimentT:
     """Make an experiment of the content of its file; raises as :func:`read_model` does."""
-    return read_model(model, content, str(path), {"path": path, "train": f"{path}: train"})
-
-
-def read_systems(section: Any, where: str) -> dict[str, System]:
-    """The systems of a section ``train`` alone; ``where`` is the file and the section."""
-    return read_model(Train[System], section, where, {"train": where}).systems
-
-
-def check_spelling(options: Mapping[str, Any]) -> None:
-    """Refuse an option that is given with hyphens and with underscores."""
-    seen: dict[str, str] = {}
-    for name in options:
-        first = seen.setdefault(name.replace("_", "-"), name)
-        if first != name:
-            raise ValueError(f"{first} and {name} are one option; keep one of them")
+    return read_model(model, content, str(path), {"path": path})
 
 
 def _with_starts(systems: Mapping[str, SystemT], name: str) -> list[SystemT]:

@@ -1,5 +1,6 @@
 """Translation between two languages, of text from several known domains."""
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -28,7 +29,9 @@ from fairseq_ext.tasks.refused_options import TRANSLATION, refuse_options
 from fairseq_ext.tasks.typed_domains import TypedDomains
 from fairseq_ext.training.checkpoints import check_fit
 
-ORACLE, CLASSIFIER, SOFT, EVEN, NONE = "oracle", "classifier", "classifier-soft", "even", "none"  # of --domain-source
+# Of --domain-source. The last is the former name of "uniform", accepted for one release.
+ORACLE, CLASSIFIER, SOFT, UNIFORM, NONE = "oracle", "classifier", "classifier-soft", "uniform", "none"
+_FORMER_UNIFORM = "even"
 
 
 @dataclass
@@ -44,13 +47,13 @@ class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
         default=False,
         metadata={"help": "TAG: open every source sentence with its domain's tag (default: no tags)"},
     )
-    domain_source: ChoiceEnum([ORACLE, CLASSIFIER, SOFT, EVEN, NONE]) = field(  # type: ignore[valid-type]
+    domain_source: ChoiceEnum([ORACLE, CLASSIFIER, SOFT, UNIFORM, NONE, _FORMER_UNIFORM]) = field(  # type: ignore[valid-type]
         default="oracle",
         metadata={
             "help": "where validation and test sentences have their domain from: their sub-directory (oracle), the "
             "best label of the classifier in --teacher-dir, its probabilities as weights of plain adapters "
-            "(classifier-soft), the same weight for all (even), or nowhere; training uses the sub-directory (default: "
-            "oracle)"
+            "(classifier-soft), the same weight for all (uniform), or nowhere; training uses the sub-directory "
+            "(default: oracle)"
         },
     )
     domain: str = field(
@@ -125,10 +128,13 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         self.model_takes_domains = False
         self.model_needs_domains = False
         self.gate_report = GateReport(self.domains, cfg.print_gates, cfg.gates_output, cfg.gates_by_token)
+        self.domain_source = _domain_source(cfg)
         if cfg.domain_tags:
             self.typed_domains.require()
-            if (source := str(cfg.domain_source)) in (SOFT, EVEN) and not cfg.domain:
-                raise InputError(f"--domain-source {source}: a tag names one domain; use oracle or classifier")
+            if self.domain_source in (SOFT, UNIFORM) and not cfg.domain:
+                raise InputError(
+                    f"--domain-source {self.domain_source}: a tag names one domain; use oracle or classifier"
+                )
             if self.language_tokens.source is not None:
                 raise InputError("--domain-tags: opens sentences, as --language-tokens does; use adapters instead")
 
@@ -254,13 +260,13 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
             return domain_id, None
         if self.cfg.domain:
             return self.domains.index(self.cfg.domain), None
-        source = str(self.cfg.domain_source)
+        source = self.domain_source
         if source in (CLASSIFIER, SOFT):
             if labels is None:
                 raise InputError(f"--domain-source {source} needs the classifier's labels: give --teacher-dir")
             return (None, labels) if source == SOFT else (labels.best(), None)
-        if source == EVEN:
-            return None, np.broadcast_to(_even(len(self.domains)), (num_rows, len(self.domains)))
+        if source == UNIFORM:
+            return None, np.broadcast_to(_uniform(len(self.domains)), (num_rows, len(self.domains)))
         if source == NONE and self.model_needs_domains:
             raise InputError("plain adapters need a domain: use --domain-source oracle or classifier, or --domain NAME")
         return (domain_id if source == ORACLE else None), None
@@ -349,16 +355,16 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         tokens = net_input["src_tokens"]
         domain_ids = self.typed_domains.read(tokens)
         is_tagged = domain_ids.ge(0)
-        reads_tags = self.cfg.domain_tags and str(self.cfg.domain_source) != NONE
-        is_even = str(self.cfg.domain_source) == EVEN and not is_tagged.any()
-        if (self.model_needs_domains or reads_tags) and not is_even and not is_tagged.all():
+        reads_tags = self.cfg.domain_tags and self.domain_source != NONE
+        is_uniform = self.domain_source == UNIFORM and not is_tagged.any()
+        if (self.model_needs_domains or reads_tags) and not is_uniform and not is_tagged.all():
             kind = "plain adapters need a domain" if self.model_needs_domains else "this model reads a domain's tag"
             raise InputError(
                 f"{kind}: give --domain NAME, or type <domain:NAME> before a line (there are {', '.join(self.domains)})"
             )
         net_input = dict(net_input)
-        if self.model_takes_domains and is_even:
-            weights = torch.from_numpy(_even(len(self.domains)))
+        if self.model_takes_domains and is_uniform:
+            weights = torch.from_numpy(_uniform(len(self.domains)))
             net_input["domain_weights"] = weights.to(tokens.device).expand(len(tokens), -1)
         if self.model_takes_domains and is_tagged.any():
             net_input |= {"domain_ids": domain_ids, "is_forced": is_tagged}
@@ -368,7 +374,15 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         return net_input
 
 
-def _even(num_domains: int) -> np.ndarray:
+def _domain_source(cfg: MultiDomainTranslationConfig) -> str:
+    source = str(cfg.domain_source)
+    if source != _FORMER_UNIFORM:
+        return source
+    print(f"--domain-source: {source} is now {UNIFORM}", file=sys.stderr)
+    return UNIFORM
+
+
+def _uniform(num_domains: int) -> np.ndarray:
     """D weights, the same for every domain."""
     return np.full(num_domains, 1 / num_domains, dtype=np.float32)
 

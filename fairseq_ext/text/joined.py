@@ -45,7 +45,9 @@ def draw_pairs(splits: Path, langs: tuple[str, str], count: int, max_words: int,
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     if len(domains) < 2:
-        raise InputError(f"{splits / DOMAINS_FILE}: evaluate: joined joins two domains, and there is one; leave it out")
+        raise InputError(
+            f"{splits / DOMAINS_FILE}: evaluate: domain_switch needs two domains, and there is one; leave it out"
+        )
     texts = {name: read_parallel(*(splits / name / f"test.{lang}" for lang in langs)) for name in domains}
     generator = np.random.default_rng(stable_hash(seed, "joined"))
     found: dict[tuple[str, str], JoinedPair] = {}
@@ -60,8 +62,8 @@ def draw_pairs(splits: Path, langs: tuple[str, str], count: int, max_words: int,
             found.setdefault(sides, JoinedPair((names[0], names[1]), sides))
     if len(found) < count:
         raise InputError(
-            f"evaluate: joined: {count} are more than the test sets give, which have {len(found)} of {_LEAST_WORDS} "
-            f"words a sentence and {max_words} a pair; ask for fewer"
+            f"evaluate: domain_switch: {count} are more than the test sets give, which have {len(found)} of "
+            f"{_LEAST_WORDS} words a sentence and {max_words} a pair; ask for fewer"
         )
     return list(found.values())
 

@@ -110,7 +110,7 @@ def test_the_labels_can_be_weights(data: Path, teacher: Path) -> None:
 
 
 def test_even_weights_need_no_labels(data: Path) -> None:
-    dataset = load(data, "test", "--domain-source", "even")
+    dataset = load(data, "test", "--domain-source", "uniform")
     assert all(dataset[i]["routed_weights"].tolist() == pytest.approx([1 / 3] * 3) for i in range(12))
 
 

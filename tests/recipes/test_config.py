@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import Number, Section
-from fairseq_ext.recipes.config import Experiment, System, expand, read_experiment, read_systems
+from fairseq_ext.recipes.config import Experiment, System, expand, read_experiment
 
 SYSTEMS: dict[str, Any] = {
     "mix": {"arch": "transformer_tiny"},
@@ -23,7 +23,7 @@ SYSTEMS: dict[str, Any] = {
 
 
 def read(**section: Any) -> dict[str, System]:
-    return read_systems(section, "c.yaml: train")
+    return dict(read_experiment(Experiment, {"work_dir": "w", "train": section}, Path("c.yaml")).systems)
 
 
 def mistake_in(**section: Any) -> str:
@@ -114,7 +114,6 @@ def test_mistakes_in_systems_are_named(system: Any, key: str) -> None:
     ("train", "key"),
     [
         ({"common": 3}, "common"),
-        ({"common": {"lr": [[1]]}}, "common: lr"),
         ({"common": {"--lr": 1}}, "common: --lr"),
         ({"common": {1: 1}}, "common: the key 1"),
         ({"systems": 3}, "systems"),

@@ -13,7 +13,7 @@ import pytest
 from fairseq_ext.engine.steps import Step, print_plan, run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import tune as tuning
-from fairseq_ext.recipes.config import Run, expand, read_systems
+from fairseq_ext.recipes.config import Experiment, Run, expand, read_experiment
 from fairseq_ext.recipes.train import BEST_CHECKPOINT, system_dir
 from fairseq_ext.recipes.tune import Outcome, choose, steps_of_runs
 
@@ -27,7 +27,9 @@ class Config:
 
 def runs_of(tune: dict[str, Any] | None, domains: tuple[str, ...] = (), **entry: Any) -> list[Run]:
     section = {"common": {"lr": 1.0, "tune": tune}, "systems": {"gad": {"clip-norm": 3, **entry}}}
-    return expand(read_systems(section, "c.yaml: train")["gad"], 1, domains)
+    return expand(
+        read_experiment(Experiment, {"work_dir": "w", "train": section}, Path("c.yaml")).systems["gad"], 1, domains
+    )
 
 
 def train(config: Config, log: list[str], run: Run) -> Step:

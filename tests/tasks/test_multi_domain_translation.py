@@ -238,12 +238,12 @@ def test_weights_of_adapters_in_place_of_a_domain(data: Path, teacher: Path) -> 
 
 
 def test_a_tag_model_takes_no_weights_for_its_tag(data: Path) -> None:
-    with pytest.raises(InputError, match="--domain-source even: a tag names one domain"):
-        loaded(data, "--domain-tags", "--domain-source", "even", arch="transformer_tiny")
+    with pytest.raises(InputError, match="--domain-source uniform: a tag names one domain"):
+        loaded(data, "--domain-tags", "--domain-source", "uniform", arch="transformer_tiny")
 
 
 def test_even_weights_translate_typed_lines_too(data: Path) -> None:
-    task, model = loaded(data, "--domain-source", "even")
+    task, model = loaded(data, "--domain-source", "uniform")
     toy.randomise_adapters(model)
     hypotheses, _ = translate_typed(task, model, ["w1 w2", "w3"])
     tokens = hypotheses[0]["tokens"]
@@ -259,7 +259,7 @@ def test_even_weights_translate_typed_lines_too(data: Path) -> None:
     forced = scores[0].gather(1, tokens.unsqueeze(1)).squeeze(1)
     torch.testing.assert_close(hypotheses[0]["positional_scores"], forced, atol=1e-4, rtol=0)
     with pytest.raises(InputError, match="a tag names one domain"):
-        loaded(data, "--domain-tags", "--domain-source", "even", arch="transformer_tiny")[0].load_dataset("test")
+        loaded(data, "--domain-tags", "--domain-source", "uniform", arch="transformer_tiny")[0].load_dataset("test")
 
 
 @pytest.mark.parametrize("source", ["classifier", "classifier-soft"])

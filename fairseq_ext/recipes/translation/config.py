@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +13,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
+    PrivateAttr,
     Tag,
     ValidationInfo,
     create_model,
@@ -43,19 +44,17 @@ from fairseq_ext.inputs.models import (
 from fairseq_ext.inputs.sections import check_numbers
 from fairseq_ext.metrics.corpus_metrics import DEFAULT_METRICS, text_metric_names
 from fairseq_ext.recipes.config import (
+    MOST_ENTRIES,
     NAME_PATTERN,
-    OPTION_SCHEMA,
+    Entry,
     Experiment,
     OptionName,
     OptionValue,
-    Place,
     Run,
     System,
     Train,
-    check_spelling,
     expand,
     fitting_run,
-    merge_common,
     named_run,
 )
 from fairseq_ext.recipes.registry import load_as
@@ -63,16 +62,15 @@ from fairseq_ext.teacher.options import HoulsbyTeacher, TfidfTeacher, Transforme
 from fairseq_ext.text.split import Split
 from fairseq_ext.text.subwords import Subwords
 
-DOMAIN_SWITCH = "JOINED"  # the set of joined sentences of two domains
+DOMAIN_SWITCH = "JOINED"  # name of the domain-switch test set
 AVERAGE = "AVG"  # a column of the tables, so no set may have this name
-UNIFORM = "even"  # of domain-source: the same weight for every adapter
+UNIFORM, _FORMER_UNIFORM = "uniform", "even"  # of domain-source: the same weight for every adapter
 # Models whose ``needs_domains`` holds, and all that add adapters to a base model. Names of presets begin with their
 # model's. The models themselves cannot be asked without loading torch.
 _NEED_DOMAINS = ("transformer_domain_adapter",)
 _ADAPTERS = ("transformer_domain_adapter", "transformer_gated_adapter")
 _MINIMUM = {"folds": 2, "char_ngrams": 2}
 _TEACHERS: dict[str, type] = {"tfidf": TfidfTeacher, "transformers": TransformersTeacher, "houlsby": HoulsbyTeacher}
-_MOST_OUTPUTS, _MOST_OPTIONS = 200, 500
 
 
 class Corpora(Section):
@@ -173,38 +171,58 @@ class TranslationSystem(System):
         return self
 
 
-def _schema_of_output(schema: dict[str, Any]) -> None:
-    for name in ("options", "entry", "place"):
-        schema["properties"].pop(name)
-    schema["additionalProperties"] = OPTION_SCHEMA
+class Output(Entry):
+    """A decoding run: a way to use a system. Keys that are not listed are options of fairseq-generate."""
 
-
-class OutputEntry(Section):
-    """A way to use a system. Keys that are not listed are options of fairseq-generate."""
-
-    model_config = ConfigDict(json_schema_extra=_schema_of_output)
-
-    system: str
-    """Its name under ``train: systems``."""
+    system_name: str = Field(alias="system")
+    """The system's name under ``train: systems``."""
     gates: bool = False
     """Whether the gates' weights are written."""
-    options: dict[OptionName, OptionValue] = Field(default_factory=dict, max_length=_MOST_OPTIONS)
-    entry: dict[str, Any] = Field(default_factory=dict)
-    place: Place = Field(default_factory=Place, repr=False)
+    _system: TranslationSystem = PrivateAttr()
 
-    @classmethod
-    def merged(cls, common: Mapping[str, Any], own: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """What the file says of an entry, on top of ``common``, as fields of the model."""
-        entry = {**common, **own}
-        fields = {key: entry[key] for key in ("system", "gates") if entry.get(key) is not None}
-        options = {key: value for key, value in entry.items() if key not in ("system", "gates")}
-        return {**fields, "options": options, "entry": entry, "place": Place(where, tuple(own), tuple(common))}
+    @property
+    def system(self) -> TranslationSystem:
+        """What translates."""
+        return self._system
+
+    @property
+    def in_file(self) -> Mapping[str, Any]:
+        """What the file says, ``common`` included; finished translations are recognised by it."""
+        gates = {"gates": self.gates} if "gates" in self.model_fields_set else {}
+        return {**self.options, **gates, "system": self.system_name}
+
+    @property
+    def domain_source(self) -> str:
+        """Where the domain comes from, as in fairseq-generate's option; ``none`` also for what needs none."""
+        source = str(option_of(self.options, "domain-source") or "oracle")
+        is_given = option_of(self.options, "domain") or not self.system.requires_domain
+        return "none" if source == "oracle" and is_given else source
+
+    @property
+    def uses_classifier(self) -> bool:
+        """Whether the classifier's labels choose the adapters."""
+        return self.domain_source.startswith("classifier")
+
+    @property
+    def uses_oracle(self) -> bool:
+        """Whether it is given the true domain of every sentence."""
+        return self.system.per_domain or self.domain_source == "oracle"
+
+    def can_translate(self, domain: str | None) -> bool:
+        """Whether it can translate text outside of the data directory: all of one domain, or of no known one.
+
+        Such text is typed. Typed lines can name a domain, but no weights.
+        """
+        return self.domain_source != "classifier-soft" and (domain is not None or not self.uses_oracle)
 
     @model_validator(mode="after")
-    def _check(self) -> OutputEntry:
-        check_spelling(self.options)
-        if "@" in self.system:
-            raise ValueError(f"system: give the system's name, not that of its run {self.system!r}")
+    def _check_source(self) -> Output:
+        if "@" in self.system_name:
+            raise ValueError(f"system: give the system's name, not that of its run {self.system_name!r}")
+        for name in self.options:
+            if name.replace("_", "-") == "domain-source" and self.options[name] == _FORMER_UNIFORM:
+                print(f"{self.place('domain-source')}: {_FORMER_UNIFORM} is now {UNIFORM}", file=sys.stderr)
+                self.options[name] = UNIFORM
         return self
 
 
@@ -212,21 +230,18 @@ class Translate(Section):
     """Decoding runs."""
 
     common: dict[OptionName, OptionValue] = Field(default_factory=dict)
-    """What holds for every output that does not say otherwise."""
-    outputs: dict[Annotated[str, Field(pattern=NAME_PATTERN)], OutputEntry] = Field(
-        default_factory=dict, max_length=_MOST_OUTPUTS
+    """What holds for every decoding run that does not say otherwise."""
+    outputs: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Output] = Field(
+        default_factory=dict, max_length=MOST_ENTRIES
     )
-    """Outputs by name; options of fairseq-generate are among their keys."""
+    """Decoding runs by name; options of fairseq-generate are among their keys."""
     examples: dict[str, Annotated[list[str], Field(min_length=1)]] = Field(default_factory=dict)
-    """Lines to translate and show, by output or run of one."""
+    """Lines to translate and show, by decoding run."""
 
     @model_validator(mode="before")
     @classmethod
     def _merge_common(cls, value: Any, info: ValidationInfo) -> Any:
-        where = f"{(info.context or {}).get('path', '')}: translate: outputs"
-        return merge_common(
-            value, "outputs", lambda name, common, own: OutputEntry.merged(common, own, f"{where}: {name}")
-        )
+        return Output.merge_common(value, "outputs", f"{(info.context or {}).get('path', '')}: translate: outputs")
 
 
 class OwnTest(Section):
@@ -264,6 +279,8 @@ def _own_test(value: Any) -> Any:
 class Evaluate(Section):
     """What is measured beyond the test sets, and how."""
 
+    renamed_keys: ClassVar[Mapping[str, str]] = {"joined": "domain_switch"}
+
     baseline: str | None = None
     """Output that all others are compared with; by default the first."""
     compare: tuple[str, ...] = ()
@@ -279,8 +296,8 @@ class Evaluate(Section):
     """Out-of-domain test sets by name, each a corpus."""
     tests: dict[str, Annotated[OwnTest, BeforeValidator(_own_test)]] = Field(default_factory=dict)
     """The user's own test sets by name: a corpus, or ``corpus`` and ``domain``."""
-    joined: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
-    """How many sentences of the domain-switch test set to make: two test sentences of different domains, joined."""
+    domain_switch: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
+    """How many sentences of the domain-switch test set to make, each of two test sentences of different domains."""
     speed: tuple[str, ...] = ()
     """Outputs to time."""
     distance_model: str | None = None
@@ -306,7 +323,7 @@ class Evaluate(Section):
     @property
     def out_of_domain(self) -> list[str]:
         """The names of all sets of no domain, sorted."""
-        return sorted([*self.ood, *([DOMAIN_SWITCH] if self.joined else [])])
+        return sorted([*self.ood, *([DOMAIN_SWITCH] if self.domain_switch else [])])
 
     @property
     def sets(self) -> dict[str, str | None]:
@@ -323,8 +340,8 @@ class Evaluate(Section):
         for key, names in (("ood", self.ood), ("tests", self.tests)):
             if names:
                 _check_names(sorted(names), key)
-            if self.joined and DOMAIN_SWITCH in names:
-                raise ValueError(f"{key}: {DOMAIN_SWITCH} is the name of the set of joined; choose another name")
+            if self.domain_switch and DOMAIN_SWITCH in names:
+                raise ValueError(f"{key}: {DOMAIN_SWITCH} is the name of the set of domain_switch; choose another name")
             if AVERAGE in names:
                 raise ValueError(f"{key}: {AVERAGE} is a column of the tables; choose another name")
         for name in self.tests:
@@ -344,68 +361,21 @@ class Evaluate(Section):
 
 
 @dataclass(frozen=True)
-class Output:
-    """A way to use a system.
-
-    Attributes:
-        name: its name.
-        system: what translates.
-        gates: whether the gates' weights are written.
-        options: fairseq-generate's.
-        entry: what the file says, ``translate: common`` included; finished translations are recognised by it.
-        place: where the file says it.
-    """
-
-    name: str
-    system: TranslationSystem
-    gates: bool
-    options: Mapping[str, Any]
-    entry: Mapping[str, Any]
-    place: Place
-
-    @property
-    def domain_source(self) -> str:
-        """Where the domain comes from, as in fairseq-generate's option; ``none`` also for what needs none."""
-        source = str(option_of(self.options, "domain-source") or "oracle")
-        is_given = option_of(self.options, "domain") or not self.system.requires_domain
-        return "none" if source == "oracle" and is_given else source
-
-    @property
-    def uses_classifier(self) -> bool:
-        """Whether the classifier's labels choose the adapters."""
-        return self.domain_source.startswith("classifier")
-
-    @property
-    def uses_oracle(self) -> bool:
-        """Whether it is given the true domain of every sentence."""
-        return self.system.per_domain or self.domain_source == "oracle"
-
-    def can_translate(self, domain: str | None) -> bool:
-        """Whether it can translate text outside of the data directory: all of one domain, or of no known one.
-
-        Such text is typed. Typed lines can name a domain, but no weights.
-        """
-        return self.domain_source != "classifier-soft" and (domain is not None or not self.uses_oracle)
-
-
-@dataclass(frozen=True)
 class OutputRun:
-    """A decoding run: an output made with one run of its system.
+    """A decoding run with one run of its system.
 
     Attributes:
-        name: of the translations and their directory: ``gad``, ``gad@2`` of several seeds, ``ft@LAW`` of a domain.
-        output: the way in which they are made.
-        run: the run that translates.
+        output: the decoding run.
+        run: the run of its system that translates.
     """
 
-    name: str
     output: Output
     run: Run
 
-    @classmethod
-    def of(cls, output: Output, run: Run) -> OutputRun:
-        """An output made with one run of its system."""
-        return cls(output.name + run.name.removeprefix(run.system.name), output, run)
+    @property
+    def name(self) -> str:
+        """Of the translations and their directory: ``gad``, ``gad@2`` of several seeds, ``ft@LAW`` of a domain."""
+        return self.output.name + self.run.name.removeprefix(self.run.system.name)
 
 
 def _backend_of(value: Any) -> str:
@@ -547,18 +517,10 @@ class Translation(Experiment):
 
     # Outputs
 
-    @cached_property
+    @property
     def outputs(self) -> Mapping[str, Output]:
-        """The outputs by name."""
-        return {name: self._output(name, entry) for name, entry in self.translate.outputs.items()}
-
-    def _output(self, name: str, entry: OutputEntry) -> Output:
-        if entry.system not in self.systems:
-            there = _listed(self.systems)
-            raise ValueError(
-                f"translate: outputs: {name}: system: no {entry.system!r} under train: systems; there are {there}"
-            )
-        return Output(name, self.systems[entry.system], entry.gates, entry.options, entry.entry, entry.place)
+        """The decoding runs by name."""
+        return self.translate.outputs
 
     def output_runs(self, name: str) -> list[OutputRun]:
         """The decoding runs of an output, or the one of this name.
@@ -570,7 +532,7 @@ class Translation(Experiment):
         if output_name not in self.outputs:
             raise InputError(f"{self.path}: translate: no output {output_name!r}; there are {_listed(self.outputs)}")
         output = self.outputs[output_name]
-        runs = [OutputRun.of(output, run) for run in self.runs_of(output.system.name)]
+        runs = [OutputRun(output, run) for run in self.runs_of(output.system.name)]
         where = f"{self.path}: translate: outputs: {output_name}"
         return [named_run(runs, name, where)] if separator else runs
 
@@ -649,6 +611,14 @@ class Translation(Experiment):
 
     @model_validator(mode="after")
     def _check_outputs(self) -> Translation:
+        for name, output in self.outputs.items():
+            if output.system_name not in self.systems:
+                there = _listed(self.systems)
+                raise ValueError(
+                    f"translate: outputs: {name}: system: no {output.system_name!r} under train: systems; "
+                    f"there are {there}"
+                )
+            output._system = self.systems[output.system_name]
         for name in self.evaluate.speed:
             self._check_output(name, "evaluate: speed")
         if self.evaluate.baseline:

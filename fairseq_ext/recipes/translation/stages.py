@@ -507,7 +507,7 @@ def translation_step(config: Translation, run: OutputRun, extra: Sequence[str] =
 
     inputs = [*how.inputs, splits]
     inputs += named_files(extra, run.name, inputs)
-    options = {**run.output.entry, EXTRA: list(extra), **({"domain": domain} if domain else {})}
+    options = {**run.output.in_file, EXTRA: list(extra), **({"domain": domain} if domain else {})}
     command = replace(how.command, extra=tuple(extra))
     return Step(output, inputs=inputs, options=options, build=build, commands=[command], side_by_side=True)
 
@@ -624,9 +624,9 @@ def import_sets(folder: Path, config: Translation) -> None:
         for lang, lines in zip(langs, zip(*pairs, strict=True), strict=True):
             normal = normalise_lines(lines, lang, config.cleaning.normalise) if config.cleaning.normalise else lines
             write_lines(folder / f"{name}.{lang}", normal)
-    if config.evaluate.joined:
+    if config.evaluate.domain_switch:
         splits = config.work_dir / "splits"
-        joined = draw_pairs(splits, langs, config.evaluate.joined, config.split.max_words, config.seed)
+        joined = draw_pairs(splits, langs, config.evaluate.domain_switch, config.split.max_words, config.seed)
         write_pairs(folder / DOMAIN_SWITCH, langs, joined)
 
 
@@ -644,7 +644,7 @@ def with_guessed_domains(lines: Sequence[str], teacher: Path) -> list[str]:
 def _sets_step(config: Translation) -> Step:
     langs = config.langs
     sets = {name: [entry] for name, entry in config.evaluate.corpora.items()}
-    clean, joined = config.cleaning.normalise, config.evaluate.joined
+    clean, joined = config.cleaning.normalise, config.evaluate.domain_switch
     return Step(
         sets_dir(config),
         inputs=[*check_entries(sets, langs), *([config.work_dir / "splits"] if joined else [])],

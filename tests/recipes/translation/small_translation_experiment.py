@@ -31,7 +31,7 @@ OUTPUTS = {
     "tag-oracle": {"system": "tag"},
     "tag-classifier": {"system": "tag", "domain-source": "classifier"},
     "ad-classifier": {"system": "ad", "domain-source": "classifier"},
-    "ad-uniform": {"system": "ad", "domain-source": "even"},
+    "ad-uniform": {"system": "ad", "domain-source": "uniform"},
     "gad": {"system": "gad", "domain-source": "none", "gates": True},
 }
 TRANSLATE: dict[str, Any] = {

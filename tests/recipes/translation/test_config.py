@@ -75,7 +75,7 @@ def test_number_without_a_dot_is_a_number(tmp_path: Path) -> None:
         ({"evaluate": {"ood": ["a"]}}, "evaluate: ood: "),
         ({"evaluate": {"ood": {"a b": "x.{lang}"}}}, "evaluate: ood: "),
         ({"evaluate": {"ood": {"AVG": "x.{lang}"}}}, "evaluate: ood: "),
-        ({"evaluate": {"joined": 3, "tests": {"JOINED": "x.{lang}"}}}, "evaluate: tests: "),
+        ({"evaluate": {"domain_switch": 3, "tests": {"JOINED": "x.{lang}"}}}, "evaluate: tests: "),
         ({"evaluate": {"report": {"example": 1}}}, "evaluate: report: unknown key 'example'"),
         ({"clean": {"filters": {"long_words": {"max_characters": 5_000_000_000}}}}, "filters: long_words: max_char"),
         ({"clean": {"filters": {"lengths": {}}}}, "clean: filters: unknown key 'lengths'"),

@@ -58,7 +58,7 @@ def test_outputs_are_compared_with_the_control_and_uniform_weights(tmp_path: Pat
         "base": {"system": "mix"},
         "more": {"system": "mix-continued"},
         "ad": {"system": "ad"},
-        "uniform": {"system": "ad", "domain-source": "even"},
+        "uniform": {"system": "ad", "domain-source": "uniform"},
     }
     config = config_of(tmp_path, train=train, translate={"outputs": outputs})
     assert config.baselines == ["base", "more", "uniform"]

@@ -29,7 +29,7 @@ def config(tmp_path: Path) -> Translation:
 
 
 def test_a_set_is_a_corpus_with_or_without_a_domain(tmp_path: Path) -> None:
-    evaluate = config_of(tmp_path, evaluate={"tests": KNOWN, "ood": {"NEWS": "n.{lang}"}, "joined": 5}).evaluate
+    evaluate = config_of(tmp_path, evaluate={"tests": KNOWN, "ood": {"NEWS": "n.{lang}"}, "domain_switch": 5}).evaluate
     assert evaluate.tests == {
         "FLOWERS": OwnTest(corpus="f.{lang}", domain="garden"),
         "MINE": OwnTest(corpus="m.{lang}"),
@@ -48,7 +48,7 @@ def test_a_set_is_a_corpus_with_or_without_a_domain(tmp_path: Path) -> None:
         ({"tests": {"A:B": "a.{lang}"}}, "evaluate: tests: 'A:B' is no domain name"),
         ({"tests": {"AVG": "a.{lang}"}}, "tests: AVG is a column of the tables; choose another name"),
         ({"ood": {"AVG": "a.{lang}"}}, "ood: AVG is a column of the tables; choose another name"),
-        ({"tests": {"JOINED": "a.{lang}"}, "joined": 5}, "tests: JOINED is the name"),
+        ({"tests": {"JOINED": "a.{lang}"}, "domain_switch": 5}, "tests: JOINED is the name"),
         ({"tests": {"A": "a.{lang}"}, "ood": {"A": "b.{lang}"}}, "tests: A: is also under ood; choose another name"),
     ],
 )

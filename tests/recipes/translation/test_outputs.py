@@ -68,7 +68,7 @@ def test_a_file_can_be_read_where_its_corpora_are_not(tmp_path: Path) -> None:
 
 def test_outputs_expand_as_their_systems_do(tmp_path: Path) -> None:
     config = config_of(tmp_path)
-    assert config.outputs["ft"].entry == {"beam": 5, "system": "ft"}
+    assert config.outputs["ft"].in_file == {"beam": 5, "system": "ft"}
     assert config.outputs["ft"].options == {"beam": 5}
     runs = {run.name: run for run in config.all_output_runs()}
     assert list(runs) == [
@@ -97,12 +97,23 @@ def test_text_of_no_domain_is_for_those_that_need_none(tmp_path: Path) -> None:
 
 
 def test_weights_by_the_classifier_are_for_labelled_sets_alone(tmp_path: Path) -> None:
-    sources = ("oracle", "classifier", "classifier-soft", "even")
+    sources = ("oracle", "classifier", "classifier-soft", "uniform")
     outputs = {source: {"system": "ad", "domain-source": source} for source in sources}
     outputs = config_of(tmp_path, translate={"outputs": outputs}).outputs
-    assert [name for name, output in outputs.items() if output.can_translate(None)] == ["classifier", "even"]
-    assert [name for name, o in outputs.items() if o.can_translate("bank")] == ["oracle", "classifier", "even"]
+    assert [name for name, output in outputs.items() if output.can_translate(None)] == ["classifier", "uniform"]
+    assert [name for name, o in outputs.items() if o.can_translate("bank")] == ["oracle", "classifier", "uniform"]
     assert [name for name, output in outputs.items() if output.uses_classifier] == ["classifier", "classifier-soft"]
+
+
+def test_former_names_are_accepted_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = {"uniform": {"system": "ad", "domain-source": "even"}}
+    config = config_of(tmp_path, translate={"outputs": outputs}, evaluate={"joined": 3})
+    assert config.outputs["uniform"].options == {"domain-source": "uniform"}
+    assert config.evaluate.domain_switch == 3
+    assert capsys.readouterr().err.splitlines() == [
+        f"{config.path}: translate: outputs: uniform: domain-source: even is now uniform",
+        f"{config.path}: joined: is now domain_switch",
+    ]
 
 
 def test_a_system_may_say_that_it_is_told_the_domain(tmp_path: Path) -> None:
@@ -185,7 +196,7 @@ def test_gates_are_wanted_or_not(tmp_path: Path, gates: bool | None, wanted: boo
     assert output.gates == wanted
     assert "gates" not in output.options
     # Finished translations are recognised by what the file said.
-    assert output.entry == {"system": "gad", "gates": gates}
+    assert output.in_file == {"system": "gad", **({} if gates is None else {"gates": gates})}
 
 
 @pytest.mark.parametrize(
