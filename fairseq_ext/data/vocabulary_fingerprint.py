@@ -12,7 +12,7 @@ from typing import Any
 
 from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.engine.hashing import hash_file
-from fairseq_ext.engine.records import check_contents, read_record
+from fairseq_ext.engine.provenance import check_contents, read_record
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.subwords import MODEL_FILE, check_pieces
 

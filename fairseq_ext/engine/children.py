@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from subprocess import PIPE
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
@@ -24,8 +25,16 @@ def run_child(command: Sequence[str], **options: Any) -> subprocess.CompletedPro
 
     On Linux it is killed also when the thread ends that called this.
     """
-    wrapper = [sys.executable, "-I", "-S", __file__, str(os.getpid())]
-    return subprocess.run([*wrapper, *command], check=False, **options)
+    return subprocess.run([*_wrapper(), *command], check=False, **options)
+
+
+def start_child(command: Sequence[str], **options: Any) -> subprocess.Popen:
+    """Start a command like :func:`run_child`, with pipes of bytes to and from it."""
+    return subprocess.Popen([*_wrapper(), *command], stdin=PIPE, stdout=PIPE, stderr=PIPE, **options)
+
+
+def _wrapper() -> list[str]:
+    return [sys.executable, "-I", "-S", __file__, str(os.getpid())]
 
 
 def how_it_ended(status: int) -> str:

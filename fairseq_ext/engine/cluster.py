@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Executor
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,14 +26,14 @@ _ADDRESS = re.compile(r"((tcp|tls)://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1
 
 
 @contextmanager
-def dask_executor(scheduler: str) -> Iterator[tuple[Executor, Callable[[], None]]]:
+def dask_client(scheduler: str) -> Iterator[tuple[Any, Callable[[], None]]]:
     """Connect to a cluster.
 
     Args:
         scheduler: its address (``tcp://HOST:PORT``) or scheduler file.
 
     Yields:
-        what runs functions on its workers, and a function that raises when none has been left for a while.
+        a client of Dask's, and a function that raises when no worker has been left for a while.
 
     Raises:
         InputError: if it does not answer, has no workers, or is lost on the way.
@@ -49,7 +49,7 @@ def dask_executor(scheduler: str) -> Iterator[tuple[Executor, Callable[[], None]
         try:
             client.wait_for_workers(1, timeout=_WORKERS_SECONDS)
             print(f"{scheduler}: {_count_workers(client)} workers", file=sys.stderr)
-            yield client.get_executor(pure=False), _Watch(scheduler, client)
+            yield client, _Watch(scheduler, client)
         except TimeoutError:
             raise _without_workers(scheduler) from None
         except KilledWorker:
@@ -69,6 +69,11 @@ class _Watch:
             self.seen = time.monotonic()
         elif time.monotonic() - self.seen > _WORKERS_SECONDS:
             raise _without_workers(self.scheduler)
+
+
+def has_resource(client: Any, name: str) -> bool:
+    """Whether a worker was started with ``--resources NAME=…``."""
+    return any(name in worker["resources"] for worker in client.scheduler_info(n_workers=-1)["workers"].values())
 
 
 def _silence() -> None:

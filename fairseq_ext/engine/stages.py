@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from fairseq_ext.engine.steps import Step, add_step_options, check_options, run_steps
+from fairseq_ext.engine.tasks import add_scheduler_option
 from fairseq_ext.inputs.errors import InputError
 
 
@@ -20,12 +21,14 @@ class Stage:
         name: what the command line calls it.
         steps: makes its steps, when all stages before it are done; what these left decides, for instance, which
             domains there are.
-        trains: it trains a system, by steps that are known before other systems are trained.
+        trains: its steps do not depend on what the stages before leave, so that they may run beside theirs.
+        spreads: its steps share their work among all cores or workers themselves.
     """
 
     name: str
     steps: Callable[[], list[Step]]
     trains: bool = False
+    spreads: bool = False
 
 
 def check_stage_names(stages: Sequence[Stage], where: str) -> list[Stage]:
@@ -68,38 +71,43 @@ def choose_stages(
     return list(chosen)
 
 
-def run_stages(stages: Sequence[Stage], chosen: Sequence[Stage], *, dry_run: bool = False, jobs: int = 1) -> None:
+def run_stages(
+    stages: Sequence[Stage],
+    chosen: Sequence[Stage],
+    *,
+    dry_run: bool = False,
+    jobs: int = 1,
+    scheduler: str | None = None,
+) -> None:
     """Run the chosen stages in order; with ``dry_run`` print what each of their steps would do.
 
-    With several jobs, neighbours that train are run as one stage: trainings of one fill the cores that another's leave.
+    With several jobs or a cluster, steps of neighbouring stages run at once where these allow it.
 
     Args:
         stages: all of the experiment.
         chosen: those to run.
         dry_run: only print the plan.
-        jobs: trainings at once, at most.
+        jobs: steps at once, at most.
+        scheduler: of a Dask cluster to run them on.
 
     Raises:
         InputError: naming the stage to run first, if one needs what is not there.
     """
     planned: list[Step] = []
-    for together in _together(chosen, jobs):
-        first = len(planned)
-        for stage in together:
-            steps = stage.steps()
-            planned += steps
-            _check_inputs(stage, steps, planned, stages)
-        if not dry_run:
-            run_steps(planned[first:], jobs=jobs)
+    at_once = jobs > 1 or scheduler is not None
+    for early, found in groupby(chosen, lambda stage: stage.trains and at_once):
+        neighbours = list(found)
+        for together in [neighbours] if early else [[stage] for stage in neighbours]:
+            first = len(planned)
+            for stage in together:
+                steps = stage.steps()
+                planned += steps
+                _check_inputs(stage, steps, planned, stages)
+            if not dry_run:
+                elsewhere = None if together[0].spreads else scheduler
+                run_steps(planned[first:], jobs=jobs, scheduler=elsewhere)
     if dry_run:
         run_steps(planned, dry_run=True)
-
-
-def _together(stages: Sequence[Stage], jobs: int) -> Iterator[list[Stage]]:
-    """The stages in their order; with several jobs, neighbours that train as one."""
-    for train, found in groupby(stages, lambda stage: stage.trains and jobs > 1):
-        neighbours = list(found)
-        yield from [neighbours] if train else ([stage] for stage in neighbours)
 
 
 def stage_parser(prog: str, description: str) -> argparse.ArgumentParser:
@@ -115,20 +123,21 @@ def stage_parser(prog: str, description: str) -> argparse.ArgumentParser:
 
 
 def add_jobs_option(parser: argparse.ArgumentParser) -> None:
-    """Give a command line that trains the option ``--jobs`` of :func:`~fairseq_ext.engine.steps.run_steps`."""
+    """Give a command line the options of :func:`~fairseq_ext.engine.steps.run_steps` that say where steps run."""
     parser.add_argument(
         "--jobs",
         type=_positive,
         default=1,
         metavar="N",
-        help="trainings at once where there is no GPU, which share the cores: trials, seeds, systems that do not start "
+        help="steps at once where there is no GPU, which share the cores: trials, seeds, systems that do not start "
         "from each other; each takes memory (default: 1)",
     )
+    add_scheduler_option(parser)
 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of trainings; give 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of steps; give 1 or more")
     return int(text)
 
 
@@ -145,7 +154,7 @@ def run_chosen(stages: Sequence[Stage], options: argparse.Namespace) -> None:
     chosen = choose_stages(stages, options.first, options.last, options.only)
     # A missing test set or a misspelt option is to be noticed before the first training, not after the last.
     check_options([step for stage in chosen for step in stage.steps()])
-    run_stages(stages, chosen, dry_run=options.dry_run, jobs=options.jobs)
+    run_stages(stages, chosen, dry_run=options.dry_run, jobs=options.jobs, scheduler=options.scheduler)
 
 
 def _check_inputs(stage: Stage, steps: Sequence[Step], planned: Sequence[Step], stages: Sequence[Stage]) -> None:

@@ -1,57 +1,50 @@
 """Steps: directories that are either finished or absent, and are built again only when they must be.
 
-A step builds one directory from inputs and options. It works in a hidden directory beside it (see
-:mod:`fairseq_ext.engine.workspaces`), writes the fingerprint of all it depends on into ``step.json`` as the
-last file, and is then renamed. So a directory under its own name is complete, however the machine went
-down, and running the same command again does only what is missing.
+A step builds one directory from inputs and options. It works in a staging directory beside it
+(:mod:`fairseq_ext.engine.staging`), writes ``step.json`` (:mod:`fairseq_ext.engine.provenance`) as the last file, and
+is then renamed. So a directory under its own name is complete, however the machine went down, and running the same
+command again does only what is missing.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import pickle
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ALL_COMPLETED, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import Enum
-from functools import partial
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.engine import pools
 from fairseq_ext.engine.fairseq_options import FairseqCommand, check_commands
-from fairseq_ext.engine.hashing import RECORD
-from fairseq_ext.engine.order import made_from, with_company
-from fairseq_ext.engine.origins import Origin, changes
+from fairseq_ext.engine.hashing import RECORD, relative_files
 from fairseq_ext.engine.processes import this_process
 from fairseq_ext.engine.progress import tell
-from fairseq_ext.engine.quiet import quieten_fairseq
-from fairseq_ext.engine.records import (
-    foreign_files,
+from fairseq_ext.engine.provenance import (
+    Provenance,
+    changes,
     has_all_files,
     input_hash,
     is_finished,
     read_record,
     write_record,
 )
-from fairseq_ext.engine.side_by_side import MOST_AT_ONCE, run_side_by_side
-from fairseq_ext.engine.workspaces import Workspace, locked
+from fairseq_ext.engine.quiet import quieten_fairseq
+from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.inputs.errors import InputError, is_environment
 
 _UP_TO_DATE = "up to date"
 _POLL_SECONDS = 0.5
 # Commands of fairseq's that this process need not check again.
 _accepted: set[FairseqCommand] = set()
-
-
-class _Company(Enum):
-    """Beside what a step may run."""
-
-    NONE = "none"
-    PROGRAMS = "programs"
-    TRAININGS = "trainings"
 
 
 @dataclass(frozen=True)
@@ -63,15 +56,15 @@ class Step:
         inputs: files and directories whose *contents* the result depends on, in a fixed order.
         options: everything else the result depends on, as JSON can hold it. The program's own code is
             not compared: give a version here and raise it when ``build`` comes to work differently.
-        build: fills the (existing) directory that it is given, and may return a line on what it made.
+        build: fills the (existing) directory that it is given, and may return a line on what it made. cloudpickle
+            takes it to other processes.
         resumable: ``build`` continues from what an interrupted run with the same fingerprint left.
         join: what further processes of the same command (see :mod:`fairseq_ext.engine.processes`) do in the
             directory while the first one builds it; None lets them wait. Only for resumable steps.
         results: files that ``build`` must have made; without one of them the step is not finished.
         commands: of fairseq's, as far as they are known already; their options are checked before any step runs.
-        side_by_side: ``build`` waits for a program that it starts, which may run while those of other such steps do.
-        trains: so does ``build`` for a training, which takes memory, or it chooses among some: others run beside it if
-            the user says so.
+        side_by_side: several such steps run at once, also without ``--jobs``.
+        trains: it trains, or chooses among trainings.
     """
 
     output: Path
@@ -85,17 +78,21 @@ class Step:
     side_by_side: bool = field(default=False, compare=False)
     trains: bool = field(default=False, compare=False)
 
-    def origin(self) -> Origin:
+    def provenance(self) -> Provenance:
         """What the directory is made from, as its inputs are now.
 
         Raises:
-            InputError: naming the first input that does not exist, or is not as the step before left it.
+            InputError: naming the first input that does not exist, or that has changed since a step wrote it.
         """
-        return _origin(self.output, self.inputs, self.options)
+        return _provenance(self.output, self.inputs, self.options)
 
 
-def run_step(step: Step) -> bool:
+def run_step(step: Step, provenance: Provenance | None = None) -> bool:
     """Build the directory of a step unless it is finished already.
+
+    Args:
+        step: to run.
+        provenance: its own, if it is known.
 
     Returns:
         True if ``build`` ran, False if the directory was up to date.
@@ -104,25 +101,27 @@ def run_step(step: Step) -> bool:
         InputError: if an input is missing or damaged, another process builds the same directory, the directory holds
             files that no step made (they are never deleted), or ``build`` did not make what it should.
     """
-    output, workspace, origin = step.output, Workspace(step.output), step.origin()
+    output, staging, provenance = step.output, Staging(step.output), provenance or step.provenance()
     # Without the lock first: any number of processes may use a finished directory at once.
-    if is_finished(output, origin.fingerprint) and not workspace.exists():
-        _log(output, _UP_TO_DATE)
+    if is_finished(output, provenance.fingerprint) and not staging.exists():
+        tell(f"{output.name}: {_UP_TO_DATE}")
         return False
     output.parent.mkdir(parents=True, exist_ok=True)
     with locked(output):
-        workspace.restore()
-        if is_finished(output, origin.fingerprint):
-            workspace.clear()
-            _log(output, _UP_TO_DATE)
+        staging.restore()
+        if is_finished(output, provenance.fingerprint):
+            staging.clear()
+            tell(f"{output.name}: {_UP_TO_DATE}")
             return False
         _refuse_foreign_files(output)
-        _build(step, workspace, origin)
+        _build(step, staging, provenance)
     return True
 
 
-def _build(step: Step, workspace: Workspace, origin: Origin) -> None:
-    unfinished = _begin(step, workspace, origin)
+def _build(step: Step, staging: Staging, provenance: Provenance) -> None:
+    resumes, words = _beginning(step, staging, provenance)
+    tell(f"{step.output.name}: {words}")
+    unfinished = staging.unfinished if resumes else staging.start(provenance.fingerprint, provenance)
     start = time.monotonic()
     made = step.build(unfinished)
     for name in step.results:
@@ -130,95 +129,139 @@ def _build(step: Step, workspace: Workspace, origin: Origin) -> None:
             raise InputError(
                 f"{step.output.name}: ended without {name}, its result; change the options that keep it from being made"
             )
-    write_record(unfinished, origin)
-    workspace.finish()
-    _log(step.output, f"done in {time.monotonic() - start:.1f} s{f': {made}' if made else ''}")
+    write_record(unfinished, provenance)
+    staging.finish()
+    tell(f"{step.output.name}: done in {time.monotonic() - start:.1f} s{f': {made}' if made else ''}")
 
 
-def _begin(step: Step, workspace: Workspace, origin: Origin) -> Path:
-    """The directory to build in, with what an interrupted run left in it; says which that is."""
-    resumes, words = _beginning(step, workspace, origin)
-    _log(step.output, words)
-    return workspace.unfinished if resumes else workspace.start(origin.fingerprint, origin)
-
-
-def _beginning(step: Step, workspace: Workspace, origin: Origin) -> tuple[bool, str]:
-    """Whether the build of a directory that is not up to date continues an interrupted one; and in words, with why."""
-    if step.resumable and workspace.is_begun(origin.fingerprint):
+def _beginning(step: Step, staging: Staging, provenance: Provenance) -> tuple[bool, str]:
+    """Whether the build continues an interrupted one, and what to say of it."""
+    if step.resumable and staging.is_begun(provenance.fingerprint):
         return True, "continuing an interrupted run"
-    begun, record = workspace.origin(), read_record(step.output)
-    if record is None:
-        return False, f"made anew: {_changes(step, begun, origin)}" if begun else "started"
-    if not has_all_files(step.output, record):
+    record = read_record(step.output)
+    before = record.provenance if record else staging.provenance()
+    if record and not has_all_files(step.output, record):
         return False, "made anew: files of it are gone or have other sizes"
-    if record.origin is None:
-        return False, "made anew: an earlier version made it, from something else, and recorded not what"
-    return False, f"made anew: {_changes(step, record.origin, origin)}"
+    if record and before is None:
+        return False, "made anew: an earlier version made it and did not record from what"
+    if before is None:
+        return False, "started"
+    return False, f"made anew: {changes(before, provenance, ['/'.join(path.parts[-2:]) for path in step.inputs])}"
 
 
-def _changes(step: Step, before: Origin, now: Origin) -> str:
-    return changes(before, now, ["/".join(path.parts[-2:]) for path in step.inputs])
+def run_steps(steps: Sequence[Step], *, dry_run: bool = False, jobs: int = 1, scheduler: str | None = None) -> None:
+    """Run the steps, or with ``dry_run`` only print what each of them would do (stdout).
 
-
-def run_steps(steps: Sequence[Step], *, dry_run: bool = False, jobs: int = 1) -> None:
-    """Run the steps in order, or with ``dry_run`` only print what each of them would do (stdout).
-
-    Neighbours that may run side by side do, each as soon as what it is made from is there. Of several processes that
-    run the same command, the first builds the steps and the others follow.
+    One after the other in their order, or several at once, each as soon as its inputs are there. Of several processes
+    that run the same command, the first builds the steps and the others follow.
 
     Args:
         steps: to run.
         dry_run: only print the plan.
-        jobs: trainings at once, at most, where there is no GPU.
+        jobs: steps at once on this machine, if it has no GPU.
+        scheduler: of a Dask cluster to run them on.
 
     Raises:
         InputError: as :func:`run_step` does, or naming a hindrance of the machine.
     """
     quieten_fairseq()  # which some steps load into this process
     processes = this_process()
-    if jobs > 1 and processes.count > 1:
-        raise InputError(f"--jobs {jobs}: {processes.launcher}'s processes train one system together; leave it out")
+    if (jobs > 1 or scheduler) and processes.count > 1:
+        option = f"--scheduler {scheduler}" if scheduler else f"--jobs {jobs}"
+        raise InputError(f"{option}: {processes.launcher}'s processes train one system together; leave it out")
     check_options(steps)
     if dry_run:
         if processes.is_first:
             print_plan(steps)
-        return
-    if not processes.is_first:
+    elif not processes.is_first:
         for step in steps:
-            _run(step, follow_step)
-        return
-    for group in _groups(steps, jobs):
-        most = jobs if group[0].trains else MOST_AT_ONCE
-        run_side_by_side([partial(_run, step, run_step) for step in group], most, made_from(group))
+            follow_step(step)
+    elif scheduler:
+        with pools.cluster_pool(scheduler) as pool:
+            _run_graph(steps, pool)
+    else:
+        _run_here(steps, jobs)
 
 
-def _run(step: Step, run: Callable[[Step], object]) -> None:
+def _run_here(steps: Sequence[Step], jobs: int) -> None:
+    """Run steps on this machine: all with ``jobs`` at once, or in order but for those that may run side by side."""
+    groups = [(True, list(steps))] if jobs > 1 else groupby(steps, lambda step: step.side_by_side)
+    for at_once, found in groups:
+        group = list(found)
+        count = min(pools.places(jobs), len(group)) if at_once else 1
+        if count > 1:
+            with pools.local_pool(count) as pool:
+                _run_graph(group, pool)
+        else:
+            for step in group:
+                run_here(step)
+
+
+def _say_if_finished(step: Step) -> bool:
+    finished = not Staging(step.output).exists() and _was_built(step)
+    if finished:
+        tell(f"{step.output.name}: {_UP_TO_DATE}")
+    return finished
+
+
+def run_here(step: Step, provenance: Provenance | None = None) -> None:
+    """Run a step in this process; a hindrance of the machine is an input error."""
     try:
-        run(step)
+        run_step(step, provenance)
     except OSError as error:
         if not is_environment(error):
             raise
         raise InputError(f"{step.output.name}: {error}; mend that and run the same command again") from None
 
 
-def _groups(steps: Sequence[Step], jobs: int) -> Iterator[list[Step]]:
-    """The steps in their order, those together that run side by side."""
-    for kind, found in groupby(steps, partial(_company, jobs=jobs)):
-        if kind is _Company.NONE:
-            for step in found:  # of which the next is judged when this one is done
-                yield [step]
-        else:
-            yield from with_company(list(found))
+def run_pickled() -> None:
+    """Run the step on stdin, pickled with its provenance; an input error goes to stdout, messages to stderr."""
+    quieten_fairseq()
+    with os.fdopen(os.dup(1), "w") as answer:
+        os.dup2(2, 1)  # for whatever a step prints
+        try:
+            run_here(*pickle.load(sys.stdin.buffer))
+        except InputError as error:
+            json.dump(str(error), answer)
 
 
-def _company(step: Step, jobs: int) -> _Company:
-    """Beside what a step may run, as things are now."""
-    if step.trains:
-        # What is finished counts, or one that is resumed would have other threads than it began with, whose sums are
-        # others in the last digit.
-        return _Company.TRAININGS if jobs > 1 else _Company.NONE
-    # What is finished only says so, and leaves the cores to what is not.
-    return _Company.PROGRAMS if step.side_by_side and not _was_built(step) else _Company.NONE
+def _run_graph(steps: Sequence[Step], pool: pools.Pool) -> None:
+    """Run each step as soon as the steps that make its inputs are done; after a failure no other begins."""
+    before, begun, done = made_from(steps), set[int](), set[int]()
+    running: dict[Future, int] = {}
+    failures: list[BaseException] = []
+
+    def begin(number: int) -> None:
+        begun.add(number)
+        try:
+            if _say_if_finished(steps[number]):
+                done.add(number)
+            else:
+                running[pool.submit(steps[number], steps[number].provenance())] = number
+        except InputError as error:
+            failures.append(error)
+
+    while not failures and len(done) < len(steps):
+        while ready := [number for number in range(len(steps)) if number not in begun and before[number] <= done]:
+            for number in ready:
+                begin(number)
+        for future in pool.wait(running):
+            done.add(running.pop(future))
+            failures += filter(None, [future.exception()])
+    waiting = [future for future in running if not future.cancel()]
+    pool.wait(waiting, ALL_COMPLETED)
+    if failures:
+        raise failures[0]
+
+
+def made_from(steps: Sequence[Step]) -> list[set[int]]:
+    """For each step, the numbers of the steps before it whose outputs hold its inputs."""
+    numbers = {step.output: number for number, step in enumerate(steps)}
+    found = [
+        {numbers[path] for given in step.inputs for path in (given, *given.parents) if path in numbers}
+        for step in steps
+    ]
+    return [{other for other in others if other < number} for number, others in enumerate(found)]
 
 
 def check_options(steps: Sequence[Step]) -> None:
@@ -240,7 +283,7 @@ def _was_built(step: Step) -> bool:
     if not step.output.is_dir() or not all(path.exists() for path in step.inputs):
         return False
     try:
-        return is_finished(step.output, step.origin().fingerprint)
+        return is_finished(step.output, step.provenance().fingerprint)
     except InputError:  # of an input that is damaged; the step itself will say so, or it is made anew
         return False
 
@@ -252,13 +295,13 @@ def add_step_options(parser: argparse.ArgumentParser) -> None:
 
 def follow_step(step: Step) -> None:
     """Join in a step that another process of the same command builds, and return when it is finished."""
-    fingerprint, workspace = step.origin().fingerprint, Workspace(step.output)
+    fingerprint, staging = step.provenance().fingerprint, Staging(step.output)
+    joined = step.join is None
     while not is_finished(step.output, fingerprint):
-        if step.join is not None and workspace.is_begun(fingerprint):
-            step.join(workspace.unfinished)
-            break
-        time.sleep(_POLL_SECONDS)
-    while not is_finished(step.output, fingerprint):
+        if not joined and staging.is_begun(fingerprint):
+            assert step.join is not None
+            step.join(staging.unfinished)
+            joined = True
         time.sleep(_POLL_SECONDS)
 
 
@@ -277,27 +320,27 @@ def print_plan(steps: Sequence[Step]) -> None:
 
 
 def _planned(step: Step) -> str:
-    origin = step.origin()
-    if is_finished(step.output, origin.fingerprint):
+    provenance = step.provenance()
+    if is_finished(step.output, provenance.fingerprint):
         return _UP_TO_DATE
-    resumes, words = _beginning(step, Workspace(step.output), origin)
+    resumes, words = _beginning(step, Staging(step.output), provenance)
     return f"{'continue' if resumes else 'build'}: {words.partition(': ')[2]}"
 
 
 def step_fingerprint(output: Path, inputs: Sequence[Path], options: Mapping[str, Any]) -> str:
-    """SHA-256 over the options and the contents of the inputs; where these lie does not matter.
+    """SHA-256 over the options and the contents of the inputs; the place of these does not count.
 
     Raises:
-        InputError: naming the first input that does not exist, or is not as the step before left it.
+        InputError: as :meth:`Step.provenance` does.
     """
-    return _origin(output, inputs, options).fingerprint
+    return _provenance(output, inputs, options).fingerprint
 
 
-def _origin(output: Path, inputs: Sequence[Path], options: Mapping[str, Any]) -> Origin:
+def _provenance(output: Path, inputs: Sequence[Path], options: Mapping[str, Any]) -> Provenance:
     for path in inputs:
         if not path.exists():
             raise InputError(f"{output.name}: its input {path} does not exist; make it first")
-    return Origin(options, [input_hash(path) for path in inputs])
+    return Provenance(options, [input_hash(path) for path in inputs])
 
 
 def versions(*packages: str) -> dict[str, str]:
@@ -324,7 +367,7 @@ def _refuse_foreign_files(output: Path) -> None:
         return
     record = read_record(output)
     if record is not None:
-        others = foreign_files(output, record)
+        others = [name for name in relative_files(output) if name not in record.sizes]
         if others:
             raise InputError(f"{output}: is to be made anew, but {others[0]} in it is of no step; move that file away")
     elif (output / RECORD).exists():
@@ -333,7 +376,3 @@ def _refuse_foreign_files(output: Path) -> None:
         raise InputError(
             f"{output}: exists, but no step of this program made it; move it away or choose another directory"
         )
-
-
-def _log(output: Path, message: str) -> None:
-    tell(f"{output.name}: {message}")

@@ -24,7 +24,7 @@ from typing import Any
 from tqdm import tqdm
 
 from fairseq_ext.engine.children import end_with_parent
-from fairseq_ext.engine.cluster import dask_executor
+from fairseq_ext.engine.cluster import dask_client
 from fairseq_ext.engine.cores import cores
 from fairseq_ext.inputs.errors import InputError
 
@@ -52,6 +52,11 @@ class Engine:
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
     """Let a command line say where tasks run."""
     parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes; 0 takes one a core")
+    add_scheduler_option(parser)
+
+
+def add_scheduler_option(parser: argparse.ArgumentParser) -> None:
+    """Let a command line name a Dask cluster."""
     parser.add_argument(
         "--scheduler",
         metavar="ADDRESS",
@@ -203,8 +208,8 @@ def _result(outcome: tuple[str | None, Any]) -> Any:
 def _executor(engine: Engine, workers: int) -> Iterator[tuple[Executor, Callable[[], None]]]:
     """What runs functions elsewhere, and what to call while nothing comes back."""
     if engine.scheduler is not None:
-        with dask_executor(engine.scheduler) as cluster:
-            yield cluster
+        with dask_client(engine.scheduler) as (client, check):
+            yield client.get_executor(pure=False), check
         return
     # Spawned, not forked: a fork would copy the step's lock and the state of other threads.
     context = multiprocessing.get_context("spawn")

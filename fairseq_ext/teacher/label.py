@@ -15,9 +15,9 @@ import numpy as np
 from fairseq_ext.corpora.text_files import count_lines
 from fairseq_ext.data.teacher_labels import DTYPE, check_labels, read_teacher_record
 from fairseq_ext.engine.hashing import hash_path
+from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.engine.tasks import Engine, add_engine_options, engine_from, run_tasks, task_output
-from fairseq_ext.engine.workspaces import Workspace, locked
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.classifier import MODEL_FOLDER
 from fairseq_ext.teacher.labelling import BLOCK_SENTENCES, TextFiles, cut, engine_for, read_block, write_block
@@ -58,12 +58,12 @@ def label_file(
     if not model.is_dir():
         raise InputError(f"{model}: not found; train the teacher again")
     hashes = [hash_path(model), hash_path(input_path), str(block_sentences)]
-    fingerprint, workspace = hashlib.sha256(json.dumps(hashes).encode()).hexdigest(), Workspace(output_path)
+    fingerprint, staging = hashlib.sha256(json.dumps(hashes).encode()).hexdigest(), Staging(output_path)
     blocks = cut(text.counts[0], block_sentences)
     task = _LabelBlock(model, record["backend"], text, block_sentences)
     output_path.parent.mkdir(parents=True, exist_ok=True)
     with locked(output_path):
-        folder = workspace.unfinished if workspace.is_begun(fingerprint) else workspace.start(fingerprint)
+        folder = staging.unfinished if staging.is_begun(fingerprint) else staging.start(fingerprint)
         sizes = [stop - start for start, stop in blocks]
         run_tasks(task, folder, len(blocks), engine_for(record["backend"], engine), "label", sizes, unit="sentence")
         shape = text.counts[0], len(record["domains"])
@@ -72,7 +72,7 @@ def label_file(
             for number, block in enumerate(blocks):
                 rows[slice(*block)] = read_block(task_output(folder, number), shape[1])
             rows.flush()
-        workspace.clear()
+        staging.clear()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

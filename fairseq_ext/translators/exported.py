@@ -28,7 +28,7 @@ from typing import Any
 
 from fairseq_ext.domains.names import DOMAINS_FILE, check_domain_names, read_domain_names
 from fairseq_ext.engine.hashing import hash_file, relative_files
-from fairseq_ext.engine.workspaces import Workspace, locked
+from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import is_texts, read_json
@@ -152,16 +152,16 @@ def writing(directory: Path) -> Iterator[Path]:
     _refuse_others(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
     with locked(directory):
-        workspace = Workspace(directory)
-        workspace.restore()
-        folder = workspace.start("export")
+        staging = Staging(directory)
+        staging.restore()
+        folder = staging.start("export")
         try:
             yield folder
             read_manifest(folder)
         except BaseException:
-            workspace.clear()
+            staging.clear()
             raise
-        workspace.finish()
+        staging.finish()
 
 
 def complete(folder: Path, manifest: Manifest) -> None:

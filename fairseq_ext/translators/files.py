@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairseq_ext.engine.hashing import hash_file
+from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
-from fairseq_ext.engine.workspaces import Workspace, locked
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.translators.answers import PRECISIONS, Wanted, load_quietly
 from fairseq_ext.translators.exported import MANIFEST_FILE
@@ -109,20 +109,20 @@ def translate_file(job: FileJob, lines: Callable[[], Iterable[RoutedLine]], proc
     Raises:
         InputError: if a line cannot be translated, or the output is another file of the user's.
     """
-    fingerprint, output, workspace = job.fingerprint, job.output, Workspace(job.output)
-    if output.is_file() and _record_of(output) == _record(fingerprint, output) and not workspace.exists():
+    fingerprint, output, staging = job.fingerprint, job.output, Staging(job.output)
+    if output.is_file() and _record_of(output) == _record(fingerprint, output) and not staging.exists():
         print(f"{output}: up to date", file=sys.stderr)
         return
     output.parent.mkdir(parents=True, exist_ok=True)
     with locked(output):
-        begun = workspace.is_begun(fingerprint)
+        begun = staging.is_begun(fingerprint)
         if not begun:
             _refuse_others(output)
-        folder = workspace.unfinished if begun else workspace.start(fingerprint)
+        folder = staging.unfinished if begun else staging.start(fingerprint)
         if not any((folder / name).is_file() for name in (_TEXT, _RECORD)):
             _translate(job, folder, lines, processes)
         _finish(folder, output, fingerprint)
-        workspace.clear()
+        staging.clear()
 
 
 def _translate(job: FileJob, folder: Path, lines: Callable[[], Iterable[RoutedLine]], processes: int) -> None:

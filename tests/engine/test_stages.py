@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fairseq_ext.engine import side_by_side
 from fairseq_ext.engine.stages import Stage, run_chosen, stage_parser
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
+from tests.engine.test_pools import meet, nothing
 
 
 def stages_in(folder: Path) -> list[Stage]:
@@ -53,26 +52,16 @@ def test_jobs_are_a_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     for wrong in ("0", "-1", "two", "1.5"):
         with pytest.raises(SystemExit):
             run(tmp_path, "--jobs", wrong)
-        assert f"'{wrong}' is no number of trainings; give 1 or more" in capsys.readouterr().err
+        assert f"'{wrong}' is no number" in capsys.readouterr().err
 
 
-def test_with_several_jobs_trainings_of_neighbouring_stages_run_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
-    monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
-    meeting = threading.Barrier(2, timeout=60)
-
-    def stage(name: str, inputs: list[Path], build: Callable[[Path], object], trains: bool) -> Stage:
-        return Stage(name, lambda: [Step(tmp_path / name, inputs, {}, build, trains=trains)], trains=trains)  # type: ignore[arg-type]
-
-    def meet(_: Path) -> None:
-        meeting.wait()  # broken if the other one does not run at the same time
-
+@pytest.mark.slow
+def test_with_several_jobs_trainings_of_neighbouring_stages_run_at_once(tmp_path: Path) -> None:
+    wait = partial(meet, tmp_path / "meeting")
     stages = [
-        stage("a", [], meet, True),
-        stage("b", [], meet, True),
-        stage("c", [tmp_path / "a", tmp_path / "b"], lambda _: None, False),
+        Stage(name, lambda name=name: [Step(tmp_path / name, [], {}, wait)], trains=True)  # type: ignore[misc]
+        for name in "ab"
     ]
+    stages.append(Stage("c", lambda: [Step(tmp_path / "c", [tmp_path / "a", tmp_path / "b"], {}, nothing)]))
     run_chosen(stages, stage_parser("x", "y").parse_args(["file.yaml", "--jobs", "2"]))
     assert (tmp_path / "c").is_dir()

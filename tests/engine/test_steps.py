@@ -8,18 +8,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairseq_ext.engine import side_by_side, steps
-from fairseq_ext.engine.hashing import RECORD, hash_path
+from fairseq_ext.engine import steps
+from fairseq_ext.engine.hashing import RECORD
+from fairseq_ext.engine.staging import MARK, Staging
 from fairseq_ext.engine.steps import Step, atomic_write, run_step, run_steps
-from fairseq_ext.engine.workspaces import MARK, Workspace
 from fairseq_ext.inputs.errors import InputError
 from tests.small_corpus import read_tree
 
@@ -30,7 +28,7 @@ SUICIDAL = """
 import os, signal, sys
 from pathlib import Path
 from fairseq_ext.engine import steps
-from fairseq_ext.engine.workspaces import Workspace
+from fairseq_ext.engine.staging import Staging
 
 output, source, place = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 rename = Path.rename
@@ -53,8 +51,8 @@ if place == "before the swap":
 if place == "within the swap":
     Path.rename = lambda path, new: die() if path.name == "unfinished" else rename(path, new)
 if place == "after the swap":
-    clear = Workspace.clear
-    Workspace.clear = lambda self: die() if self.replaced.exists() else clear(self)
+    clear = Staging.clear
+    Staging.clear = lambda self: die() if self.replaced.exists() else clear(self)
 steps.run_step(steps.Step(output, inputs=[source], options={}, build=build))
 """
 
@@ -105,16 +103,6 @@ def test_changed_option_input_or_output_builds_again(tmp_path: Path, source: Pat
     assert run(output, inputs=[source], options={"a": 2}, build=build)
     (output / "sub" / "copy.txt").unlink()
     assert run(output, inputs=[source], options={"a": 2}, build=build)
-
-
-def test_directory_is_hashed_by_names_and_contents(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name / "deep").mkdir(parents=True)
-        (tmp_path / name / "deep" / "file").write_text("same")
-    (tmp_path / "b" / RECORD).write_text("{}")
-    assert hash_path(tmp_path / "a") == hash_path(tmp_path / "b")
-    (tmp_path / "b" / "deep" / "file").rename(tmp_path / "b" / "deep" / "other")
-    assert hash_path(tmp_path / "a") != hash_path(tmp_path / "b")
 
 
 def test_failing_build_leaves_the_old_result(tmp_path: Path, source: Path) -> None:
@@ -326,7 +314,7 @@ run_steps([
 
 
 def test_further_processes_of_a_command_join_or_wait(tmp_path: Path) -> None:
-    Workspace(tmp_path / "shared").start("another fingerprint")
+    Staging(tmp_path / "shared").start("another fingerprint")
     workers = []
     # The second is started first, as it may be.
     for rank in ("1", "0"):
@@ -347,34 +335,17 @@ def test_further_processes_of_a_command_join_or_wait(tmp_path: Path) -> None:
     assert (tmp_path / "last" / "made").read_text() == "by the first"
 
 
-def make_other_steps_names(folder: Path) -> dict[str, bytes]:
-    """Finished directories with names like those that a step ``out`` might work under, moved there by their owner."""
-    for name in ("out.old", "out.partial", "out.gone", "out.step"):
-        run(folder / "out", build=lambda made, name=name: (made / "model").write_text(name))
-        (folder / "out").rename(folder / name)
-    return {path: text for path, text in read_tree(folder).items() if not path.startswith(".")}
-
-
-def test_backups_are_never_deleted(tmp_path: Path) -> None:
-    backups = make_other_steps_names(tmp_path)
-    assert len(backups) == 8
-    assert run(tmp_path / "out", options={"a": 1})
-    assert run(tmp_path / "out", options={"a": 2})
-    assert not run(tmp_path / "out", options={"a": 2})
-    assert {path: text for path, text in read_tree(tmp_path).items() if path in backups} == backups
-
-
 def test_a_system_may_be_named_like_the_working_name_of_another(tmp_path: Path) -> None:
-    for name in ("out.old", "out", "out.partial", "out.step"):
-        assert run(tmp_path / name)
-    for name in ("out.old", "out", "out.partial", "out.step"):
-        assert not run(tmp_path / name)
+    names = ("out.old", "out", "out.partial", "out.step")
+    for options in ({}, {"a": 2}):
+        assert all(run(tmp_path / name, options=options) for name in names)
+        assert not any(run(tmp_path / name, options=options) for name in names)
 
 
 @pytest.mark.parametrize("kind", ["folder", "of another step", "link", "file"])
-def test_only_a_workspace_of_this_very_step_is_deleted(kind: str, tmp_path: Path) -> None:
+def test_only_a_staging_of_this_very_step_is_deleted(kind: str, tmp_path: Path) -> None:
     hidden, mine = tmp_path / ".out.step", tmp_path / "mine"
-    Workspace(tmp_path / "mine").start("fingerprint")
+    Staging(tmp_path / "mine").start("fingerprint")
     (tmp_path / ".mine.step").rename(mine)
     if kind == "of another step":
         shutil.copytree(mine, hidden)
@@ -385,28 +356,28 @@ def test_only_a_workspace_of_this_very_step_is_deleted(kind: str, tmp_path: Path
     else:
         hidden.write_text("mine")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(InputError, match=r"\.out\.step: is in the way, and not all in it is of the step out; move it"):
+    with pytest.raises(InputError, match=r"\.out\.step: "):
         run(tmp_path / "out")
     assert [path for path in sorted(tmp_path.rglob("*")) if path.name != ".out.lock"] == before
 
 
-def test_files_put_into_a_workspace_are_not_deleted(tmp_path: Path) -> None:
-    Workspace(tmp_path / "out").start("fingerprint")
+def test_files_put_into_a_staging_are_not_deleted(tmp_path: Path) -> None:
+    Staging(tmp_path / "out").start("fingerprint")
     (tmp_path / ".out.step" / "notes").write_text("mine")
-    with pytest.raises(InputError, match="not all in it is of the step out"):
+    with pytest.raises(InputError, match=r"\.out\.step: "):
         run(tmp_path / "out")
     assert (tmp_path / ".out.step" / "notes").read_text() == "mine"
 
 
 def test_what_a_kill_left_of_a_deletion_is_deleted(tmp_path: Path) -> None:
-    workspace = Workspace(tmp_path / "out")
+    staging = Staging(tmp_path / "out")
     for rest in ("marked", "unmarked", "empty"):
-        workspace.start("fingerprint")
-        workspace.unfinished.rmdir()
+        staging.start("fingerprint")
+        staging.unfinished.rmdir()
         if rest == "unmarked":
-            (workspace.folder / MARK).write_text("")
+            (staging.folder / MARK).write_text("")
         elif rest == "empty":
-            (workspace.folder / MARK).unlink()
+            (staging.folder / MARK).unlink()
         assert run(tmp_path / "out", options={"rest": rest})
         assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["out"]
 
@@ -494,145 +465,9 @@ def test_hindrances_of_the_machine_are_one_line(tmp_path: Path) -> None:
         steps.run_steps([Step(tmp_path / "out", [], {}, lambda folder: (folder / "a" / "b").mkdir())])
 
 
-def test_steps_side_by_side_run_at_once_but_wait_for_what_they_are_made_from(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
-    monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
-    meeting, seen = threading.Barrier(2, timeout=60), []
-
-    def together(folder: Path) -> None:
-        meeting.wait()  # broken if the other one does not run at the same time
-        (folder / "made").write_text("made")
-
-    def after(folder: Path) -> None:
-        seen.append((tmp_path / "b" / "made").is_file())
-
-    def step(name: str, inputs: list[Path], build: Callable[[Path], None]) -> Step:
-        return Step(tmp_path / name, inputs, {}, build, side_by_side=True)
-
-    steps = [step("a", [source], together), step("b", [source], together), step("c", [tmp_path / "b"], after)]
-    run_steps(steps)
-    assert seen == [True]
-    # What is finished does not count as one of two.
-    monkeypatch.setattr(side_by_side.threading, "Thread", None)
-    shutil.rmtree(tmp_path / "c")
-    run_steps(steps)
-    assert len(seen) == 2
-
-
-def test_a_failure_beside_others_is_the_commands_and_theirs_are_kept(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
-    monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
-    meeting = threading.Barrier(2, timeout=60)
-
-    def full(_: Path) -> None:
-        meeting.wait()
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    steps = [
-        Step(tmp_path / "a", [source], {}, full, side_by_side=True),
-        Step(tmp_path / "b", [source], {}, lambda _: print(meeting.wait()), side_by_side=True),
-    ]
-    with pytest.raises(InputError, match=r"^a: .*No space left on device.*run the same command again$"):
-        run_steps(steps)
-    assert not (tmp_path / "a").exists()
-    assert (tmp_path / "b" / RECORD).is_file()
-
-
-def training(output: Path, inputs: list[Path], build: Callable[[Path], None]) -> Step:
-    return Step(output, inputs, {}, build, trains=True)
-
-
-def test_trainings_run_at_once_only_if_the_user_says_so(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(side_by_side, "cores", lambda: 4)
-    monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
-    running, most, lock = [0], [0], threading.Lock()
-
-    def build(folder: Path) -> None:
-        with lock:
-            running[0] += 1
-            most[0] = max(most[0], running[0])
-        time.sleep(0.2)
-        running[0] -= 1
-
-    for jobs in (1, 2, 3):
-        most[0] = 0
-        folder = tmp_path / str(jobs)
-        others = [training(folder / name, [source], build) for name in "abc"]
-        run_steps([*others, training(folder / "d", [folder / "b"], build)], jobs=jobs)
-        assert most == [jobs]
-
-
-def test_a_training_has_the_threads_it_would_have_had_beside_those_that_are_finished(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(side_by_side, "cores", lambda: 4)
-    monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    seen = {}
-    trainings = [
-        training(tmp_path / name, inputs, lambda _, name=name: seen.update({name: os.environ.get("OMP_NUM_THREADS")}))
-        for name, inputs in (("a", [source]), ("b", [source]), ("c", [tmp_path / "b"]))
-    ]
-    run_steps(trainings, jobs=2)
-    assert seen == {"a": "2", "b": "2", "c": "2"}
-    shutil.rmtree(tmp_path / "b")
-    seen.clear()
-    run_steps(trainings, jobs=2)
-    assert seen == {"b": "2"}
-
-
-def test_a_training_that_all_others_wait_for_has_all_cores(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(side_by_side, "cores", lambda: 4)
-    monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    seen = {}
-    parents = {"base": [source], "ad": ["base"], "ad2": ["base"], "gad": ["ad", "ad2"], "last": ["gad"]}
-    trainings = [
-        training(
-            tmp_path / name,
-            [tmp_path / other for other in others],
-            lambda _, name=name: seen.update({name: os.environ.get("OMP_NUM_THREADS")}),
-        )
-        for name, others in parents.items()
-    ]
-    run_steps(trainings, jobs=2)
-    assert seen == {"base": None, "ad": "2", "ad2": "2", "gad": None, "last": None}
-    assert list(seen)[3:] == ["gad", "last"]
-
-
-def test_a_training_begins_when_what_it_is_made_from_is_done_and_not_later(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
-    monkeypatch.setattr(side_by_side, "_has_gpu", lambda: False)
-    meeting = threading.Barrier(2, timeout=60)
-
-    def wait(_: Path) -> None:
-        meeting.wait()  # broken if the long one is waited for by more than what is made from it
-
-    run_steps(
-        [
-            training(tmp_path / "long", [source], wait),
-            training(tmp_path / "short", [source], lambda _: None),
-            training(tmp_path / "from-short", [tmp_path / "short"], wait),
-            training(tmp_path / "from-both", [tmp_path / "short", tmp_path / "long"], lambda _: None),
-        ],
-        jobs=2,
-    )
-    assert (tmp_path / "from-both" / RECORD).is_file()
-
-
 def test_processes_that_train_together_do_nothing_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(InputError, match="--jobs 2: torchrun's processes train one system together; leave it out"):
-        run_steps([training(tmp_path / "a", [], lambda _: None)], jobs=2)
+        run_steps([Step(tmp_path / "a", [], {}, lambda _: None)], jobs=2)
     assert not (tmp_path / "a").exists()

@@ -13,8 +13,8 @@ from fairseq.data import Dictionary, data_utils, encoders
 
 from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.text_files import read_lines
+from fairseq_ext.engine.staging import Staging
 from fairseq_ext.engine.steps import Step, step_fingerprint
-from fairseq_ext.engine.workspaces import Workspace
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import language_models, text_steps
 from fairseq_ext.recipes import prepare as prepare_data
@@ -142,7 +142,7 @@ def test_outputs_moved_halfway_are_moved_to_the_end(prepared: Path, tmp_path: Pa
     (work / step / "step.json").unlink()
     files = sorted(path for path in (work / step).rglob("*") if path.suffix in (".txt", ".bin", ".idx"))
     step_of = {each.output.name: each for each in steps_of(config)}[step]
-    unfinished = Workspace(work / step).start(step_fingerprint(step_of.output, step_of.inputs, step_of.options))
+    unfinished = Staging(work / step).start(step_fingerprint(step_of.output, step_of.inputs, step_of.options))
     unfinished.rmdir()
     (work / step).rename(unfinished)
     tasks = unfinished / ".tasks"

@@ -16,8 +16,8 @@ from fairseq_ext.corpora.text_files import stdin_lines
 from fairseq_ext.data.teacher_labels import TEACHER_FILE, read_teacher_record
 from fairseq_ext.domains.names import DOMAINS_FILE, count_domain_tags, read_domain_names
 from fairseq_ext.engine.fairseq_cli import option_of
+from fairseq_ext.engine.provenance import read_record
 from fairseq_ext.engine.quiet import quieten_fairseq
-from fairseq_ext.engine.records import read_record
 from fairseq_ext.engine.stages import add_jobs_option
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.engine.tasks import add_engine_options, engine_from

@@ -26,8 +26,8 @@ from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag, read_domain_name
 from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand
 from fairseq_ext.engine.option_files import named_files
-from fairseq_ext.engine.origins import EXTRA
 from fairseq_ext.engine.progress import LinesWritten, Look, progress
+from fairseq_ext.engine.provenance import EXTRA
 from fairseq_ext.engine.stages import Stage, check_stage_names
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output

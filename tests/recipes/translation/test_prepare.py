@@ -10,8 +10,8 @@ import polib
 import pytest
 from fairseq.data import Dictionary, data_utils
 
+from fairseq_ext.engine.staging import Staging
 from fairseq_ext.engine.steps import run_steps
-from fairseq_ext.engine.workspaces import Workspace
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import prepare as prepare_data
 from fairseq_ext.recipes.translation.config import load_config
@@ -160,7 +160,7 @@ def test_an_import_killed_in_the_middle_goes_on(tmp_path: Path) -> None:
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "text"))
     prepare_data.main([str(config), "--to", "corpora", "--workers", "1"])
     corpora = tmp_path / "work" / "corpora"
-    unfinished = Workspace(corpora).start("another fingerprint")
+    unfinished = Staging(corpora).start("another fingerprint")
     (unfinished / ".tasks" / ".000000.host.1").mkdir(parents=True)
     shutil.rmtree(corpora)
     prepare_data.main([str(config), "--to", "corpora", "--workers", "1"])

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.engine.origins import Origin, changes, read_origin
+from fairseq_ext.engine.provenance import Provenance, changes, read_provenance
 
 
-def origin(inputs: tuple[str, ...] = (), **options: Any) -> Origin:
-    return Origin(options, inputs)
+def provenance(inputs: tuple[str, ...] = (), **options: Any) -> Provenance:
+    return Provenance(options, inputs)
 
 
 @pytest.mark.parametrize(
@@ -29,21 +29,23 @@ def origin(inputs: tuple[str, ...] = (), **options: Any) -> Origin:
     ],
 )
 def test_changed_options_are_named_with_both_values(before: dict, now: dict, words: str) -> None:
-    assert changes(origin(**before), origin(**now), []) == words
+    assert changes(provenance(**before), provenance(**now), []) == words
 
 
 def test_changed_inputs_are_named() -> None:
-    assert changes(origin(("x", "y"), a=1), origin(("x", "z"), a=1), ["one", "two"]) == "its input two has changed"
-    assert changes(origin(("x",)), origin(("x", "z")), ["one", "two"]) == "it has other inputs"
+    assert (
+        changes(provenance(("x", "y"), a=1), provenance(("x", "z"), a=1), ["one", "two"]) == "its input two has changed"
+    )
+    assert changes(provenance(("x",)), provenance(("x", "z")), ["one", "two"]) == "it has other inputs"
 
 
-def test_json_keeps_an_origin() -> None:
-    made = origin(("x",), langs=("en", "pl"), extra=["--fp16"])
-    kept = read_origin(made.as_json())
+def test_json_keeps_provenance() -> None:
+    made = provenance(("x",), langs=("en", "pl"), extra=["--fp16"])
+    kept = read_provenance(made.as_json())
     assert kept is not None
     assert kept.fingerprint == made.fingerprint
 
 
 @pytest.mark.parametrize("value", [None, "text", {}, {"options": {}}, {"options": [], "inputs": []}])
-def test_what_no_step_wrote_is_no_origin(value: Any) -> None:
-    assert read_origin(value) is None
+def test_what_no_step_wrote_is_no_provenance(value: Any) -> None:
+    assert read_provenance(value) is None

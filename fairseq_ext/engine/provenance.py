@@ -1,0 +1,190 @@
+"""What a step's directory was made from and what it holds: ``step.json``, the last file that a step writes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.engine.hashing import RECORD, hash_file, hash_path, relative_files
+from fairseq_ext.inputs.errors import InputError
+
+# The key of a step's options that holds those of a command line, a list.
+EXTRA = "extra"
+_MOST_CHANGES = 3
+_LONGEST_VALUE = 60
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a directory is made from.
+
+    Attributes:
+        options: of its step.
+        inputs: SHA-256 of the contents of its inputs, in the step's order.
+    """
+
+    options: Mapping[str, Any]
+    inputs: Sequence[str]
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over options and inputs; the place of the inputs does not count."""
+        return hashlib.sha256(self._text().encode()).hexdigest()
+
+    def as_json(self) -> dict[str, Any]:
+        """Itself, as JSON can hold it."""
+        return json.loads(self._text())
+
+    def _text(self) -> str:
+        return json.dumps(
+            {"options": dict(self.options), "inputs": list(self.inputs)}, sort_keys=True, ensure_ascii=False
+        )
+
+
+@dataclass(frozen=True)
+class Record:
+    """The contents of ``step.json``.
+
+    Attributes:
+        fingerprint: of what the directory was made from.
+        sizes: of its files in bytes, by relative name.
+        hashes: their SHA-256; empty in a record of an earlier version.
+        provenance: what it was made from; None in a record of an earlier version.
+    """
+
+    fingerprint: str
+    sizes: Mapping[str, int]
+    hashes: Mapping[str, str]
+    provenance: Provenance | None = None
+
+
+def write_record(directory: Path, provenance: Provenance) -> None:
+    """Record all files of a directory, which completes it."""
+    names = relative_files(directory)
+    record = {
+        "fingerprint": provenance.fingerprint,
+        "made_from": provenance.as_json(),
+        "outputs": {name: (directory / name).stat().st_size for name in names},
+        "sha256": {name: hash_file(directory / name) for name in names},
+    }
+    (directory / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; an empty one if the file holds none."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def read_record(directory: Path) -> Record | None:
+    """The record of a directory; None if there is none that a step can have written."""
+    record = read_json_object(directory / RECORD)
+    fingerprint: Any = record.get("fingerprint")
+    sizes: Any = record.get("outputs")
+    hashes: Any = record.get("sha256", {})
+    if not isinstance(fingerprint, str) or not _is_mapping_to(int, sizes) or not _is_mapping_to(str, hashes):
+        return None
+    return Record(fingerprint, sizes, hashes, read_provenance(record.get("made_from")))
+
+
+def read_provenance(value: Any) -> Provenance | None:
+    """The provenance in a JSON file; None if there is none, as in files of earlier versions."""
+    found = value if isinstance(value, dict) else {}
+    options, inputs = found.get("options"), found.get("inputs")
+    return Provenance(options, inputs) if isinstance(options, dict) and isinstance(inputs, list) else None
+
+
+def is_finished(output: Path, fingerprint: str) -> bool:
+    """Whether a directory was completed with this fingerprint and still has all its files."""
+    record = read_record(output)
+    return record is not None and record.fingerprint == fingerprint and has_all_files(output, record)
+
+
+def has_all_files(output: Path, record: Record) -> bool:
+    """Whether all recorded files are there in their sizes."""
+    try:
+        return all((output / name).stat().st_size == size for name, size in record.sizes.items())
+    except OSError:
+        return False
+
+
+def input_hash(path: Path) -> str:
+    """SHA-256 of an input's contents; a file that a step wrote must be as the step wrote it.
+
+    Raises:
+        InputError: naming a file that has changed since.
+    """
+    for folder in (path, *path.parents):
+        record = read_record(folder)
+        if record is not None:
+            check_contents(folder, record, [name for name in record.hashes if (folder / name).is_relative_to(path)])
+            break
+    return hash_path(path)
+
+
+def check_contents(output: Path, record: Record, names: Sequence[str]) -> None:
+    """Compare files of a finished step with its record.
+
+    Raises:
+        InputError: naming the first that differs.
+    """
+    for name in names:
+        file = output / name
+        if not file.is_file() or hash_file(file) != record.hashes[name]:
+            raise InputError(
+                f"{file}: damaged or edited since the step {output.name} wrote it; put the right file back, or move "
+                f"{output} away and run the command that makes it"
+            )
+
+
+def changes(before: Provenance, now: Provenance, inputs: Sequence[str]) -> str:
+    """The differences between two provenances, in one line.
+
+    Args:
+        before: of the directory that is there.
+        now: of the directory to build.
+        inputs: names of its inputs.
+    """
+    old, new = (dict(_leaves(provenance.as_json()["options"])) for provenance in (before, now))
+    found = [
+        f"{name} was {_shown(old, name)}, is {_shown(new, name)}"
+        for name in {**old, **new}
+        if old.get(name, _MISSING) != new.get(name, _MISSING)
+    ]
+    if len(before.inputs) != len(inputs):
+        found.append("it has other inputs")
+    else:
+        hashes = zip(inputs, before.inputs, now.inputs, strict=True)
+        found += [f"its input {name} has changed" for name, then, hash_ in hashes if then != hash_]
+    more = [f"{len(found) - _MOST_CHANGES} more changes"] if len(found) > _MOST_CHANGES else []
+    return "; ".join([*found[:_MOST_CHANGES], *more])
+
+
+def _leaves(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value by the keys that lead to it."""
+    for key, value in options.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{prefix}{key}: ")
+        elif key == EXTRA and isinstance(value, list):
+            yield "command line", " ".join(map(str, value))
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+    if name not in values:
+        return "not given"
+    text = json.dumps(values[name], ensure_ascii=False)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def _is_mapping_to(kind: type, value: Any) -> bool:
+    return isinstance(value, dict) and all(type(item) is kind for item in value.values())

@@ -1,0 +1,127 @@
+"""Steps at once: when each begins, how many, with how many threads, and what a failure or a stop leaves."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.engine import pools
+from fairseq_ext.engine.steps import Step, run_steps
+from fairseq_ext.inputs.errors import InputError
+from tests.engine.test_children import wait_until_gone
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "cores", lambda: 4)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+
+def nothing(folder: Path) -> None:
+    pass
+
+
+def fill_the_disk(folder: Path) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def say_threads(folder: Path) -> None:
+    (folder / "threads").write_text(os.environ["OMP_NUM_THREADS"])
+
+
+def meet(place: Path, folder: Path, count: int = 2) -> None:
+    """Wait until so many steps are here at the same time."""
+    place.mkdir(exist_ok=True)
+    (place / str(os.getpid())).touch()
+    wait_until(lambda: len(list(place.iterdir())) >= count, "nobody else came")
+
+
+def wait_to_be_killed(place: Path, folder: Path) -> None:
+    (place / f"pid{os.getpid()}").touch()
+    time.sleep(600)
+
+
+def step(output: Path, *inputs: Path, build: Callable[[Path], None] = nothing, at_once: bool = False) -> Step:
+    return Step(output, inputs, {}, build, side_by_side=at_once)
+
+
+@pytest.mark.slow
+def test_a_step_begins_when_its_inputs_are_made_and_no_later(tmp_path: Path) -> None:
+    wait = partial(meet, tmp_path / "meeting")
+    steps = [
+        step(tmp_path / "long", build=wait),
+        step(tmp_path / "short"),
+        step(tmp_path / "from-short", tmp_path / "short", build=wait),
+        step(tmp_path / "from-both", tmp_path / "short", tmp_path / "long" / "step.json"),
+    ]
+    run_steps(steps, jobs=2)
+    assert all((each.output / "step.json").is_file() for each in steps)
+
+
+@pytest.mark.slow
+def test_steps_share_the_cores_whichever_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("a", "b")
+    steps = [step(tmp_path / name, build=say_threads, at_once=True) for name in names]
+    run_steps(steps)
+    assert {(tmp_path / name / "threads").read_text() for name in names} == {"2"}
+    (tmp_path / "b" / "threads").unlink()
+    run_steps(steps, jobs=2)
+    assert (tmp_path / "b" / "threads").read_text() == "2"
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    run_steps([step(tmp_path / name, build=say_threads) for name in "cd"], jobs=4)
+    assert (tmp_path / "c" / "threads").read_text() == "3"
+
+
+@pytest.mark.slow
+def test_after_a_failure_what_runs_is_finished_and_no_other_begins(tmp_path: Path) -> None:
+    steps = [
+        step(tmp_path / "full", build=fill_the_disk),
+        step(tmp_path / "beside"),
+        step(tmp_path / "after", tmp_path / "full"),
+    ]
+    with pytest.raises(InputError, match=f"^full: .*{os.strerror(errno.ENOSPC)}"):
+        run_steps(steps, jobs=2)
+    assert (tmp_path / "beside" / "step.json").is_file()
+    assert not (tmp_path / "full").exists()
+    with pytest.raises(InputError, match="killed"):
+        run_steps([step(tmp_path / "dies", build=lambda _: os.kill(os.getpid(), signal.SIGKILL)), steps[1]], jobs=2)
+
+
+# Two steps that say who they are, and wait.
+STOPPED = """
+import signal, sys
+from functools import partial
+from pathlib import Path
+from fairseq_ext.engine.steps import Step, run_steps
+from fairseq_ext.inputs.errors import run_command
+from tests.engine.test_pools import wait_to_be_killed
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in the background without it
+folder = Path(sys.argv[1])
+steps = [Step(folder / name, [], {}, partial(wait_to_be_killed, folder)) for name in "ab"]
+run_command(lambda: run_steps(steps, jobs=2))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_what_stops_the_command_stops_its_steps(stop: signal.Signals, tmp_path: Path) -> None:
+    command = subprocess.Popen([sys.executable, "-c", STOPPED, str(tmp_path)], stderr=subprocess.DEVNULL, cwd=ROOT)
+    wait_until(lambda: len(list(tmp_path.glob("pid*"))) == 2, "the steps did not begin")
+    command.send_signal(stop)  # to the command alone, which is less than what Ctrl-C does
+    assert command.wait(60) == {signal.SIGINT: 130, signal.SIGTERM: 143}.get(stop, -stop)
+    wait_until_gone([int(path.name[3:]) for path in tmp_path.glob("pid*")])
+    run_steps([step(tmp_path / name) for name in "ab"])  # no lock is held
