@@ -87,6 +87,7 @@ def train(arguments: Sequence[str] | None = None) -> None:
         training_steps(load_config(options.config), options.system, extra),
         dry_run=options.dry_run,
         jobs=options.jobs,
+        scheduler=options.scheduler,
     )
 
 
