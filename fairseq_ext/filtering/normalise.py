@@ -19,8 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sacremoses import MosesPunctNormalizer
-
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.corpora.normal_forms import normal_form
 from fairseq_ext.corpora.text_files import collapse
@@ -106,6 +104,8 @@ _Substitutions = list[tuple[re.Pattern[str], str]]
 @lru_cache
 def _moses(language: str) -> tuple[re.Pattern[str], _Substitutions]:
     """The pattern that occurs in every line that sacremoses would change, and its substitutions."""
+    from sacremoses import MosesPunctNormalizer  # takes a third of a second
+
     touched = "|".join((*_TOUCHED, *_TOUCHED_IN.get(language, ())))
     substitutions = [(re.compile(old), new) for old, new in MosesPunctNormalizer(language).substitutions]
     return re.compile(touched), substitutions

@@ -115,6 +115,12 @@ class Section(BaseModel):
         return {cls.renamed_keys.get(key, key): each for key, each in value.items() if key not in cls.removed_keys}
 
 
+class _Generated(Section):
+    """A section whose keys are described where they are generated: pydantic need not look for its source."""
+
+    model_config = ConfigDict(use_attribute_docstrings=False)
+
+
 class FromDataclass:
     """Annotation of a field that holds a dataclass of a library: the file gives its attributes as a section.
 
@@ -184,7 +190,7 @@ def _section_of(source: type[Any]) -> type[Section]:
         item.name: (_field_type(hints[item.name]), Field(_default(item), description=texts.get(item.name)))
         for item in dataclasses.fields(source)
     }
-    return create_model(source.__name__, __base__=Section, __doc__=_summary(source), **fields)
+    return create_model(source.__name__, __base__=_Generated, __doc__=_summary(source), **fields)
 
 
 def _field_type(hint: Any) -> Any:
