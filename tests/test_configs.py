@@ -25,7 +25,7 @@ from fairseq_ext.recipes.dagru import combination_of
 from fairseq_ext.recipes.hierarchy.config import Hierarchy, HierarchyModel
 from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.recipes.translation.config import Corpora, Translation, load_config
-from fairseq_ext.recipes.translation.stages import how_to_make, stages_of
+from fairseq_ext.recipes.translation.stages import decoding, stages_of
 from tests import toy
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,7 +66,7 @@ def test_systems_parse(path: Path) -> None:
 def test_outputs_parse(path: Path) -> None:
     config = given_domains(path)
     for run in config.all_output_runs():
-        parsed = parse("generate", how_to_make(config, run).arguments)
+        parsed = parse("generate", list(decoding(config, run)[1].arguments))
         assert bool(parsed.domain_tags) == run.output.system.has_tags
 
 

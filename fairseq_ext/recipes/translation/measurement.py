@@ -45,8 +45,8 @@ from fairseq_ext.recipes.translation.stages import (
     OOD,
     TEST,
     column_of,
+    decoding,
     extra_dir,
-    how_to_make,
     sets_dir,
     sets_for,
     translation_dir,
@@ -154,11 +154,12 @@ class ScoredRun:
 
     def folders(self, config: Translation) -> list[Path]:
         """The folders of its translations, made or not."""
-        return [path for part in self.parts for path in _folders(config, part)]
-
-    def is_started(self, config: Translation) -> bool:
-        """Whether some of its translations have been made."""
-        return any(folder.is_dir() for folder in self.folders(config))
+        found: list[Path] = []
+        for part in self.parts:
+            found.append(translation_dir(config, part.name))
+            if sets_for(config, part):
+                found.append(extra_dir(config, part.name))
+        return found
 
     def files(self, config: Translation, tests: TestSets) -> dict[str, Path]:
         """The translations by test set, as far as they have been made."""
@@ -174,13 +175,8 @@ class ScoredRun:
         return files
 
 
-def _folders(config: Translation, run: OutputRun) -> list[Path]:
-    extra = [extra_dir(config, run.name)] if sets_for(config, run) else []
-    return [translation_dir(config, run.name), *extra]
-
-
 def find_runs(config: Translation) -> dict[str, list[ScoredRun]]:
-    """The runs of every output, translated or not."""
+    """What is scored of every decoding run, translated or not."""
     found = {}
     for output in config.outputs:
         runs = config.output_runs(output)
@@ -192,15 +188,7 @@ def find_runs(config: Translation) -> dict[str, list[ScoredRun]]:
 
 
 def read_tests(config: Translation, extra: Sequence[str] = ()) -> TestSets:
-    """Read the test sets of an experiment.
-
-    Args:
-        config: the experiment.
-        extra: names of its further sets, as the file has them.
-
-    Raises:
-        InputError: naming a file that is missing or does not fit the others.
-    """
+    """Read the test sets of an experiment; ``extra`` are the names of its further sets, as the file has them."""
     splits, teacher = config.work_dir / "splits", config.work_dir / "teacher"
     domains = read_domain_names(splits / DOMAINS_FILE)
     further = {column_of(config, name): sets_dir(config) / name for name in extra}
@@ -233,17 +221,16 @@ def _errors(teacher: Path, lengths: Mapping[str, int]) -> dict[str, np.ndarray]:
 
 
 def scoring_step(config: Translation) -> Step:
-    """The step that scores the translations that have been made; call it when they have been.
-
-    Raises:
-        InputError: if the experiment's COMET model is not there.
-    """
+    """The step that scores the translations that have been made; call it when they have been."""
     expected = find_runs(config)
     folders = [folder for runs in expected.values() for run in runs for folder in run.folders(config)]
     translated = [folder for folder in folders if folder.is_dir()]
     missing = [f"{folder.parent.name}/{folder.name}" for folder in folders if not folder.is_dir()]
-    made = {output: [run for run in runs if run.is_started(config)] for output, runs in expected.items()}
-    runs = {output: each for output, each in made.items() if each}
+    started = {
+        output: [run for run in runs if any(folder.is_dir() for folder in run.folders(config))]
+        for output, runs in expected.items()
+    }
+    runs = {output: each for output, each in started.items() if each}
     extra = [name for name in config.evaluate.sets if (sets_dir(config) / f"{name}.{config.target_lang}").is_file()]
     checkpoint, teacher = comet_checkpoint(config), config.work_dir / "teacher"
     inputs = [config.work_dir / "splits", *([teacher] if teacher.exists() else []), *translated]
@@ -286,11 +273,7 @@ def tested_pairs(config: Translation) -> dict[str, list[str]]:
 
 
 def comet_checkpoint(config: Translation) -> Path | None:
-    """The checkpoint of ``evaluate: comet``.
-
-    Raises:
-        InputError: if it is not there.
-    """
+    """The checkpoint of ``evaluate: comet``, which must be there."""
     return comet.checkpoint_of(config.evaluate.comet, f"{config.path}: evaluate: comet")
 
 
@@ -301,13 +284,12 @@ def _text_metrics(config: Translation) -> dict[str, TextMetric]:
 def _count(
     config: Translation, runs: Mapping[str, Sequence[ScoredRun]], tests: TestSets
 ) -> tuple[dict[str, CorpusMetric], dict[str, list[Counts]]]:
-    """The metrics by name, and by metric the counts of every run.
-
-    Raises:
-        InputError: naming translations that do not fit the test sets.
-    """
+    """The metrics by name, and by metric the counts of every run."""
     files = {run.name: run.files(config, tests) for each in runs.values() for run in each}
-    texts = {run: _read_translations(paths, tests) for run, paths in files.items()}
+    texts = {
+        run: {name: read_lines_like(path, tests.references[name], tests.files[name]) for name, path in paths.items()}
+        for run, paths in files.items()
+    }
     of_text = _text_metrics(config)
     counts = count_text(of_text, list(texts.values()), tests)
     checkpoint = comet_checkpoint(config)
@@ -320,10 +302,6 @@ def _count(
     ]
     counts["COMET"] = [{name: CometMetric.count(values) for name, values in run.scores.items()} for run in scored]
     return {**of_text, "COMET": CometMetric(comet.model_name(checkpoint), scored[0].version)}, counts
-
-
-def _read_translations(files: Mapping[str, Path], tests: TestSets) -> dict[str, list[str]]:
-    return {name: read_lines_like(path, tests.references[name], tests.files[name]) for name, path in files.items()}
 
 
 def _samples(texts: Mapping[str, Sequence[str]], tests: TestSets) -> dict[str, list[dict[str, str]]]:
@@ -347,16 +325,7 @@ def score_runs(
     resamples: int,
     seed: int,
 ) -> RunColumns:
-    """Score all runs on the same resamples.
-
-    Args:
-        runs: of every output.
-        metrics: by name.
-        counts: by metric, the counts of all runs, in the order of ``runs``.
-        tests: the test sets.
-        resamples: R.
-        seed: of the resamples.
-    """
+    """Score all runs on the same resamples; ``counts`` are those of all runs by metric, in the order of ``runs``."""
     found: RunColumns = {}
     for name, metric in metrics.items():
         columns = iter(score_columns(counts[name], metric, tests, resamples, seed))
@@ -386,27 +355,25 @@ def score_records(runs: Mapping[str, Sequence[ScoredRun]], scores: RunColumns, t
 
 
 def compare_outputs(scores: RunColumns, pairs: Mapping[str, Sequence[str]], tests: TestSets) -> Iterator[Comparison]:
-    """Compare the means over runs of outputs on every set that both translate.
+    """Compare the means over runs of decoding runs on every set that both translate.
 
     The interval and p are about other sentences of the same kind, translated by these very runs. How much trainings
     differ is the standard deviation over runs.
     """
     for metric, outputs in scores.items():
         average = {output: means(of_runs) for output, of_runs in outputs.items()}
-        for output, baselines in pairs.items():
-            for baseline in baselines:
-                if output in average and baseline in average:
-                    yield from _compare(metric, output, baseline, average, tests)
+        compared = [(output, baseline) for output, baselines in pairs.items() for baseline in baselines]
+        for output, baseline in compared:
+            if output in average and baseline in average:
+                for column in shared_columns(average[output], average[baseline]):
+                    differences = average[output][column] - average[baseline][column]
+                    name = SET_NAMES.get(column, column)
+                    yield compare_resamples(output, baseline, metric, name, differences, tests.sizes[column])
 
 
-def _compare(
-    metric: str, output: str, baseline: str, average: Mapping[str, Columns], tests: TestSets
-) -> Iterator[Comparison]:
-    for column, scores in average[output].items():
-        if column in average[baseline] and column != WEIGHTED_AVERAGE:
-            differences = scores - average[baseline][column]
-            name = SET_NAMES.get(column, column)
-            yield compare_resamples(output, baseline, metric, name, differences, tests.sizes[column])
+def shared_columns(one: Columns, other: Columns) -> list[str]:
+    """The sets on which two decoding runs are compared."""
+    return [column for column in one if column in other and column != WEIGHTED_AVERAGE]
 
 
 # Analyses
@@ -504,23 +471,18 @@ def parameters_step(config: Translation) -> Step:
         from fairseq_ext.metrics.parameters import count_parameters
 
         for run in runs:
-            counts = count_parameters(checkpoints[run.name], run.system.data or config.work_dir / "data-bin")
-            yield from parameter_records(run.system.name, run.name, run.seed, *counts)
+            total, trained = count_parameters(checkpoints[run.name], run.system.data or config.work_dir / "data-bin")
+            of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
+            yield of(metric=PARAMETERS, value=total)
+            yield of(metric=TRAINED, value=trained)
 
     # The data give no more than the names of the symbols; a checkpoint that they do not fit is refused.
     options = {"version": _VERSION, "runs": list(checkpoints)}
     return measure_step(_analysis_dir(config, "parameters"), list(checkpoints.values()), options, measure)
 
 
-def parameter_records(system: str, run: str, seed: int | None, total: int, trained: int) -> Iterator[Record]:
-    """All parameters of a run, and those that were trained."""
-    of = partial(Record, system=system, run=run, seed=seed)
-    yield of(metric=PARAMETERS, value=total)
-    yield of(metric=TRAINED, value=trained)
-
-
 def speed_step(config: Translation) -> Step:
-    """The step that times the outputs of ``evaluate: speed``.
+    """The step that times the decoding runs of ``evaluate: speed``.
 
     Of a system with several seeds the first run is timed; of one with a run a domain, each on its domain. Timings are
     no function of the inputs: they are taken once for given checkpoints and options.
@@ -528,12 +490,12 @@ def speed_step(config: Translation) -> Step:
     data, splits, teacher = (config.work_dir / name for name in ("data-bin", "splits", "teacher"))
     inputs, outputs, options = {splits}, {}, {}
     for name in config.evaluate.speed:
-        made = {domain: how_to_make(config, run) for domain, run in _run_by_domain(config, name).items()}
+        made = {domain: decoding(config, run) for domain, run in _run_by_domain(config, name).items()}
         output = config.outputs[name]
-        arguments = {domain: [str(data), *each.arguments] for domain, each in made.items()}
+        arguments = {domain: [str(data), *command.arguments] for domain, (_, command) in made.items()}
         outputs[name] = TimedOutput(arguments, uses_classifier=output.uses_classifier)
         options[name] = output.options
-        inputs |= {path for each in made.values() for path in each.inputs}
+        inputs |= {path for paths, _ in made.values() for path in paths}
 
     def build(folder: Path) -> None:
         timings = measure_speed(folder, outputs, splits=splits, teacher=teacher, lang=config.source_lang)

@@ -64,11 +64,7 @@ _LATER_OPTIONS = ("max_sentences", "precision", "subword_ngrams", "subword_model
 
 
 def stages_of(config: Translation) -> list[Stage]:
-    """The stages of an experiment, in order; every system is one, under its own name.
-
-    Raises:
-        InputError: if a system has the name of another stage.
-    """
+    """The stages of an experiment, in order; every system is one, under its own name."""
     stages = [
         Stage("prepare", partial(preparation_steps, config)),
         Stage("teacher", partial(_teacher, config)),
@@ -82,19 +78,13 @@ def stages_of(config: Translation) -> list[Stage]:
 
 
 def _teacher(config: Translation) -> list[Step]:
-    if len(config.domains) == 1:
-        _check_needs_no_teacher(config)
-        return []
-    # The steps before the last are those of the stage prepare.
-    return teacher_steps(config)[-1:]
-
-
-def _check_needs_no_teacher(config: Translation) -> None:
-    """Check that nothing needs a classifier, where there is one domain."""
+    if len(config.domains) > 1:
+        return teacher_steps(config)[-1:]  # those before are steps of the stage prepare
     systems = [f"train: systems: {name}" for name, system in config.systems.items() if system.uses_teacher]
     outputs = [f"translate: outputs: {name}" for name, output in config.outputs.items() if output.uses_classifier]
     for name in [*systems, *outputs]:
         raise InputError(f"{config.path}: {name}: needs a classifier of domains, but there is one domain; leave it out")
+    return []
 
 
 def _training(config: Translation, name: str) -> list[Step]:
@@ -104,7 +94,7 @@ def _training(config: Translation, name: str) -> list[Step]:
 
 
 def _translation(config: Translation) -> list[Step]:
-    steps = [step for name in config.outputs for step in translation_steps(config, name)]
+    steps = [translation_step(config, run) for run in config.all_output_runs()]
     examples = [examples_step(config)] if config.translate.examples else []
     return [*steps, *extra_set_steps(config), *examples]
 
@@ -154,23 +144,18 @@ def subword_steps(config: Translation) -> list[Step]:
     """The steps that make ``subwords``, unless another experiment's are used, and, with them, ``encoded``."""
     langs = config.langs
     splits, subwords = config.work_dir / "splits", config.subwords_dir
-    options = config.subwords.model_dump()
+    options = config.subwords.model_dump(exclude={"reuse"})
     train = Step(
         subwords,
-        inputs=[splits],
-        options={
-            "langs": langs,
-            "seed": config.seed,
-            **{key: options[key] for key in options if key != "reuse"},
-            "with": versions("sentencepiece"),
-        },
-        build=lambda folder: train_subwords(folder, splits, langs, options=config.subwords, seed=config.seed),
+        [splits],
+        {"langs": langs, "seed": config.seed, **options, "with": versions("sentencepiece")},
+        lambda folder: train_subwords(folder, splits, langs, options=config.subwords, seed=config.seed),
     )
     encode = Step(
         config.work_dir / "encoded",
-        inputs=[splits, subwords],
-        options={"langs": langs},
-        build=lambda folder: encode_splits(folder, splits, subwords, langs),
+        [splits, subwords],
+        {"langs": langs},
+        lambda folder: encode_splits(folder, splits, subwords, langs),
     )
     return [encode] if config.subwords.reuse else [train, encode]
 
@@ -237,9 +222,9 @@ def _learning_step(config: Translation, domains: Sequence[str]) -> Step:
     corpora = config.work_dir / "corpora"
     return Step(
         config.work_dir / "learned",
-        inputs=[*_texts(corpora, domains, langs), *_word_lists(clean)],
-        options={"domains": domains, "langs": langs, **learning_options(clean)},
-        build=lambda folder: learn_from_corpora(folder, corpora, domains, langs, clean),
+        [*_texts(corpora, domains, langs), *_word_lists(clean)],
+        {"domains": domains, "langs": langs, **learning_options(clean)},
+        lambda folder: learn_from_corpora(folder, corpora, domains, langs, clean),
     )
 
 
@@ -273,12 +258,7 @@ def _split_step(config: Translation, domains: Sequence[str]) -> Step:
     return Step(
         config.work_dir / "splits",
         inputs=_texts(folder, domains, langs),
-        options={
-            **dataclasses.asdict(config.split),
-            "seed": config.seed,
-            "domains": list(domains),
-            "langs": langs,
-        },
+        options={**dataclasses.asdict(config.split), "seed": config.seed, "domains": list(domains), "langs": langs},
         build=lambda output: write_splits(output, files, langs, options=config.split, seed=config.seed),
     )
 
@@ -350,9 +330,6 @@ def training_steps(config: Translation, name: str, extra: Sequence[str] = ()) ->
         config: the experiment.
         name: the system, trained with all its seeds or for all domains, or a run such as ``gad@2``.
         extra: more options for fairseq-train, such as ``--fp16``; they apply to this system alone.
-
-    Raises:
-        InputError: if there is no such system or run.
     """
     steps: dict[Path, Step] = {}
     siblings = config.runs_of(name.partition("@")[0])
@@ -389,7 +366,8 @@ def training_step(config: Translation, run: Run, extra: Sequence[str] = ()) -> S
 
     def build(folder: Path) -> str | None:
         step.build(folder)
-        return _warning_of_base(config, run, folder / LOG_FILE)
+        is_base = run.system.name in config.base_systems
+        return warning(run.name, read_curve(folder / LOG_FILE)) if is_base else None
 
     return replace(step, build=build)
 
@@ -401,11 +379,7 @@ def _label_steps(config: Translation, run: Run) -> list[Step]:
 
 
 def changed_labels_step(config: Translation, system: TranslationSystem) -> Step:
-    """The step that changes the classifier's labels as a system says, as a directory for ``--teacher-dir``.
-
-    Raises:
-        InputError: if the system names a domain that there is not, or labels are to be wrong of a single domain.
-    """
+    """The step that changes the classifier's labels as a system says, as a directory for ``--teacher-dir``."""
     from fairseq_ext.teacher.changed_labels import write_changed_labels
 
     for name in system.unlabelled:
@@ -413,47 +387,20 @@ def changed_labels_step(config: Translation, system: TranslationSystem) -> Step:
     if system.label_noise and len(config.domains) < 2:
         raise InputError(f"{system.place('label_noise')}: a label of a single domain cannot be wrong; take it out")
     teacher, unlabelled = config.work_dir / "teacher", sorted(system.unlabelled)
-    return Step(
-        config.work_dir / "labels" / f"labels-{system.name}",
-        inputs=[teacher],
-        options={"version": 1, "noise": system.label_noise, "unlabelled": unlabelled, "seed": config.seed},
-        build=partial(
-            write_changed_labels, teacher=teacher, noise=system.label_noise, unlabelled=unlabelled, seed=config.seed
-        ),
-        resumable=True,
-    )
-
-
-def _warning_of_base(config: Translation, run: Run, log: Path) -> str | None:
-    """The warning after a training that others put adapters on and that has not converged."""
-    return warning(run.name, read_curve(log)) if run.system.name in config.base_systems else None
+    change: dict[str, Any] = {"noise": system.label_noise, "unlabelled": unlabelled, "seed": config.seed}
+    folder = config.work_dir / "labels" / f"labels-{system.name}"
+    build = partial(write_changed_labels, teacher=teacher, **change)
+    return Step(folder, [teacher], {"version": 1, **change}, build, resumable=True)
 
 
 # Translations of the test sets
 
 
-@dataclass(frozen=True)
-class Generation:
-    """How the translations of an output run are made.
+def decoding(config: Translation, run: OutputRun) -> tuple[list[Path], FairseqCommand]:
+    """The inputs of a decoding run, ``data-bin`` first, and its command of fairseq-generate.
 
-    Attributes:
-        run: which they are.
-        inputs: directories and files that they depend on, ``data-bin`` first.
-        command: of fairseq-generate.
+    fairseq-interactive takes the same options.
     """
-
-    run: OutputRun
-    inputs: list[Path]
-    command: FairseqCommand
-
-    @property
-    def arguments(self) -> list[str]:
-        """For fairseq-generate and fairseq-interactive alike."""
-        return list(self.command.arguments)
-
-
-def how_to_make(config: Translation, run: OutputRun) -> Generation:
-    """The command of fairseq-generate for a decoding run, and its inputs."""
     checkpoint, data = best_checkpoint(config, run.run.name), config.work_dir / "data-bin"
     inputs = [data, checkpoint]
     arguments = ["--task", _TASK, "--path", str(checkpoint)]
@@ -465,8 +412,8 @@ def how_to_make(config: Translation, run: OutputRun) -> Generation:
     # A system that was trained with tags understands nothing else.
     if run.output.system.has_tags and option_of(run.output.options, "domain-tags") is None:
         arguments += ["--domain-tags"]
-    command = FairseqCommand("generate", tuple(arguments), run.output.place)
-    return Generation(run, [*inputs, *named_files(arguments, run.name, inputs)], command)
+    inputs += named_files(arguments, run.name, inputs)
+    return inputs, FairseqCommand("generate", tuple(arguments), run.output.place)
 
 
 def translation_dir(config: Translation, name: str) -> Path:
@@ -474,22 +421,10 @@ def translation_dir(config: Translation, name: str) -> Path:
     return config.work_dir / "translations" / name
 
 
-def translation_steps(config: Translation, name: str, extra: Sequence[str] = ()) -> list[Step]:
-    """The steps that translate the test sets as an output says, one an output run.
-
-    Args:
-        config: the experiment.
-        name: the output, made with all runs of its system, or one output run, such as ``gad@2``.
-        extra: more options for fairseq-generate, such as ``--fp16``.
-
-    Raises:
-        InputError: if there is no such output or run.
-    """
-    return [translation_step(config, run, extra) for run in config.output_runs(name)]
-
-
 def translation_step(config: Translation, run: OutputRun, extra: Sequence[str] = ()) -> Step:
-    how, domain, output = how_to_make(config, run), run.run.domain, translation_dir(config, run.name)
+    """The step that translates the test sets; ``extra`` are more options for fairseq-generate, such as ``--fp16``."""
+    inputs, command = decoding(config, run)
+    domain, output = run.run.domain, translation_dir(config, run.name)
     data, splits = config.work_dir / "data-bin", config.work_dir / "splits"
     subset = ["--gen-subset", f"test:{domain}" if domain else "test"]
 
@@ -500,16 +435,15 @@ def translation_step(config: Translation, run: OutputRun, extra: Sequence[str] =
             name: len(read_lines(splits / name / f"test.{config.source_lang}"))
             for name in ([domain] if domain else read_domain_names(data / DOMAINS_FILE))
         }
-        arguments = [str(data), *subset, *how.arguments, *gates, *extra]
+        arguments = [str(data), *subset, *command.arguments, *gates, *extra]
         with progress(f"{run.name} translates", _look_at(printed, sum(lengths.values()))):
             run_fairseq("generate", arguments, output=printed, messages=folder / "generate.log")
         write_hypotheses(folder, printed, lengths, config.target_lang)
 
-    inputs = [*how.inputs, splits]
+    inputs = [*inputs, splits]
     inputs += named_files(extra, run.name, inputs)
     options = {**run.output.in_file, EXTRA: list(extra), **({"domain": domain} if domain else {})}
-    command = replace(how.command, extra=tuple(extra))
-    return Step(output, inputs=inputs, options=options, build=build, commands=[command], side_by_side=True)
+    return Step(output, inputs, options, build, commands=[replace(command, extra=tuple(extra))], side_by_side=True)
 
 
 def _look_at(printed: Path, total: int) -> Look:
@@ -524,11 +458,7 @@ def _look_at(printed: Path, total: int) -> Look:
 
 
 def write_hypotheses(folder: Path, printed: Path, lengths: Mapping[str, int], lang: str) -> None:
-    """Split what fairseq-generate or -interactive printed into ``NAME.LANG``, in the order of the sets.
-
-    Raises:
-        InputError: if a sentence was not translated.
-    """
+    """Split what fairseq-generate or -interactive printed into ``NAME.LANG``, in the order of the sets."""
     hypotheses = read_hypotheses(read_lines(printed))
     first = 0
     for name, length in lengths.items():
@@ -582,28 +512,14 @@ def sets_for(config: Translation, run: OutputRun) -> list[str]:
 
 
 def extra_set_steps(config: Translation) -> list[Step]:
-    """The steps that make the sets of ``evaluate: tests``, ``ood`` and ``joined``, and translate them.
-
-    Raises:
-        InputError: naming a set whose domain is none of the experiment's.
-    """
+    """The steps that make the sets of ``evaluate: tests``, ``ood`` and ``domain_switch``, and translate them."""
     if not config.evaluate.sets:
         return []
-    check_domains(config)
-    runs = [run for run in config.all_output_runs() if sets_for(config, run)]
-    return [_sets_step(config), *(_extra_translation_step(config, run) for run in runs)]
-
-
-def check_domains(config: Translation) -> None:
-    """Check that the user's own test sets are of domains that there are.
-
-    Raises:
-        InputError: naming a set whose domain is none of the experiment's.
-    """
     for name, test in config.evaluate.tests.items():
         if test.domain is not None:
-            where = f"{config.path}: evaluate: tests: {name}: domain"
-            check_choice(test.domain, config.domains, where)
+            check_choice(test.domain, config.domains, f"{config.path}: evaluate: tests: {name}: domain")
+    runs = [run for run in config.all_output_runs() if sets_for(config, run)]
+    return [_sets_step(config), *(_extra_translation_step(config, run) for run in runs)]
 
 
 def import_sets(folder: Path, config: Translation) -> None:
@@ -612,22 +528,16 @@ def import_sets(folder: Path, config: Translation) -> None:
     for name, entry in sorted(config.evaluate.corpora.items()):
         with tempfile.TemporaryDirectory(dir=folder, prefix=".import-") as temporary:
             imported = Path(temporary)
-            import_domain(
-                imported,
-                name,
-                [entry],
-                langs,
-                on_bad_utf8=config.corpora.on_bad_utf8,
-                downloads=config.work_dir / "downloads",
-            )
+            on_bad_utf8, downloads = config.corpora.on_bad_utf8, config.work_dir / "downloads"
+            import_domain(imported, name, [entry], langs, on_bad_utf8=on_bad_utf8, downloads=downloads)
             pairs = read_parallel(*(imported / f"{name}.{lang}" for lang in langs))
         for lang, lines in zip(langs, zip(*pairs, strict=True), strict=True):
             normal = normalise_lines(lines, lang, config.cleaning.normalise) if config.cleaning.normalise else lines
             write_lines(folder / f"{name}.{lang}", normal)
     if config.evaluate.domain_switch:
-        splits = config.work_dir / "splits"
-        joined = draw_pairs(splits, langs, config.evaluate.domain_switch, config.split.max_words, config.seed)
-        write_pairs(folder / DOMAIN_SWITCH, langs, joined)
+        splits, count = config.work_dir / "splits", config.evaluate.domain_switch
+        drawn = draw_pairs(splits, langs, count, config.split.max_words, config.seed)
+        write_pairs(folder / DOMAIN_SWITCH, langs, drawn)
 
 
 def with_guessed_domains(lines: Sequence[str], teacher: Path) -> list[str]:
@@ -644,25 +554,25 @@ def with_guessed_domains(lines: Sequence[str], teacher: Path) -> list[str]:
 def _sets_step(config: Translation) -> Step:
     langs = config.langs
     sets = {name: [entry] for name, entry in config.evaluate.corpora.items()}
-    clean, joined = config.cleaning.normalise, config.evaluate.domain_switch
+    clean, switch = config.cleaning.normalise, config.evaluate.domain_switch
     return Step(
         sets_dir(config),
-        inputs=[*check_entries(sets, langs), *([config.work_dir / "splits"] if joined else [])],
+        inputs=[*check_entries(sets, langs), *([config.work_dir / "splits"] if switch else [])],
         options={
             # As with the corpora: what is fetched is known by its name, local files by their contents.
             "sets": {name: Path(e).name if entry_paths(e, langs) else e for name, [e] in sets.items()},
             "langs": langs,
             "on_bad_utf8": config.corpora.on_bad_utf8,
             "normalise": dataclasses.asdict(clean) if clean else None,
-            **({"joined": joined, "max_words": config.split.max_words, "seed": config.seed} if joined else {}),
+            **({"joined": switch, "max_words": config.split.max_words, "seed": config.seed} if switch else {}),
         },
         build=lambda folder: import_sets(folder, config),
     )
 
 
 def _extra_translation_step(config: Translation, run: OutputRun) -> Step:
-    output, sets = how_to_make(config, run), sets_dir(config)
-    names = sets_for(config, run)
+    inputs, command = decoding(config, run)
+    sets, names = sets_dir(config), sets_for(config, run)
     # Only outputs with an oracle domain are given the set's.
     domains = [config.evaluate.sets[name] if run.output.uses_oracle and not run.run.domain else None for name in names]
 
@@ -678,53 +588,39 @@ def _extra_translation_step(config: Translation, run: OutputRun) -> Step:
         write_lines(typed, lines)
         # All lines at once, so that batches hold lines of one length.
         reading = ["--input", str(typed), "--buffer-size", str(len(lines))]
-        arguments = [str(output.inputs[0]), *output.arguments, *reading]
+        arguments = [str(inputs[0]), *command.arguments, *reading]
         run_fairseq("interactive", arguments, output=printed, messages=folder / "interactive.log")
         write_hypotheses(folder, printed, {name: len(text) for name, text in texts.items()}, config.target_lang)
 
     options = {**run.output.options, "source": run.output.domain_source, "sets": names, "domains": domains}
-    return Step(
-        extra_dir(config, run.name),
-        inputs=[*output.inputs, sets],
-        options=options,
-        build=build,
-        commands=[output.command],
-        side_by_side=True,
-    )
+    folder = extra_dir(config, run.name)
+    return Step(folder, [*inputs, sets], options, build, commands=[command], side_by_side=True)
 
 
 # Examples
 
 
 def examples_step(config: Translation) -> Step:
-    """The step that translates ``translate: examples``, the lines of each output by the first of its runs."""
+    """The step that translates ``translate: examples``, the lines of each decoding run with the first of its models."""
     examples = config.translate.examples
-    outputs = {name: how_to_make(config, config.output_runs(name)[0]) for name in examples}
+    runs = {name: config.output_runs(name)[0] for name in examples}
+    made = {name: decoding(config, run) for name, run in runs.items()}
 
     def build(folder: Path) -> None:
         blocks = []
-        for name, output in outputs.items():
+        for name, (inputs, command) in made.items():
             printed, typed = folder / f"{name}.txt", "".join(f"{line}\n" for line in examples[name])
-            gates = ["--print-gates"] if output.run.output.gates else []
-            arguments = [
-                str(output.inputs[0]),
-                *output.arguments,
-                *gates,
-                "--buffer-size",
-                str(len(examples[name])),
-            ]
+            gates = ["--print-gates"] if runs[name].output.gates else []
+            arguments = [str(inputs[0]), *command.arguments, *gates, "--buffer-size", str(len(examples[name]))]
             run_fairseq("interactive", arguments, output=printed, typed=typed, messages=folder / f"{name}.log")
             blocks.append(f"{name}\n" + format_examples(examples[name], read_lines(printed)))
         (folder / EXAMPLES_FILE).write_text("\n".join(blocks), encoding="utf-8")
 
-    inputs = sorted({path for output in outputs.values() for path in output.inputs})
-    options = {
-        "examples": examples,
-        "arguments": {name: output.arguments for name, output in outputs.items()},
-    }
-    commands = [output.command for output in outputs.values()]
-    folder = config.work_dir / "examples"
-    return Step(folder, inputs=inputs, options=options, build=build, commands=commands, side_by_side=True)
+    inputs = sorted({path for paths, _ in made.values() for path in paths})
+    commands = [command for _, command in made.values()]
+    arguments = {name: list(command.arguments) for name, (_, command) in made.items()}
+    options = {"examples": examples, "arguments": arguments}
+    return Step(config.work_dir / "examples", inputs, options, build, commands=commands, side_by_side=True)
 
 
 def format_examples(sources: Sequence[str], printed: Iterable[str]) -> str:

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.stages import (
-    Generation,
+    decoding,
     format_examples,
-    how_to_make,
     read_hypotheses,
-    translation_steps,
+    translation_step,
     write_hypotheses,
 )
 from tests.recipes.translation.test_training import CONFIG, config_of
@@ -48,23 +49,29 @@ def test_an_untranslated_sentence_is_named(tmp_path: Path) -> None:
         write_hypotheses(tmp_path, tmp_path / "generate.txt", {"law": 1, "med": 3}, "pl")
 
 
-def generation(root: Path, text: str, name: str) -> Generation:
+def made(root: Path, text: str, name: str) -> tuple[list[Path], list[str]]:
+    """Inputs and arguments of a decoding run."""
     config = config_of(root, text)
-    return how_to_make(config, config.output_runs(name)[0])
+    inputs, command = decoding(config, config.output_runs(name)[0])
+    return inputs, list(command.arguments)
+
+
+def translation_steps(config: Translation, name: str) -> list[Step]:
+    return [translation_step(config, run) for run in config.output_runs(name)]
 
 
 def test_an_output_knows_what_it_needs(tmp_path: Path) -> None:
-    made = generation(tmp_path, TRANSLATE, "ad")
-    assert tmp_path / "teacher" in made.inputs
-    assert tmp_path / "teacher" not in generation(tmp_path, TRANSLATE, "mix").inputs
-    assert made.arguments[-4:] == ["--beam", "2", "--domain-source", "classifier"]
+    inputs, arguments = made(tmp_path, TRANSLATE, "ad")
+    assert tmp_path / "teacher" in inputs
+    assert tmp_path / "teacher" not in made(tmp_path, TRANSLATE, "mix")[0]
+    assert arguments[-4:] == ["--beam", "2", "--domain-source", "classifier"]
 
 
 def test_systems_with_tags_are_translated_with_tags(tmp_path: Path) -> None:
     tagged = TRANSLATE.replace("mix: {{arch", "mix: {{domain-tags: true, arch")
-    assert generation(tmp_path, tagged, "ad").arguments[-1] == "--domain-tags"
+    assert made(tmp_path, tagged, "ad")[1][-1] == "--domain-tags"
     explicit = tagged.replace("{{system: mix}}", "{{system: mix, domain-tags: true}}")
-    assert generation(tmp_path, explicit, "mix").arguments.count("--domain-tags") == 1
+    assert made(tmp_path, explicit, "mix")[1].count("--domain-tags") == 1
 
 
 def test_output_runs_have_directories_of_their_own(tmp_path: Path) -> None:
