@@ -26,7 +26,7 @@ from fairseq_ext.data.teacher_labels import load_probs, read_teacher_record
 from fairseq_ext.data.word_vectors import read_word_vectors
 from fairseq_ext.domains.domain_tree import read_tree
 from fairseq_ext.domains.paths import names_of_paths
-from fairseq_ext.induction.choose_paths import _read_record
+from fairseq_ext.induction.induce_tree import read_record
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.metrics.gates import read_gates
 from fairseq_ext.report.comparison import read_comparisons
@@ -42,7 +42,8 @@ MEMORY = 8 << 30  # bytes of addresses, of which the libraries that are loaded t
 COMPARISON = {"system": "gad", "baseline": "mix", "metric": "chrF", "domain": "all", "difference": 0.5}
 INDEX = {"block": 20000, "first_pairs": [0, 20000], "offsets": [[0, 9], [0, 9]], "pairs": 20001, "tally": {"lines": 3}}
 FACTS = {"kind": "classification", "labels": ["a", "b"], "num_inputs": 1, "counts": {"train": 9}, "removed": {}}
-RECORD = {"options": {"tokens": 4}, "clusters": [{"leaf": "a", "domains": ["a"]}], "empty": []}
+FIT = {"explained": 0.5, "iterations": 3, "has_converged": True}
+RECORD = {"options": {"tokens": 4}, "clusters": [{"leaf": "a", "domains": ["a"]}], "empty": [], "fit": FIT}
 MOSES = (
     "0 ||| a b ||| TM= -1 -2 LM= 0.5 ||| -1.5\n0 ||| c ||| TM= -2 -2 LM= 0 ||| -3\n1 ||| d ||| TM= 1 1 LM= 1 ||| 1\n"
 )
@@ -61,7 +62,7 @@ JSON_FILES: dict[str, tuple[Any, str, Callable[[Path], Any]]] = {
     ),
     "task": (FACTS, "task.json", lambda path: read_task_facts(path.parent)),
     "index": (INDEX, "a.index.json", lambda path: load_index(path.parent, "a")),
-    "induction": (RECORD, "clusters.json", lambda path: _read_record(path.parent)),
+    "induction": (RECORD, "clusters.json", lambda path: read_record(path.parent)),
     "comparisons": (COMPARISON, "comparisons.jsonl", read_comparisons),
     "tfidf": (TFIDF, "tfidf.json", lambda path: TfidfClassifier.load(path.parent)),
 }

@@ -4,75 +4,35 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
-from fairseq_ext.domains.path_chooser import CLUSTERS_FILE, PathChooser
+from fairseq_ext.domains.path_chooser import PathChooser
 from fairseq_ext.engine.quiet import quieten_fairseq
-from fairseq_ext.engine.steps import Step, run_steps
+from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.induction.command_line import add_fields, read_fields
-from fairseq_ext.induction.encoding import LanguageModel, check_length, draw_blocks, log
-from fairseq_ext.induction.induce_tree import text_files
-from fairseq_ext.induction.options import PATHS_FILE, RECORD_FILE, VOTES_FILE, PathChoice
-from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.induction.encoding import LanguageModel, block_length, draw_blocks, log
+from fairseq_ext.induction.induce_tree import read_record
+from fairseq_ext.induction.steps import PATHS_FILE, VOTES_FILE, PathChoice, paths_step
+from fairseq_ext.inputs.errors import run_command
 from fairseq_ext.inputs.json_file import read_json
-
-TABLE_FILE = "paths.txt"
-
-
-def paths_step(
-    output: Path,
-    checkpoint: Path,
-    clusters: Path,
-    data: Path,
-    options: PathChoice | None = None,
-    *,
-    cpu: bool = False,
-) -> Step:
-    """The step that chooses the paths of a data directory's domains into ``output``.
-
-    Args:
-        output: directory to write.
-        checkpoint: the language model that the tree was induced with, or one that was adapted from it.
-        clusters: directory of the induced tree.
-        data: directory of the domains.
-        options: how to choose.
-        cpu: do not use a GPU.
-
-    Raises:
-        InputError: if something is missing.
-    """
-    chosen = options or PathChoice()
-    PathChooser.load(clusters).check_number(chosen.num_paths)
-    domains = read_domain_names(data / DOMAINS_FILE)
-    texts = text_files(data, domains, chosen.split)
-    return Step(
-        output,
-        inputs=[checkpoint, clusters / CLUSTERS_FILE, clusters / RECORD_FILE, *texts],
-        options=chosen.recorded(),
-        build=lambda folder: write_paths(folder, checkpoint, clusters, data, chosen, cpu=cpu),
-    )
 
 
 def write_paths(
-    folder: Path, checkpoint: Path, clusters: Path, data: Path, options: PathChoice, *, cpu: bool = False
+    folder: Path, checkpoint: Path, tree: Path, data: Path, options: PathChoice, *, cpu: bool = False
 ) -> None:
-    """Write ``paths.json``, ``votes.json`` and the table of both."""
+    """Write ``paths.json`` and ``votes.json``; arguments as of :func:`~fairseq_ext.induction.steps.paths_step`."""
     quieten_fairseq()
-    record = _read_record(clusters)
-    chooser = PathChooser.load(clusters)
+    record, chooser = read_record(tree), PathChooser.load(tree)
+    chooser.check_number(options.num_paths)
     model = LanguageModel.load(checkpoint, data, cpu=cpu)
-    length = check_length(record["options"]["tokens"], model)
+    length = block_length(record.options.tokens, model)
     paths, votes = {}, {}
     for name in read_domain_names(data / DOMAINS_FILE):
         log(f"choosing paths for {name}")
         blocks = draw_blocks(
-            data,
-            name,
-            options.split,
-            model.dictionary,
+            *(data, name, options.split, model.dictionary),
             length=length,
             count=options.sequences,
             seed=options.seed,
@@ -82,37 +42,19 @@ def write_paths(
         states = model.encode(blocks[:, : options.choose_tokens or length])
         paths[name] = chooser.elect(states, options.num_paths)
         votes[name] = dict(sorted(chooser.votes(states).items()))
-    table = format_paths(paths, votes, {each["leaf"]: each["domains"] for each in record["clusters"]})
     (folder / PATHS_FILE).write_text(json.dumps(paths, indent=1) + "\n", encoding="utf-8")
     (folder / VOTES_FILE).write_text(json.dumps(votes, indent=1) + "\n", encoding="utf-8")
-    (folder / TABLE_FILE).write_text(table + "\n", encoding="utf-8")
 
 
-def format_paths(
-    paths: Mapping[str, Iterable[str]], votes: Mapping[str, Mapping[str, int]], domains: Mapping[str, Sequence[str]]
-) -> str:
-    """The chosen paths as in the paper's Table 9, with the share of the sequences that voted for each.
-
-    Args:
-        paths: leaves by domain, best first.
-        votes: sequences by domain and leaf.
-        domains: training domains by leaf.
-    """
-    rows = [["domain", "path", "leaf", "votes", "training domains"]]
-    for name, leaves in paths.items():
-        total = max(sum(votes[name].values()), 1)
-        for rank, leaf in enumerate(leaves, start=1):
-            share = f"{votes[name][leaf] / total:.1%}"
-            rows.append([name if rank == 1 else "", str(rank), leaf, share, ", ".join(domains.get(leaf, []))])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    is_number = [False, True, False, True, False]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, is_number, strict=True)
-        ).rstrip()
-        for row in rows
-    )
+def describe_paths(directory: Path, tree: Path) -> str:
+    """The chosen paths as in the paper's Table 9, a line for each, with its share of the votes."""
+    paths, votes = (read_json(directory / name, "choose again") for name in (PATHS_FILE, VOTES_FILE))
+    labels = {each.leaf: each.label for each in read_record(tree).clusters}
+    lines = []
+    for domain, leaves in paths.items():
+        total = sum(votes[domain].values())
+        lines += [f"{domain}  {count / total:6.1%}  {labels[leaf]}" for leaf, count in leaves.items()]
+    return "\n".join(lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -133,20 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     options = read_fields(given, PathChoice)
     run_steps([paths_step(given.output, given.checkpoint, given.tree, given.data, options, cpu=given.cpu)])
-    print((given.output / TABLE_FILE).read_text(encoding="utf-8"), end="")
-
-
-def _read_record(clusters: Path) -> dict[str, Any]:
-    path = clusters / RECORD_FILE
-    record = read_json(path, "induce the tree again")
-    options, leaves = record.get("options"), record.get("clusters")
-    has_tokens = isinstance(options, dict) and isinstance(options.get("tokens"), int)
-    has_leaves = isinstance(leaves, list) and all(
-        isinstance(leaf, dict) and {"leaf", "domains"} <= leaf.keys() for leaf in leaves
-    )
-    if not has_tokens or not has_leaves:
-        raise InputError(f"{path}: not the record of an induced tree; induce the tree again")
-    return record
+    print(describe_paths(given.output, given.tree))
 
 
 if __name__ == "__main__":

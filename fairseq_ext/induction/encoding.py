@@ -42,11 +42,7 @@ class LanguageModel:
 
     @classmethod
     def load(cls, checkpoint: Path, data: Path, *, cpu: bool = False) -> LanguageModel:
-        """Load a checkpoint for the data of a directory.
-
-        Raises:
-            InputError: if it is no language model, or one of another dictionary.
-        """
+        """Load a checkpoint for the data of a directory; it must be a language model of the same dictionary."""
         state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
         path = data / DICT_FILE
         if not path.is_file():
@@ -102,9 +98,6 @@ def draw_blocks(
 
     Shape:
         result: count×T, in the order of the text
-
-    Raises:
-        InputError: if there is no such text, or too little of it.
     """
     path = data / domain / split
     lines = data_utils.load_indexed_dataset(str(path), dictionary) if path.with_suffix(".idx").is_file() else None
@@ -124,14 +117,10 @@ def draw_blocks(
     return torch.stack([blocks[row] for row in rows.tolist()])
 
 
-def check_length(tokens: int, model: LanguageModel) -> int:
-    """The block length to use: as asked for, or with 0 that of the model's training.
-
-    Raises:
-        InputError: if the model cannot read as much.
-    """
+def block_length(tokens: int, model: LanguageModel) -> int:
+    """The block length to use: as asked for, or with 0 that of the model's training."""
     longest = int(model.model.max_positions())
-    if not 0 <= tokens <= longest:
+    if tokens > longest:
         raise InputError(f"--tokens {tokens}: the language model reads from 1 to {longest} tokens; 0 is its own choice")
     return tokens or model.tokens_per_sample
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from fairseq_ext.corpora.entries import entry_paths, folder_entries
 from fairseq_ext.corpora.parallel_files import read_parallel_files
-from fairseq_ext.corpora.text_files import Pair, write_parallel
+from fairseq_ext.corpora.text_files import write_parallel
 from fairseq_ext.engine.steps import Step, add_step_options, run_steps
 from fairseq_ext.inputs.errors import InputError, run_command
-from fairseq_ext.inputs.sections import check_seed
+from fairseq_ext.inputs.models import LARGEST
 
 _COLUMNS = 1 << 16  # into which words are hashed
 _DIMENSIONS = 50  # of the space in which sentences are clustered
@@ -34,9 +34,6 @@ def split_step(folder: Path, output: Path, langs: tuple[str, str], num_domains: 
         langs: source and target; by the source sentences are told apart.
         num_domains: of all together.
         seed: where the clustering starts.
-
-    Raises:
-        InputError: if there are no such files, or fewer domains are wanted than there are.
     """
     entries = folder_entries(folder, langs)
     if num_domains < len(entries):
@@ -59,9 +56,6 @@ def write_split(
 
     Returns:
         How large the parts are, in words.
-
-    Raises:
-        InputError: if a file cannot be read, a domain has too few kinds of sentences, or two parts have one name.
     """
     corpora = {name: list(read_parallel_files((one, two), "fail", Counter())) for name, (one, two) in paths.items()}
     parts = shares([len(pairs) for pairs in corpora.values()], num_domains)
@@ -74,7 +68,9 @@ def write_split(
             part = f"{name}-{number + 1}" if count > 1 else name
             if part in sizes:
                 raise InputError(f"{name}: a part would be named {part}, as another domain is; rename that")
-            sizes[part] = _write_part(output, part, langs, [pairs[row] for row in np.flatnonzero(labels == number)])
+            chosen = [pairs[row] for row in np.flatnonzero(labels == number)]
+            write_parallel(output / f"{part}.{langs[0]}", output / f"{part}.{langs[1]}", chosen)
+            sizes[part] = len(chosen)
     return f"{len(sizes)} domains of {min(sizes.values()):,} to {max(sizes.values()):,} pairs"
 
 
@@ -110,11 +106,6 @@ def cluster(texts: Sequence[str], count: int, seed: int) -> np.ndarray:
     return np.argsort(order)[found]
 
 
-def _write_part(output: Path, name: str, langs: tuple[str, str], pairs: Sequence[Pair]) -> int:
-    write_parallel(output / f"{name}.{langs[0]}", output / f"{name}.{langs[1]}", pairs)
-    return len(pairs)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of ``data-prep/split_domains.py``."""
     parser = argparse.ArgumentParser(
@@ -132,7 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1, help="where the clustering starts")
     add_step_options(parser)
     options = parser.parse_args(arguments)
-    check_seed(options.seed, "--seed")
+    if not 0 <= options.seed < LARGEST:
+        parser.error(f"--seed: {options.seed} is out of range; give 0 to {LARGEST - 1}")
     langs = (options.source_lang, options.target_lang)
     step = split_step(options.folder, options.output, langs, options.domains, options.seed)
     run_steps([step], dry_run=options.dry_run)

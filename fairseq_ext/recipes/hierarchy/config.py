@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 from fairseq_ext.domains.domain_tree import read_tree
 from fairseq_ext.domains.names import check_domain_names
 from fairseq_ext.engine.fairseq_cli import option_of
-from fairseq_ext.induction.options import TREE_FILE, CountOrZero, Induction
+from fairseq_ext.induction.steps import TREE_FILE, CountOrZero, Induction
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import Count, File, OneOrMore, Section, as_tuple
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS

@@ -22,7 +22,7 @@ from fairseq_ext.domains.domain_tree import DomainTree, Paths
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.domains.path_chooser import CLUSTERS_FILE
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.induction.options import PATHS_FILE, VOTES_FILE
+from fairseq_ext.induction.steps import PATHS_FILE, VOTES_FILE
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.hierarchy.config import SINGLE, TREE, Hierarchy

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairseq_ext.domains.domain_tree import DomainTree, read_tree
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.induction.options import PATHS_FILE, RECORD_FILE, VOTES_FILE
+from fairseq_ext.induction.steps import PATHS_FILE, RECORD_FILE, VOTES_FILE
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.recipes.hierarchy.config import MULTI, SINGLE, TREE, Hierarchy
 from fairseq_ext.recipes.hierarchy.measurement import (

@@ -11,7 +11,8 @@ from pathlib import Path
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.engine.stages import Stage, check_stage_names
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.induction.options import PathChoice
+from fairseq_ext.induction import steps as induction
+from fairseq_ext.induction.steps import PathChoice
 from fairseq_ext.recipes.hierarchy.config import Hierarchy
 from fairseq_ext.recipes.language_models import (
     DATA_DIR,
@@ -77,32 +78,17 @@ def system_steps(experiment: Hierarchy, name: str) -> list[Step]:
 
 def tree_step(experiment: Hierarchy, name: str) -> Step:
     """The step that induces a tree."""
-    checkpoint, data = encoder(experiment, name), experiment.work_dir / DATA_DIR
-    induction = experiment.induction_of(name)
-
-    def build(folder: Path) -> None:
-        # Loads fairseq.
-        from fairseq_ext.induction.induce_tree import write_tree
-
-        write_tree(folder, checkpoint, data, induction, cpu=experiment.evaluate.cpu)
-
-    output = experiment.tree_file(name).parent
-    return Step(output, [checkpoint, data], induction.recorded(), build, resumable=True)
+    output, data = experiment.tree_file(name).parent, experiment.work_dir / DATA_DIR
+    how = experiment.induction_of(name)
+    return induction.tree_step(output, encoder(experiment, name), data, how, cpu=experiment.evaluate.cpu)
 
 
 def paths_step(experiment: Hierarchy, name: str) -> Step:
     """The step that chooses paths of an induced tree for the unseen domains."""
     evaluate, data = experiment.evaluate, experiment.work_dir / UNSEEN_DATA_DIR
     choice = PathChoice(num_paths=max(evaluate.num_paths), sequences=evaluate.sequences, seed=experiment.seed)
-    checkpoint, tree = encoder(experiment, name), experiment.tree_file(name).parent
-
-    def build(folder: Path) -> None:
-        # Loads fairseq.
-        from fairseq_ext.induction.choose_paths import write_paths
-
-        write_paths(folder, checkpoint, tree, data, choice, cpu=evaluate.cpu)
-
-    return Step(paths_dir(experiment, name), [checkpoint, tree, data], choice.recorded(), build)
+    output, tree = paths_dir(experiment, name), experiment.tree_file(name).parent
+    return induction.paths_step(output, encoder(experiment, name), tree, data, choice, cpu=evaluate.cpu)
 
 
 def paths_dir(experiment: Hierarchy, tree: str) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.induction.options import Induction
+from fairseq_ext.induction.steps import Induction
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.transformer_lm_hier_adapter import HierAdapterConfig
 from fairseq_ext.modules.language_model_options import ADAPTERS as KINDS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.induction.options import Induction, PathChoice
+from fairseq_ext.induction.steps import Induction, PathChoice
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import run
 from fairseq_ext.recipes.hierarchy.stages import stages_of
@@ -30,8 +30,9 @@ def test_systems_that_need_an_induced_tree_come_after_it(tmp_path: Path) -> None
     ]  # fmt: skip
     assert [step.output.name for step in steps["evaluate"]] == ["base", "single", "multi", "manual", "induced"]
     assert [step.output for step in steps["tree"]] == [tmp_path / "work/trees/induced"]
-    assert steps["tree"][0].options == Induction(sequences=60, dimensions=5, seed=1).recorded()
-    assert steps["paths"][0].options == PathChoice(num_paths=2, sequences=20, seed=1).recorded()
+    assert steps["tree"][0].options == {"version": 1, **Induction(sequences=60, dimensions=5, seed=1).model_dump()}
+    choice = PathChoice(num_paths=2, sequences=20, seed=1)
+    assert steps["paths"][0].options == {"version": 2, **choice.model_dump()}
 
 
 def test_a_system_depends_on_its_base_and_its_tree(tmp_path: Path) -> None:
