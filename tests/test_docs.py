@@ -28,7 +28,7 @@ from fairseq_ext.text.split import Split
 from fairseq_ext.text.subwords import Subwords
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DATA_PAGE = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
 DATA_CONFIG = ROOT / "configs" / "data.yaml"
 # Sections that the training commands read; the file is about data alone.

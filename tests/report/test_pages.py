@@ -21,9 +21,8 @@ from tests.filtering.test_report import report as cleaning_report
 from tests.recorded import restore
 from tests.recorded.record import WRITERS
 
-DOCUMENTS = Path(__file__).resolve().parents[2] / "docs"
 KINDS = sorted(WRITERS)
-PAGES = [*KINDS, "cleaning", "overview", *sorted(path.stem for path in DOCUMENTS.glob("*.html"))]
+PAGES = [*KINDS, "cleaning", "overview"]
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -48,8 +47,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "cleaning.html").write_text(render_report(cleaning_report.__wrapped__()), encoding="utf-8")
     write_overview(folder, find_reports(folder))
     (folder / PAGE_FILE).rename(folder / "overview.html")
-    for path in DOCUMENTS.glob("*.html"):
-        shutil.copy(path, folder / path.name)
     return folder
 
 

@@ -1,0 +1,290 @@
+#!/usr/bin/env python
+"""Renders the tables and figures of docs/results/*.md again from the records beside them.
+
+A page says what it shows in comments of YAML. What stands between such a comment and ``<!-- end -->`` is written anew:
+
+    <!-- table {title: Table 10. chrF, metric: chrF, digits: 2} -->
+    <!-- figure {title: Figure 3. Distances, metric: distance, file: distances, draw: heat} -->
+
+``--add runs/NAME/report/records.jsonl docs/results/NAME.jsonl`` makes the records of a page: means over runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import yaml  # noqa: E402
+
+from fairseq_ext.inputs.errors import InputError, run_command  # noqa: E402
+from fairseq_ext.report.measurements import Records, read_records  # noqa: E402
+from fairseq_ext.report.plots import COLOURS, GREY, draw_figure, heat_map, line_panels  # noqa: E402
+from fairseq_ext.report.render import Plot  # noqa: E402
+from fairseq_ext.report.tables import Column, Table  # noqa: E402
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+_BLOCK = re.compile(r"(?P<comment><!-- (?:table|figure) (?P<asked>\{.*?\}) -->)\n.*?<!-- end -->", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A published value.
+
+    Attributes:
+        system: what was measured.
+        metric: what the value is.
+        value: the mean over runs.
+        domain: the domain or set that it was measured on.
+        sd: standard deviation over runs; None for a single run.
+        low: lower end of the 95 % interval of a difference.
+        high: its upper end.
+        p: two-sided p-value of a difference.
+        mark: ▲ or ▼ if the value is better or worse than that of the table's baseline (p < 0.05).
+    """
+
+    system: str
+    metric: str
+    value: float
+    domain: str = ""
+    sd: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    mark: str = ""
+
+    def written(self, digits: int) -> str:
+        """The value with its deviation, interval, p and mark."""
+        is_difference = self.low is not None or self.p is not None
+        number = f"{{:{'+' if is_difference else ''},.{digits}f}}".format
+        text = number(self.value)
+        if self.sd is not None:
+            text += f" ± {number(self.sd)}"
+        if self.low is not None and self.high is not None:
+            text += f" ({number(self.low)} to {number(self.high)})"
+        if self.p is not None:
+            text += f" (p = {self.p})"
+        return f"{text} {self.mark}".strip().replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Block:
+    """The table or figure that a comment asks for.
+
+    Attributes:
+        title: above it.
+        metric: what is shown of all domains, a column each.
+        columns: in its place, by heading, the metric, domain and digits of each column.
+        system: which, in this order; by default all.
+        domain: which, in this order; by default all.
+        digits: after the point.
+        across: whether the systems are columns.
+        corner: heading of the first column.
+        note: below it.
+        draw: the kind of figure: ``heat``, ``dots``, ``curves`` or ``scatter``.
+        file: name of the figure, after that of the page.
+        full: the value of the darkest cell of a heat map.
+        labels: of the figure's horizontal and vertical axis.
+        panels: by title, the systems of each panel of ``curves``.
+    """
+
+    title: str
+    metric: str = ""
+    columns: Mapping[str, Sequence[str | int]] = field(default_factory=dict)
+    system: Sequence[str] = ()
+    domain: Sequence[str] = ()
+    digits: int = 2
+    across: bool = False
+    corner: str = ""
+    note: str = ""
+    draw: str = ""
+    file: str = ""
+    full: float = 1
+    labels: tuple[str, str] = ("", "")
+    panels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+class Results:
+    """The records of a page."""
+
+    def __init__(self, results: Sequence[Result]) -> None:
+        self.all = results
+        self._by_key = {(each.system, each.metric, each.domain): each for each in results}
+
+    def get(self, system: str, column: tuple[str, str, int]) -> Result | None:
+        """The result of a system in a column."""
+        return self._by_key.get((system, *column[:2]))
+
+    def columns(self, block: Block) -> dict[str, tuple[str, str, int]]:
+        """Metric, domain and digits by heading."""
+        if not block.columns:
+            domains = block.domain or dict.fromkeys(each.domain for each in self.all if each.metric == block.metric)
+            return {name or block.metric: (block.metric, name, block.digits) for name in domains}
+        filled = {name: (*given, *("", block.digits)[len(given) - 1 :]) for name, given in block.columns.items()}
+        return {name: (str(metric), str(domain), int(digits)) for name, (metric, domain, digits) in filled.items()}
+
+    def systems(self, block: Block) -> list[str]:
+        """The rows: what was measured in any column."""
+        wanted = {column[:2] for column in self.columns(block).values()}
+        found = dict.fromkeys(each.system for each in self.all if (each.metric, each.domain) in wanted)
+        missing = [name for name in block.system if name not in found]
+        if missing or not found:
+            raise InputError(f"{block.title}: no records of {', '.join(missing) or block.metric}")
+        return list(block.system or found)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--add", nargs=2, type=Path, metavar=("RECORDS", "RESULTS"), help="make the records of a page")
+    add = parser.parse_args().add
+    if add:
+        write_results(add[1], summarise(read_records(add[0])))
+        return
+    for page in sorted(RESULTS.glob("*.md")):
+        if page.with_suffix(".jsonl").is_file():
+            for name, text in render(page).items():
+                page.with_name(name).write_text(text, encoding="utf-8")
+
+
+def render(page: Path) -> dict[str, str]:
+    """A page with its tables and figures written anew, and the figures, by file name."""
+    results = Results(read_results(page.with_suffix(".jsonl")))
+    files: dict[str, str] = {}
+
+    def write(match: re.Match[str]) -> str:
+        block = read_block(page, match["asked"])
+        if block.draw:
+            plot = Plot(f"{page.stem}-{block.file}", block.title, DRAWN[block.draw](results, block), block.note)
+            files[f"{plot.name}.svg"] = plot.svg
+            text = plot.markdown()
+        else:
+            text = make_table(results, block).markdown()
+        return f"{match['comment']}\n\n{text}\n\n<!-- end -->"
+
+    files[page.name] = _BLOCK.sub(write, page.read_text(encoding="utf-8"))
+    return files
+
+
+def read_block(page: Path, asked: str) -> Block:
+    """What a comment asks for."""
+    try:
+        return Block(**yaml.safe_load(asked))
+    except (yaml.YAMLError, TypeError) as error:
+        raise InputError(f"{page}: {asked.splitlines()[0]}: {error}; see scripts/render_results.py") from None
+
+
+def make_table(results: Results, block: Block) -> Table:
+    """A table of results."""
+
+    def make_column(heading: str, column: tuple[str, str, int]) -> Column:
+        def cell(system: str) -> str | None:
+            found = results.get(system, column)
+            return found.written(column[2]) if found else None
+
+        return Column(heading, cell)
+
+    columns = [make_column(*each) for each in results.columns(block).items()]
+    corner = block.corner or ("Domain" if block.across else "System")
+    notes = [block.note] if block.note else []
+    return Table(block.title, corner, results.systems(block), columns, notes, across=block.across)
+
+
+def draw_heat(results: Results, block: Block) -> str:
+    """A map of systems by domains."""
+    columns, systems = results.columns(block), results.systems(block)
+    found = [[results.get(system, column) for column in columns.values()] for system in systems]
+    shares = [[abs(each.value) / block.full if each else 0 for each in line] for line in found]
+    texts = [[each.written(block.digits) if each and each.value else "" for each in line] for line in found]
+    return heat_map(shares, systems, list(columns), *block.labels, texts)
+
+
+def draw_dots(results: Results, block: Block) -> str:
+    """A row for each system, a colour for each column, lines for standard deviations."""
+    columns, systems = results.columns(block), results.systems(block)
+
+    def draw(axes: Axes) -> None:
+        for (heading, column), colour in zip(columns.items(), COLOURS, strict=False):
+            found = {name: each for name in systems if (each := results.get(name, column))}
+            places = [systems.index(name) for name in found]
+            values = [each.value for each in found.values()]
+            spread = [each.sd or 0 for each in found.values()]
+            axes.errorbar(values, places, xerr=spread, fmt="o", markersize=4, color=colour, label=heading)
+        axes.axvline(0, color=GREY, linewidth=0.8)
+        axes.set_yticks(range(len(systems)), systems)
+        axes.invert_yaxis()
+        axes.set_xlabel(block.labels[0])
+        axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+
+    return draw_figure(8, 1 + 0.22 * len(systems), draw)
+
+
+def draw_curves(results: Results, block: Block) -> str:
+    """A line for each system; domains are places on the horizontal axis."""
+
+    def line(system: str) -> dict[float, float]:
+        found = [each for each in results.all if (each.system, each.metric) == (system, block.metric)]
+        return {float(each.domain): each.value for each in found}
+
+    panels = block.panels or {"": results.systems(block)}
+    return line_panels({title: {name: line(name) for name in names} for title, names in panels.items()}, *block.labels)
+
+
+def draw_scatter(results: Results, block: Block) -> str:
+    """A named dot for each system: across its first column, on a logarithmic scale, up its second."""
+    across, up = results.columns(block).values()
+    found = {name: (results.get(name, across), results.get(name, up)) for name in results.systems(block)}
+
+    def draw(axes: Axes) -> None:
+        for name, (x, y) in found.items():
+            if x and y:
+                axes.plot(x.value, y.value, "o", color=COLOURS[0])
+                axes.annotate(name, (x.value, y.value), textcoords="offset points", xytext=(5, 5), fontsize=8)
+        axes.set_xscale("log")
+        axes.margins(x=0.2, y=0.15)
+        axes.set_xlabel(block.labels[0])
+        axes.set_ylabel(block.labels[1])
+
+    return draw_figure(6, 3.2, draw)
+
+
+DRAWN = {"heat": draw_heat, "dots": draw_dots, "curves": draw_curves, "scatter": draw_scatter}
+
+
+def summarise(records: Records) -> list[Result]:
+    """Means over the runs of a report."""
+    keys = dict.fromkeys((record.system, record.metric, record.domain) for record in records)
+    means = {key: records.mean(*key) for key in keys}
+    return [
+        Result(system, metric, mean.value, domain, mean.sd)
+        for (system, metric, domain), mean in means.items()
+        if mean is not None
+    ]
+
+
+def write_results(path: Path, results: Sequence[Result]) -> None:
+    """Write results as lines of JSON, without what does not apply."""
+    lines = ({name: value for name, value in asdict(each).items() if value not in (None, "")} for each in results)
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+
+
+def read_results(path: Path) -> list[Result]:
+    """Read what :func:`write_results` wrote."""
+    try:
+        return [Result(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path}: holds no results ({error}); take it from the repository again") from None
+
+
+if __name__ == "__main__":
+    run_command(main)

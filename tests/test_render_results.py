@@ -1,0 +1,73 @@
+"""Pages of results are what their records say."""
+
+from __future__ import annotations
+
+import importlib.util
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.report.measurements import Record, Records
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs" / "results"
+PAGES = sorted(path.with_suffix(".md") for path in RESULTS.glob("*.jsonl"))
+TEXT = "# T\n\n<!-- table {title: Scores, metric: chrF, digits: 1} -->\n<!-- end -->\n\nText.\n"
+
+
+@pytest.fixture(scope="module")
+def script() -> Any:
+    spec = importlib.util.spec_from_file_location("render_results", ROOT / "scripts" / "render_results.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["render_results"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_page_is_what_its_records_say(page: Path, script: Any) -> None:
+    files = script.render(page)
+    assert files[page.name] == page.read_text(encoding="utf-8")
+    assert {path.name for path in RESULTS.glob(f"{page.stem}-*.svg")} >= files.keys() - {page.name}
+    assert len(files[page.name].splitlines()) <= 150
+
+
+def test_every_figure_belongs_to_a_page() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in RESULTS.glob("*.md"))
+    assert all(f"({path.name})" in text for path in RESULTS.glob("*.svg"))
+
+
+def test_records_of_a_report_become_a_table_of_means(script: Any, tmp_path: Path) -> None:
+    values = {"a@1": 30.0, "a@2": 31.0, "b@1": 29.5}
+    records = [
+        Record(system=run[0], run=run, metric="chrF", domain="law", value=value) for run, value in values.items()
+    ]
+    script.write_results(tmp_path / "p.jsonl", script.summarise(Records(records)))
+    (tmp_path / "p.md").write_text(TEXT, encoding="utf-8")
+    once = script.render(tmp_path / "p.md")["p.md"]
+    assert f"| a | 30.5 ± {statistics.stdev([30, 31]):.1f} |\n| b | 29.5 |\n" in once
+    assert once.endswith("Text.\n")
+    (tmp_path / "p.md").write_text(once, encoding="utf-8")
+    assert script.render(tmp_path / "p.md")["p.md"] == once
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "place"),
+    [
+        (TEXT.replace("chrF", "BLEU"), '{"system": "a", "metric": "chrF", "value": 1}', "BLEU"),
+        (TEXT.replace("metric", "metrik"), '{"system": "a", "metric": "chrF", "value": 1}', "p.md"),
+        (TEXT, '{"system": "a"}', "p.jsonl"),
+        (TEXT, "[", "p.jsonl"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, line: str, place: str, script: Any, tmp_path: Path) -> None:
+    (tmp_path / "p.md").write_text(text, encoding="utf-8")
+    (tmp_path / "p.jsonl").write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=place):
+        script.render(tmp_path / "p.md")
