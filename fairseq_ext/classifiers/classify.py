@@ -35,9 +35,6 @@ def classify(model: Any, task: str, lines: Iterable[str], encode: Encode, batch_
         lines: texts, or pairs of texts with a tab between them.
         encode: lines as pieces joined by spaces.
         batch_size: how many at a time.
-
-    Raises:
-        InputError: if the model has no such task, or a line has more than two texts.
     """
     with model.active(task):  # which tells a wrong name before any text is read
         labels = model.tasks[task].labels

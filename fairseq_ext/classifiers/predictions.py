@@ -50,9 +50,6 @@ class ExampleSet:
             data: its directory.
             split: ``train``, ``valid`` or ``test``.
             max_positions: of the model; longer texts are cut.
-
-        Raises:
-            InputError: if the directory does not say what task it is.
         """
         facts = read_task_facts(data)
         dataset = SentencePredictionTask.setup_task(_task_options(data, facts, max_positions)).load_dataset(split)
@@ -71,9 +68,6 @@ def load_model(checkpoint: Path, data: Path, *, cpu: bool = False) -> Any:
         checkpoint: of ``roberta_houlsby_adapter``.
         data: folder with the dictionary of its base.
         cpu: whether to leave a GPU alone.
-
-    Raises:
-        InputError: if the checkpoint cannot be read safely, or is of another dictionary.
     """
     quieten_fairseq()
     return load_task_model(checkpoint, data).to("cuda" if torch.cuda.is_available() and not cpu else "cpu")
@@ -90,9 +84,6 @@ def logits_of(model: Any, task: str, texts: Sequence[Tensor], batch_size: int = 
 
     Shape:
         result: N×K, float32; one column for a regression
-
-    Raises:
-        InputError: if the model has no such task.
     """
     pad, device = model.encoder.dictionary.pad(), next(model.parameters()).device
     order = sorted(range(len(texts)), key=lambda number: len(texts[number]))

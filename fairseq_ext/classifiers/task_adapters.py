@@ -54,9 +54,6 @@ def load_task_model(checkpoint: Path, dictionary_folder: Path) -> RobertaHoulsby
 
     Returns:
         The model in evaluation mode, in single precision, on the CPU.
-
-    Raises:
-        InputError: if the checkpoint is damaged, of another architecture, or of another dictionary.
     """
     state = read_checkpoint(checkpoint)
     options = _options(state)
@@ -78,9 +75,6 @@ def save_task(checkpoint: Path, task: str, folder: Path) -> None:
         checkpoint: that has the task.
         task: its name.
         folder: to write to, made if need be.
-
-    Raises:
-        InputError: if the checkpoint is damaged or has no such task.
     """
     state = read_checkpoint(checkpoint)["model"]
     _require_task(state, task, checkpoint)
@@ -105,10 +99,6 @@ def load_task(folder: Path, checkpoint: Path, output: Path) -> None:
         folder: with the task.
         checkpoint: of the same base, plain or with other tasks.
         output: the checkpoint to write.
-
-    Raises:
-        InputError: if a file is damaged or not the one that the manifest names, the base another one, or the task there
-            already.
     """
     manifest, tensors = _read_task(folder)
     state = read_checkpoint(checkpoint)
@@ -124,32 +114,20 @@ def load_task(folder: Path, checkpoint: Path, output: Path) -> None:
 
 
 def remove_task(checkpoint: Path, task: str, output: Path) -> None:
-    """Write a checkpoint without one of its tasks.
-
-    Raises:
-        InputError: if the checkpoint is damaged or has no such task.
-    """
+    """Write a checkpoint without one of its tasks."""
     state = read_checkpoint(checkpoint)
     _require_task(state["model"], task, checkpoint)
     _write_checkpoint(state, {key: v for key, v in state["model"].items() if not is_of_task(key, task)}, output)
 
 
 def write_model_alone(checkpoint: Path, output: Path) -> None:
-    """Write a checkpoint without what only the training needed.
-
-    Raises:
-        InputError: if it is damaged.
-    """
+    """Write a checkpoint without what only the training needed."""
     state = read_checkpoint(checkpoint)
     _write_checkpoint(state, state["model"], output)
 
 
 def size_options(checkpoint: Path) -> dict[str, Any]:
-    """The options by which ``fairseq-train`` makes an encoder of a checkpoint's size.
-
-    Raises:
-        InputError: if it is damaged, or of another architecture.
-    """
+    """The options by which ``fairseq-train`` makes an encoder of a checkpoint's size."""
     state = read_checkpoint(checkpoint)
     options = vars(_options(state))
     table = state["model"][f"{_BASE}embed_positions.weight"]
@@ -193,11 +171,7 @@ def base_fingerprint(state: Mapping[str, Tensor]) -> str:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint safely.
-
-    Raises:
-        InputError: if it is missing, damaged, or holds more than weights and options.
-    """
+    """Read a checkpoint safely."""
     load_checkpoints_safely()
     state: dict[str, Any] = checkpoint_utils.load_checkpoint_to_cpu(str(path))
     return state

@@ -52,11 +52,7 @@ def write_task_facts(folder: Path, facts: TaskFacts) -> None:
 
 
 def read_task_facts(folder: Path) -> TaskFacts:
-    """Read what :func:`write_task_facts` wrote.
-
-    Raises:
-        InputError: if that is not there, or not what it should be.
-    """
+    """Read what :func:`write_task_facts` wrote."""
     path = folder / TASK_FILE
     remedy = f"delete {folder} and prepare again"
     content = read_json(path, remedy)

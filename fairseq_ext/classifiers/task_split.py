@@ -122,9 +122,6 @@ def write_task_splits(
         task: whose tables are read.
         options: the shares.
         seed: draws other examples.
-
-    Raises:
-        InputError: if a table cannot be read, a set becomes empty, or a class is not in the training set.
     """
     sets = {role: read_examples(path, task.columns) for role, path in task.tables.items()}
     missing = {"test": options.task_test, "valid": options.task_valid}

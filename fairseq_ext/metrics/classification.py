@@ -43,9 +43,6 @@ def measure(metrics: Sequence[str], logits: np.ndarray, targets: np.ndarray, lab
 
     Shape:
         logits: N×K, or N×1; targets: N
-
-    Raises:
-        InputError: if there is nothing to measure.
     """
     if not len(targets):
         raise InputError("there is no example to measure; give the task's set at least one")

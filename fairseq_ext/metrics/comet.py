@@ -51,9 +51,6 @@ def checkpoint_of(model: str | None, where: str) -> Path | None:
     Args:
         model: the path that the user gave.
         where: its file and key, for messages.
-
-    Raises:
-        InputError: if it is not there.
     """
     if model is None:
         return None
@@ -69,11 +66,7 @@ def checkpoint_of(model: str | None, where: str) -> Path | None:
 
 
 def check_environment(where: str) -> None:
-    """Check that COMET can be run; best called before hours are spent on the rest.
-
-    Raises:
-        InputError: if its environment is missing.
-    """
+    """Check that COMET can be run; best called before hours are spent on the rest."""
     if not comet_python().is_file():
         raise InputError(
             f"{where}: COMET's environment is missing ({comet_python()}); make it with scripts/comet.sh, or leave the "
@@ -107,9 +100,6 @@ def score_run(
         files: the run's translations, by test set.
         samples: by test set, a mapping with ``src``, ``mt`` and ``ref`` a sentence.
         where: file and key of the model, for messages.
-
-    Raises:
-        InputError: if model or environment are missing or do not work.
     """
 
     def build(folder: Path) -> None:
@@ -140,9 +130,6 @@ def score_sentences(checkpoint: Path, samples: Sequence[Mapping[str, str]]) -> t
 
     Returns:
         N scores, and COMET's version.
-
-    Raises:
-        InputError: if COMET fails.
     """
     # Isolated: this folder and PYTHONPATH hold modules that must not pass for COMET's.
     command = [str(comet_python()), "-I", "-W", "ignore", str(_WORKER), str(checkpoint)]

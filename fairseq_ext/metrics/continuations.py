@@ -29,11 +29,7 @@ class Prompt:
 
 
 def choose_prompts(lines: Iterable[str], num_words: int, count: int, where: str) -> list[Prompt]:
-    """The first ``num_words`` words of the first ``count`` lines that have at least twice as many.
-
-    Raises:
-        InputError: naming ``where``, if no line is long enough.
-    """
+    """The first ``num_words`` words of the first ``count`` lines that have at least twice as many."""
     prompts: list[Prompt] = []
     for line in lines:
         words = line.split()
@@ -74,11 +70,7 @@ class Writer:
         self.generator = task.build_generator([model], generation)
 
     def write(self, prompts: Sequence[str], seed: int) -> list[str]:
-        """The continuation of each prompt, up to the end of the line or to ``max_len`` tokens, drawn by the seed.
-
-        Raises:
-            InputError: if a prompt is too long.
-        """
+        """The continuation of each prompt, up to the end of the line or to ``max_len`` tokens, drawn by the seed."""
         tokens = [self._encode(prompt) for prompt in prompts]
         torch.manual_seed(seed)
         found: dict[int, str] = {}

@@ -49,9 +49,6 @@ def measure_distances(
 
     Returns:
         D domains, how many sentences there are of each, and the D×D distances.
-
-    Raises:
-        InputError: if a domain has too few sentences, or the encoder cannot be loaded.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     samples = [draw_sample(stream_lines(splits / name / f"train.{lang}"), sentences, seed) for name in domains]
@@ -101,9 +98,6 @@ def embed_with_encoder(texts: Sequence[str], folder: Path) -> np.ndarray:
 
     Shape:
         result: N×H
-
-    Raises:
-        InputError: if the folder holds no encoder.
     """
     import torch
 

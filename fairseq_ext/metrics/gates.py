@@ -56,11 +56,7 @@ class ClassifiedSentences:
 
 
 def read_gates(path: Path, num_sentences: int, num_domains: int) -> GateWeights:
-    """Read the gates that :class:`~fairseq_ext.tasks.gate_report.GateReport` wrote.
-
-    Raises:
-        InputError: naming the file and line, or the first sentence that is missing.
-    """
+    """Read the gates that :class:`~fairseq_ext.tasks.gate_report.GateReport` wrote."""
     rows: dict[int, dict[str, np.ndarray]] = {}
     sizes: tuple[int, ...] = (0, 0)
     for number, line in enumerate(stream_lines(path), start=1):

@@ -15,9 +15,6 @@ def count_parameters(checkpoint: Path, data: Path) -> tuple[int, int]:
 
     The model itself is built and filled from the checkpoint. The entries of the file would not do: ones that share
     memory may have been written apart, some are no parameters, and none says what was frozen.
-
-    Raises:
-        InputError: if the checkpoint cannot be read safely, or is not of this data.
     """
     models, _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], {"data": str(data)})
     parameters = list(models[0].parameters())

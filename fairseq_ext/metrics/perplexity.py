@@ -85,9 +85,6 @@ class LanguageModelScorer:
             max_tokens: tokens in a batch.
             cpu: whether to leave a GPU alone.
             by_line: make every line a block, without what is too long of it.
-
-        Raises:
-            InputError: if the model does not fit the data's dictionary, or cannot read blocks of this length.
         """
         task = MultiDomainLanguageModelingTask.setup_task(_task_options(data, tokens_per_sample, by_line))
         (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], task=task)

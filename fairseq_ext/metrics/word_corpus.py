@@ -49,9 +49,6 @@ def read_word_corpus(path: Path, subwords: Path, domain: str, *, count: int, min
         count: how many lines to draw; all if there are fewer.
         min_count: in how many of these lines a word has to occur.
         seed: of the draw.
-
-    Raises:
-        InputError: if there is no candidate word.
     """
     lines = list(stream_lines(path))
     generator = np.random.default_rng(stable_hash(seed, "topics", domain))

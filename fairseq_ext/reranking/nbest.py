@@ -134,9 +134,6 @@ def read_nbest(path: Path) -> NBest:
     fairseq: the lines H-, D- and P- of a hypothesis; other lines are ignored, and sentences may come in any order.
     Texts are the D- lines where there are such. Features are ``model``, the score, which is divided by the length; and
     ``model_sum``, the sum over the positions. Both are as printed, in base 2.
-
-    Raises:
-        InputError: naming the line that is damaged, or a sentence that is missing.
     """
     lines = enumerate((line.rstrip("\r") for line in stream_lines(path)), start=1)
     first = next(lines)

@@ -70,9 +70,6 @@ class Weights:
             nbest: the list.
             sources: fingerprints of the language models that some of its features are of.
             path: the file, for messages.
-
-        Raises:
-            InputError: if the list lacks a feature, or has one of another language model.
         """
         for name in self.values:
             if name not in nbest.names:

@@ -6,7 +6,7 @@ Gates that are trained with such labels show how much they need right ones. Only
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +19,14 @@ from fairseq_ext.data.teacher_labels import (
     write_probs,
     write_teacher_record,
 )
-from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.teacher.metrics import summarise
+from fairseq_ext.teacher.train import count_labels, summarise
 from fairseq_ext.text.split import HELD_OUT, stable_hash
 
 _TRAIN = "train"
 
 
 def write_changed_labels(folder: Path, teacher: Path, noise: float, unlabelled: Collection[str], seed: int) -> str:
-    """Write a directory like the classifier's; labels that an interrupted run changed are taken over.
+    """Write a directory like the classifier's.
 
     Args:
         folder: where to write.
@@ -38,22 +37,17 @@ def write_changed_labels(folder: Path, teacher: Path, noise: float, unlabelled: 
 
     Returns:
         What the labels of the training text have become, in words.
-
-    Raises:
-        InputError: as reading the classifier's labels.
     """
     record = read_teacher_record(teacher)
     domains = record["domains"]
     for name in domains:
-        source, target = label_path(teacher, name, _TRAIN), label_path(folder, name, _TRAIN)
-        if not target.is_file():
-            labels = open_labels(source, len(domains))
-            rng = np.random.default_rng(stable_hash(seed, "label noise", name))
-            write_probs(target, np.zeros_like(labels.raw) if name in unlabelled else with_noise(labels, noise, rng))
+        labels = open_labels(label_path(teacher, name, _TRAIN), len(domains))
+        rng = np.random.default_rng(stable_hash(seed, "label noise", name))
+        changed = np.zeros_like(labels.raw) if name in unlabelled else with_noise(labels, noise, rng)
+        write_probs(label_path(folder, name, _TRAIN), changed)
         for split in HELD_OUT:
-            with atomic_write(label_path(folder, name, split)) as temporary:
-                shutil.copyfile(label_path(teacher, name, split), temporary)
-    matrix = _confusion(folder, domains)
+            shutil.copyfile(label_path(teacher, name, split), label_path(folder, name, split))
+    matrix = count_labels(folder, domains, _TRAIN)
     metrics = {**record["metrics"], _TRAIN: summarise(matrix, domains)}
     facts = {"noise": noise, "unlabelled": list(unlabelled)}
     write_teacher_record(folder, domains, record["backend"], metrics, **facts)
@@ -82,9 +76,3 @@ def with_noise(labels: TeacherLabels, share: float, rng: np.random.Generator) ->
     rows = order[: round(share * len(probs))]
     probs[rows, best[rows]], probs[rows, others[rows]] = probs[rows, others[rows]], probs[rows, best[rows]]
     return probs
-
-
-def _confusion(folder: Path, domains: Sequence[str]) -> np.ndarray:
-    """Training sentences that have a label by true domain (rows) and label (columns), D×D."""
-    found = (open_labels(label_path(folder, name, _TRAIN), len(domains)).raw for name in domains)
-    return np.array([np.bincount(rows[rows.any(1)].argmax(1), minlength=len(domains)) for rows in found])

@@ -1,18 +1,25 @@
-"""What a domain classifier can do, whatever it is made of."""
+"""Domain classifiers of any kind: made from options, and loaded from a folder."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.teacher.options import HoulsbyTeacher, Teacher, TfidfTeacher, TransformersTeacher
+from fairseq_ext.teacher.options import HoulsbyTeacher, Teacher, TfidfTeacher
 from fairseq_ext.text.encoders import subword_files
 
 MODEL_FOLDER = "model"
+# By kind, module and class. Each imports its library, so it is imported only when it is asked for.
+_CLASSES = {
+    "tfidf": ("tfidf", "TfidfClassifier"),
+    "transformers": ("transformers_classifier", "TransformersClassifier"),
+    "houlsby": ("houlsby_classifier", "HoulsbyClassifier"),
+}
 
 
 class Classifier(Protocol):
@@ -29,19 +36,17 @@ class Classifier(Protocol):
 
 
 def make_classifier(options: Teacher, seed: int) -> Classifier:
-    """Make an untrained classifier. Each kind imports its library only when it is asked for."""
-    if isinstance(options, TfidfTeacher):
-        from fairseq_ext.teacher.tfidf import TfidfClassifier
+    """Make an untrained classifier."""
+    classifier: Classifier = _class_of(options.backend)(options, seed)
+    return classifier
 
-        return TfidfClassifier(options)
-    if isinstance(options, HoulsbyTeacher):
-        from fairseq_ext.teacher.houlsby_classifier import HoulsbyClassifier
 
-        return HoulsbyClassifier(options, seed)
-    assert isinstance(options, TransformersTeacher)
-    from fairseq_ext.teacher.transformers_classifier import TransformersClassifier
-
-    return TransformersClassifier(options, seed)
+def load_classifier(folder: Path, backend: str) -> Classifier:
+    """Load what ``save`` wrote."""
+    if backend not in _CLASSES:
+        raise InputError(f"{folder}: unknown kind of teacher {backend!r}; there are {', '.join(_CLASSES)}")
+    classifier: Classifier = _class_of(backend).load(folder)
+    return classifier
 
 
 def input_files(options: Teacher) -> list[Path]:
@@ -54,22 +59,6 @@ def input_files(options: Teacher) -> list[Path]:
     return [Path(options.model), *(folder / name for name in subword_files(folder))]
 
 
-def load_classifier(folder: Path, backend: str) -> Classifier:
-    """Load what ``save`` wrote.
-
-    Raises:
-        InputError: if the kind is unknown or the files are missing or broken.
-    """
-    if backend == "tfidf":
-        from fairseq_ext.teacher.tfidf import TfidfClassifier
-
-        return TfidfClassifier.load(folder)
-    if backend == "transformers":
-        from fairseq_ext.teacher.transformers_classifier import TransformersClassifier
-
-        return TransformersClassifier.load(folder)
-    if backend == "houlsby":
-        from fairseq_ext.teacher.houlsby_classifier import HoulsbyClassifier
-
-        return HoulsbyClassifier.load(folder)
-    raise InputError(f"{folder}: unknown kind of teacher {backend!r}; there are tfidf, transformers and houlsby")
+def _class_of(backend: str) -> Any:
+    module, name = _CLASSES[backend]
+    return getattr(import_module(f"fairseq_ext.teacher.{module}"), name)

@@ -1,23 +1,16 @@
-"""Where classifiers compute."""
+"""Where classifiers compute, and in which precision."""
 
 from __future__ import annotations
 
 import torch
 
 from fairseq_ext.inputs.errors import InputError
-
-_DEVICES = ("auto", "cpu", "cuda")
-_PRECISIONS = ("auto", "float32", "bfloat16")
+from fairseq_ext.inputs.sections import check_choice
 
 
 def choose_device(name: str) -> str:
-    """``cpu`` or ``cuda``, of which ``auto`` takes the second where there is one.
-
-    Raises:
-        InputError: if the device is unknown or absent.
-    """
-    if name not in _DEVICES:
-        raise InputError(f"teacher.device: {name!r} is unknown; choose one of {', '.join(_DEVICES)}")
+    """``cpu`` or ``cuda``, of which ``auto`` takes the second where there is one."""
+    check_choice(name, ("auto", "cpu", "cuda"), "teacher.device")
     has_gpu = torch.cuda.is_available()
     if name == "cuda" and not has_gpu:
         raise InputError("teacher.device: this machine has no CUDA device; choose cpu or auto")
@@ -25,11 +18,7 @@ def choose_device(name: str) -> str:
 
 
 def choose_precision(name: str, device: str) -> torch.dtype:
-    """In what numbers a classifier computes its labels; ``auto`` takes bfloat16 where the device has units for it.
-
-    Raises:
-        InputError: if the precision is unknown.
-    """
+    """The numbers that a classifier computes its labels in; ``auto`` is bfloat16 where the device has units for it."""
     check_precision(name)
     if name == "auto":
         name = "bfloat16" if _has_bfloat16(device) else "float32"
@@ -37,13 +26,8 @@ def choose_precision(name: str, device: str) -> torch.dtype:
 
 
 def check_precision(name: str) -> None:
-    """Raise if it is none that a classifier can have.
-
-    Raises:
-        InputError: naming those that it can.
-    """
-    if name not in _PRECISIONS:
-        raise InputError(f"teacher.precision: {name!r} is unknown; choose one of {', '.join(_PRECISIONS)}")
+    """Raise InputError unless a classifier can compute in it."""
+    check_choice(name, ("auto", "float32", "bfloat16"), "teacher.precision")
 
 
 def _has_bfloat16(device: str) -> bool:

@@ -48,9 +48,6 @@ class HoulsbyClassifier:
     Args:
         options: the base and its subwords, and how to train.
         seed: of the new parameters, the order of the batches and dropout.
-
-    Raises:
-        InputError: if the device is unknown or absent, or the precision unknown.
     """
 
     def __init__(self, options: HoulsbyTeacher, seed: int) -> None:
@@ -64,11 +61,7 @@ class HoulsbyClassifier:
         self._model: Any = None
 
     def fit(self, texts: Sequence[str], labels: np.ndarray, num_domains: int) -> None:
-        """Train adapters, layer norms and head by ``fairseq-train``; the base stays as it is.
-
-        Raises:
-            InputError: if the base cannot be read, or the training fails.
-        """
+        """Train adapters, layer norms and head by ``fairseq-train``; the base stays as it is."""
         with tempfile.TemporaryDirectory() as scratch:
             data = self._write_data(Path(scratch), texts, labels, num_domains)
             chosen = self._training_options()
@@ -101,11 +94,7 @@ class HoulsbyClassifier:
 
     @classmethod
     def load(cls, folder: Path) -> HoulsbyClassifier:
-        """Load what :meth:`save` wrote.
-
-        Raises:
-            InputError: if files are missing or broken.
-        """
+        """Load what :meth:`save` wrote."""
         settings = read_json(folder / _SETTINGS, "train the teacher again")
         given = {"model": str(folder / _MODEL_FILE), "subwords": None, "device": "auto"}
         others = {key: value for key, value in settings.items() if key not in given}

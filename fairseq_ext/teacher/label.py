@@ -13,14 +13,21 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_ext.corpora.text_files import count_lines
-from fairseq_ext.data.teacher_labels import DTYPE, check_labels, read_teacher_record
+from fairseq_ext.data.teacher_labels import check_labels, read_teacher_record
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.staging import Staging, locked
-from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.engine.tasks import Engine, add_engine_options, engine_from, run_tasks, task_output
+from fairseq_ext.engine.tasks import Engine, add_engine_options, engine_from, run_tasks
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.classifier import MODEL_FOLDER
-from fairseq_ext.teacher.labelling import BLOCK_SENTENCES, TextFiles, cut, engine_for, read_block, write_block
+from fairseq_ext.teacher.labelling import (
+    BLOCK_SENTENCES,
+    TextFiles,
+    cut,
+    engine_for,
+    read_block,
+    write_block,
+    write_rows,
+)
 
 _THIS_MACHINE = Engine()
 
@@ -49,9 +56,6 @@ def label_file(
     """Write P(domain | sentence) of every line as float16 N×D, columns as in ``teacher.json``.
 
     Blocks that an interrupted run of the same job finished are taken over.
-
-    Raises:
-        InputError: if the teacher or the text cannot be read.
     """
     record, model = read_teacher_record(teacher_dir), (teacher_dir / MODEL_FOLDER).resolve()
     text = TextFiles((input_path.resolve(),), (count_lines(input_path),))
@@ -66,12 +70,9 @@ def label_file(
         folder = staging.unfinished if staging.is_begun(fingerprint) else staging.start(fingerprint)
         sizes = [stop - start for start, stop in blocks]
         run_tasks(task, folder, len(blocks), engine_for(record["backend"], engine), "label", sizes, unit="sentence")
-        shape = text.counts[0], len(record["domains"])
-        with atomic_write(output_path) as temporary:
-            rows = np.lib.format.open_memmap(temporary, "w+", DTYPE, shape)
-            for number, block in enumerate(blocks):
-                rows[slice(*block)] = read_block(task_output(folder, number), shape[1])
-            rows.flush()
+        num_domains = len(record["domains"])
+        parts = ((slice(*block), read_block(folder, number, num_domains)) for number, block in enumerate(blocks))
+        write_rows(output_path, (text.counts[0], num_domains), parts)
         staging.clear()
 
 

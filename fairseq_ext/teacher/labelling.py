@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -72,16 +73,14 @@ class Block:
     """Sentences that one model labels.
 
     Attributes:
-        model: directory of the trained classifier.
+        model: the number of the classifier; it labels its own fold, the last model the other sets.
         split: the set they are of.
         rows: the first and the one after the last, among those of the set that the model labels.
-        fold: these are the rows of this fold; None for all.
     """
 
-    model: Path
+    model: int
     split: str
     rows: tuple[int, int]
-    fold: int | None = None
 
 
 @dataclass(frozen=True)
@@ -106,13 +105,8 @@ class Labelling:
     def num_domains(self) -> int:
         return len(self.sets["train"].files)
 
-    @property
-    def num_models(self) -> int:
-        """One for each fold, which did not see it, and one that saw all."""
-        return self.options.folds + 1
-
     def model(self, number: int) -> Path:
-        """Where a trained model is."""
+        """Where a trained model is: one for each fold, which did not see it, and one that saw all."""
         return task_output(self.folder / _MODELS, number) / MODEL_FOLDER
 
     def folds(self) -> np.ndarray:
@@ -137,44 +131,38 @@ class Labelling:
 
     def blocks(self) -> list[Block]:
         """All that is to be labelled, model by model."""
-        sizes = np.bincount(self.folds(), minlength=self.options.folds)
-        parts: list[tuple[str, int | None, int, int]] = [
-            ("train", fold, fold, int(size)) for fold, size in enumerate(sizes)
-        ]
-        parts += [(split, None, self.options.folds, int(self.sets[split].bounds[-1])) for split in HELD_OUT]
-        return [
-            Block(self.model(model), split, block, fold)
-            for split, fold, model, size in parts
-            for block in cut(size, self.block_sentences)
-        ]
+        folds = self.options.folds
+        sizes = np.bincount(self.folds(), minlength=folds).tolist()
+        parts = [("train", fold, size) for fold, size in enumerate(sizes)]
+        parts += [(split, folds, int(self.sets[split].bounds[-1])) for split in HELD_OUT]
+        return [Block(model, split, rows) for split, model, size in parts for rows in cut(size, self.block_sentences)]
 
     def rows_of(self, block: Block) -> np.ndarray:
         """Which rows of its set a block has."""
-        if block.fold is None:
+        if block.split != "train":
             return np.arange(*block.rows)
-        return np.flatnonzero(self.folds() == block.fold)[slice(*block.rows)]
+        return np.flatnonzero(self.folds() == block.model)[slice(*block.rows)]
 
     def label(self, number: int, output: Path) -> None:
         """The task that labels a block."""
         block = self.blocks()[number]
         texts = self.sets[block.split].read(self.rows_of(block))
-        write_block(output, block.model, self.options.backend, texts)
+        write_block(output, self.model(block.model), self.options.backend, texts)
 
     def write_labels(self, teacher: Path) -> None:
         """Put the blocks' rows where they belong, a file for each domain and set."""
-        blocks = self.blocks()
+        labels, blocks = self.folder / _LABELS, self.blocks()
         for split in SPLITS:
             text = self.sets[split]
             found = [(self.rows_of(block), number) for number, block in enumerate(blocks) if block.split == split]
             for file, start, stop in zip(text.files, text.bounds[:-1], text.bounds[1:], strict=True):
-                with atomic_write(label_path(teacher, file.parent.name, split)) as temporary:
-                    shape = (int(stop - start), self.num_domains)
-                    rows = np.lib.format.open_memmap(temporary, "w+", DTYPE, shape)
-                    for numbers, block in found:
-                        here = slice(*np.searchsorted(numbers, (start, stop)))
-                        part = read_block(task_output(self.folder / _LABELS, block), self.num_domains)
-                        rows[numbers[here] - start] = part[here]
-                    rows.flush()
+                here = [slice(*np.searchsorted(rows, (start, stop))) for rows, _ in found]
+                parts = (
+                    (rows[part] - start, read_block(labels, number, self.num_domains)[part])
+                    for (rows, number), part in zip(found, here, strict=True)
+                )
+                shape = int(stop - start), self.num_domains
+                write_rows(label_path(teacher, file.parent.name, split), shape, parts)
 
 
 def train_and_label(
@@ -182,21 +170,11 @@ def train_and_label(
 ) -> dict[str, int]:
     """Train the classifiers, label all sets, and write ``DOMAIN/SPLIT.npy`` and ``model/``.
 
-    What an interrupted run finished is taken over; who runs a task changes nothing in what it writes.
-
-    Args:
-        teacher: where to write.
-        splits: folder made by :func:`~fairseq_ext.text.split.write_splits`.
-        lang: language to classify.
-        options: kind of classifier, its options and the number of folds.
-        seed: draws the folds.
-        engine: where the tasks run.
+    What an interrupted run finished is taken over; who runs a task changes nothing in what it writes. For the
+    arguments see :func:`~fairseq_ext.teacher.train.train_teacher`.
 
     Returns:
         How many sentences there are to train on, ``all``, and how many the last model saw, ``trained_on``.
-
-    Raises:
-        InputError: if there is too little text for the folds, or as the classifier does.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     sets = {split: _find_text(splits.resolve(), domains, split, lang) for split in SPLITS}
@@ -204,9 +182,10 @@ def train_and_label(
     _write_folds(work, domains)
     every, seen = sum(sets["train"].counts), len(work.training_rows(options.folds))
     if seen < every:
-        _log(f"trains on {seen:,} of {every:,} sentences, the same share of every domain (teacher.max_sentences)")
+        said = f"trains on {seen:,} of {every:,} sentences, the same share of every domain (teacher.max_sentences)"
+        print(f"teacher: {said}", file=sys.stderr, flush=True)
     engine = engine_for(options.backend, engine)
-    run_tasks(work.fit, work.folder / _MODELS, work.num_models, engine, "teacher: train", unit="model")
+    run_tasks(work.fit, work.folder / _MODELS, options.folds + 1, engine, "teacher: train", unit="model")
     blocks = work.blocks()
     sizes = [block.rows[1] - block.rows[0] for block in blocks]
     run_tasks(work.label, work.folder / _LABELS, len(blocks), engine, "teacher: label", sizes, unit="sentence")
@@ -234,9 +213,23 @@ def write_block(output: Path, model: Path, backend: str, texts: Sequence[str]) -
     write_probs(output / _BLOCK_FILE, np.concatenate(probs))
 
 
-def read_block(output: Path, num_domains: int) -> np.ndarray:
-    """What :func:`write_block` wrote, K×D."""
-    return open_labels(output / _BLOCK_FILE, num_domains).raw
+def read_block(tasks: Path, number: int, num_domains: int) -> np.ndarray:
+    """The result of a task by :func:`write_block`, K×D."""
+    return open_labels(task_output(tasks, number) / _BLOCK_FILE, num_domains).raw
+
+
+def write_rows(path: Path, shape: tuple[int, int], parts: Iterable[tuple[Any, np.ndarray]]) -> None:
+    """Write a file of N×D labels part by part: which rows, and their labels."""
+    with atomic_write(path) as temporary:
+        rows = np.lib.format.open_memmap(temporary, "w+", DTYPE, shape)
+        for where, labels in parts:
+            rows[where] = labels
+        rows.flush()
+
+
+def engine_for(backend: str, engine: Engine) -> Engine:
+    """Of n-grams one model a core; a network takes all cores, or the device, for itself unless more are asked for."""
+    return engine if backend == "tfidf" else Engine(engine.workers or 1, engine.scheduler)
 
 
 def assign_folds(texts: Iterable[str], num_folds: int, seed: int) -> np.ndarray:
@@ -252,19 +245,17 @@ def _find_text(splits: Path, domains: Sequence[str], split: str, lang: str) -> T
 
 
 def _write_folds(work: Labelling, domains: Sequence[str]) -> None:
-    path = work.folder / _FOLDS
+    path, text, num_folds = work.folder / _FOLDS, work.sets["train"], work.options.folds
     if not path.exists():
-        text = (line for file in work.sets["train"].files for line in stream_lines(file))
+        lines = (line for file in text.files for line in stream_lines(file))
         with atomic_write(path) as temporary:
-            np.save(temporary, assign_folds(text, work.options.folds, work.seed), allow_pickle=False)
-    folds, num_folds = work.folds(), work.options.folds
-    bounds = work.sets["train"].bounds
-    by_domain = zip(bounds[:-1], bounds[1:], strict=True)
-    counts = np.array([np.bincount(folds[start:stop], minlength=num_folds) for start, stop in by_domain])  # D×F
+            np.save(temporary, assign_folds(lines, num_folds, work.seed), allow_pickle=False)
+    by_domain = np.split(work.folds(), text.bounds[1:-1])
+    counts = np.array([np.bincount(folds, minlength=num_folds) for folds in by_domain])  # D×F
+    seen = counts.sum(axis=1, keepdims=True) - counts  # by the model of each fold
     for fold in range(num_folds):
-        seen = counts.sum(axis=1) - counts[:, fold]
-        if not counts[:, fold].any() or not seen.all():
-            missing = domains[int(np.argmin(seen))]
+        if not counts[:, fold].any() or not seen[:, fold].all():
+            missing = domains[int(np.argmin(seen[:, fold]))]
             raise InputError(f"{missing}: too few sentences for {num_folds} folds; lower teacher.folds or add text")
 
 
@@ -273,15 +264,6 @@ def _draw(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     return np.sort(rng.choice(rows, min(count, len(rows)), replace=False, shuffle=False))
 
 
-def engine_for(backend: str, engine: Engine) -> Engine:
-    """Of n-grams one model a core; a network takes all cores, or the device, for itself unless more are asked for."""
-    return engine if backend == "tfidf" else Engine(engine.workers or 1, engine.scheduler)
-
-
 @lru_cache(maxsize=1)
 def _loaded(model: Path, backend: str) -> Classifier:
     return load_classifier(model, backend)
-
-
-def _log(message: str) -> None:
-    print(f"teacher: {message}", file=sys.stderr, flush=True)

@@ -37,23 +37,18 @@ class TfidfClassifier:
 
     Args:
         options: lengths of the n-grams, their least count, and the regression's C.
-
-    Raises:
-        InputError: if subwords are to be counted and there is no model that cuts them.
+        seed: not used; nothing is drawn.
     """
 
-    def __init__(self, options: TfidfTeacher) -> None:
+    def __init__(self, options: TfidfTeacher, seed: int = 0) -> None:
+        del seed
         self.options = options
         self.vectorizers: dict[str, TfidfVectorizer] = _make_vectorizers(options)
         self.coefficients = np.empty((0, 0))
         self.intercepts = np.empty(0)
 
     def fit(self, texts: Sequence[str], labels: np.ndarray, num_domains: int) -> None:
-        """Train from scratch.
-
-        Raises:
-            InputError: if no n-gram is frequent enough.
-        """
+        """Train from scratch."""
         try:
             blocks = [each.fit_transform(texts) for each in self.vectorizers.values()]
         except ValueError as error:
@@ -91,11 +86,7 @@ class TfidfClassifier:
 
     @classmethod
     def load(cls, folder: Path) -> TfidfClassifier:
-        """Load what :meth:`save` wrote; it predicts the same numbers.
-
-        Raises:
-            InputError: if files are missing or do not fit together.
-        """
+        """Load what :meth:`save` wrote; it predicts the same numbers."""
         record = read_json(folder / _NGRAMS, _REMEDY)
         kinds = [kind for kind in _LENGTHS if kind != "subword" or kind in record]
         names = ["coefficients", "intercepts", *(f"{kind}_idf" for kind in kinds)]

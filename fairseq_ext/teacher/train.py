@@ -7,7 +7,9 @@ therefore come from models that saw neither the sentence nor a copy of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +18,6 @@ from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.labelling import clear_tasks, train_and_label
-from fairseq_ext.teacher.metrics import summarise, summary_line
 from fairseq_ext.teacher.options import Teacher
 from fairseq_ext.text.split import SPLITS
 
@@ -38,22 +39,45 @@ def train_teacher(
 
     Returns:
         How good it is, in words.
-
-    Raises:
-        InputError: if there is only one domain.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     if len(domains) < 2:
         raise InputError(f"{splits / DOMAINS_FILE}: has one domain, which needs no teacher; add another under corpora")
     sentences = train_and_label(folder, splits, lang, options, seed, engine)
-    matrices = {split: _confusion(folder, domains, split) for split in SPLITS}
-    metrics = {split: summarise(matrix, domains) for split, matrix in matrices.items()}
+    metrics = {split: summarise(count_labels(folder, domains, split), domains) for split in SPLITS}
     write_teacher_record(folder, domains, options.backend, metrics, sentences=sentences)
     clear_tasks(folder)
-    return f"{summary_line(metrics)}; teacher.json has it by domain"
+    scores = ", ".join(f"{each['micro_f1']:.3f} on {split}" for split, each in metrics.items())
+    return f"F1 {scores}; teacher.json has it by domain"
 
 
-def _confusion(folder: Path, domains: Sequence[str], split: str) -> np.ndarray:
-    """Sentences by true domain (rows) and predicted domain (columns), D×D."""
-    best = (open_labels(label_path(folder, domain, split), len(domains)).best() for domain in domains)
-    return np.array([np.bincount(each, minlength=len(domains)) for each in best])
+def count_labels(folder: Path, domains: Sequence[str], split: str) -> np.ndarray:
+    """Sentences that have a label, by true domain (rows) and likeliest domain (columns): D×D."""
+    files = [open_labels(label_path(folder, name, split), len(domains)) for name in domains]
+    best = (replace(labels, may_lack=True).best()[labels.raw.any(1)] for labels in files)
+    return np.array([np.bincount(rows, minlength=len(domains)) for rows in best])
+
+
+def summarise(matrix: np.ndarray, domains: Sequence[str]) -> dict[str, Any]:
+    """Turn a confusion matrix into what ``teacher.json`` records.
+
+    ``micro_f1`` is the papers' measure; with one label a sentence it is the accuracy.
+    """
+    hits = np.diag(matrix).astype(float)
+    precision, recall = _ratio(hits, matrix.sum(axis=0)), _ratio(hits, matrix.sum(axis=1))
+    columns = {"precision": precision, "recall": recall, "f1": _ratio(2 * precision * recall, precision + recall)}
+    per_domain = {
+        name: {
+            "sentences": int(matrix[row].sum()),
+            **{measure: round(float(values[row]), 4) for measure, values in columns.items()},
+        }
+        for row, name in enumerate(domains)
+    }
+    accuracy = round(float(hits.sum() / max(matrix.sum(), 1)), 4)
+    return {"micro_f1": accuracy, "per_domain": per_domain, "confusion": matrix.tolist()}
+
+
+def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    """Divide, with 0 / 0 = 0."""
+    zeros = np.zeros_like(numerator, dtype=float)
+    return np.divide(numerator, denominator, out=zeros, where=denominator != 0)

@@ -34,9 +34,6 @@ class TransformersClassifier:
     Args:
         options: model to start from (a folder or a name on the model hub) and how to train it.
         seed: of the new head, the order of the batches and dropout.
-
-    Raises:
-        InputError: if the device is unknown or absent.
     """
 
     def __init__(self, options: TransformersTeacher, seed: int) -> None:
@@ -52,9 +49,6 @@ class TransformersClassifier:
         """Fine-tune from the pre-trained weights, sentences of similar length in a batch.
 
         A GPU computes in half precision; a CPU as it labels, bfloat16 beside float32 weights if that is so.
-
-        Raises:
-            InputError: if the pre-trained model cannot be loaded.
         """
         # Before loading: the new classification head is drawn then.
         transformers.set_seed(self.seed)
@@ -107,11 +101,7 @@ class TransformersClassifier:
 
     @classmethod
     def load(cls, folder: Path) -> TransformersClassifier:
-        """Load what :meth:`save` wrote.
-
-        Raises:
-            InputError: if files are missing or broken.
-        """
+        """Load what :meth:`save` wrote."""
         where = str(folder / _SETTINGS)
         settings = read_json(folder / _SETTINGS, "train the teacher again")
         settings.setdefault("precision", "float32")  # earlier versions knew no other

@@ -26,19 +26,15 @@ def train(num_domains: int, **options: Any) -> TfidfClassifier:
 
 
 @pytest.mark.parametrize("num_domains", [2, 3])
-def test_it_learns_and_gives_distributions(num_domains: int) -> None:
-    probs = train(num_domains).predict(NEW)
+def test_it_learns_and_survives_saving(tmp_path: Path, num_domains: int) -> None:
+    classifier = train(num_domains)
+    probs = classifier.predict(NEW)
     assert probs.dtype == np.float32
     assert probs.shape == (5, num_domains)
     np.testing.assert_allclose(probs.sum(axis=1), 1, atol=1e-6)
     assert probs.argmax(axis=1)[:num_domains].tolist() == list(range(num_domains))
-
-
-@pytest.mark.parametrize("num_domains", [2, 3])
-def test_loaded_classifier_predicts_the_same_numbers(tmp_path: Path, num_domains: int) -> None:
-    classifier = train(num_domains)
     classifier.save(tmp_path)
-    np.testing.assert_array_equal(load_classifier(tmp_path, "tfidf").predict(NEW), classifier.predict(NEW))
+    np.testing.assert_array_equal(load_classifier(tmp_path, "tfidf").predict(NEW), probs)
 
 
 def test_subword_pairs_are_counted_and_saved(tmp_path: Path) -> None:
@@ -58,11 +54,6 @@ def test_subword_pairs_are_counted_and_saved(tmp_path: Path) -> None:
         load_classifier(tmp_path / "saved", "tfidf")
 
 
-def test_subwords_need_a_model() -> None:
-    with pytest.raises(InputError, match=r"teacher\.subword_ngrams: needs teacher\.subword_model"):
-        TfidfClassifier(TfidfTeacher(subword_ngrams=2))
-
-
 def test_saved_files_hold_no_code(tmp_path: Path) -> None:
     train(3).save(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tfidf.json", "tfidf.npz"]
@@ -71,11 +62,12 @@ def test_saved_files_hold_no_code(tmp_path: Path) -> None:
 
 
 def test_unusable_files_and_text_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="tfidf.json: not found; train the teacher again"):
-        load_classifier(tmp_path, "tfidf")
-    with pytest.raises(InputError, match="unknown kind of teacher 'oracle'"):
-        load_classifier(tmp_path, "oracle")
-    with pytest.raises(InputError, match=r"teacher\.min_count: no n-gram is left"):
+    for backend in ("tfidf", "oracle"):
+        with pytest.raises(InputError, match=str(tmp_path)):
+            load_classifier(tmp_path, backend)
+    with pytest.raises(InputError, match=r"teacher\.subword_ngrams: "):
+        TfidfClassifier(TfidfTeacher(subword_ngrams=2))
+    with pytest.raises(InputError, match=r"teacher\.min_count: "):
         TfidfClassifier(TfidfTeacher(min_count=50)).fit(["a b", "c d"], np.array([0, 1]), 2)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairseq_ext.data.teacher_labels import check_labels, load_probs, read_teacher_probs
+from fairseq_ext.data.teacher_labels import load_probs, read_teacher_probs
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.engine.tasks import Engine
@@ -20,7 +20,7 @@ from fairseq_ext.recipes.translation.stages import teacher_steps
 from fairseq_ext.teacher import label, labelling
 from fairseq_ext.teacher.labelling import Labelling, TextFiles, assign_folds, train_and_label
 from fairseq_ext.teacher.options import TfidfTeacher
-from fairseq_ext.teacher.train import train_teacher
+from fairseq_ext.teacher.train import summarise, train_teacher
 from tests.small_corpus import NOUNS, read_tree, write_config, write_corpora
 
 DOMAINS = sorted(NOUNS)
@@ -95,16 +95,6 @@ def test_no_sentence_is_labelled_by_a_model_that_saw_it(memory: type[Memory], tm
         assert held_out.argmax(axis=1).tolist() == [number] * 2
 
 
-def test_random_labels_cannot_be_predicted_out_of_fold(tmp_path: Path) -> None:
-    generator = np.random.default_rng(0)
-    texts = ["".join(chr(97 + letter) for letter in row) for row in generator.integers(0, 26, (400, 8))]
-    splits = write_splits(tmp_path / "splits", {"bank": texts[:200], "garden": texts[200:]})
-    train_and_label(tmp_path / "teacher", splits, "en", TfidfTeacher(min_count=1), 1, Engine(1))
-    probs = np.concatenate([load_probs(tmp_path / "teacher" / domain / "train.npy", 2) for domain in DOMAINS])
-    # Chance is 0.5 with a standard deviation of 0.025; a model that saw them reaches 1.
-    assert abs((probs.argmax(axis=1) == np.arange(400) // 200).mean() - 0.5) < 0.1
-
-
 def test_of_many_sentences_the_same_share_of_each_domain_is_trained_on(tmp_path: Path) -> None:
     files = {
         "bank": [f"{chr(97 + n % 26)} {n}" for n in range(600)],
@@ -123,22 +113,11 @@ def test_of_many_sentences_the_same_share_of_each_domain_is_trained_on(tmp_path:
         assert 95 <= len(rows) <= 101
         seen = np.bincount(text.domain_of(np.flatnonzero(folds != model)))
         assert abs(np.bincount(text.domain_of(rows))[1] - 100 * seen[1] / seen.sum()) < 1
-        np.testing.assert_array_equal(rows, work.training_rows(model))
     assert not np.array_equal(work.training_rows(3), dataclasses.replace(work, seed=2).training_rows(3))
-    assert work.training_rows(3).tolist() != list(range(100))
     whole = dataclasses.replace(work, options=TfidfTeacher(folds=3, max_sentences=626))
     assert whole.training_rows(3).tolist() == list(range(626))
     rows = np.array([0, 3, 599, 600, 625])
     assert text.read(rows) == [*(files["bank"][row] for row in (0, 3, 599)), "tree a", "tree z"]
-
-
-def test_a_sample_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = load_config(write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora")))
-    config = config.model_copy(update={"teacher": dataclasses.replace(config.teacher, max_sentences=80)})
-    run_steps(teacher_steps(config))
-    assert "teacher: trains on 80 of 160 sentences, the same share of every domain" in capsys.readouterr().err
-    record = json.loads((tmp_path / "work/teacher/teacher.json").read_text())
-    assert record["sentences"] == {"all": 160, "trained_on": 80}
 
 
 @pytest.mark.slow
@@ -162,15 +141,6 @@ def test_who_labels_changes_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         trees.append(read_tree(teacher))
     assert len(trees[0]) == 8
     assert trees[0] == trees[1] == trees[2]
-
-
-def test_the_cluster_is_asked(tmp_path: Path) -> None:
-    config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
-    command([str(config), "--workers", "1", "--dry-run"])
-    with pytest.raises(InputError, match="--scheduler nowhere: neither an address"):
-        command([str(config), "--scheduler", "nowhere"])
-    with pytest.raises(InputError, match="--workers: -1"):
-        command([str(config), "--workers", "-1"])
 
 
 def test_folds_are_even_and_keep_copies_together() -> None:
@@ -197,6 +167,10 @@ def test_labels_lie_in_the_order_of_the_text(prepared: Path) -> None:
     )
     assert (prepared / "again.npy").read_bytes() == (work / "teacher" / "bank" / "test.npy").read_bytes()
     assert not list(prepared.glob(".again*.step"))
+    record = json.loads((work / "teacher/teacher.json").read_text())
+    assert np.sum(record["metrics"]["train"]["confusion"]) == 160
+    assert record["sentences"] == {"all": 160, "trained_on": 160}
+    assert not (work / "teacher/.tasks").exists()
 
 
 def test_labelling_goes_on_where_it_was_killed(
@@ -228,25 +202,9 @@ def test_checksums_are_checked_by_a_command(prepared: Path, tmp_path: Path, caps
     damaged = Path(shutil.copytree(prepared / "work/teacher", tmp_path / "teacher"))
     file = damaged / "garden" / "valid.npy"
     file.write_bytes(file.read_bytes()[:-1] + b"x")
-    with pytest.raises(InputError, match=r"garden/valid\.npy: is not as teacher\.json recorded it"):
+    with pytest.raises(InputError, match=r"garden/valid\.npy: "):
         label.main(["--teacher", str(damaged), "--check"])
     assert hash_path(file) != hash_path(prepared / "work/teacher/garden/valid.npy")
-
-
-def test_record_has_the_metrics(prepared: Path) -> None:
-    record = json.loads((prepared / "work" / "teacher" / "teacher.json").read_text())
-    assert record["domains"] == DOMAINS
-    assert record["backend"] == "tfidf"
-    assert set(record["metrics"]) == {"train", "valid", "test"}
-    assert np.sum(record["metrics"]["train"]["confusion"]) == 160
-    assert not (prepared / "work" / "teacher" / ".tasks").exists()
-    assert record["sentences"] == {"all": 160, "trained_on": 160}
-    assert check_labels(prepared / "work" / "teacher") == 6
-
-
-def test_second_training_gives_the_same_bytes(prepared: Path, tmp_path: Path) -> None:
-    command([str(write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora")))])
-    assert read_tree(tmp_path / "work" / "teacher") == read_tree(prepared / "work" / "teacher")
 
 
 def test_interrupted_training_keeps_its_folds(
@@ -293,15 +251,17 @@ def test_subwords_are_made_before_a_teacher_that_counts_them(tmp_path: Path) -> 
     assert teacher.options == {**plain[-1].options, "subword_ngrams": 2}
 
 
-def test_too_many_folds_for_the_text(memory: type[Memory], tmp_path: Path) -> None:
-    splits = write_splits(tmp_path / "splits", {"bank": ["only one"] * 5, "garden": ["other", "third"]})
-    with pytest.raises(InputError, match=r"too few sentences for 3 folds; lower teacher\.folds"):
-        train_and_label(tmp_path / "teacher", splits, "en", TfidfTeacher(folds=3), 1, Engine(1))
+@pytest.mark.parametrize("texts", [{"bank": ["only one"] * 5, "garden": ["other", "third"]}, {"bank": ["a", "b", "c"]}])
+def test_too_little_text_or_a_single_domain_is_refused(tmp_path: Path, texts: dict[str, list[str]]) -> None:
+    splits = write_splits(tmp_path / "splits", texts)
+    with pytest.raises(InputError):
+        train_teacher(tmp_path / "teacher", splits, "en", options=TfidfTeacher(folds=3), seed=1, engine=Engine(1))
 
 
-def test_one_domain_needs_no_teacher(tmp_path: Path) -> None:
-    splits = write_splits(tmp_path / "splits", {"bank": ["one", "two", "three"]})
-    with pytest.raises(
-        InputError, match=r"domains.txt: has one domain, which needs no teacher; add another under corp"
-    ):
-        train_teacher(tmp_path / "teacher", splits, "en", options=TfidfTeacher(folds=3), seed=1)
+def test_summary_by_hand() -> None:
+    summary = summarise(np.array([[3, 1, 0], [1, 1, 0], [0, 1, 0]]), ["a", "b", "c"])
+    assert summary["micro_f1"] == round(4 / 7, 4)
+    assert summary["per_domain"]["a"] == {"sentences": 4, "precision": 0.75, "recall": 0.75, "f1": 0.75}
+    assert summary["per_domain"]["b"] == {"sentences": 2, "precision": 0.3333, "recall": 0.5, "f1": 0.4}
+    # Never predicted: 0 / 0 counts as 0.
+    assert summary["per_domain"]["c"] == {"sentences": 1, "precision": 0.0, "recall": 0.0, "f1": 0.0}

@@ -125,11 +125,7 @@ class Reranking(Experiment):
 
     @property
     def domains(self) -> list[str]:
-        """The domains of the translation experiment, in order.
-
-        Raises:
-            InputError: if its data has not been prepared.
-        """
+        """The domains of the translation experiment, in order."""
         file = self.translation.data / DOMAINS_FILE
         if not file.is_file():
             raise InputError(

@@ -60,11 +60,7 @@ def tokenizer_of(config: Reranking) -> str:
 
 
 def rerank_step(config: Reranking) -> Step:
-    """The step that tunes weights on the validation lists and applies them to the test lists.
-
-    Raises:
-        InputError: if an output to compare with is not there.
-    """
+    """The step that tunes weights on the validation lists and applies them to the test lists."""
     outputs = _output_files(config)
     texts = [config.translation.text(domain, split) for domain in config.domains for split in HELD_OUT]
     models = [path for domain in config.domains for source in _sources(config, domain) for path in source.files]
@@ -194,11 +190,7 @@ def _scores_dir(config: Reranking, domain: str) -> Path:
 
 
 def _read_lists(config: Reranking, split: str) -> dict[str, DomainList]:
-    """The parts of a list, which has the sentences of all domains in their order.
-
-    Raises:
-        InputError: if there are not as many references as sentences.
-    """
+    """The parts of a list, which has the sentences of all domains in their order."""
     references = {domain: read_lines(config.translation.text(domain, split)) for domain in config.domains}
     path, count = list_file(config, split), sum(map(len, references.values()))
     nbest = read_nbest(path)

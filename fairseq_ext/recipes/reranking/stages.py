@@ -36,11 +36,7 @@ _NGRAM_VERSION = 2  # 1: discounts fitted to the validation set
 
 
 def stages_of(config: Reranking) -> list[Stage]:
-    """The stages of an experiment, in order: every language model is one, under its own name.
-
-    Raises:
-        InputError: if a system has the name of another stage.
-    """
+    """The stages of an experiment, in order: every language model is one, under its own name."""
     stages = [
         Stage("prepare", partial(preparation_steps, config)),
         *(Stage(name, partial(_training_steps, config, name), trains=True) for name in config.systems),
