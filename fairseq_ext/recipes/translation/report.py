@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
@@ -14,36 +15,8 @@ from fairseq_ext.metrics.convergence import ValidationCurve, warning, warning_of
 from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.metrics.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
 from fairseq_ext.recipes.report import report_step, training_files, tuning_tables
+from fairseq_ext.recipes.translation import measurement
 from fairseq_ext.recipes.translation.config import Translation
-from fairseq_ext.recipes.translation.measurement import (
-    AGREES,
-    ALL,
-    ALONE,
-    BITS,
-    BITS_BY_UPDATE,
-    CLASSIFIER_CORRECT,
-    CLASSIFIER_SECONDS,
-    CORRECT,
-    DECODING_SECONDS,
-    MACHINE_FILE,
-    OVER_LAYERS,
-    PARAMETERS,
-    PERPLEXITY,
-    SENTENCES_PER_SECOND,
-    SET_NAMES,
-    TEACHER_FILE,
-    TEST_SENTENCES,
-    TOKENS_PER_SECOND,
-    TOTAL_UPDATES,
-    TRAINED,
-    TRAINING_PAIRS,
-    UPDATES,
-    all_records,
-    classified_as,
-    distance_to,
-    result_files,
-    weight_of,
-)
 from fairseq_ext.recipes.translation.stages import OOD, TEST
 from fairseq_ext.report.comparison import COMPARISONS_FILE, Comparison, read_comparisons
 from fairseq_ext.report.measurements import Mean, Records
@@ -52,8 +25,9 @@ from fairseq_ext.report.render import Page, Plot, Sections
 from fairseq_ext.report.tables import Column, Table
 from fairseq_ext.translators.speed import METHOD
 
-_VERSION = 6
+_VERSION = 7
 _NUMBERS = {"COMET": 4, "chrF": 10, "BLEU": 11}  # of the paper's tables of quality
+_HEADINGS = {ERRORS: "classifier errors"}
 _HIGHEST = 3  # times the lowest perplexity; curves above are not drawn
 _NOT_USABLE = "not usable: most sentences do not say what the source says"
 # Below this BLEU or chrF translations are of no use. A rule of thumb; both differ by language and by text.
@@ -63,11 +37,12 @@ _LEAST = {"BLEU": 10, "chrF": 30}
 def report(config: Translation) -> Step:
     """The step that writes the report."""
     comparisons_file = config.work_dir / "scores" / COMPARISONS_FILE
-    machine_file = config.work_dir / "analysis" / "speed" / MACHINE_FILE
-    sources = [*result_files(config), comparisons_file, config.work_dir / TEACHER_FILE, machine_file]
+    machine_file = config.work_dir / "analysis" / "speed" / measurement.MACHINE_FILE
+    teacher_file = config.work_dir / measurement.TEACHER_FILE
+    sources = [*measurement.result_files(config), comparisons_file, teacher_file, machine_file]
 
     def make() -> tuple[Page, Records]:
-        records = all_records(config)
+        records = measurement.all_records(config)
         comparisons = read_comparisons(comparisons_file) if comparisons_file.is_file() else []
         machine = machine_file.read_text(encoding="utf-8").strip() if machine_file.is_file() else ""
         return page(config, records, comparisons, machine), records
@@ -78,14 +53,7 @@ def report(config: Translation) -> Step:
 
 
 def page(config: Translation, records: Records, comparisons: Sequence[Comparison], machine: str = "") -> Page:
-    """The report of records.
-
-    Args:
-        config: the experiment.
-        records: everything that was measured.
-        comparisons: of outputs with their baselines and with base models.
-        machine: that the speed was measured on.
-    """
+    """The report of records; ``comparisons`` are with baselines and base models, ``machine`` is that of the timings."""
     warnings = warnings_of(config, curves_of(records))
     metrics = metrics_of(records)
     sections: Sections = {
@@ -105,13 +73,13 @@ def page(config: Translation, records: Records, comparisons: Sequence[Comparison
         "Tuning": tuning_tables(records),
     }
     source, target = config.langs
-    summary = f"Translation from {source} to {target}: {len(scored(records))} outputs."
+    summary = f"Translation from {source} to {target}: {len(scored(records))} decoding runs."
     return Page(config.work_dir.name, summary, sections, chosen_comparisons(config, comparisons))
 
 
 def quality_and_advice(config: Translation) -> list[str]:
     """The tables of translation quality and the recommendation, as Markdown."""
-    records = all_records(config)
+    records = measurement.all_records(config)
     comparisons = read_comparisons(config.work_dir / "scores" / COMPARISONS_FILE)
     tables = [quality(config, records, metric).markdown() for metric in metrics_of(records)]
     return [*tables, recommend(config, records, comparisons, warnings_of(config, curves_of(records)))]
@@ -130,7 +98,7 @@ def scored(records: Records) -> list[str]:
 
 def domains_of(records: Records) -> list[str]:
     """The domains with test sets."""
-    return records.domains(TRAINING_PAIRS)
+    return records.domains(measurement.TRAINING_PAIRS)
 
 
 def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -> list[Comparison]:
@@ -144,7 +112,7 @@ def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -
         for each in comparisons
         if each.baseline in config.pairs.get(each.system, ()) and each.domain not in domains
     ]
-    metrics, sets = list(METRICS), list(SET_NAMES.values())
+    metrics, sets = list(METRICS), list(measurement.SET_NAMES.values())
     return sorted(
         shown,
         key=lambda each: (
@@ -159,11 +127,7 @@ def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -
 
 @dataclass(frozen=True)
 class ScoreColumn(Column):
-    """A column in which some rows are no candidates for the best.
-
-    Attributes:
-        beside: these rows; with an oracle domain, outputs know more than a user would.
-    """
+    """A column with rows ``beside`` that are no candidates for the best: an oracle domain is more than a user knows."""
 
     beside: Collection[str] = field(default=())
 
@@ -178,20 +142,20 @@ def quality(config: Translation, records: Records, metric: str) -> Table:
     """Table 4 (COMET), 10 (chrF) or 11 (BLEU), or that of another metric."""
     number = f"Table {_NUMBERS[metric]}. " if metric in _NUMBERS else ""
     errors = [ERRORS] if ERRORS in records.domains(metric) else []
-    columns = {name: (metric, name) for name in [*domains_of(records), AVERAGE, WEIGHTED_AVERAGE, *errors]}
+    sets = [*domains_of(records), AVERAGE, WEIGHTED_AVERAGE, *errors]
+    columns = {_HEADINGS.get(name, name): (metric, name) for name in sets}
     notes = [f"{AVERAGE} is the mean over domains, {WEIGHTED_AVERAGE} the mean weighted by training sentences."]
-    notes += ["Misclassified sentences are those that the classifier takes for another domain's."] if errors else []
+    notes += ["Classifier errors are the sentences that the classifier takes for another domain's."] if errors else []
     return _scores(config, records, f"{number}Translation quality: {metric}", config.main, columns, notes)
 
 
 def classifier_errors(config: Translation, records: Records) -> Table:
-    """Table 5: the test sentences that the classifier takes for another domain's."""
+    """Table 5: the sentences that the classifier takes for another domain's."""
     columns = {metric: (metric, ERRORS) for metric in metrics_of(records)}
-    size = records.mean("", TEST_SENTENCES, ERRORS)
-    total = sum(mean.value for name in domains_of(records) if (mean := records.mean("", TEST_SENTENCES, name)))
-    notes = [f"{size.value:,.0f} of {total:,.0f} test sentences, scored as one corpus."] if size else []
-    title = "Table 5. Test sentences that the classifier takes for another domain's"
-    return _scores(config, records, title, config.main, columns, notes)
+    size = _value(records, measurement.TEST_SENTENCES, ERRORS) or 0
+    total = sum(_value(records, measurement.TEST_SENTENCES, name) or 0 for name in domains_of(records))
+    notes = [f"{size:,.0f} of {total:,.0f} test sentences, which the classifier takes for another domain's."]
+    return _scores(config, records, "Table 5. The classifier-error subset", config.main, columns, notes)
 
 
 def further_sets(config: Translation, records: Records, title: str, prefix: str) -> Table:
@@ -199,7 +163,7 @@ def further_sets(config: Translation, records: Records, title: str, prefix: str)
     metrics = metrics_of(records)
     sets = [name for name in dict.fromkeys(record.domain for record in records) if name.startswith(prefix)]
     columns = {f"{name.removeprefix(prefix)}: {metric}": (metric, name) for name in sets for metric in metrics}
-    notes = ["Outputs with an oracle domain translate sets of a known domain only."]
+    notes = ["Decoding runs with an oracle domain translate sets of a known domain only."]
     return _scores(config, records, title, config.main, columns, notes)
 
 
@@ -218,7 +182,7 @@ def _scores(
     columns: Mapping[str, tuple[str, str]],
     notes: Sequence[str],
 ) -> Table:
-    """Outputs by columns, each a metric and a set; outputs without any of them are left out."""
+    """Decoding runs by columns, each a metric and a set; those without any of them are left out."""
     oracle = [name for name in outputs if config.outputs[name].uses_oracle]
     shown = [name for name in outputs if any(records.of(name, *column) for column in columns.values())]
     made = [
@@ -226,8 +190,12 @@ def _scores(
         for heading, (metric, name) in columns.items()
     ]
     if any(name in oracle for name in shown):
-        notes = [*notes, "Outputs with an oracle domain are not compared for the best."]
-    return Table(title, "Output", shown, made, notes, _labels(config))
+        notes = [*notes, "Decoding runs with an oracle domain are not compared for the best."]
+    return Table(title, "Decoding run", shown, made, notes, _labels(config))
+
+
+def _mean(records: Records, system: str, domain: str, metric: str) -> Mean | None:
+    return records.mean(system, metric, domain)
 
 
 def _mean_of(records: Records, metric: str, domain: str = "") -> Callable[[str], Mean | None]:
@@ -246,59 +214,52 @@ def _with_rows(table: Table) -> list[Table]:
 def speed(config: Translation, records: Records, machine: str) -> Table:
     """Table 7."""
     columns = [
-        Column("Sentences/s", _mean_of(records, SENTENCES_PER_SECOND), ",.2f", max),
-        Column("Tokens/s", _mean_of(records, TOKENS_PER_SECOND), ",.2f", max),
-        Column("Seconds", _mean_of(records, DECODING_SECONDS), ",.1f"),
-        Column("Classifier's seconds", _mean_of(records, CLASSIFIER_SECONDS), ",.1f"),
+        Column("Sentences/s", _mean_of(records, measurement.SENTENCES_PER_SECOND), ",.2f", max),
+        Column("Tokens/s", _mean_of(records, measurement.TOKENS_PER_SECOND), ",.2f", max),
+        Column("Seconds", _mean_of(records, measurement.DECODING_SECONDS), ",.1f"),
+        Column("Classifier's seconds", _mean_of(records, measurement.CLASSIFIER_SECONDS), ",.1f"),
     ]
-    timed = [name for name in config.outputs if name in records.systems(SENTENCES_PER_SECOND)]
+    timed = [name for name in config.outputs if name in records.systems(measurement.SENTENCES_PER_SECOND)]
     notes = [f"Method: {METHOD}.", *([f"Machine: {machine}."] if machine else [])]
-    return Table("Table 7. Speed", "Output", timed, columns, notes, _labels(config))
+    return Table("Table 7. Speed", "Decoding run", timed, columns, notes, _labels(config))
 
 
 # Gates
 
 
 def agreement(config: Translation, records: Records) -> list[Table]:
-    """For each output, how often the largest gate of a layer is the classifier's choice or the true domain."""
-    return [_agreement(records, name) for name in config.outputs if name in records.systems(AGREES)]
+    """For each decoding run, how often the largest gate of a layer is the classifier's choice or the true domain."""
+    return [_agreement(records, name) for name in config.outputs if name in records.systems(measurement.AGREES)]
 
 
 def _agreement(records: Records, output: str) -> Table:
-    of_output = [record for record in records if record.system == output]
-    layers = [record.domain for record in of_output if record.metric == AGREES and record.run == of_output[0].run]
-    layers = [*(layer for layer in dict.fromkeys(layers) if layer != OVER_LAYERS), OVER_LAYERS]
-    inputs = ["", *(f", {name} alone" for name in ALONE)]
-    metrics = [f"{metric}{each}" for metric in (AGREES, CORRECT) for each in inputs]
+    of_output = [record for record in records if record.system == output and record.metric == measurement.AGREES]
+    layers = dict.fromkeys(record.domain for record in of_output if record.domain != measurement.OVER_LAYERS)
+    inputs = ["", *(f", {name} alone" for name in measurement.ALONE)]
+    metrics = [f"{metric}{each}" for metric in (measurement.AGREES, measurement.CORRECT) for each in inputs]
     rows = [metric for metric in metrics if output in records.systems(metric)]
-    columns = [Column(layer, _share_of(records, output, layer), ".1f") for layer in layers]
-    share = records.mean(output, CLASSIFIER_CORRECT)
+    columns = [
+        Column(layer, partial(_mean, records, output, layer), ".1f") for layer in (*layers, measurement.OVER_LAYERS)
+    ]
+    share = records.mean(output, measurement.CLASSIFIER_CORRECT)
     notes = ["In percent of the test sentences. Gates of decoder layers are averaged over target tokens."]
-    notes += [f"{CLASSIFIER_CORRECT.capitalize()} in {share.value:.1f} %."] if share else []
+    notes += [f"{measurement.CLASSIFIER_CORRECT.capitalize()} in {share.value:.1f} %."] if share else []
     if len(rows) > 2:
         notes.append("Alone: the choice of the layer's states, or of the source's words, without the other input.")
     return Table(f"Largest gate by layer: {output}", "In percent", rows, columns, notes)
 
 
-def _share_of(records: Records, output: str, layer: str) -> Callable[[str], Mean | None]:
-    return lambda metric: records.mean(output, metric, layer)
-
-
 def mean_gates(config: Translation, records: Records) -> list[Plot]:
-    """For each output, the mean weights of the gates by true domain, over layers and runs."""
+    """For each decoding run, the mean weights of the gates by true domain, over layers and runs."""
     domains = domains_of(records)
-    outputs = [name for name in config.outputs if name in records.systems(AGREES) and domains]
+    outputs = [name for name in config.outputs if name in records.systems(measurement.AGREES) and domains]
     note = "Rows: true domains of the test sentences. Columns: gates. Percent of the weight, the mean over layers."
-    return [
-        Plot(f"gates-{output}", f"Gate weights by true domain: {output}", _gate_map(records, output, domains), note)
-        for output in outputs
-    ]
-
-
-def _gate_map(records: Records, output: str, domains: Sequence[str]) -> str:
-    means = [[records.mean(output, weight_of(gate), domain) for gate in domains] for domain in domains]
-    shares = [[mean.value if mean else 0.0 for mean in row] for row in means]
-    return heat_map(shares, domains, domains, "gate", "true domain")
+    plots = []
+    for name in outputs:
+        shares = _matrix(records, name, measurement.weight_of, domains)
+        svg = heat_map(shares, domains, domains, "gate", "true domain")
+        plots.append(Plot(f"gates-{name}", f"Gate weights by true domain: {name}", svg, note))
+    return plots
 
 
 # Data and the classifier
@@ -307,8 +268,8 @@ def _gate_map(records: Records, output: str, domains: Sequence[str]) -> str:
 def data_sizes(records: Records) -> Table:
     """Table 1."""
     columns = [
-        Column("Training", lambda domain: _value(records, TRAINING_PAIRS, domain), ",.0f"),
-        Column("Test", lambda domain: _value(records, TEST_SENTENCES, domain), ",.0f"),
+        Column("Training", lambda domain: _value(records, measurement.TRAINING_PAIRS, domain), ",.0f"),
+        Column("Test", lambda domain: _value(records, measurement.TEST_SENTENCES, domain), ",.0f"),
     ]
     return Table("Table 1. Sentence pairs", "Domain", domains_of(records), columns)
 
@@ -316,10 +277,10 @@ def data_sizes(records: Records) -> Table:
 def distances(config: Translation, records: Records) -> list[Plot]:
     """Figure 3."""
     known = domains_of(records)
-    domains = records.domains(distance_to(known[0])) if known else []
+    domains = records.domains(measurement.distance_to(known[0])) if known else []
     if not domains:
         return []
-    matrix = [[_value(records, distance_to(other), domain) or 0.0 for other in domains] for domain in domains]
+    matrix = _matrix(records, "", measurement.distance_to, domains)
     texts = [
         ["" if domain == other else f"{value:.2f}" for other, value in zip(domains, row, strict=True)]
         for domain, row in zip(domains, matrix, strict=True)
@@ -355,12 +316,20 @@ def confusion(records: Records) -> list[Plot]:
     domains = [name for name in records.domains("F1, test") if name]
     if not domains:
         return []
-    counts = [[_value(records, classified_as(other, "test"), domain) or 0.0 for other in domains] for domain in domains]
+    counts = _matrix(records, "", lambda other: measurement.classified_as(other, "test"), domains)
     shares = [[count / max(sum(row), 1) for count in row] for row in counts]
     texts = [[f"{count:,.0f}" if count else "" for count in row] for row in counts]
     svg = heat_map(shares, domains, domains, "the classifier's choice", "true domain", texts)
     note = "Test sentences. Shades are shares of a row."
     return [Plot("confusion", "Figure 4. Confusion matrix of the classifier", svg, note)]
+
+
+def _matrix(
+    records: Records, system: str, metric_to: Callable[[str], str], domains: Sequence[str]
+) -> list[list[float]]:
+    """D×D values: of each domain, the metrics to all domains."""
+    means = [[records.mean(system, metric_to(other), domain) for other in domains] for domain in domains]
+    return [[mean.value if mean else 0.0 for mean in row] for row in means]
 
 
 def _of_domains(records: Records, metric: str) -> Callable[[str], float | None]:
@@ -378,36 +347,36 @@ def _value(records: Records, metric: str, domain: str) -> float | None:
 def parameters(config: Translation, records: Records) -> Table:
     """Table 2."""
     columns = [
-        Column("Parameters", lambda name: _first(records, name, PARAMETERS), ",.0f"),
-        Column("Trained", lambda name: _first(records, name, TRAINED), ",.0f"),
-        Column("Models", lambda name: float(len(records.of(name, PARAMETERS))), ".0f"),
+        Column("Parameters", lambda name: records.of(name, measurement.PARAMETERS)[0].value, ",.0f"),
+        Column("Trained", lambda name: records.of(name, measurement.TRAINED)[0].value, ",.0f"),
+        Column("Models", lambda name: float(len(records.of(name, measurement.PARAMETERS))), ".0f"),
         Column("Architecture", lambda name: config.systems[name].arch),
     ]
-    rows = [name for name in config.systems if records.of(name, PARAMETERS)]
+    rows = [name for name in config.systems if records.of(name, measurement.PARAMETERS)]
     notes = ["Of one model. Systems have one model per seed or, if trained per domain, per domain."]
     return Table("Table 2. Parameters", "System", rows, columns, notes)
-
-
-def _first(records: Records, system: str, metric: str) -> float:
-    return records.of(system, metric)[0].value
 
 
 def trainings(config: Translation, records: Records) -> Table:
     """How long systems were trained, and the loss on the validation sets at the best update."""
     columns = [
-        Column("Updates", _mean_of(records, UPDATES), ",.0f"),
-        Column("With those before", _mean_of(records, TOTAL_UPDATES), ",.0f"),
-        Column("Bits per token", _mean_of(records, BITS), ".3f"),
-        Column("Perplexity", _mean_of(records, PERPLEXITY), ".1f"),
+        Column("Updates", _mean_of(records, measurement.UPDATES), ",.0f"),
+        Column("With those before", _mean_of(records, measurement.TOTAL_UPDATES), ",.0f"),
+        Column("Bits per token", _mean_of(records, measurement.BITS), ".3f"),
+        Column("Perplexity", _mean_of(records, measurement.PERPLEXITY), ".1f"),
     ]
-    rows = [name for name in config.systems if records.of(name, UPDATES)]
+    rows = [name for name in config.systems if records.of(name, measurement.UPDATES)]
     notes = [f"Warning: {warning}." for warning in warnings_of(config, curves_of(records))]
     return Table("Trainings", "System", rows, columns, ["On the validation sets, at the best update.", *notes])
 
 
 def curves(config: Translation, records: Records) -> list[Plot]:
     """The validation perplexity of base models by update."""
-    found = {name: _perplexities(curve) for name, curve in curves_of(records).items() if _is_base(config, name)}
+    found = {
+        name: {float(update): 2**bits for update, bits in zip(curve.updates, curve.bits, strict=True)}
+        for name, curve in curves_of(records).items()
+        if name.partition("@")[0] in config.base_systems
+    }
     lowest = min((value for line in found.values() for value in line.values()), default=None)
     if lowest is None:
         return []
@@ -421,14 +390,15 @@ def curves_of(records: Records) -> dict[str, ValidationCurve]:
     """The validation loss of every run."""
     found: dict[str, dict[int, float]] = {}
     for record in records:
-        if record.metric == BITS_BY_UPDATE:
+        if record.metric == measurement.BITS_BY_UPDATE:
             found.setdefault(record.run, {})[int(record.domain)] = record.value
     return {name: ValidationCurve(list(curve), list(curve.values())) for name, curve in found.items()}
 
 
 def warnings_of(config: Translation, curves: Mapping[str, ValidationCurve]) -> list[str]:
     """The warnings about base models that have not converged."""
-    found = [warning(name, curve) for name, curve in curves.items() if _is_base(config, name)]
+    is_base = {name: name.partition("@")[0] in config.base_systems for name in curves}
+    found = [warning(name, curve) for name, curve in curves.items() if is_base[name]]
     for system, base in config.continued_systems.items():
         name, base_name = config.runs_of(system)[0].name, config.runs_of(base)[0].name
         if name in curves and base_name in curves:
@@ -436,44 +406,44 @@ def warnings_of(config: Translation, curves: Mapping[str, ValidationCurve]) -> l
     return [text for text in found if text]
 
 
-def _is_base(config: Translation, run: str) -> bool:
-    return run.partition("@")[0] in config.base_systems
-
-
-def _perplexities(curve: ValidationCurve) -> dict[float, float]:
-    return {float(update): 2**bits for update, bits in zip(curve.updates, curve.bits, strict=True)}
-
-
 # Recommendation
 
 
 def recommend(config: Translation, records: Records, comparisons: Sequence[Comparison], warnings: Sequence[str]) -> str:
     """Which system to deploy, or none yet, and why."""
-    metrics = metrics_of(records)
-    candidates = [name for name in config.main if not config.outputs[name].uses_oracle]
-    averages = _averages(records, candidates)
-    if not averages:
+    if not scored(records):
         return "Nothing has been scored yet."
-    best = METRICS[metrics[0]].best(averages, key=lambda name: averages[name])
+    metric = metrics_of(records)[0]
+    averages = {name: mean.value for name in config.outputs if (mean := records.mean(name, metric, AVERAGE))}
+    oracle = {name for name in averages if config.outputs[name].uses_oracle}
+    candidates = [name for name in config.main if name in averages and name not in oracle]
+    if not candidates:
+        return "Nothing has been scored yet."
+    best = METRICS[metric].best(candidates, key=averages.__getitem__)
     if _is_unusable(records, best):
         return f"Deploy nothing yet: {best} is the best system, and it is {_NOT_USABLE}. Train longer, or on more text."
     if warnings:
         return f"Deploy nothing yet: {warnings[0]}."
-    plain = {name: averages[name] for name in averages if name in config.plain_outputs}
+    plain = [name for name in candidates if name in config.plain_outputs]
     if not plain:
         return f"Deploy {best}. No base model was scored, so the gain of its adapters is unknown."
-    base = METRICS[metrics[0]].best(plain, key=lambda name: plain[name])
-    return f"{_against_base(records, comparisons, best, base)}{_with_oracle(config, records, averages)}"
+    advice = _against_base(records, comparisons, best, METRICS[metric].best(plain, key=averages.__getitem__))
+    of_all = METRICS[metric].best([*candidates, *oracle], key=averages.__getitem__)
+    if of_all in oracle:
+        advice += f" If the domain of every text is known: {of_all} ({metric} {averages[of_all]:.1f})."
+    return advice
 
 
 def _against_base(records: Records, comparisons: Sequence[Comparison], best: str, base: str) -> str:
     if best == base:
         return f"Deploy {best}: no system with adapters that needs no domain is better."
     metric = metrics_of(records)[0]
-    found = [each for each in comparisons if (each.system, each.baseline, each.metric) == (best, base, metric)]
-    found = [each for each in found if each.domain == ALL]
+    wanted = (best, base, metric, measurement.ALL)
+    found = [each for each in comparisons if (each.system, each.baseline, each.metric, each.domain) == wanted]
     gain = METRICS[metric].gain(found[0].difference, 0) if found else 0.0
-    if found and is_significant(found[0].p) and gain > _largest_sd(records, metric, best, base):
+    means = [records.mean(name, metric, AVERAGE) for name in (best, base)]
+    largest_sd = max(mean.sd or 0.0 for mean in means if mean)
+    if found and is_significant(found[0].p) and gain > largest_sd:
         return f"Deploy {best}: {gain:+.2f} {metric} over {base} (p < {SIGNIFICANT:g})."
     return (
         f"Deploy {base}: {best} gains {gain:+.2f} {metric}, which is not significant, or less than the standard "
@@ -482,30 +452,7 @@ def _against_base(records: Records, comparisons: Sequence[Comparison], best: str
     )
 
 
-def _with_oracle(config: Translation, records: Records, averages: Mapping[str, float]) -> str:
-    """What to deploy where the domain of every text is known, if that is better."""
-    metric = metrics_of(records)[0]
-    oracle = _averages(records, [name for name, output in config.outputs.items() if output.uses_oracle])
-    everything = {**averages, **oracle}
-    best = METRICS[metric].best(everything, key=lambda name: everything[name])
-    if best not in oracle:
-        return ""
-    return f" If the domain of every text is known: {best} ({metric} {oracle[best]:.1f})."
-
-
-def _averages(records: Records, outputs: Sequence[str]) -> dict[str, float]:
-    """The average over domains of the first metric."""
-    metrics = metrics_of(records)
-    means = {name: records.mean(name, metrics[0], AVERAGE) for name in outputs} if metrics else {}
-    return {name: mean.value for name, mean in means.items() if mean}
-
-
 def _is_unusable(records: Records, output: str) -> bool:
     means = {metric: records.mean(output, metric, AVERAGE) for metric in _LEAST}
     known = [mean.value < _LEAST[metric] for metric, mean in means.items() if mean]
     return bool(known) and known[0]
-
-
-def _largest_sd(records: Records, metric: str, *outputs: str) -> float:
-    means = [records.mean(name, metric, AVERAGE) for name in outputs]
-    return max((mean.sd for mean in means if mean and mean.sd is not None), default=0.0)
