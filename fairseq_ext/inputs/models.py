@@ -61,7 +61,8 @@ Number = Annotated[
 File = Annotated[Path, Strict(False), WithJsonSchema({"type": "string"})]
 Count = Annotated[int, Field(ge=1, lt=LARGEST)]
 Seed = Annotated[int, Field(ge=0, lt=LARGEST)]
-OneOrMore = Annotated[tuple[_Item, ...], BeforeValidator(as_tuple), Field(min_length=1)]
+Several = Annotated[tuple[_Item, ...], BeforeValidator(as_tuple)]
+OneOrMore = Annotated[Several[_Item], Field(min_length=1)]
 
 
 class _WithoutTitles(GenerateJsonSchema):

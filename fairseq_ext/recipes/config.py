@@ -14,7 +14,6 @@ from typing import Annotated, Any, Generic, Protocol, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
@@ -26,7 +25,7 @@ from pydantic import (
 
 from fairseq_ext.engine.fairseq_cli import check_option, option_of
 from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.models import File, OneOrMore, Section, Seed, as_tuple, read_model
+from fairseq_ext.inputs.models import File, OneOrMore, Section, Seed, Several, read_model
 from fairseq_ext.recipes.grids import check_grid, combinations, with_values
 
 MOST_ENTRIES = 200
@@ -151,7 +150,7 @@ class System(Entry):
     """The system whose best checkpoint it starts from."""
     uses_teacher: bool = False
     """Whether it learns the labels of the domain classifier."""
-    seeds: Annotated[tuple[Seed, ...], BeforeValidator(as_tuple), Field(max_length=_MOST_SEEDS)] = ()
+    seeds: Annotated[Several[Seed], Field(max_length=_MOST_SEEDS)] = ()
     """One training per seed; by default one training with the seed of the experiment."""
     per_domain: bool = False
     """Whether it is trained once for each domain, on that domain alone."""

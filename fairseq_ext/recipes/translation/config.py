@@ -39,7 +39,7 @@ from fairseq_ext.inputs.models import (
     Number,
     OneOrMore,
     Section,
-    as_tuple,
+    Several,
 )
 from fairseq_ext.inputs.sections import check_numbers
 from fairseq_ext.metrics.corpus_metrics import DEFAULT_METRICS, text_metric_names
@@ -73,6 +73,14 @@ _MINIMUM = {"folds": 2, "char_ngrams": 2}
 _TEACHERS: dict[str, type] = {"tfidf": TfidfTeacher, "transformers": TransformersTeacher, "houlsby": HoulsbyTeacher}
 
 
+def _as_value_error(check: Callable[..., Any], *arguments: Any) -> None:
+    """Make a check of a library one of a validator."""
+    try:
+        check(*arguments)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
 class Corpora(Section):
     """Parallel text: a folder of files ``DOMAIN.LANG``, or sources by domain."""
 
@@ -88,7 +96,7 @@ class Corpora(Section):
         if (self.folder is None) == (self.domains is None):
             raise ValueError("give either folder or domains")
         if self.domains is not None:
-            _check_names(sorted(self.domains), "domains")
+            _as_value_error(check_domain_names, sorted(self.domains), "domains")
         return self
 
 
@@ -137,7 +145,7 @@ class TranslationSystem(System):
     """Whether it needs the domain of what it translates; by default, tags and architecture decide."""
     label_noise: Annotated[Number, Field(ge=0, le=1)] = 0.0
     """Share of the training sentences whose label is made wrong."""
-    unlabelled: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
+    unlabelled: Several[str] = ()
     """Domains whose training sentences have no label."""
 
     @property
@@ -254,22 +262,17 @@ class OwnTest(Section):
 
 
 class ReportOptions(Section):
-    """What the report shows; outputs are names or patterns such as ``gad-*``."""
+    """What the report shows; decoding runs are names or patterns such as ``gad-*``."""
 
     removed_keys: ClassVar[Mapping[str, str]] = {
         "reading": "write about results under docs/results",
         "examples": "translations/ has all translations",
     }
 
-    main: tuple[str, ...] = ()
-    """Outputs of the main tables; by default all but the variants under ``ablation``."""
-    ablation: tuple[str, ...] = ()
-    """Outputs of the table of the ablation. The first is the whole system, the others are its variants."""
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _as_tuple(cls, value: Any) -> Any:
-        return as_tuple(value)
+    main: Several[str] = ()
+    """Decoding runs of the main tables; by default all but the variants under ``ablation``."""
+    ablation: Several[str] = ()
+    """Decoding runs of the table of the ablation. The first is the whole system, the others are its variants."""
 
 
 def _own_test(value: Any) -> Any:
@@ -282,13 +285,13 @@ class Evaluate(Section):
     renamed_keys: ClassVar[Mapping[str, str]] = {"joined": "domain_switch"}
 
     baseline: str | None = None
-    """Output that all others are compared with; by default the first."""
-    compare: tuple[str, ...] = ()
-    """Further outputs that all others are compared with; by default the base model trained further on all domains, and
-    uniform weights, where there are such outputs."""
+    """The decoding run that all others are compared with; by default the first."""
+    compare: Several[str] = ()
+    """Further decoding runs that all others are compared with; by default the base model trained further on all
+    domains, and uniform weights, where there are such runs."""
     resamples: Count = 1000
     """Of the paired bootstrap."""
-    metrics: Annotated[tuple[str, ...], Field(min_length=1)] = DEFAULT_METRICS
+    metrics: OneOrMore[str] = DEFAULT_METRICS
     """Computed from text: chrF, chrF++, BLEU or TER."""
     comet: str | None = None
     """Local checkpoint of a COMET model; none for no COMET."""
@@ -298,8 +301,8 @@ class Evaluate(Section):
     """The user's own test sets by name: a corpus, or ``corpus`` and ``domain``."""
     domain_switch: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
     """How many sentences of the domain-switch test set to make, each of two test sentences of different domains."""
-    speed: tuple[str, ...] = ()
-    """Outputs to time."""
+    speed: Several[str] = ()
+    """Decoding runs to time."""
     distance_model: str | None = None
     """Folder of a Hugging Face encoder for the distances between domains; none for TF-IDF."""
     distance_sentences: Count = 2000
@@ -315,20 +318,11 @@ class Evaluate(Section):
             return value
         return {key: entry for key, entry in value.items() if entry not in (None, [], {})}
 
-    @field_validator("compare", "metrics", "speed", mode="before")
-    @classmethod
-    def _as_tuple(cls, value: Any) -> Any:
-        return as_tuple(value)
-
-    @property
-    def out_of_domain(self) -> list[str]:
-        """The names of all sets of no domain, sorted."""
-        return sorted([*self.ood, *([DOMAIN_SWITCH] if self.domain_switch else [])])
-
     @property
     def sets(self) -> dict[str, str | None]:
         """The domain of every set beside the held-out ones, by name; None where it is not known."""
-        return {**dict.fromkeys(self.out_of_domain), **{name: test.domain for name, test in sorted(self.tests.items())}}
+        unknown = sorted([*self.ood, *([DOMAIN_SWITCH] if self.domain_switch else [])])
+        return {**dict.fromkeys(unknown), **{name: test.domain for name, test in sorted(self.tests.items())}}
 
     @property
     def corpora(self) -> dict[str, str]:
@@ -337,13 +331,14 @@ class Evaluate(Section):
 
     @model_validator(mode="after")
     def _check_sets(self) -> Evaluate:
+        reserved = {AVERAGE: "a column of the tables"}
+        if self.domain_switch:
+            reserved[DOMAIN_SWITCH] = "the domain-switch test set"
         for key, names in (("ood", self.ood), ("tests", self.tests)):
             if names:
-                _check_names(sorted(names), key)
-            if self.domain_switch and DOMAIN_SWITCH in names:
-                raise ValueError(f"{key}: {DOMAIN_SWITCH} is the name of the set of domain_switch; choose another name")
-            if AVERAGE in names:
-                raise ValueError(f"{key}: {AVERAGE} is a column of the tables; choose another name")
+                _as_value_error(check_domain_names, sorted(names), key)
+            for name in reserved.keys() & names.keys():
+                raise ValueError(f"{key}: {name} is {reserved[name]}; choose another name")
         for name in self.tests:
             if name in self.ood:
                 raise ValueError(f"tests: {name}: is also under ood; choose another name")
@@ -433,11 +428,7 @@ class Translation(Experiment):
 
     @property
     def domains(self) -> list[str]:
-        """The domains, in order, as far as they are known.
-
-        Raises:
-            InputError: if they are given by a folder that cannot be read.
-        """
+        """The domains, in order. If a folder gives them, it must be readable."""
         if self.corpora.domains is not None:
             return sorted(self.corpora.domains)
         # Where models are trained, the corpora need not be.
@@ -459,11 +450,7 @@ class Translation(Experiment):
         return {name: self.runs_of(name) for name in self.systems}
 
     def runs_of(self, name: str) -> list[Run]:
-        """The runs of a system, or the one run of this name.
-
-        Raises:
-            InputError: if there is no such system or run.
-        """
+        """The runs of a system, or the one run of this name."""
         where = f"{self.path}: train: systems"
         system_name, separator, _ = name.partition("@")
         if system_name not in self.systems:
@@ -473,11 +460,7 @@ class Translation(Experiment):
         return [named_run(runs, name, f"{where}: {system_name}")] if separator else runs
 
     def start(self, run: Run) -> Run | None:
-        """The run that a run starts from: the only one of that system, or the one of the same domain or seed.
-
-        Raises:
-            InputError: if there are several and none of them fits.
-        """
+        """The run that a run starts from: the only one of that system, or the one of the same domain or seed."""
         if run.system.start is None:
             return None
         return fitting_run(run, self.runs_of(run.system.start), f"{self.path}: train: systems")
@@ -523,11 +506,7 @@ class Translation(Experiment):
         return self.translate.outputs
 
     def output_runs(self, name: str) -> list[OutputRun]:
-        """The decoding runs of an output, or the one of this name.
-
-        Raises:
-            InputError: if there is no such output or run.
-        """
+        """The models' runs of a decoding run, or the one of this name."""
         output_name, separator, _ = name.partition("@")
         if output_name not in self.outputs:
             raise InputError(f"{self.path}: translate: no output {output_name!r}; there are {_listed(self.outputs)}")
@@ -547,18 +526,18 @@ class Translation(Experiment):
 
     @cached_property
     def plain_outputs(self) -> list[str]:
-        """The outputs of base models and of their controls."""
+        """The decoding runs of base models and of their controls."""
         plain = {*self.base_systems, *self.continued_systems}
         return [name for name, output in self.outputs.items() if output.system.name in plain]
 
     @cached_property
     def ablation(self) -> list[str]:
-        """The outputs of the table of the ablation."""
+        """The decoding runs of the table of the ablation."""
         return self._chosen(self.evaluate.report.ablation, "report: ablation")
 
     @cached_property
     def main(self) -> list[str]:
-        """The outputs of the main tables."""
+        """The decoding runs of the main tables."""
         variants = self.ablation[1:]
         chosen = self._chosen(self.evaluate.report.main, "report: main")
         return chosen or [name for name in self.outputs if name not in variants]
@@ -567,17 +546,17 @@ class Translation(Experiment):
 
     @property
     def compared_names(self) -> Sequence[str]:
-        """The outputs."""
+        """The decoding runs."""
         return list(self.outputs)
 
     @cached_property
     def baseline(self) -> str | None:
-        """The output that all others are compared with first; None without outputs."""
+        """The decoding run that all others are compared with first; None if there is none."""
         return self.evaluate.baseline or next(iter(self.outputs), None)
 
     @cached_property
     def baselines(self) -> list[str]:
-        """The outputs that all others are compared with."""
+        """The decoding runs that all others are compared with."""
         chosen = self._chosen(self.evaluate.compare, "compare") or self._default_baselines
         return list(dict.fromkeys([*([self.baseline] if self.baseline else []), *chosen]))
 
@@ -588,13 +567,13 @@ class Translation(Experiment):
 
     @cached_property
     def pairs(self) -> Mapping[str, Sequence[str]]:
-        """By output, the outputs that it is compared with: those of ``compare``, or all with all baselines."""
+        """By decoding run its baselines: those of ``compare``, or all of them."""
         if self.compare:
             return self.compare
         return {name: [other for other in self.baselines if other != name] for name in self.outputs}
 
     def _chosen(self, patterns: Sequence[str], key: str) -> list[str]:
-        """The outputs that patterns name, in the order of the patterns, each once."""
+        """The decoding runs that patterns name, in the order of the patterns, each once."""
         chosen: dict[str, None] = {}
         for pattern in patterns:
             found = [name for name in self.outputs if fnmatch.fnmatchcase(name, pattern)]
@@ -668,24 +647,8 @@ class Translation(Experiment):
 
 
 def load_config(path: Path) -> Translation:
-    """Read and check the file of a translation experiment.
-
-    Raises:
-        InputError: naming the file and the key of a mistake, or if the file is of another recipe.
-    """
+    """Read and check the file of a translation experiment."""
     return load_as("translation", Translation, path)
-
-
-def _check_names(names: list[str], key: str) -> None:
-    _as_value_error(check_domain_names, names, key)
-
-
-def _as_value_error(check: Callable[..., Any], *arguments: Any) -> None:
-    """Make a check of a library one of a validator."""
-    try:
-        check(*arguments)
-    except InputError as error:
-        raise ValueError(str(error)) from None
 
 
 def _is_count(value: Any) -> bool:

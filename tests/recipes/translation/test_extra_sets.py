@@ -48,7 +48,7 @@ def test_a_set_is_a_corpus_with_or_without_a_domain(tmp_path: Path) -> None:
         ({"tests": {"A:B": "a.{lang}"}}, "evaluate: tests: 'A:B' is no domain name"),
         ({"tests": {"AVG": "a.{lang}"}}, "tests: AVG is a column of the tables; choose another name"),
         ({"ood": {"AVG": "a.{lang}"}}, "ood: AVG is a column of the tables; choose another name"),
-        ({"tests": {"JOINED": "a.{lang}"}, "domain_switch": 5}, "tests: JOINED is the name"),
+        ({"tests": {"JOINED": "a.{lang}"}, "domain_switch": 5}, "tests: JOINED is the domain-switch test set"),
         ({"tests": {"A": "a.{lang}"}, "ood": {"A": "b.{lang}"}}, "tests: A: is also under ood; choose another name"),
     ],
 )
