@@ -14,7 +14,7 @@ from fairseq_ext.adapters.system import ADDED, BASES, EARLIER_OPTIONS, System, k
 from fairseq_ext.domains.domain_tree import DomainTree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
-from fairseq_ext.patches.saved_weights import check_weights
+from fairseq_ext.patches.checkpoints import check_weights
 from fairseq_ext.training.freezing import is_adapter_key
 
 _SIZES = (

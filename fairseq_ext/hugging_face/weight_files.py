@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fairseq_ext.hugging_face.config_file import CONFIG_FILE, read_json
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.patches.weights_only import require_weights_only
+from fairseq_ext.patches.checkpoints import require_weights_only
 
 # The first that is there is read; an index lists the files that a large model is cut into.
 _WEIGHT_FILES = (

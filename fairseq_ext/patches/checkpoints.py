@@ -1,4 +1,4 @@
-"""Checkpoints are looked through before fairseq makes anything of them: what they hold is data, and fits together."""
+"""Reading fairseq's checkpoints: a file's content is checked before fairseq builds anything from it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,9 @@ from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError, input_error_in
 from fairseq_ext.patches.plain_arrays import ARRAY_TYPES
-from fairseq_ext.patches.saved_options import check_options, forget_embedding_files, plain_options
-from fairseq_ext.patches.saved_weights import check_weights
-from fairseq_ext.patches.weights_only import require_weights_only
+from fairseq_ext.patches.saved_options import check_options, forget_starting_files, plain_options
 
-# All that a fairseq checkpoint may hold beyond tensors and plain containers. None of these runs code.
+# All types that a fairseq checkpoint may hold besides tensors and plain containers. None of them runs code.
 ALLOWED_TYPES: list = [
     argparse.Namespace,  # the options of legacy models
     *ARRAY_TYPES,
@@ -37,13 +35,18 @@ ALLOWED_TYPES: list = [
     DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, Any,
     _TensorPlaceholder, collections.defaultdict, dict, list, int,
 ]  # fmt: skip
+# fairseq versions of 2018 and 2019 stored their training meters, which nothing reads.
+_METERS = [f"fairseq.meters.{name}" for name in ("AverageMeter", "TimeMeter", "StopwatchMeter")]
+# Tensors with these names enter computations. Others, such as names stored as bytes, may hold whole numbers.
+_COMPUTED = ("weight", "bias")
+# The plain data that a module stores besides its tensors (torch's `get_extra_state`); the module checks it.
+_EXTRA_STATE = "_extra_state"
 
 
 def load_checkpoints_safely() -> None:
-    """Let ``torch.load`` with ``weights_only`` accept fairseq's checkpoints, and look through them first.
+    """Make fairseq's loading functions check a checkpoint first, and raise one-line errors that name the file.
 
-    torch >= 2.6 unpickles only types on an allow-list. We add those that fairseq needs, and turn what is
-    refused, truncated, foreign or unfit into one line that names the file.
+    ``torch.load`` with ``weights_only`` unpickles only types on an allow-list. This adds those that fairseq needs.
     """
     torch.serialization.add_safe_globals(ALLOWED_TYPES)
     for place, name, change in (
@@ -56,60 +59,99 @@ def load_checkpoints_safely() -> None:
             setattr(place, name, functools.wraps(function)(change(function)))
 
 
-def check_checkpoint(path: str | Path, overrides: Mapping[str, Any] | None = None) -> None:
-    """Look through a checkpoint without making anything of it.
-
-    Args:
-        path: of the file.
-        overrides: options that replace those of the checkpoint; the user's own, they are not looked at.
+def require_weights_only() -> None:
+    """Refuse to load weights where the environment switches torch's protection off.
 
     Raises:
-        InputError: in one line that names the file, if it holds more than numbers and plain options, names what
-            nothing here needs, or its parts do not fit together.
+        InputError: if ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is set to a true value.
     """
-    with _in_one_line(path):
+    if os.environ.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "0").lower() in {"1", "y", "yes", "true"}:
+        raise InputError("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD would run code hidden in checkpoints; unset it")
+
+
+def check_checkpoint(path: str | Path, overrides: Mapping[str, Any] | None = None) -> None:
+    """Check a checkpoint without building anything from it.
+
+    Args:
+        path: the file.
+        overrides: options that replace those of the checkpoint. They come from the user and are not checked.
+
+    Raises:
+        InputError: one line that names the file, if it holds more than weights and plain options, names a class that
+            is not allowed, or its parts do not fit together.
+    """
+    with _one_line_errors(path):
         state = _read_state(path)
         check_options(state, overrides or {})
         _check_progress(state)
 
 
 def read_foreign_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The weights and the options of a checkpoint of fairseq's, or of a fork of it, of which nothing is built.
+    """Read the weights and options of a checkpoint of fairseq or of a fork of it. Nothing is built from them.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Returns:
-        Its weights by name, and its options as plain values: the model's, under them the task's, by name.
+        The weights by name, and the options of the model and the task by name, as plain values.
 
     Raises:
-        InputError: in one line that names the file, if it is no checkpoint, or holds more than weights and options.
+        InputError: one line that names the file, if it is no checkpoint or holds more than weights and options.
     """
-    with _in_one_line(path), torch.serialization.safe_globals([(_Meter, name) for name in _METERS]):
+    with _one_line_errors(path), torch.serialization.safe_globals([(_Meter, name) for name in _METERS]):
         state = _read_state(path)
         return dict(state["model"]), plain_options(state)
 
 
 class _Meter:
-    """Stands for what early versions of fairseq kept of the progress of a training; nobody reads it."""
+    """Replaces the training meters of old checkpoints."""
 
 
-_METERS = [f"fairseq.meters.{name}" for name in ("AverageMeter", "TimeMeter", "StopwatchMeter")]
+def check_weights(weights: Mapping[Any, Any]) -> None:
+    """Check that every entry is a plain, finite tensor.
+
+    Raises:
+        InputError: naming the first entry that is not.
+    """
+    for name, value in weights.items():
+        if isinstance(name, str) and name.rpartition(".")[2] == _EXTRA_STATE:
+            continue
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise InputError(f"the entry {name!r} of its weights is {type(value).__name__}, expected a tensor")
+        if value.layout != torch.strided or value.is_quantized or value.device.type != "cpu":
+            raise InputError(f"the weight {name!r} is no plain tensor ({value.layout}, {value.dtype})")
+        # An expanded tensor of one stored number can have any size; checking it would take for ever.
+        if value.numel() * value.element_size() > value.untyped_storage().nbytes():
+            raise InputError(f"the weight {name!r} claims to have {value.numel()} numbers, but fewer are there")
+        if name.endswith(_COMPUTED) and not value.is_floating_point():
+            raise InputError(f"the weight {name!r} is of {value.dtype}, expected numbers with a fraction")
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            raise InputError(f"the weight {name!r} has entries that are not finite; the training diverged")
 
 
 def _read_state(path: str | Path) -> dict[str, Any]:
-    """All entries of a checkpoint, the weights checked."""
+    """All entries of a checkpoint, with checked weights."""
     require_weights_only()
-    state = _read(PathManager.get_local_path(str(path)))
+    state = _load(PathManager.get_local_path(str(path)))
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise InputError("no fairseq checkpoint: it has no 'model' entry with weights")
     check_weights(state["model"])
     return state
 
 
+def _load(path: str) -> Any:
+    """All entries of a file; the weights of a zip archive stay on disk until they are checked."""
+    is_archive = zipfile.is_zipfile(path)
+    if is_archive:
+        with zipfile.ZipFile(path) as archive:
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+                raise InputError("its entries are compressed, as torch never writes them")
+    return torch.load(path, map_location="cpu", weights_only=True, mmap=is_archive)
+
+
 @contextmanager
-def _in_one_line(path: str | Path) -> Iterator[None]:
-    """Whatever is wrong with a checkpoint, say it in a line that begins with its name."""
+def _one_line_errors(path: str | Path) -> Iterator[None]:
+    """Turn every error into an InputError that begins with the file's name."""
     try:
         yield
     except InputError as error:
@@ -121,7 +163,7 @@ def _in_one_line(path: str | Path) -> Iterator[None]:
             f"{path}: refused, because it holds more than weights and options ({_reason(error)}); "
             "use a checkpoint that fairseq wrote"
         ) from None
-    # A damaged file can make torch raise anything.
+    # torch can raise anything on a damaged file.
     except Exception as error:
         raise InputError(
             f"{path}: not a readable checkpoint ({_reason(error)}); it is truncated or of another kind"
@@ -133,10 +175,10 @@ def _checking(load: Callable[..., dict]) -> Callable[..., dict]:
         check_checkpoint(path, arg_overrides)
         try:
             state = load(path, arg_overrides, *args, **kwargs)
-        # fairseq brings old checkpoints up to date here, and trusts what they hold.
+        # fairseq upgrades old checkpoints here, and trusts their content.
         except Exception as error:
             raise InputError(f"{path}: not a readable checkpoint ({_reason(error)}); it is of another kind") from error
-        forget_embedding_files(state, arg_overrides or {})
+        forget_starting_files(state, arg_overrides or {})
         return state
 
     return check_and_load
@@ -159,8 +201,8 @@ def _restoring(load: Callable[..., Any]) -> Callable[..., Any]:
                 if "size of optimizer's group" not in str(error):
                     raise
                 raise InputError(
-                    f"{filename}: its optimiser has other parameters than this training, as one of an earlier version "
-                    "or with other options; --reset-optimizer goes on with a fresh one"
+                    f"{filename}: its optimizer has other parameters than this training, which has other options or "
+                    "another version; --reset-optimizer starts with a fresh one"
                 ) from error
 
     return restore_or_explain
@@ -168,7 +210,7 @@ def _restoring(load: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _explaining(path: str, what: str) -> Iterator[None]:
-    """Options and records of the right names can still be of the wrong kinds. The cause stays on the exception."""
+    """Turn errors about options of wrong types into one line. The cause stays on the exception."""
     try:
         yield
     except Exception as error:
@@ -177,22 +219,8 @@ def _explaining(path: str, what: str) -> Iterator[None]:
         raise InputError(f"{path}: {what}: {type(error).__name__}: {_reason(error)}") from error
 
 
-def _read(path: str) -> Any:
-    """All entries; weights stay in the file until they are looked at."""
-    if not zipfile.is_zipfile(path):
-        return torch.load(path, map_location="cpu", weights_only=True)
-    with zipfile.ZipFile(path) as archive:
-        entries = archive.infolist()
-    # torch stores its entries as they are; a compressed one may unfold to any size.
-    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-        raise InputError("its entries are compressed, as torch never writes them")
-    if sum(entry.file_size for entry in entries) > os.path.getsize(path):
-        raise InputError("its entries overlap, as torch never writes them")
-    return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-
-
 def _check_progress(state: Mapping[str, Any]) -> None:
-    """What training goes on from, where it is there, has the form that fairseq reads."""
+    """Check the types of the entries from which training resumes."""
     for name, kind in (("extra_state", dict), ("optimizer_history", list), ("task_state", dict)):
         if name in state and not isinstance(state[name], kind):
             raise InputError(f"its entry {name!r} is {type(state[name]).__name__}, expected {kind.__name__}")
@@ -204,6 +232,8 @@ def _check_progress(state: Mapping[str, Any]) -> None:
 
 
 def _reason(error: BaseException) -> str:
+    """One line of an error, without torch's advice to switch its protection off."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     found = next((line for line in lines if "global" in line.lower()), lines[0] if lines else type(error).__name__)
+    found = "it is not a file of weights alone" if "weights_only" in found else found
     return found if len(found) <= 300 else f"{found[:300]}…"

@@ -1,4 +1,4 @@
-"""The options of a checkpoint: names of models that are known here, sizes that its weights have, no addresses."""
+"""The options of a checkpoint: plain values, and names of models that this package uses."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, ListConfig, open_dict
 from omegaconf.base import Node
-from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import values_in
 from fairseq_ext.patches.literals import evaluate_literal
 
-# Of fairseq's own, those that something here trains, imports or starts from. None runs, fetches or writes anything
-# when it is built. What another package registers is code that the user chose, and stays allowed.
+# The models, tasks, criterions and subword encodings of fairseq that this package trains, imports or starts from.
+# None of them runs, fetches or writes anything when it is built. Names that another package registers stay allowed:
+# the user chose that package.
 ALLOWED_NAMES: dict[str, tuple[str, ...]] = {
     "model": ("transformer", "transformer_align", "transformer_lm", "roberta", "xlmr", "camembert", "gottbert"),
     "task": ("translation", "language_modeling", "masked_lm", "multilingual_masked_lm", "sentence_prediction"),
@@ -31,34 +31,28 @@ ALLOWED_NAMES: dict[str, tuple[str, ...]] = {
     ),
     "bpe": ("byte_bpe", "bytes", "characters", "fastbpe", "gpt2", "hf_byte_bpe", "sentencepiece", "subword_nmt"),
 }
-# Where fairseq looks for the name; "_name" first.
+# The keys that hold the name, in the order in which fairseq looks at them.
 _NAME_KEYS = {"model": ("_name", "arch"), "task": ("_name", "task"), "criterion": ("_name",), "bpe": ("_name",)}
-# fairseq's defaults, in every checkpoint with that subword encoding.
+# Every checkpoint with GPT-2's subwords has these defaults of fairseq.
 _ALLOWED_ADDRESSES = {DEFAULT_ENCODER_JSON, DEFAULT_VOCAB_BPE}
-_MOST_OPTIONS = 100_000
-# How the program that trained it logged, kept by fairseq-hydra-train and read by nothing.
-_LOGGING = "job_logging_cfg"
-
-_EMBEDDING_FILES = ("encoder_embed_path", "decoder_embed_path")
-
-_LAYERS = re.compile(r"(.*_)?layers")
-_WIDTHS = re.compile(r"(.*_)?(dim|heads|topics)")
-_POSITIONS = re.compile(r"max_(source_|target_)?positions|tokens_per_sample|.*_cutoff")
-# Read as Python by fairseq, in models, optimisers and criterions.
+# Options that fairseq evaluates as Python.
 _EVALUATED = re.compile(r".*_cutoff|character_filters|.*_betas|.*_eps|xformers_att_config|wer_args")
-_MOST_LAYERS, _MOST_WIDTH, _MOST_POSITIONS = 256, 8192, 1 << 18
+_MOST_OPTIONS = 100_000
+# fairseq-hydra-train stores its logging configuration. Nothing reads it.
+_LOGGING = "job_logging_cfg"
+# Paths that only the start of a training needs.
+_STARTING_FILES = ("encoder_embed_path", "decoder_embed_path", "finetune_from_model")
 
 
 def check_options(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
-    """Check the options that fairseq would build a task and a model of.
+    """Check the options from which fairseq would build a task and a model.
 
     Args:
-        state: a checkpoint's, as it was read.
-        overrides: options that replace those; they are the user's.
+        state: the content of a checkpoint.
+        overrides: options that replace those of the checkpoint. They come from the user and are not checked.
 
     Raises:
-        InputError: if they name what is not on the list, are computed or fetched, or claim sizes that the weights
-            have not.
+        InputError: if an option names a class that is not on the list, or its value is computed or fetched.
     """
     for entry in ("args", "cfg"):
         if state.get(entry) is None:
@@ -69,14 +63,13 @@ def check_options(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> Non
         for kind, name in _names(options, is_flat=entry == "args"):
             _check_name(kind, name)
         options.pop(_LOGGING, None)
-        plain = [(key, value) for key, value in values_in(options) if not isinstance(value, Tensor)]
-        leaves = [(key, value) for key, value in plain if value not in overrides.values()]
-        _check_texts(leaves)
-        _check_sizes(leaves, state["model"])
+        for key, value in values_in(options):
+            if isinstance(value, str) and value not in overrides.values():
+                _check_text(key, value)
 
 
 def plain_options(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the model of a checkpoint, and those of its task that the model's lack; nothing is resolved.
+    """The options of a checkpoint's model, and those of its task that the model does not have, as plain values.
 
     Raises:
         InputError: if there are none.
@@ -93,10 +86,10 @@ def plain_options(state: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def forget_embedding_files(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
-    """Have a model not read again, from a path in a checkpoint, the embeddings that the checkpoint has anyway."""
+def forget_starting_files(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
+    """Clear the paths of embeddings and of the base checkpoint: the checkpoint holds all weights itself."""
     for options in (state.get("args"), getattr(state.get("cfg"), "model", None)):
-        for name in _EMBEDDING_FILES:
+        for name in _STARTING_FILES:
             if name in overrides or getattr(options, name, None) is None:
                 continue
             if isinstance(options, DictConfig):
@@ -107,7 +100,7 @@ def forget_embedding_files(state: Mapping[str, Any], overrides: Mapping[str, Any
 
 
 def _plain(value: Any, budget: list[int]) -> Any:
-    """Options as plain containers, nothing in them resolved; few, though each may be in many places."""
+    """Options as plain containers, without resolving anything. The budget bounds containers that hold each other."""
     budget[0] -= 1
     if budget[0] < 0:
         raise InputError(f"it has more than {_MOST_OPTIONS} options")
@@ -123,7 +116,7 @@ def _plain(value: Any, budget: list[int]) -> Any:
 
 
 def _names(options: Mapping[str, Any], is_flat: bool) -> Iterator[tuple[str, Any]]:
-    """The kinds and names of what would be built."""
+    """The kinds and names of the classes that fairseq would build."""
     for kind, keys in _NAME_KEYS.items():
         section = options if is_flat else options.get(kind)
         if isinstance(section, dict):
@@ -145,7 +138,7 @@ def _check_name(kind: str, name: Any) -> None:
     }[kind]
     if not isinstance(name, str):
         raise InputError(f"its {kind} is {type(name).__name__}, expected a name")
-    # Of a name that nothing is registered under, nothing can be built.
+    # fairseq cannot build anything from a name that nobody registered.
     found = known.get(name, object)
     is_of_fairseq = found.__module__.partition(".")[0] == "fairseq"
     if is_of_fairseq and found not in [known[allowed] for allowed in ALLOWED_NAMES[kind]]:
@@ -154,60 +147,15 @@ def _check_name(kind: str, name: Any) -> None:
         )
 
 
-def _check_texts(leaves: list[tuple[str, Any]]) -> None:
-    for key, text in leaves:
-        if not isinstance(text, str):
-            continue
-        if _EVALUATED.fullmatch(key):
-            _check_literal(key, text)
-        # The resolvers of OmegaConf read the environment, or do what some package registered.
-        if re.search(r"\$\{[^}]*:", text):
-            raise InputError(f"its option {key} is computed ({text[:80]!r}); use a checkpoint that fairseq wrote")
-        if "://" in text and text not in _ALLOWED_ADDRESSES and key != "distributed_init_method":
-            raise InputError(f"its option {key} is an address ({text[:80]!r}); fetch the file, and override the option")
-
-
-def _check_literal(key: str, text: str) -> None:
-    try:
-        evaluate_literal(text)
-    except InputError as error:
-        raise InputError(f"its option {key}: {error}") from None
-
-
-def _check_sizes(leaves: list[tuple[str, Any]], weights: Mapping[str, Any]) -> None:
-    """No model is begun that could only be larger than its weights."""
-    tensors = [value for value in weights.values() if isinstance(value, Tensor)]
-    width = max((size for value in tensors for size in value.shape), default=0)
-    limits = (
-        (_LAYERS, max(_MOST_LAYERS, len(weights))),
-        (_WIDTHS, max(_MOST_WIDTH, width)),
-        (_POSITIONS, max(_MOST_POSITIONS, width)),
-    )
-    largest: dict[str, float] = {}
-    for key, value in leaves:
-        for pattern, limit in limits:
-            number = max(_numbers(value), default=0) if pattern.fullmatch(key) else 0
-            if number > limit:
-                raise InputError(f"its option {key} is {number}, more than its weights can have ({limit})")
-            largest[key] = max(number, largest.get(key, 0))
-    _check_total(largest, sum(value.numel() for value in tensors))
-
-
-def _check_total(sizes: Mapping[str, float], num_weights: int) -> None:
-    for side in ("encoder", "decoder"):
-        width, inner = sizes.get(f"{side}_embed_dim", 0), sizes.get(f"{side}_ffn_embed_dim", 0)
-        total = sizes.get(f"{side}_layers", 0) * width * (4 * width + 2 * inner)
-        # Layers may share weights, and options that a model does not use have fairseq's defaults.
-        if total > 8 * num_weights + (1 << 28):
-            raise InputError(f"its options speak of an {side} of {total:.0f} weights, but it has {num_weights} in all")
-
-
-def _numbers(value: Any) -> list[float]:
-    """A size may stand there as text, several of them in one."""
-    if isinstance(value, str):
+def _check_text(key: str, text: str) -> None:
+    if _EVALUATED.fullmatch(key):
         try:
-            value = evaluate_literal(value)
-        except InputError:
-            return []
-    values = value if isinstance(value, list | tuple) else [value]
-    return [number for number in values if isinstance(number, int | float) and not isinstance(number, bool)]
+            evaluate_literal(text)
+        except InputError as error:
+            raise InputError(f"its option {key}: {error}") from None
+    # OmegaConf's interpolations read other options, the environment, or whatever a package registered. fairseq
+    # resolves its own before it saves.
+    if "${" in text:
+        raise InputError(f"its option {key} is computed ({text[:80]!r}); use a checkpoint that fairseq wrote")
+    if "://" in text and text not in _ALLOWED_ADDRESSES and key != "distributed_init_method":
+        raise InputError(f"its option {key} is an address ({text[:80]!r}); fetch the file, and override the option")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from fairseq import checkpoint_utils
 
 from fairseq_ext.inputs.errors import InputError
 from tests import toy
@@ -34,6 +35,18 @@ def test_no_size_need_be_typed(data: Path, base: Path, arch: str) -> None:
     weights = torch.load(base, weights_only=True)["model"]
     model.load_state_dict(weights, strict=True, model_cfg=args)
     assert torch.equal(model.encoder.layers[2].fc1.weight, weights["encoder.layers.2.fc1.weight"])
+
+
+def test_a_finished_checkpoint_does_not_look_at_its_base(data: Path, base: Path, tmp_path: Path) -> None:
+    """Another file may lie at that path by then."""
+    moved = tmp_path / "base.pt"
+    moved.write_bytes(base.read_bytes())
+    task, args = toy.make_task(data, *start(moved), arch=GAD)
+    finished = toy.write_checkpoint(tmp_path / "finished.pt", args, toy.make_model(task, args))
+    other_task, other_args = toy.make_task(data, "--encoder-layers", "1", arch="transformer_tiny")
+    toy.write_checkpoint(moved, other_args, toy.make_model(other_task, other_args))
+    (model,), _ = checkpoint_utils.load_model_ensemble([str(finished)], {"data": str(data)})
+    assert len(model.encoder.layers) == 3
 
 
 @pytest.mark.parametrize(

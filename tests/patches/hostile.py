@@ -128,6 +128,8 @@ FORMS: dict[str, Callable[[State], State]] = {
     "name that is no name": with_config(model={"_name": ["fconv"]}),
     "no name": lambda state: {**state, "cfg": {"model": {"encoder_layers": LAYERS}, "task": TRANSLATION}},
     "resolver": with_config(task={"source_lang": "${oc.env:HOME}"}),
+    "resolver named elsewhere": with_config(model={"rname": "oc.env", "more": "${${model.rname}:HOME}"}),
+    "value of itself": with_config(task={"x1": "${.x1}${.x1}"}),
     "address": with_config(bpe={"_name": "sentencepiece", "sentencepiece_model": "https://example.org/pwn.model"}),
     "bert": with_config(bpe={"_name": "bert", "bpe_vocab_file": None}),
     "options without end": with_config(task={"more": bomb()}),

@@ -59,18 +59,6 @@ SECONDS = 5  # far less than what is claimed would take
         (hostile.replaced(extra_state={"train_iterator": 3}), "where the training stood"),
         (hostile.replaced(optimizer_history=[]), "no list of records"),
         (hostile.replaced(optimizer_history={"a": 1}), "'optimizer_history' is dict, expected list"),
-        (hostile.with_config(model={"encoder_layers": 10**9}), "encoder_layers is 1000000000, more than"),
-        (hostile.with_config(model={"decoder_layers": "1000000000"}), "decoder_layers is 1000000000, more than"),
-        (hostile.with_config(model={"encoder_embed_dim": 2 * 10**9}), "encoder_embed_dim is 2000000000"),
-        (hostile.with_config(model={"bottleneck_dim": 1e12}), "bottleneck_dim is 1000000000000"),
-        (hostile.with_config(model={"adaptive_softmax_cutoff": [1, 10**11]}), "cutoff is 100000000000"),
-        (hostile.with_config(model={"max_source_positions": 10**12}), "max_source_positions is 1000000000000"),
-        (hostile.with_config(task={"max_target_positions": 10**12}), "max_target_positions is 1000000000000"),
-        (hostile.as_legacy(encoder_layers=10**9), "encoder_layers is 1000000000"),
-        (
-            hostile.with_config(model={"encoder_layers": 250, "encoder_embed_dim": 8192}),
-            "speak of an encoder of .* weights, but it has",
-        ),
     ],
 )
 def test_refused_in_one_line_and_soon(change: Callable, message: str, good: hostile.State, tmp_path: Path) -> None:
