@@ -12,13 +12,11 @@ import torch
 from fairseq_ext.adapters.rows import append_rows, fresh_rows, mean_rows, reorder_rows
 from fairseq_ext.adapters.system import System, refuse_existing
 from fairseq_ext.domains.domain_tree import DomainTree, tree_from_json
-from fairseq_ext.domains.names import is_domain_name
+from fairseq_ext.domains.names import RESERVED_NAMES, is_domain_name
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.translators import exported
 
 # Where a new adapter starts, beside at a domain's.
 NOTHING, MEAN, NEAREST = "nothing", "mean", "nearest"
-_ROUTES = (exported.GATES, exported.CLASSIFIER, exported.BASE, exported.ORACLE)
 
 
 def add_domain(
@@ -120,7 +118,7 @@ def _check_new_name(system: System, name: str) -> None:
         raise InputError(f"{name!r} is no name of a domain; use letters, digits, '-' and '_' only")
     if name in (*system.domains, *system.names):
         raise InputError(f"{system.path}: has {name!r} already; choose another name")
-    if name in (*_ROUTES, NOTHING, MEAN, NEAREST):
+    if name in (*RESERVED_NAMES, NOTHING, MEAN, NEAREST):
         raise InputError(f"{name!r} has a meaning of its own here; choose another name for the domain")
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from fairseq_ext.inputs.errors import InputError
 
 DOMAINS_FILE = "domains.txt"
+# Routes that name no domain: the gates, the classifier, the base model alone, and each sentence's true domain.
+RESERVED_NAMES = ("gates", "classifier", "base", "oracle")
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 NAME_PATTERN = f"^{_NAME}$"
 _TAG = re.compile(f"<domain:{_NAME}>")
@@ -24,7 +26,15 @@ def is_domain_name(name: str) -> bool:
 
 
 def check_domain_names(names: Iterable[str], where: str) -> list[str]:
-    """The names as a list; raises InputError if one is ill-formed, repeated or out of order."""
+    """The names as a list; raises InputError if one is ill-formed, reserved, repeated or out of order."""
+    names = _check_forms(names, where)
+    for name in names:
+        if name in RESERVED_NAMES:
+            raise InputError(f"{where}: {name!r} means a way to translate and cannot name a domain; rename the domain")
+    return names
+
+
+def _check_forms(names: Iterable[str], where: str) -> list[str]:
     names = list(names)
     if not names:
         raise InputError(f"{where}: no domain is listed; give at least one name")
@@ -41,7 +51,7 @@ def read_domain_names(path: Path) -> list[str]:
     """Read ``domains.txt`` (one name a line)."""
     if not path.is_file():
         raise InputError(f"{path}: not found; a data directory lists its domains in {DOMAINS_FILE}, one a line")
-    return check_domain_names(path.read_text(encoding="utf-8").split(), str(path))
+    return _check_forms(path.read_text(encoding="utf-8").split(), str(path))
 
 
 def domain_tag(name: str) -> str:

@@ -26,7 +26,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.domains.names import DOMAINS_FILE, check_domain_names, read_domain_names
+from fairseq_ext.domains.names import DOMAINS_FILE, RESERVED_NAMES, check_domain_names, read_domain_names
 from fairseq_ext.engine.hashing import hash_file, relative_files
 from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.filtering.normalise import Normalise
@@ -39,7 +39,7 @@ MANIFEST_FILE = "system.json"
 CHECKPOINT_FILE = "model.pt"
 CLASSIFIER_FOLDER = "classifier"
 # What a route may be besides a domain.
-GATES, CLASSIFIER, BASE, ORACLE = "gates", "classifier", "base", "oracle"
+GATES, CLASSIFIER, BASE, ORACLE = RESERVED_NAMES
 # Options of the search that an export keeps.
 SEARCH_OPTIONS: dict[str, type] = {
     "beam": int,
@@ -49,6 +49,16 @@ SEARCH_OPTIONS: dict[str, type] = {
     "max_len_b": int,
     "min_len": int,
     "no_repeat_ngram_size": int,
+}
+# The least and the greatest value of each.
+_LIMITS: dict[str, tuple[float, float]] = {
+    "beam": (1, 1000),
+    "lenpen": (-100, 100),
+    "unkpen": (-100, 100),
+    "max_len_a": (0, 100),
+    "max_len_b": (0, 10_000),
+    "min_len": (0, 10_000),
+    "no_repeat_ngram_size": (0, 10_000),
 }
 _REMEDY = "export the system again with scripts/export.sh"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -291,9 +301,6 @@ def _parse(content: Any, path: Path) -> Manifest:
         if not holds:
             raise InputError(f"{path}: {key}: {shown(content.get(key))} is none of an exported system's; {_REMEDY}")
     check_domain_names(domains, f"{path}: domains")
-    for name in domains:
-        if name in (GATES, CLASSIFIER, BASE, ORACLE):
-            raise InputError(f"{path}: domains: {name!r} is the name of a route; a domain needs another one")
     expected = [*(f"dict.{lang}.txt" for lang in languages), DOMAINS_FILE, CHECKPOINT_FILE]
     for name in expected:
         if name not in files:
@@ -316,7 +323,8 @@ def _parse(content: Any, path: Path) -> Manifest:
 def _is_search_option(option: tuple[str, Any]) -> bool:
     name, value = option
     kinds = (int, float) if SEARCH_OPTIONS.get(name) is float else (SEARCH_OPTIONS.get(name),)
-    return type(value) in kinds
+    low, high = _LIMITS.get(name, (0, 0))
+    return type(value) in kinds and low <= value <= high
 
 
 def _is_file_record(entry: tuple[str, Any]) -> bool:
