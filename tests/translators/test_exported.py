@@ -81,7 +81,7 @@ def test_what_is_changed_cut_off_or_gone_is_named(copy: Path, name: str) -> None
         ({"name": 7}, "name: 7 is none"),
         ({"languages": ["en"]}, "languages: "),
         ({"domains": ["med", "law"]}, "must be sorted"),
-        ({"domains": ["base", "law"]}, "'base' is the name of a route"),
+        ({"domains": ["base", "law"]}, "'base' means a way to translate"),
         ({"domains": ["law", "med"]}, "not those of domains.txt"),
         ({"text": {"case": "lower"}}, "text: "),
         ({"generation": {"beam": True}}, "generation: "),
