@@ -31,8 +31,8 @@ class Stage:
     spreads: bool = False
 
 
-def check_stage_names(stages: Sequence[Stage], where: str) -> list[Stage]:
-    """The stages, after a check that each has a name of its own.
+def check_stage_names(stages: Sequence[Stage], where: str) -> None:
+    """Check that each stage has a name of its own.
 
     Args:
         stages: all of the experiment; those of its systems have their names.
@@ -45,7 +45,6 @@ def check_stage_names(stages: Sequence[Stage], where: str) -> list[Stage]:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"{where}: {name!r} is the name of a stage; choose another one")
-    return list(stages)
 
 
 def choose_stages(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairseq_ext import recipes
-from fairseq_ext.engine.stages import Stage
+from fairseq_ext.engine.stages import Stage, check_stage_names
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
@@ -80,7 +80,9 @@ def load_experiment(path: Path) -> tuple[Recipe, Any]:
         name = FORMER_NAMES[name]
     check_choice(name, recipe_names(), f"{path}: kind")
     recipe = load_recipe(name)
-    return recipe, recipe.read(content, path)
+    experiment = recipe.read(content, path)
+    check_stage_names(recipe.stages(experiment), f"{path}: train: systems")
+    return recipe, experiment
 
 
 def load_recipe(name: str) -> Recipe:

@@ -52,7 +52,11 @@ def measured(steps: Iterable[Step]) -> list[Record]:
 
 
 def report_step(
-    experiment: Experiment, sources: Sequence[Path], version: int, make: Callable[[], tuple[Page, Records]]
+    experiment: Experiment,
+    sources: Sequence[Path],
+    version: int,
+    records: Callable[[], Records],
+    page: Callable[[Records], Page],
 ) -> Step:
     """The step that writes ``report/`` of what there is, so run it after the other steps.
 
@@ -60,14 +64,20 @@ def report_step(
         experiment: what is reported.
         sources: the files that it is made of; those that are missing are left out.
         version: raise it when the report comes to say something else.
-        make: the report and its records.
+        records: reads what was measured.
+        page: makes the report of it.
     """
     found = [path for path in sources if path.is_file()]
     work_dir = experiment.work_dir
     names = [path.relative_to(work_dir).as_posix() if path.is_relative_to(work_dir) else path.name for path in found]
     systems = {name: system.options for name, system in experiment.systems.items()}
     options = {"version": version, "files": names, "systems": systems, "compare": experiment.compare}
-    return Step(work_dir / "report", found, options, lambda folder: write_report(folder, *make()))
+
+    def build(folder: Path) -> None:
+        measured = records()
+        write_report(folder, page(measured), measured)
+
+    return Step(work_dir / "report", found, options, build)
 
 
 def compare_systems(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,11 +57,10 @@ def report(config: Classification) -> Step:
     compared = comparisons_file(config)
     sources = [*records_files(evaluation_steps(config)), compared, *trial_files(config)]
 
-    def make() -> tuple[Page, Records]:
-        records = all_records(config)
-        return page(config, records, read_comparisons(compared) if compared.is_file() else []), records
+    def make(records: Records) -> Page:
+        return page(config, records, read_comparisons(compared) if compared.is_file() else [])
 
-    return report_step(config, sources, _VERSION, make)
+    return report_step(config, sources, _VERSION, partial(all_records, config), make)
 
 
 def page(config: Classification, records: Records, comparisons: Sequence[Comparison] = ()) -> Page:

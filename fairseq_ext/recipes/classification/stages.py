@@ -19,7 +19,7 @@ from fairseq_ext.classifiers.task_split import held_out_texts, write_task_splits
 from fairseq_ext.classifiers.training import task_arguments, task_choices
 from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.engine.fairseq_cli import as_arguments
-from fairseq_ext.engine.stages import Stage, check_stage_names
+from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
@@ -43,19 +43,14 @@ _THIS_MACHINE = Engine()
 
 
 def stages_of(config: Classification) -> list[Stage]:
-    """The stages of an experiment, in order; every system is one, under its own name.
-
-    Raises:
-        InputError: if a system has the name of another stage.
-    """
-    stages = [
+    """The stages of an experiment, in order; every system is one, under its own name."""
+    return [
         Stage("prepare", partial(preparation_steps, config)),
         *(Stage(name, partial(training_steps, config, name), trains=True) for name in config.runs),
         Stage("evaluate", partial(_evaluation, config)),
         Stage("analyse", partial(_comparison, config)),
         Stage("report", partial(_report, config)),
     ]
-    return check_stage_names(stages, f"{config.path}: train: systems")
 
 
 # Measurement and report import these stages.

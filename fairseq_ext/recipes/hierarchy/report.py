@@ -64,11 +64,7 @@ def report(experiment: Hierarchy) -> Step:
         sources += [tree, tree.parent / RECORD_FILE, paths / PATHS_FILE, paths / VOTES_FILE]
     sources += training_files(experiment)
 
-    def make() -> tuple[Page, Records]:
-        records = all_records(experiment)
-        return page(experiment, records), records
-
-    return report_step(experiment, sources, _VERSION, make)
+    return report_step(experiment, sources, _VERSION, partial(all_records, experiment), partial(page, experiment))
 
 
 def page(experiment: Hierarchy, records: Records) -> Page:

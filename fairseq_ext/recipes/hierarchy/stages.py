@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_ext.engine.fairseq_cli import option_of
-from fairseq_ext.engine.stages import Stage, check_stage_names
+from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.induction import steps as induction
 from fairseq_ext.induction.steps import PathChoice
@@ -27,14 +27,10 @@ from fairseq_ext.recipes.registry import Recipe
 def stages_of(experiment: Hierarchy) -> list[Stage]:
     """The stages of an experiment, in order; every system is one, under its own name.
 
-    Systems that need an induced tree come after the stage ``tree``, the others before it.
-
-    Raises:
-        InputError: if a system has the name of another stage.
-    """
+    Systems that need an induced tree come after the stage ``tree``, the others before it."""
     late = [name for name in experiment.systems if experiment.needs_induced_tree(name)]
     early = [name for name in experiment.systems if name not in late]
-    stages = [
+    return [
         Stage("prepare", partial(preparation_steps, experiment)),
         *(Stage(name, partial(system_steps, experiment, name), trains=True) for name in early),
         Stage("tree", lambda: [tree_step(experiment, name) for name in experiment.induced_trees]),
@@ -43,7 +39,6 @@ def stages_of(experiment: Hierarchy) -> list[Stage]:
         Stage("evaluate", partial(_evaluation, experiment)),
         Stage("report", partial(_report, experiment)),
     ]
-    return check_stage_names(stages, f"{experiment.path}: train: systems")
 
 
 # Measurement and report import these stages.

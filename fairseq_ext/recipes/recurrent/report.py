@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.recipes.dagru import combination_of
@@ -59,34 +60,20 @@ def report(config: Recurrent) -> Step:
     sources = records_files(perplexity_steps(config))
     sources += [config.work_dir / TEXT_DIR / COUNTS_FILE, config.work_dir / VECTORS_DIR / COVERAGE_FILE]
     sources += training_files(config)
+    return report_step(config, sources, _VERSION, partial(all_records, config), partial(page, config))
+
+
+def page(config: Recurrent, records: Records) -> Page:
+    """The report of records; by default every system is compared with the standard model."""
     combinations = {name: combination_of(system) for name, system in config.systems.items()}
-
-    def make() -> tuple[Page, Records]:
-        records = all_records(config)
-        return page(records, combinations, config.work_dir.name, config.compare), records
-
-    return report_step(config, sources, _VERSION, make)
-
-
-def page(
-    records: Records, combinations: Mapping[str, str], name: str, compare: Mapping[str, Sequence[str]] | None = None
-) -> Page:
-    """The report of records.
-
-    Args:
-        records: everything that was measured.
-        combinations: by system, how it combines word vectors.
-        name: of the experiment.
-        compare: baselines by system; by default every system is compared with the standard model.
-    """
     sections: Sections = {
         "Perplexity": [perplexities(records, combinations), *curves(records, combinations)],
         "Text and word vectors": [texts(records), word_vectors(records)],
         "Tuning": tuning_tables(records),
     }
     summary = f"Recurrent language models: perplexity of {len(records.systems(PERPLEXITY))} models."
-    pairs = compare or _against_standard(records, combinations)
-    return Page(name, summary, sections, compare_systems(records, pairs, PERPLEXITY, ["test"]))
+    pairs = config.compare or _against_standard(records, combinations)
+    return Page(config.work_dir.name, summary, sections, compare_systems(records, pairs, PERPLEXITY, ["test"]))
 
 
 def perplexities(records: Records, combinations: Mapping[str, str]) -> Table:

@@ -19,7 +19,7 @@ from typing import Any
 from fairseq_ext.corpora.raw_text import stream_canonical_lines
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
-from fairseq_ext.engine.stages import Stage, check_stage_names
+from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
@@ -45,24 +45,19 @@ _NGRAM_VERSION = 2
 
 
 def stages_of(config: Recurrent) -> list[Stage]:
-    """The stages of an experiment, in order; every system is one, under its own name.
-
-    Raises:
-        InputError: if a system has the name of another stage.
-    """
+    """The stages of an experiment, in order; every system is one, under its own name."""
     train = partial(training_step, config)
     trainings = [
         Stage(name, partial(steps_of_runs, config, runs, train), trains=True) for name, runs in config.runs.items()
     ]
     ngrams = config.kneser_ney
-    stages = [
+    return [
         Stage("prepare", partial(preparation_steps, config)),
         *trainings,
         *([Stage(KNESER_NEY, lambda: [kneser_ney_step(config, ngrams)])] if ngrams else []),
         Stage("evaluate", partial(_evaluation, config)),
         Stage("report", partial(_report, config)),
     ]
-    return check_stage_names(stages, f"{config.path}: train: systems")
 
 
 # Measurement and report import these stages.

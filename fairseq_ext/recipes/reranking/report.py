@@ -25,12 +25,13 @@ def report(config: Reranking) -> Step:
     """The step that writes the report."""
     sources = [rerank_dir(config) / name for name in (RECORDS_FILE, COMPARISONS_FILE)]
 
-    def make() -> tuple[Page, Records]:
-        is_measured = all(path.is_file() for path in sources)
-        records = read_records(sources[0]) if is_measured else Records()
-        return page(config, records, read_comparisons(sources[1]) if is_measured else []), records
+    def measured() -> Records:
+        return read_records(sources[0]) if sources[0].is_file() else Records()
 
-    return report_step(config, sources, _VERSION, make)
+    def make(records: Records) -> Page:
+        return page(config, records, read_comparisons(sources[1]) if sources[1].is_file() else [])
+
+    return report_step(config, sources, _VERSION, measured, make)
 
 
 def page(config: Reranking, records: Records, comparisons: Sequence[Comparison]) -> Page:

@@ -15,7 +15,7 @@ from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand
 from fairseq_ext.engine.option_files import named_files
-from fairseq_ext.engine.stages import Stage, check_stage_names
+from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
@@ -37,7 +37,7 @@ _NGRAM_VERSION = 2  # 1: discounts fitted to the validation set
 
 def stages_of(config: Reranking) -> list[Stage]:
     """The stages of an experiment, in order: every language model is one, under its own name."""
-    stages = [
+    return [
         Stage("prepare", partial(preparation_steps, config)),
         *(Stage(name, partial(_training_steps, config, name), trains=True) for name in config.systems),
         *([Stage(KNESER_NEY, partial(_ngram_steps, config, ngrams.order))] if (ngrams := config.kneser_ney) else []),
@@ -45,7 +45,6 @@ def stages_of(config: Reranking) -> list[Stage]:
         Stage("rerank", partial(_reranking, config)),
         Stage("report", partial(_report, config)),
     ]
-    return check_stage_names(stages, f"{config.path}: train: systems")
 
 
 # Measurement and report import these stages.

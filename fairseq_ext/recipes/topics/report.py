@@ -52,11 +52,7 @@ def report(config: Topics) -> Step:
     texts = [measured_text(config, run, name) for run in config.all_runs for name in (SAMPLES_FILE, TOPICS_FILE)]
     sources = [*records_files(topic_steps(config)), *texts, *training_files(config)]
 
-    def make() -> tuple[Page, Records]:
-        records = all_records(config)
-        return page(config, records), records
-
-    return report_step(config, sources, _VERSION, make)
+    return report_step(config, sources, _VERSION, partial(all_records, config), partial(page, config))
 
 
 def page(config: Topics, records: Records) -> Page:

@@ -10,7 +10,7 @@ import json
 from functools import partial
 from pathlib import Path
 
-from fairseq_ext.engine.stages import Stage, check_stage_names
+from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.recipes.language_models import DATA_DIR, preparation_steps, training_steps
@@ -24,18 +24,13 @@ _THIS_MACHINE = Engine()
 
 
 def stages_of(config: Topics) -> list[Stage]:
-    """The stages of an experiment, in order; every system is one, under its own name.
-
-    Raises:
-        InputError: if a system has the name of another stage.
-    """
-    stages = [
+    """The stages of an experiment, in order; every system is one, under its own name."""
+    return [
         Stage("prepare", partial(prepare, config)),
         *(Stage(name, partial(training_steps, config, name), trains=True) for name in config.systems),
         Stage("topics", partial(_measurement, config)),
         Stage("report", partial(_report, config)),
     ]
-    return check_stage_names(stages, f"{config.path}: train: systems")
 
 
 def prepare(config: Topics, engine: Engine = _THIS_MACHINE) -> list[Step]:

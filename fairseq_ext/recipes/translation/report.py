@@ -41,13 +41,14 @@ def report(config: Translation) -> Step:
     teacher_file = config.work_dir / measurement.TEACHER_FILE
     sources = [*measurement.result_files(config), comparisons_file, teacher_file, machine_file]
 
-    def make() -> tuple[Page, Records]:
-        records = measurement.all_records(config)
+    def make(records: Records) -> Page:
         comparisons = read_comparisons(comparisons_file) if comparisons_file.is_file() else []
         machine = machine_file.read_text(encoding="utf-8").strip() if machine_file.is_file() else ""
-        return page(config, records, comparisons, machine), records
+        return page(config, records, comparisons, machine)
 
-    step = report_step(config, [*sources, *training_files(config)], _VERSION, make)
+    step = report_step(
+        config, [*sources, *training_files(config)], _VERSION, partial(measurement.all_records, config), make
+    )
     shown = {"main": config.main, "ablation": config.ablation, "pairs": dict(config.pairs)}
     return replace(step, options={**step.options, **shown})
 

@@ -28,7 +28,7 @@ from fairseq_ext.engine.fairseq_options import FairseqCommand
 from fairseq_ext.engine.option_files import named_files
 from fairseq_ext.engine.progress import LinesWritten, Look, progress
 from fairseq_ext.engine.provenance import EXTRA
-from fairseq_ext.engine.stages import Stage, check_stage_names
+from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.filtering.cascade import check_filters
@@ -65,7 +65,7 @@ _LATER_OPTIONS = ("max_sentences", "precision", "subword_ngrams", "subword_model
 
 def stages_of(config: Translation) -> list[Stage]:
     """The stages of an experiment, in order; every system is one, under its own name."""
-    stages = [
+    return [
         Stage("prepare", partial(preparation_steps, config)),
         Stage("teacher", partial(_teacher, config)),
         *(Stage(name, partial(_training, config, name), trains=True) for name in config.systems),
@@ -74,7 +74,6 @@ def stages_of(config: Translation) -> list[Stage]:
         Stage("analyse", partial(_analyses, config)),
         Stage("report", partial(_report, config)),
     ]
-    return check_stage_names(stages, f"{config.path}: train: systems")
 
 
 def _teacher(config: Translation) -> list[Step]:

@@ -68,16 +68,16 @@ def perplexity(model: Counter[str], test: Counter[str], words: int, smoothing: f
 
 
 def report(config: Unigrams) -> list[Step]:
-    def make() -> tuple[Page, Records]:
-        records = Records(measured(evaluate(config)))
+    def page(records: Records) -> Page:
         columns = [
             Column(domain, lambda row, domain=domain: records.mean(row, "perplexity", domain), ".1f", best=min)
             for domain in config.test
         ]
         table = Table("Perplexity by test text", "Model of", records.systems("perplexity"), columns)
-        return Page("Unigrams", "Perplexity of unigram models by domain.", {"Perplexity": [table]}), records
+        return Page("Unigrams", "Perplexity of unigram models by domain.", {"Perplexity": [table]})
 
-    return [report_step(config, records_files(evaluate(config)), 1, make)]
+    steps = evaluate(config)
+    return [report_step(config, records_files(steps), 1, lambda: Records(measured(steps)), page)]
 
 
 def stages(config: Unigrams) -> list[Stage]:
