@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import is_texts, read_json
+from fairseq_ext.inputs.json_file import read_json
 
 TASK_FILE = "task.json"
 # fairseq's numbers of <s>, before the first text, and </s>, before the second: RoBERTa's own form.
 FIRST, SECOND = 0, 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class TaskFacts:
     """What training and measuring must know of a task's data.
 
@@ -28,9 +30,9 @@ class TaskFacts:
         removed: by set, the examples taken out because their text is in the validation or test set.
     """
 
-    kind: str
+    kind: Literal["classification", "regression"]
     labels: list[str]
-    num_inputs: int
+    num_inputs: Annotated[int, Field(ge=1, le=2)]
     counts: dict[str, int]
     removed: dict[str, int]
 
@@ -55,15 +57,8 @@ def read_task_facts(folder: Path) -> TaskFacts:
     """Read what :func:`write_task_facts` wrote."""
     path = folder / TASK_FILE
     remedy = f"delete {folder} and prepare again"
-    content = read_json(path, remedy)
     try:
-        facts = TaskFacts(**content)
-    except TypeError as error:
-        raise InputError(f"{path}: is damaged ({error}); {remedy}") from None
-    if not (is_texts(facts.labels) and facts.num_inputs in (1, 2) and _are_counts(facts.counts, facts.removed)):
-        raise InputError(f"{path}: is damaged (its values are of other kinds); {remedy}")
-    return facts
-
-
-def _are_counts(*values: Any) -> bool:
-    return all(isinstance(each, dict) and all(type(count) is int for count in each.values()) for each in values)
+        return TaskFacts(**read_json(path, remedy))
+    except (TypeError, ValidationError) as error:
+        said = " ".join(str(error).split())
+        raise InputError(f"{path}: is damaged ({said}); {remedy}") from None

@@ -113,11 +113,6 @@ class Metric:
         """``min`` or ``max``."""
         return min if self.is_error else max
 
-    @property
-    def best_word(self) -> str:
-        """``lowest`` or ``highest``."""
-        return "lowest" if self.is_error else "highest"
-
     def gain(self, score: float, over: float) -> float:
         """By how much a score is better than another; below zero if it is worse."""
         return over - score if self.is_error else score - over

@@ -30,14 +30,6 @@ def test_two_labels() -> None:
     assert not scores.remarks
 
 
-def test_f1_of_two_labels_is_that_of_the_second() -> None:
-    targets, predictions = np.array([1, 1, 0, 0]), [1, 1, 1, 0]
-    swapped = measure(["f1"], logits_for([1 - label for label in predictions], 2), 1 - targets, ["pos", "neg"])
-    straight = measure(["f1"], logits_for(predictions, 2), targets, ["neg", "pos"])
-    assert straight.values["f1"] == pytest.approx(4 / 5)
-    assert swapped.values["f1"] == pytest.approx(2 / 3)
-
-
 def test_f1_of_more_labels_averages_over_all_of_them() -> None:
     # By label: 2/3, 1, 0; the third is never predicted, the fourth does not occur.
     targets = np.array([0, 0, 1, 2])

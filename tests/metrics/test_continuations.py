@@ -13,12 +13,9 @@ def test_prompts_are_the_first_words_of_long_lines() -> None:
     assert choose_prompts(lines, 2, 2, "x") == [Prompt("a b", "c d e"), Prompt("k l", "m n")]
 
 
-def test_no_line_to_continue_is_an_error() -> None:
-    with pytest.raises(InputError, match=r"test\.txt: .*prompt_words"):
-        choose_prompts(["a b c"], 4, 3, "test.txt")
-
-
 def test_a_prompt_leaves_something_to_write() -> None:
     check_prompt_length(5, 5)
     with pytest.raises(InputError, match="max_len"):
         check_prompt_length(6, 5)
+    with pytest.raises(InputError, match=r"test\.txt: "):
+        choose_prompts(["a b c"], 4, 3, "test.txt")

@@ -43,17 +43,8 @@ def test_comet_is_the_mean_times_100() -> None:
 def test_signatures_name_the_version() -> None:
     signatures = {name: metric.signature for name, metric in text_metrics(METRICS).items()}
     assert all(f"version:{sacrebleu.__version__}" in signature for signature in signatures.values())
-    assert "tok:13a" in signatures["BLEU"]
-    assert "nc:6" in signatures["chrF"]
-    assert "nw:2" in signatures["chrF++"]
-
-
-def test_the_default_is_chrf_and_bleu() -> None:
+    assert list(text_metrics(["TER", "BLEU", "COMET", "chrF++"])) == ["chrF++", "BLEU", "TER"]  # by trust
     assert list(text_metrics()) == ["chrF", "BLEU"]
-
-
-def test_metrics_come_in_the_order_of_trust_whatever_the_order_asked_for() -> None:
-    assert list(text_metrics(["TER", "BLEU", "COMET", "chrF++"])) == ["chrF++", "BLEU", "TER"]
 
 
 def test_a_gain_is_positive_when_better() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.distances import (
-    distances_of,
     draw_sample,
     embed_with_encoder,
     held_out_error,
@@ -69,11 +68,6 @@ def test_a_sample_has_every_sentence_once() -> None:
     assert draw_sample(["a", "a"], 10, seed=1) == ["a"]
 
 
-def test_samples_are_of_one_size(tmp_path: Path) -> None:
-    record = measure(tmp_path, {"bank": sentences(BANK, 300, 1), "garden": sentences(GARDEN, 20, 2)})
-    assert record["sentences"] == 20
-
-
 def test_a_domain_with_one_sentence_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"garden/train\.en: needs two different sentences"):
         measure(tmp_path, {"bank": sentences(BANK, 30, 1), "garden": ["tree"] * 5})
@@ -84,11 +78,6 @@ def test_error_of_points_on_a_line() -> None:
     first, second = np.array([[0.0], [0.0], [0.0], [1.0]] * 50), np.array([[1.0], [1.0], [1.0], [0.0]] * 50)
     rng = np.random.default_rng(1)
     assert held_out_error(rng.permutation(first), rng.permutation(second)) == 0.25
-
-
-def test_distances_from_errors() -> None:
-    errors = np.array([[np.nan, 0.25, 0.52], [0.25, np.nan, 0.0], [0.52, 0.0, np.nan]])
-    assert distances_of(errors).tolist() == [[0, 1, 0], [1, 0, 2], [0, 2, 0]]
 
 
 def test_encoder_states_are_averaged_without_padding(encoder: Path) -> None:  # noqa: F811
@@ -104,8 +93,3 @@ def test_encoder_states_are_averaged_without_padding(encoder: Path) -> None:  # 
     with torch.no_grad():
         expected = model(torch.tensor([[2, 3]])).last_hidden_state[0].mean(0)  # numbers of credit, account
     np.testing.assert_allclose(vectors[0], expected.numpy(), atol=1e-5)
-
-
-def test_a_folder_without_an_encoder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no weights"):
-        measure(tmp_path, {"a": ["one", "two"], "b": ["three", "four"]}, model=tmp_path)

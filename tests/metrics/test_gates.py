@@ -68,18 +68,16 @@ def test_agreement_is_with_the_classifier_not_with_the_truth(gates: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "place"),
     [
-        ('{"id": 0, "encoder": [[1]], "decoder": [[1]]}\n', r"line 1: holds no gates of 2 domains \(not 2 weights"),
-        ('{"id": 0, "encoder": [[1, 0]], "decoder": [[1, 0]]}\nnonsense\n', "line 2: holds no gates"),
-        ('{"id": 1, "encoder": [[1, 0]], "decoder": [[1, 0]]}\n', "the test sets have 3, and sentence 1 is"),
-        ("", "is empty"),
+        ('{"id": 0, "encoder": [[1]], "decoder": [[1]]}\n', ", line 1"),
+        ('{"id": 0, "encoder": [[1, 0]], "decoder": [[1, 0]]}\nnonsense\n', ", line 2"),
+        ('{"id": 1, "encoder": [[1, 0]], "decoder": [[1, 0]]}\n', ""),
+        ("", ""),
     ],
-)  # fmt: skip
-def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
+)
+def test_mistakes_are_named(tmp_path: Path, text: str, place: str) -> None:
     path = tmp_path / "gates.jsonl"
     path.write_text(text)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=f"{path}{place}: "):
         read_gates(path, 3, 2)
-    with pytest.raises(InputError, match=r"nowhere\.jsonl"):
-        read_gates(tmp_path / "nowhere.jsonl", 3, 2)

@@ -57,10 +57,3 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path, data: Path) -> No
     other = toy.make_data(tmp_path, ["law", "med"], (4, 4))
     with pytest.raises(InputError, match="the checkpoint's adapters are"):
         count_parameters(checkpoint, other)
-
-
-def test_what_is_no_checkpoint_is_named(tmp_path: Path, data: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
-    path.write_bytes(b"nonsense")
-    with pytest.raises(InputError, match=r"checkpoint\.pt"):
-        count_parameters(path, data)

@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 
 import pytest
-import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import eval_lm as fairseq_eval_lm
@@ -99,14 +98,6 @@ def test_batches_make_no_difference(checkpoint: Path, text: Path) -> None:
     found = [s.score(s.batches("sub", "test"), s.over(["sub"]))[0] for s in scorers]
     assert len({likelihood.tokens for likelihood in found}) == 1
     assert [likelihood.nats for likelihood in found] == pytest.approx([found[0].nats] * 3, rel=1e-5)
-
-
-def test_drawn_batches_are_a_fixed_part_of_the_text(checkpoint: Path, text: Path) -> None:
-    scorer = scorer_of(checkpoint, text)
-    (first, count), (second, _) = (scorer.drawn_batches("law", "train", 5, seed=1) for _ in range(2))
-    assert count == 5 == sum(len(batch["id"]) for batch in first)
-    assert all(torch.equal(a["target"], b["target"]) for a, b in zip(first, second, strict=True))
-    assert scorer.drawn_batches("law", "test", 10**6, seed=1)[1] == len(scorer.task.dataset("test:law"))
 
 
 def test_too_long_blocks_are_refused(checkpoint: Path, text: Path) -> None:

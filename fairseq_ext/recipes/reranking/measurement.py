@@ -29,7 +29,7 @@ from fairseq_ext.reranking.bleu import count_hypotheses
 from fairseq_ext.reranking.evaluation import choose, evaluate, with_others
 from fairseq_ext.reranking.nbest import FIRST_BEST, WORDS, NBest, read_nbest
 from fairseq_ext.reranking.sentence_scores import LanguageModelSource, score_texts
-from fairseq_ext.reranking.tuning import Weights, find_weights
+from fairseq_ext.reranking.tuning import find_weights
 from fairseq_ext.text.split import HELD_OUT
 from fairseq_ext.text.subwords import MODEL_FILE
 
@@ -81,27 +81,6 @@ def rerank_step(config: Reranking) -> Step:
     )
 
 
-def find_row_weights(
-    valid: DomainList, models: Mapping[str, str], *, tokenizer: str, restarts: int, seed: int
-) -> dict[str, Weights]:
-    """Tune the weights of each row on a domain's validation list.
-
-    Args:
-        valid: the list, with all features.
-        models: the features of language models, each of which makes a row, and the fingerprints of these.
-        tokenizer: sacrebleu's, for BLEU.
-        restarts: random starts of the tuning.
-        seed: of these.
-    """
-    counts = valid.counts(tokenizer)
-    found = {}
-    for row in (LIST, *models):
-        nbest = valid.nbest.without(models.keys() - {row})
-        sources = {name: models[name] for name in models if name == row}
-        found[row] = find_weights(nbest, counts, restarts=restarts, seed=seed, sources=sources)
-    return found
-
-
 def _build(folder: Path, config: Reranking) -> None:
     valid, test = (_read_lists(config, split) for split in HELD_OUT)
     references = {domain: own.references for domain, own in test.items()}
@@ -130,13 +109,20 @@ def _build(folder: Path, config: Reranking) -> None:
 def _rerank(
     folder: Path, config: Reranking, domain: str, models: Mapping[str, str], valid: DomainList, test: DomainList
 ) -> Iterator[tuple[str, list[str]]]:
-    """Write the weights and translations of a domain, and yield the translations of each row."""
-    tokenizer, options = tokenizer_of(config), config.rerank
-    weights = find_row_weights(valid, models, tokenizer=tokenizer, restarts=options.restarts, seed=config.seed)
-    for row, own in weights.items():
-        own.write(folder / row / f"{domain}.json")
-    by_row = {row: own.in_order(test.nbest.names) for row, own in weights.items()}
-    for row, choice in choose(test.nbest, test.counts(tokenizer), by_row).items():
+    """Tune the weights of each row on a domain's validation list, and yield the row with its translations.
+
+    Weights and translations are written. Each language model of ``models``, by name its fingerprint, is a row.
+    """
+    tokenizer = tokenizer_of(config)
+    valid_counts = valid.counts(tokenizer)
+    weights = {}
+    for row in (LIST, *models):
+        nbest = valid.nbest.without(models.keys() - {row})
+        sources = {name: models[name] for name in models if name == row}
+        found = find_weights(nbest, valid_counts, restarts=config.rerank.restarts, seed=config.seed, sources=sources)
+        found.write(folder / row / f"{domain}.json")
+        weights[row] = found.in_order(test.nbest.names)
+    for row, choice in choose(test.nbest, test.counts(tokenizer), weights).items():
         lines = test.nbest.chosen(choice)
         write_lines(folder / row / f"{domain}.{config.translation.target_lang}", lines)
         yield row, lines
