@@ -1,16 +1,21 @@
-"""fairseq's command lines end with one line where the user's input is at fault."""
+"""fairseq's commands start no programs, unpack archives safely, and end with one line where the input is at fault."""
 
 from __future__ import annotations
 
 import functools
+import os
 import sys
+import tarfile
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from types import SimpleNamespace, TracebackType
+from typing import Any, NoReturn
 
+from fairseq import file_utils
+from fairseq.data.fasta_dataset import FastaDataset, fasta_file_path
 from fairseq.distributed import utils as distributed_utils
+from fairseq.tasks.audio_pretraining import AudioPretrainingTask
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from fairseq_ext.inputs.errors import InputError, input_error_in, line_of
@@ -67,3 +72,51 @@ def _is_of_a_command(trace: TracebackType | None) -> bool:
         frame.f_code.co_name == "cli_main" and Path(frame.f_code.co_filename).parent.name == "fairseq_cli"
         for frame, _ in traceback.walk_tb(trace)
     )
+
+
+def refuse_programs() -> None:
+    """Let neither the name of a data directory reach a shell, nor an option of an experiment file name a program.
+
+    fairseq counts the sequences of FASTA files by a shell command; a file ``train.fasta`` is enough to choose that
+    reader. Its task for speech runs what ``--post-save-script`` says.
+    """
+    FastaDataset._build_index = _refuse_fasta
+    AudioPretrainingTask.post_save = _refuse_script
+
+
+def _refuse_fasta(dataset: Any, path: str) -> NoReturn:
+    raise InputError(f"{fasta_file_path(path)}: data in FASTA files is not read; binarise text with fairseq-preprocess")
+
+
+def _refuse_script(task: Any, cp_path: str, num_updates: int) -> None:
+    if task.cfg.post_save_script is not None:
+        raise InputError(f"--post-save-script {task.cfg.post_save_script!r}: no programs are run; leave the option out")
+
+
+class ContainedTarFile(tarfile.TarFile):
+    """Writes nothing outside the folder that it is unpacked into, no links that lead out, no devices."""
+
+    extraction_filter = staticmethod(tarfile.data_filter)
+
+
+def unpack_archives_safely() -> None:
+    """Unpack with :class:`ContainedTarFile`, and refuse archives that are the user's files.
+
+    fairseq would unpack such a file anywhere its entries say, delete it, and put a folder in its place.
+    """
+    if not hasattr(file_utils.load_archive_file, "__wrapped__"):
+        file_utils.tarfile = SimpleNamespace(open=ContainedTarFile.open)
+        file_utils.load_archive_file = _sparing_files(file_utils.load_archive_file)
+
+
+def _sparing_files(load: Callable[[str], str | None]) -> Callable[[str], str | None]:
+    @functools.wraps(load)
+    def load_archive_file(archive_file: str) -> str | None:
+        if os.path.isfile(archive_file):
+            raise InputError(f"{archive_file}: is a file; unpack it, and give the folder that holds the model")
+        try:
+            return load(archive_file)
+        except (tarfile.TarError, OSError) as error:
+            raise InputError(f"{archive_file}: is no archive of a model ({error})") from None
+
+    return load_archive_file

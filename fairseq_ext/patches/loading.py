@@ -8,6 +8,7 @@ and again, none is garbage. This file loads nothing of fairseq's, since it must 
 from __future__ import annotations
 
 import builtins
+import functools
 import gc
 import importlib.abc
 import pkgutil
@@ -16,6 +17,9 @@ from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
+
+import torch
+from torch.optim import Optimizer
 
 _LARGE = {"torch", "fairseq"}
 _LATE = {"sklearn", "scipy"}
@@ -84,3 +88,26 @@ def _importing_late(execute: Callable[[ModuleType], None]) -> Callable[[ModuleTy
 
 def _import(name: str, *scope_and_names: Any) -> Any:
     return Late(name) if name.partition(".")[0] in _LATE else __import__(name, *scope_and_names)
+
+
+def leave_compilers_out() -> None:
+    """Let torch load neither its compiler nor the symbolic algebra behind that where nothing is compiled.
+
+    It would load the one to keep it away from methods of optimisers, with the first optimiser; and the other to check
+    a condition that may be symbolic, with the first attention. Where a compiler is at work, neither changes anything:
+    these methods are not compiled, and a symbolic condition is checked as before.
+    """
+    for name in ("add_param_group", "load_state_dict", "state_dict", "zero_grad"):
+        method = getattr(Optimizer, name)
+        setattr(Optimizer, name, getattr(method, "__wrapped__", method))
+    if not hasattr(torch._check_with, "__wrapped__"):
+        torch._check_with = _checking_what_does_not_hold(torch._check_with)
+
+
+def _checking_what_does_not_hold(check_with: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(check_with)
+    def check(error_type: Any, cond: Any, message: Any) -> None:
+        if cond is not True:
+            check_with(error_type, cond, message)
+
+    return check

@@ -26,9 +26,9 @@ class PrecisionConfig(FairseqDataclass):
     cpu_precision: ChoiceEnum(["float32", "bfloat16", "auto"]) = field(  # type: ignore[valid-type]
         default="float32",
         metadata={
-            "help": "of training on a CPU: bfloat16 multiplies in bfloat16 beside float32 weights, and draws dropout, "
-            "attends and steps in faster ways; auto measures for some seconds what this machine is fastest at, says "
-            "so, and keeps to it when resumed (default: float32)"
+            "help": "of training on a CPU: bfloat16 multiplies in bfloat16 beside float32 weights, and computes "
+            "attention and the loss in faster ways; auto measures for some seconds what this machine is fastest at, "
+            "says so, and keeps to it when resumed (default: float32)"
         },
     )
     decoding_precision: ChoiceEnum(["float32", "bfloat16", "int8"]) = field(  # type: ignore[valid-type]
@@ -68,15 +68,9 @@ class Precision(StepMemory):
         """fairseq's forward and backward pass, in the way that --cpu-precision says."""
         if next(model.parameters()).device.type == "cpu":
             self._step = STEPS[self._choose(sample, criterion)]
-        with self._step.whole():
-            return super().train_step(  # type: ignore[misc]
-                sample, model, self._step.around(criterion), optimizer, *args, **options
-            )
-
-    def optimizer_step(self, optimizer: Any, model: Any, update_num: int) -> None:
-        """fairseq's step of the optimiser, in the same way."""
-        with self._step.whole():
-            super().optimizer_step(optimizer, model, update_num)  # type: ignore[misc]
+        return super().train_step(  # type: ignore[misc]
+            sample, model, self._step.around(criterion), optimizer, *args, **options
+        )
 
     def _choose(self, sample: dict, criterion: Any) -> str:
         """The name of the way to compute; where it is left open, the first batch decides."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ _ENTRY = "cpu_step"
 _SECONDS, _LEAST_ROUNDS, _MOST_ROUNDS = 2.0, 2, 8
 _WORTHWHILE = 0.97  # of a way's time: one that takes less is taken in its place
 
-# Whether what fairseq computes slowly on a CPU is computed in other ways, with other rounding and other random numbers.
+# Whether cross-entropy is computed in blocks, which rounds differently.
 IS_QUICK = ThreadValue[bool]()
 
 
@@ -27,7 +27,7 @@ class CpuStep:
     Attributes:
         bfloat16: products in bfloat16; weights, losses, softmaxes and the optimiser stay float32.
         math_attention: attention as plain products: torch's flash attention for CPUs is slower for short sentences.
-        is_quick: masks of dropout, cross-entropy and Adam in ways of our own.
+        is_quick: the cross-entropy in blocks of the vocabulary.
     """
 
     bfloat16: bool = False
@@ -40,16 +40,14 @@ class CpuStep:
             return criterion
 
         def compute(*args: Any, **kwargs: Any) -> Any:
-            with self.whole(), self._attention(), torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
+            with (
+                IS_QUICK.during(self.is_quick),
+                self._attention(),
+                torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16),
+            ):
                 return criterion(*args, **kwargs)
 
         return compute
-
-    @contextmanager
-    def whole(self) -> Iterator[None]:
-        """Around all of a step, that of the optimiser too."""
-        with IS_QUICK.during(self.is_quick):
-            yield
 
     def _attention(self) -> AbstractContextManager[Any]:
         from torch.nn.attention import SDPBackend, sdpa_kernel

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fairseq_ext.patches.compilers import leave_compilers_out
+from fairseq_ext.patches.loading import leave_compilers_out
 
 
 def test_a_condition_that_fails_is_told_as_before() -> None:

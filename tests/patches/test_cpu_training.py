@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.patches.cpu_training import count_processes, settle_precision
+from fairseq_ext.patches.training import count_processes, settle_precision
 from tests import toy
 
 

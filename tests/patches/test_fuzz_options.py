@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from fairseq_ext.inputs.errors import InputError, line_of
-from fairseq_ext.patches.saved_options import check_options
+from fairseq_ext.patches.options import check_options
 from fairseq_ext.translators.exported import SEARCH_OPTIONS, Manifest, _parse
 
 CASES = int(os.environ.get("FUZZ", "1000"))

@@ -12,7 +12,7 @@ import pytest
 
 import fairseq_ext  # noqa: F401  registers, fairseq being loaded
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.patches.literals import evaluate_literal, read_values_as_literals
+from fairseq_ext.patches.options import evaluate_literal, read_values_as_literals
 
 PWN = "__import__('os').mkdir('PWN')"
 

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 import fairseq_ext  # noqa: F401  registers, fairseq being loaded
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.patches.saved_options import ALLOWED_NAMES, check_options, forget_starting_files
+from fairseq_ext.patches.options import ALLOWED_NAMES, check_options, forget_starting_files
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "safety.md").read_text(encoding="utf-8")
 

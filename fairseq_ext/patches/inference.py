@@ -1,4 +1,4 @@
-"""Decoding and scoring compute as ``--decoding-precision`` says; fairseq knows float16, and that for GPUs."""
+"""Decoding and scoring: encoders keep their hooks, and compute in the precision of ``--decoding-precision``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,25 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from fairseq.models import BaseFairseqModel
+from fairseq.models import BaseFairseqModel, FairseqEncoder
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import nn
 
 from fairseq_ext.inputs.errors import InputError
+
+
+def call_encoders_with_their_hooks() -> None:
+    """Let generation call an encoder itself, and not its ``forward`` past what is hooked onto it.
+
+    By such a hook, a model that does not route by domain leaves out what an ensemble's other models need.
+    """
+    FairseqEncoder.forward_non_torchscript = _call
+
+
+@torch.jit.unused
+def _call(encoder: FairseqEncoder, net_input: dict[str, Any]) -> Any:
+    return encoder(**{name: value for name, value in net_input.items() if name != "prev_output_tokens"})
+
 
 _FULL = "float32"
 

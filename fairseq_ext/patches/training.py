@@ -1,0 +1,361 @@
+"""Training: on CPUs, from a checkpoint that must exist, with gradients of active parameters, and a clean end."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import logging
+import math
+import os
+import queue
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.data.iterators import BackgroundConsumer, BufferedIterator
+from fairseq.distributed import LegacyDistributedDataParallel
+from fairseq.distributed import utils as distributed_utils
+from fairseq.file_io import PathManager
+from fairseq.models import BaseFairseqModel, FairseqDecoder
+from fairseq.models.transformer import TransformerModelBase
+from omegaconf import DictConfig, open_dict
+from torch import Tensor
+from torch.nn import Parameter
+
+from fairseq_ext.data.vocabulary_memory import VocabularyMemory
+from fairseq_ext.engine.children import end_with_parent
+from fairseq_ext.engine.shared_means import DTYPE, SharedMeans, shared_file
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.blockwise_cross_entropy import blockwise_cross_entropy
+from fairseq_ext.modules.thread_value import ThreadValue
+from fairseq_ext.training.cpu_steps import IS_QUICK, StepMemory
+
+_log = logging.getLogger("fairseq_cli.train")
+_LOOPBACK = "lo" if sys.platform.startswith("linux") else "lo0"
+
+
+def train_on_cpus_as_asked() -> None:
+    """Let ``fairseq-train`` heed ``--cpu-processes``, and ``--bf16``, ``--fp16`` and ``--amp`` on a CPU."""
+    if not hasattr(distributed_utils.call_main, "trains_on_cpus"):
+        distributed_utils.call_main = _minding_cpus(distributed_utils.call_main)
+        distributed_utils.call_main.trains_on_cpus = True  # type: ignore[attr-defined]
+
+
+def _minding_cpus(call_main: Callable[..., Any]) -> Callable[..., Any]:
+    def call(cfg: DictConfig, main: Callable[..., Any], **kwargs: Any) -> Any:
+        if Path(main.__code__.co_filename).name != "train.py":
+            return call_main(cfg, main, **kwargs)
+        settle_precision(cfg)
+        count = count_processes(cfg)
+        return _train_together(cfg, main, count) if count > 1 else call_main(cfg, main, **kwargs)
+
+    return call
+
+
+def settle_precision(cfg: DictConfig) -> None:
+    """Turn what options of GPUs ask of a CPU into what it has.
+
+    Raises:
+        InputError: naming an option that a CPU cannot do.
+    """
+    common = cfg.common
+    with open_dict(cfg):
+        if common.bf16 and common.tpu and find_spec("torch_xla") is None:
+            common.tpu = False  # --bf16 implies it, and on a GPU must not
+        if common.tpu or not _is_on_cpu(cfg):
+            return
+        for option in ("fp16", "memory_efficient_fp16", "amp"):
+            if common[option]:
+                raise InputError(f"--{option.replace('_', '-')}: is for GPUs; on a CPU give --cpu-precision bfloat16")
+        if common.bf16:
+            if "cpu_precision" not in cfg.task:
+                raise InputError(f"--bf16: task {cfg.task._name} does not train so on a CPU; leave it out")
+            common.bf16 = common.memory_efficient_bf16 = False
+            cfg.task.cpu_precision = "bfloat16"
+
+
+def count_processes(cfg: DictConfig, environment: Mapping[str, str] = os.environ) -> int:
+    """How many processes are to be started: those of ``--cpu-processes``, but for a GPU or another's processes."""
+    count = cfg.task.get("cpu_processes", 1)
+    if count < 1:
+        raise InputError(f"--cpu-processes {count}: give 1 or more")
+    if count == 1:
+        return 1
+    if not _is_on_cpu(cfg):
+        _log.info(f"--cpu-processes {count}: not heeded, since there is a GPU")
+        return 1
+    if cfg.distributed_training.distributed_world_size > 1 or int(environment.get("WORLD_SIZE", "1")) > 1:
+        _log.info(f"--cpu-processes {count}: not heeded, since several processes have been started already")
+        return 1
+    return count
+
+
+def _is_on_cpu(cfg: DictConfig) -> bool:
+    return cfg.common.cpu or not torch.cuda.is_available()
+
+
+def _train_together(cfg: DictConfig, main: Callable[..., Any], count: int) -> None:
+    """Train in processes of this machine, which end with this one; if one fails, all do, and its error is raised."""
+    threads = max(1, torch.get_num_threads() // count)
+    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # of one that fails, its error says all
+    # A fork has all that is imported; elsewhere than on Linux libraries do not outlive one.
+    method = "fork" if sys.platform.startswith("linux") else "spawn"
+    file = shared_file() if method == "fork" else None
+    with tempfile.TemporaryDirectory() as folder:
+        training = cfg.distributed_training
+        with open_dict(cfg):
+            training.distributed_world_size = training.distributed_num_procs = count
+            training.distributed_init_method = f"file://{folder}/store"
+            training.distributed_backend, training.distributed_no_spawn = "gloo", True
+            if training.ddp_backend in ("c10d", "pytorch_ddp"):
+                training.ddp_backend = "legacy_ddp"  # adapters that take no part have no gradient
+        try:
+            torch.multiprocessing.start_processes(
+                _train, (os.getpid(), threads, cfg, main, file), count, join=True, start_method=method
+            )
+        finally:
+            if file is not None:
+                os.close(file)
+
+
+def _train(rank: int, parent: int, threads: int, cfg: DictConfig, main: Callable[..., Any], file: int | None) -> None:
+    end_with_parent(parent)
+    torch.set_num_threads(threads)
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", _LOOPBACK)
+    cfg.distributed_training.distributed_rank = rank
+    count = cfg.distributed_training.distributed_world_size
+    means = None if file is None else SharedMeans(file, rank, count, torch.distributed.barrier)
+    with nullcontext() if means is None else MEANS.during(means):
+        distributed_utils.distributed_main(rank, main, cfg, {"after_distributed_init_fn": _without_meeting_place})
+
+
+def _without_meeting_place(cfg: DictConfig) -> DictConfig:
+    """The options as checkpoints keep them, which are the same wherever the processes met."""
+    cfg.distributed_training.distributed_init_method = None
+    cfg.distributed_training.device_id = 0
+    return cfg
+
+
+# fairseq's default, which stands for the training's own, if there is one yet.
+_OWN = "checkpoint_last.pt"
+
+
+def require_starting_checkpoints() -> None:
+    """Let fairseq's trainings refuse a start that is no file."""
+    if not hasattr(checkpoint_utils.load_checkpoint, "__wrapped__"):
+        checkpoint_utils.load_checkpoint = _checking(checkpoint_utils.load_checkpoint)
+
+
+def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load_checkpoint)
+    def check_and_load(cfg: Any, trainer: Any, **kwargs: Any) -> Any:
+        suffix = trainer.checkpoint_suffix or ""
+        if cfg.restore_file != _OWN:
+            _require_file("--restore-file", cfg.restore_file.replace(".pt", f"{suffix}.pt"))
+        for option in ("finetune_from_model", "continue_once"):
+            if (path := getattr(cfg, option, None)) is not None:
+                _require_file(f"--{option.replace('_', '-')}", path)
+        with _vocabulary_checked(trainer.task) as remembered:
+            found = load_checkpoint(cfg, trainer, **kwargs)
+        if trainer.get_num_updates() and isinstance(trainer.task, StepMemory):
+            trainer.task.resume_step(remembered)
+        _end_if_complete(trainer)
+        return found
+
+    return check_and_load
+
+
+def _end_if_complete(trainer: Any) -> None:
+    """Train no more if ``--max-update`` is reached; fairseq looks only after the next update."""
+    options, done = trainer.cfg.optimization, trainer.get_num_updates()
+    if 0 < options.max_update <= done:
+        print(f"the checkpoint has all updates of --max-update {options.max_update}: nothing to train", file=sys.stderr)
+        options.stop_min_lr = math.inf  # which fairseq looks at before
+
+
+@contextmanager
+def _vocabulary_checked(task: Any) -> Iterator[dict[str, Any]]:
+    """Let the task see what a checkpoint kept of the task it was trained with, as fairseq does only in inference.
+
+    Yields:
+        What it kept, once it is loaded.
+    """
+    remembered: dict[str, Any] = {}
+    load = checkpoint_utils.load_checkpoint_to_cpu
+
+    def load_and_check(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        state = load(*args, **kwargs)
+        remembered.update(state.get("task_state") or {})
+        if isinstance(task, VocabularyMemory):
+            task.check_vocabulary(remembered)
+        return state
+
+    checkpoint_utils.load_checkpoint_to_cpu = load_and_check
+    try:
+        yield remembered
+    finally:
+        checkpoint_utils.load_checkpoint_to_cpu = load
+
+
+def _require_file(option: str, path: str) -> None:
+    if not PathManager.isfile(path):
+        raise InputError(f"{option} {path}: no such file; give the path of a checkpoint, a .pt file")
+
+
+def copy_checkpoints_whole() -> None:
+    """Copy beside the place and rename.
+
+    fairseq saves one checkpoint and copies that over ``checkpoint_last.pt``, where training goes on from; a kill within
+    the copy would leave neither the old nor the new one.
+    """
+    if not hasattr(PathManager.copy, "__wrapped__"):
+        PathManager.copy = staticmethod(_copying_whole(PathManager.copy))
+
+
+def _copying_whole(copy: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(copy)
+    def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
+        if not PathManager.supports_rename(dst_path):
+            return copy(src_path, dst_path, overwrite)
+        copied = copy(src_path, f"{dst_path}.tmp", overwrite)
+        PathManager.rename(f"{dst_path}.tmp", dst_path)
+        return copied
+
+    return copy_whole
+
+
+_LOOK_AGAIN_SECONDS = 0.01
+_LONGEST_SECONDS = 10  # that a batch may take; longer, and the end is fairseq's own
+
+
+def stop_batches_at_exit() -> None:
+    """Let fairseq's threads that make batches end before the interpreter does."""
+    if not hasattr(BufferedIterator._create_consumer, "__wrapped__"):
+        BufferedIterator._create_consumer = _minding_exit(BufferedIterator._create_consumer)
+
+
+def _minding_exit(create: Callable[[Any], None]) -> Callable[[Any], None]:
+    @functools.wraps(create)
+    def create_and_mind_exit(iterator: Any) -> None:
+        atexit.unregister(_stop_all)
+        atexit.register(_stop_all)
+        create(iterator)
+
+    return create_and_mind_exit
+
+
+def _stop_all() -> None:
+    for thread in threading.enumerate():
+        if isinstance(thread, BackgroundConsumer):
+            _stop(thread)
+
+
+def _stop(thread: Any) -> None:
+    thread._max_len = 0  # reached with the next batch
+    deadline = time.monotonic() + _LONGEST_SECONDS
+    while thread.is_alive() and time.monotonic() < deadline:
+        try:
+            thread._queue.get(timeout=_LOOK_AGAIN_SECONDS)  # makes room for it
+        except queue.Empty:
+            continue
+
+
+# Set in the processes that one of ours has forked.
+MEANS = ThreadValue[SharedMeans]()
+
+_MOST = 2**28  # numbers that are sent at once, fairseq's own limit
+
+
+def exchange_only_gradients() -> None:
+    """Let ``--ddp-backend legacy_ddp`` come by parameters that have no gradient in any process."""
+    exchange = LegacyDistributedDataParallel.all_reduce_grads
+    if not hasattr(exchange, "__wrapped__"):
+        LegacyDistributedDataParallel.all_reduce_grads = _of_active(exchange)
+
+
+def _of_active(exchange: Callable[[Any], None]) -> Callable[[Any], None]:
+    @functools.wraps(exchange)
+    def exchange_active(self: Any) -> None:
+        if self.accumulate_grads:
+            return
+        everything = self.per_device_params
+        trained = [p for parameters in everything for p in parameters if p.requires_grad]
+        device = next(self.module.parameters()).device
+        are_active = torch.tensor([p.grad is not None for p in trained], dtype=torch.int32, device=device)
+        distributed_utils.all_reduce(are_active, self.process_group, op="max")
+        moved = [p for p, is_active in zip(trained, are_active.tolist(), strict=True) if is_active]
+        if MEANS.value is not None and _are_plain(moved):
+            MEANS.value.take([_gradient_of(p) for p in moved])
+            return
+        active = {id(p) for p in moved}
+        self.per_device_params = [[p for p in parameters if id(p) in active] for parameters in everything]
+        size = sum(p.numel() for parameters in self.per_device_params for p in parameters)
+        self.buffer, self.buffer_size = None, min(size, _MOST)
+        try:
+            exchange(self)
+        finally:
+            self.per_device_params, self.buffer = everything, None
+
+    return exchange_active
+
+
+def _are_plain(parameters: Sequence[Parameter]) -> bool:
+    return all(p.is_cpu and p.dtype == DTYPE and not hasattr(p, "expert") for p in parameters)
+
+
+def _gradient_of(parameter: Parameter) -> Tensor:
+    if parameter.grad is None:
+        parameter.grad = torch.zeros_like(parameter)
+    return parameter.grad
+
+
+_SOFTMAX = ("get_normalized_probs", "get_normalized_probs_scriptable")
+_SOFTMAXES = {
+    method
+    for kind in (BaseFairseqModel, TransformerModelBase, FairseqDecoder)
+    for name, method in vars(kind).items()
+    if name in _SOFTMAX
+}
+
+
+def compute_cross_entropy_in_blocks() -> None:
+    """Compute the loss in blocks of the vocabulary's logits while ``IS_QUICK`` is set.
+
+    A float32 training that does not ask for it gets fairseq's and torch's own numbers, bit for bit.
+    """
+    for kind in (CrossEntropyCriterion, LabelSmoothedCrossEntropyCriterion):
+        if not hasattr(kind.compute_loss, "__wrapped__"):
+            kind.compute_loss = _in_blocks(kind.compute_loss)
+
+
+def _in_blocks(compute_loss: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(compute_loss)
+    def compute(self: Any, model: Any, net_output: Any, sample: dict[str, Any], reduce: bool = True) -> Any:
+        is_plain = reduce and net_output[0].is_cpu and _is_plain_softmax(model)
+        if not IS_QUICK.value or not is_plain or getattr(self, "ignore_prefix_size", False):
+            return compute_loss(self, model, net_output, sample, reduce=reduce)
+        logits, target = net_output[0].flatten(0, -2), model.get_targets(sample, net_output).flatten()
+        if isinstance(self, LabelSmoothedCrossEntropyCriterion):
+            return blockwise_cross_entropy(logits, target, self.eps, self.padding_idx)
+        loss, _ = blockwise_cross_entropy(logits, target, 0.0, self.padding_idx)
+        return loss, loss
+
+    return compute
+
+
+def _is_plain_softmax(model: Any) -> bool:
+    """Whether a model's probabilities are the softmax of its output, and not of a class of its own."""
+    decoder: Any = getattr(model, "decoder", None)
+    methods = [getattr(owner, name, None) for owner in (model, decoder) for name in _SOFTMAX]
+    are_known = all(getattr(method, "__func__", None) in _SOFTMAXES for method in methods)
+    return are_known and getattr(decoder, "adaptive_softmax", None) is None
