@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import queue
 import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.engine.provenance import read_json_object
 from fairseq_ext.inputs.errors import InputError
 
 # A job starts its scheduler, its workers and the command that uses them at once.
@@ -46,10 +45,19 @@ def dask_client(scheduler: str) -> Iterator[tuple[Any, Callable[[], None]]]:
         ) from None
     _silence()
     with _connect(scheduler) as client:
+        seen = time.monotonic()
+
+        def check() -> None:
+            nonlocal seen
+            if _workers(client):
+                seen = time.monotonic()
+            elif time.monotonic() - seen > _WORKERS_SECONDS:
+                raise _without_workers(scheduler)
+
         try:
             client.wait_for_workers(1, timeout=_WORKERS_SECONDS)
-            print(f"{scheduler}: {_count_workers(client)} workers", file=sys.stderr)
-            yield client, _Watch(scheduler, client)
+            print(f"{scheduler}: {len(_workers(client))} workers", file=sys.stderr)
+            yield client, check
         except TimeoutError:
             raise _without_workers(scheduler) from None
         except KilledWorker:
@@ -58,26 +66,17 @@ def dask_client(scheduler: str) -> Iterator[tuple[Any, Callable[[], None]]]:
             raise _lost(scheduler, "the scheduler has gone") from None
 
 
-class _Watch:
-    """Called now and then; raises when there has been no worker for a while."""
-
-    def __init__(self, scheduler: str, client: Any) -> None:
-        self.scheduler, self.client, self.seen = scheduler, client, time.monotonic()
-
-    def __call__(self) -> None:
-        if _count_workers(self.client):
-            self.seen = time.monotonic()
-        elif time.monotonic() - self.seen > _WORKERS_SECONDS:
-            raise _without_workers(self.scheduler)
-
-
 def has_resource(client: Any, name: str) -> bool:
     """Whether a worker was started with ``--resources NAME=…``."""
-    return any(name in worker["resources"] for worker in client.scheduler_info(n_workers=-1)["workers"].values())
+    return any(name in worker["resources"] for worker in _workers(client))
+
+
+def _workers(client: Any) -> list[dict[str, Any]]:
+    return list(client.scheduler_info(n_workers=-1)["workers"].values())
 
 
 def _silence() -> None:
-    """What Dask would say of lost connections, with tracebacks, we say in one line."""
+    """Dask would tell of lost connections in tracebacks; we do in one line."""
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("distributed"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -86,25 +85,21 @@ def _silence() -> None:
 def _connect(scheduler: str) -> Any:
     from distributed import Client
 
-    address = _address(scheduler)
-    answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    address, answer = _address(scheduler), Future[Any]()
 
     def connect() -> None:
         try:
-            answers.put(Client(address, timeout=_SCHEDULER_SECONDS, set_as_default=False))
+            answer.set_result(Client(address, timeout=_SCHEDULER_SECONDS, set_as_default=False))
         except Exception as error:  # a stranger that answers at this address may cause any
-            answers.put(error)
+            answer.set_exception(error)
 
     # In a thread, because a stranger may also say nothing, and Dask's own limit is for finding one.
     threading.Thread(target=connect, daemon=True).start()
     try:
-        answer = answers.get(timeout=_SCHEDULER_SECONDS + _ANSWER_SECONDS)
-    except queue.Empty:
-        answer = TimeoutError("it says nothing that a scheduler would")
-    if isinstance(answer, Exception):
-        reason = " ".join(str(answer).split()) or type(answer).__name__
-        raise InputError(f"--scheduler {scheduler}: no Dask scheduler answers there ({reason})")
-    return answer
+        return answer.result(timeout=_SCHEDULER_SECONDS + _ANSWER_SECONDS)
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"--scheduler {scheduler}: no Dask scheduler answers there ({reason})") from None
 
 
 def _address(scheduler: str) -> str:
@@ -112,23 +107,14 @@ def _address(scheduler: str) -> str:
     if _ADDRESS.fullmatch(scheduler):
         return scheduler
     file, deadline = Path(scheduler), time.monotonic() + _SCHEDULER_SECONDS
-    while "://" not in scheduler and scheduler.endswith(".json") and not file.exists() and time.monotonic() < deadline:
+    while scheduler.endswith(".json") and not file.exists() and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
-    if "://" in scheduler or not file.is_file():
-        raise InputError(
-            f"--scheduler {scheduler}: neither an address like tcp://HOST:PORT nor a scheduler file that is there"
-        )
-    try:
-        address = json.loads(file.read_text(encoding="utf-8"))["address"]
-    except (OSError, ValueError, KeyError, TypeError):
-        address = None
+    address = read_json_object(file).get("address") if file.is_file() else None
     if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
-        raise InputError(f"--scheduler {scheduler}: no scheduler file; give the one that dask scheduler wrote")
+        raise InputError(
+            f"--scheduler {scheduler}: neither an address like tcp://HOST:PORT nor a file that dask scheduler wrote"
+        )
     return address
-
-
-def _count_workers(client: Any) -> int:
-    return len(client.scheduler_info(n_workers=-1)["workers"])
 
 
 def _without_workers(scheduler: str) -> InputError:

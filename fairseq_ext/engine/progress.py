@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+
+from tqdm import tqdm
 
 from fairseq_ext.engine.option_files import options_in
 
@@ -20,10 +20,6 @@ Look = Callable[[], tuple[float, str] | None]
 _UPDATE = re.compile(r"epoch (\d+): +(\d+) / (\d+) .*?\bloss=([\d.]+).*?\bnum_updates=(\d+)")
 _TERMINAL_SECONDS, _LOG_SECONDS = 1.0, 60.0
 _TAIL_BYTES = 16 << 10
-_BETWEEN = "; "  # what is told of several at once
-_lock = threading.Lock()
-_going_on: dict[str, str] = {}  # of all that is told on a terminal's last line, what is told now
-_width = 0  # of that line
 
 
 @contextmanager
@@ -31,11 +27,11 @@ def progress(label: str, look: Look) -> Iterator[None]:
     """Tell meanwhile how far it is, as ``look`` sees it, and how long it will still take.
 
     Args:
-        label: what is done.
+        label: names the work.
         look: asked now and then by another thread.
     """
     stop = threading.Event()
-    thread = threading.Thread(target=_tell, args=(label, look, stop, sys.stderr), daemon=True)
+    thread = threading.Thread(target=_tell, args=(label, look, stop), daemon=True)
     thread.start()
     try:
         yield
@@ -45,58 +41,32 @@ def progress(label: str, look: Look) -> Iterator[None]:
 
 
 def tell(line: str) -> None:
-    """Write a line to stderr, on which other threads may be telling how far they are."""
-    _write(sys.stderr, f"{line}\n")
+    """Write a line to stderr, above the line that is written over."""
+    tqdm.write(line, file=sys.stderr)
 
 
-def _write(out: TextIO, text: str = "", now: dict[str, str] | None = None, over: str = "") -> None:
-    """Write a text above a terminal's last line, which tells of all that is going on as far as it has room.
-
-    Args:
-        out: where to.
-        text: lines, with their ends.
-        now: what is to be told of something by now, by its label.
-        over: the label of what is not going on any more.
-    """
-    global _width
-    with _lock:
-        _going_on.update(now or {})
-        _going_on.pop(over, None)
-        room = shutil.get_terminal_size().columns - 1
-        last = _BETWEEN.join(_going_on.values())[:room]
-        cleared = f"\r{'':<{_width}}\r" if _width and (text or not last) else ""
-        out.write(f"{cleared}{text}" + (f"\r{last:<{_width}}" if last else ""))
-        out.flush()
-        _width = len(last)
-
-
-def _tell(label: str, look: Look, stop: threading.Event, out: TextIO) -> None:
-    is_terminal = out.isatty()
+def _tell(label: str, look: Look, stop: threading.Event) -> None:
     begun: tuple[float, float] | None = None
     told = 0.0
-    while not stop.wait(_TERMINAL_SECONDS if is_terminal else _LOG_SECONDS):
-        seen = look()
-        if seen is None or (not is_terminal and seen[0] < told + 0.1):
-            continue
-        told, now = seen[0], time.monotonic()
-        begun = begun or (now, told)
-        line = f"{label}: {seen[1]}{time_left(now - begun[0], told - begun[1], 1 - told)}"
-        if is_terminal:
-            _write(out, now={label: line})
-        else:
-            _write(out, f"{line}\n")
-    if is_terminal:
-        _write(out, over=label)
+    with tqdm(bar_format="{desc}", leave=False, disable=None, file=sys.stderr) as last_line:
+        while not stop.wait(_LOG_SECONDS if last_line.disable else _TERMINAL_SECONDS):
+            seen = look()
+            if seen is None:
+                continue
+            done, now = seen[0], time.monotonic()
+            begun = begun or (now, done)
+            line = _line(f"{label}: {seen[1]}", done, now - begun[0], begun[1])
+            if not last_line.disable:
+                last_line.set_description_str(line)
+            elif done >= told + 0.1:
+                told = done
+                tell(line)
 
 
-def time_left(seconds: float, done: float, left: float) -> str:
-    """What to say of the time that a part will take, given what another part took."""
-    if done <= 0:
-        return ""
-    minutes = seconds / done * left / 60
-    if minutes < 1:
-        return ", less than a minute left"
-    return f", {minutes:.0f} min left" if minutes < 90 else f", {minutes / 60:.1f} h left"
+def _line(words: str, done: float, seconds: float, initial: float) -> str:
+    """The words with the time that is left, as far as it is known."""
+    left = "" if done <= initial else ", {remaining} left"
+    return tqdm.format_meter(done, 1, seconds, prefix=words, bar_format=f"{{desc}}{left}", initial=initial)
 
 
 def last_lines(path: Path) -> str:

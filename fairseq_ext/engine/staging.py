@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -79,9 +78,9 @@ class Staging:
             "fingerprint": fingerprint,
             "made_from": provenance and provenance.as_json(),
         }
-        # Written under its name at once: a folder with anything but a whole mark is not ours.
-        (self.folder / f"{MARK}.next").write_text(json.dumps(mark, ensure_ascii=False), encoding="utf-8")
-        os.replace(self.folder / f"{MARK}.next", self.folder / MARK)
+        place, temporary = _marks(self.folder)
+        temporary.write_text(json.dumps(mark, ensure_ascii=False), encoding="utf-8")
+        temporary.replace(place)
         self.unfinished.mkdir()
         return self.unfinished
 
@@ -106,31 +105,29 @@ class Staging:
                 path.unlink()
             elif path.exists():
                 shutil.rmtree(path)
-        for path in (self.folder / f"{MARK}.next", self.folder / MARK):
+        for path in _marks(self.folder):
             path.unlink(missing_ok=True)
-        try:
-            self.folder.rmdir()
-        except OSError:
-            raise self._foreign() from None
+        self.folder.rmdir()
 
     def _require_ours(self) -> None:
+        """Check that nothing but a step of this output was here; a kill may leave no mark, but then nothing else."""
         if not self.exists():
             return
-        if self.folder.is_symlink() or not self.folder.is_dir():
-            raise self._foreign()
-        # A kill may leave no mark or an empty one, but then nothing else.
-        is_bare = {path.name for path in self.folder.iterdir()} <= {MARK, f"{MARK}.next"}
-        if not is_bare and not self._mark():
-            raise self._foreign()
+        found = set(self.folder.iterdir()) if self.folder.is_dir() and not self.folder.is_symlink() else {self.output}
+        others = found - {*_marks(self.folder)}
+        if not others <= {self.unfinished, self.replaced} or (others and not self._mark()):
+            raise InputError(
+                f"{self.folder}: is in the way, and not all in it is of the step {self.output.name}; move it away"
+            )
 
     def _mark(self) -> dict[str, Any]:
         mark = read_json_object(self.folder / MARK)
         return mark if mark.get("output") == self.output.name else {}
 
-    def _foreign(self) -> InputError:
-        return InputError(
-            f"{self.folder}: is in the way, and not all in it is of the step {self.output.name}; move it away"
-        )
+
+def _marks(folder: Path) -> tuple[Path, Path]:
+    """The mark, and its name while it is being written: a whole mark or none is there."""
+    return folder / MARK, folder / f"{MARK}.next"
 
 
 @contextmanager

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 from fairseq_ext.engine.stages import run_chosen, stage_parser
+from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import run_command
 from fairseq_ext.recipes.registry import load_experiment, recipe_names
+
+PREPARE = "prepare"  # the stage that every recipe begins with
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -19,7 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     options = parser.parse_args(arguments)
     recipe, experiment = load_experiment(options.config)
-    run_chosen(recipe.stages(experiment), options)
+    stages = recipe.stages(experiment)
+    if options.scheduler:
+        # Its steps stay here, and share their work among the cluster's workers.
+        prepare = partial(recipe.prepare, experiment, Engine(scheduler=options.scheduler))
+        stages = [replace(each, steps=prepare, spreads=True) if each.name == PREPARE else each for each in stages]
+    run_chosen(stages, options)
 
 
 if __name__ == "__main__":

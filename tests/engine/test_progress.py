@@ -14,8 +14,6 @@ from fairseq_ext.engine.progress import (
     last_lines,
     number_of,
     progress,
-    tell,
-    time_left,
     training_progress,
 )
 
@@ -47,41 +45,20 @@ def test_without_a_terminal_a_line_at_every_further_tenth(monkeypatch: pytest.Mo
     parts = [None, (0.05, "a"), (0.1, "b"), (0.15, "c"), (0.19, "d"), (0.35, "e"), None, (0.35, "f"), (1.0, "g")]
     lines = told(monkeypatch, io.StringIO(), parts).splitlines()
     assert [line.split(",")[0] for line in lines] == ["mix: b", "mix: e", "mix: g"]
-    assert "left" not in lines[0]  # nothing is known of the speed yet
-    assert all("left" in line for line in lines[1:])
+    assert all(line.endswith(" left") for line in lines)
 
 
 def test_on_a_terminal_one_line_is_written_over_and_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = told(monkeypatch, Terminal(), [(0.01, "a long line"), (0.02, "short")])
+    text = told(monkeypatch, Terminal(), [(0.01, "a long line"), (0.5, "short")])
     assert "\n" not in text
-    first, second, last = text.split("\r")[1:4]
-    assert first == "mix: a long line"
-    assert second.startswith("mix: short, ")
-    assert not last.strip()
+    lines = [line.strip() for line in text.split("\r")]
+    assert "mix: a long line" in lines
+    assert any(line.startswith("mix: short, 00:0") for line in lines)
+    assert not lines[-1]
 
 
-def test_several_share_the_terminals_line_as_far_as_it_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "30")
-    monkeypatch.setattr(module, "_going_on", {"ad": "ad: 3 of 4"})
-    text = told(monkeypatch, Terminal(), [(0.01, "1 of 100"), (0.5, "50 of 100")])
-    assert text.split("\r")[1:4] == [
-        "ad: 3 of 4; mix: 1 of 100",
-        "ad: 3 of 4; mix: 50 of 100, l",
-        "ad: 3 of 4".ljust(29),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "done", "left", "said"),
-    [
-        (10, 0, 0.5, ""),
-        (60, 0.5, 0.25, ", less than a minute left"),
-        (60, 0.1, 0.9, ", 9 min left"),
-        (3600, 0.1, 0.9, ", 9.0 h left"),
-    ],
-)
-def test_what_is_left_takes_as_long_as_what_is_done(seconds: float, done: float, left: float, said: str) -> None:
-    assert time_left(seconds, done, left) == said
+def test_the_time_left_is_that_of_the_part_seen() -> None:
+    assert module._line("mix", 0.75, 60, 0.5) == "mix, 01:00 left"
 
 
 def test_the_end_of_a_file_is_whole_or_missing(tmp_path: Path) -> None:
@@ -131,18 +108,3 @@ def test_lines_of_a_growing_file_are_read_once(tmp_path: Path) -> None:
         assert count() == number
     path.write_bytes(b"x" * path.stat().st_size)  # what has been read is not read again
     assert count() == 3
-
-
-def test_a_line_of_its_own_takes_the_place_of_what_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    out = Terminal()
-    monkeypatch.setattr(module.sys, "stderr", out)
-    monkeypatch.setattr(module, "_going_on", {"gad": "gad: 10 of 20"})
-    module._write(out)
-    tell("mix: done")
-    module._going_on["gad"] = "gad: 20 of 20"
-    module._write(out)
-    first, blank, line = out.getvalue().partition("\n")[0].split("\r")[1:]
-    assert first == "gad: 10 of 20"
-    assert blank == " " * len(first)
-    assert line == "mix: done"
-    assert out.getvalue().endswith("\n\rgad: 10 of 20\rgad: 20 of 20")
