@@ -58,8 +58,7 @@ def measure_distances(
         raise InputError(f"{splits / name}/train.{lang}: needs two different sentences at least, one to test on")
     texts = [text for sample in samples for text in sample[:size]]
     vectors = embed_with_tfidf(texts) if model is None else embed_with_encoder(texts, model)
-    errors = pairwise_errors(vectors.reshape(len(domains), size, -1))
-    return domains, size, distances_of(errors)
+    return domains, size, pairwise_distances(vectors.reshape(len(domains), size, -1))
 
 
 def draw_sample(lines: Iterable[str], size: int, seed: int) -> list[str]:
@@ -122,19 +121,20 @@ def embed_with_encoder(texts: Sequence[str], folder: Path) -> np.ndarray:
     return vectors
 
 
-def pairwise_errors(vectors: np.ndarray) -> np.ndarray:
-    """The held-out error of telling every two domains apart.
+def pairwise_distances(vectors: np.ndarray) -> np.ndarray:
+    """The distance between every two domains; an error above one half, which only chance makes, is the distance 0.
 
     Args:
         vectors: n embeddings of each domain, in random order.
 
     Shape:
-        vectors: D×n×H; result: D×D, symmetric, the diagonal NaN
+        vectors: D×n×H; result: D×D, symmetric, the diagonal 0
     """
-    errors = np.full((len(vectors), len(vectors)), np.nan)
+    distances = np.zeros((len(vectors), len(vectors)))
     for first, second in combinations(range(len(vectors)), 2):
-        errors[first, second] = errors[second, first] = held_out_error(vectors[first], vectors[second])
-    return errors
+        error = held_out_error(vectors[first], vectors[second])
+        distances[first, second] = distances[second, first] = max(2 * (1 - 2 * error), 0)
+    return distances.round(4)
 
 
 def held_out_error(first: np.ndarray, second: np.ndarray) -> float:
@@ -155,16 +155,6 @@ def held_out_error(first: np.ndarray, second: np.ndarray) -> float:
         machine.fit(features[halves != half], labels[halves != half])
         mistakes += int((machine.predict(features[halves == half]) != labels[halves == half]).sum())
     return mistakes / len(labels)
-
-
-def distances_of(errors: np.ndarray) -> np.ndarray:
-    """The distances of held-out errors; one above one half, which only chance makes, is the distance 0.
-
-    Shape:
-        errors: D×D, the diagonal NaN; result: D×D, the diagonal 0
-    """
-    distances: np.ndarray = np.nan_to_num(np.maximum(2 * (1 - 2 * errors), 0)).round(4)
-    return distances
 
 
 def _lowest(keys: dict[str, int], size: int) -> dict[str, int]:

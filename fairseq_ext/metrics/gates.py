@@ -47,6 +47,11 @@ class ClassifiedSentences:
     labels: np.ndarray
     probs: np.ndarray
 
+    @property
+    def teacher(self) -> np.ndarray:
+        """The classifier's first choice, N."""
+        return self.probs.argmax(-1)
+
     @classmethod
     def read(cls, domains_dir: Path, teacher: Path) -> ClassifiedSentences:
         """Read ``domains.txt`` of one folder and ``DOMAIN/test.npy`` of the other."""
@@ -58,32 +63,35 @@ class ClassifiedSentences:
 def read_gates(path: Path, num_sentences: int, num_domains: int) -> GateWeights:
     """Read the gates that :class:`~fairseq_ext.tasks.gate_report.GateReport` wrote."""
     rows: dict[int, dict[str, np.ndarray]] = {}
-    sizes: tuple[int, ...] = (0, 0)
+    sizes: list[int] = []
     for number, line in enumerate(stream_lines(path), start=1):
         try:
             entry = json.loads(line)
-            sizes = tuple(len(entry[side]) for side in SIDES)
-            lengths = {"weights": (SIDES, sum(sizes)), "states": (STATES, sum(sizes)), "source": ((SOURCE,), 1)}
-            found = {
-                name: np.array([layer for side in sides for layer in entry[side]], dtype=np.float32)
-                for name, (sides, _) in lengths.items()
-                if name == "weights" or sides[0] in entry
-            }
-            if any(array.shape != (lengths[name][1], num_domains) for name, array in found.items()):
-                raise ValueError(f"not {num_domains} weights a layer")
-            rows[int(entry["id"])] = found
+            sizes = [len(entry[side]) for side in SIDES]
+            rows[int(entry["id"])] = _weights_of(entry, sum(sizes), num_domains)
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
             raise InputError(f"{path}, line {number}: holds no gates of {num_domains} domains ({error})") from None
-    missing = next((index for index in range(num_sentences) if index not in rows), None)
-    if missing is not None or len(rows) != num_sentences:
+    if rows.keys() != set(range(num_sentences)):
+        missing = next((index for index in range(num_sentences) if index not in rows), num_sentences)
         raise InputError(
-            f"{path}: has gates of {len(rows)} sentences, the test sets have {num_sentences}"
-            + (f", and sentence {missing + 1} is the first missing" if missing is not None else "")
-            + "; translate them again"
+            f"{path}: has gates of {len(rows)} sentences, the test sets have {num_sentences}; they differ from "
+            f"sentence {missing + 1} on; translate them again"
         )
     layers = [f"{side} {layer + 1}" for side, size in zip(SIDES, sizes, strict=True) for layer in range(size)]
-    names = [name for name in rows[0] if all(name in found for found in rows.values())] if rows else ["weights"]
+    names = [name for name in rows[0] if all(name in found for found in rows.values())]
     return GateWeights(layers, **{name: np.stack([rows[i][name] for i in range(num_sentences)]) for name in names})
+
+
+def _weights_of(entry: dict[str, Any], num_layers: int, num_domains: int) -> dict[str, np.ndarray]:
+    """The weights of a sentence, and those that a single input would give where gates see several: L×D each."""
+    parts = {"weights": SIDES, "states": STATES, "source": (SOURCE,)}
+    found = {}
+    for name, sides in parts.items():
+        if name == "weights" or sides[0] in entry:
+            found[name] = np.array([layer for side in sides for layer in entry[side]], dtype=np.float32)
+            if found[name].shape != (1 if name == "source" else num_layers, num_domains):
+                raise ValueError(f"not {num_domains} weights a layer")
+    return found
 
 
 def summarise_gates(gates: GateWeights, sentences: ClassifiedSentences) -> dict[str, Any]:
@@ -96,7 +104,6 @@ def summarise_gates(gates: GateWeights, sentences: ClassifiedSentences) -> dict[
         with the two shares if these alone decided.
     """
     alone = {"states": gates.states, "source": gates.source}
-    teacher = sentences.probs.argmax(-1)  # N
     means = {
         name: gates.weights[sentences.labels == number].mean(0).round(5).astype(float)
         for number, name in enumerate(sentences.domains)
@@ -108,7 +115,7 @@ def summarise_gates(gates: GateWeights, sentences: ClassifiedSentences) -> dict[
             name: [[round(value, 5) for value in row] for row in rows.tolist()] for name, rows in means.items()
         },
         **_choices(gates.weights, sentences),
-        "teacher_correct": round(float((teacher == sentences.labels).mean()), 4),
+        "teacher_correct": round(float((sentences.teacher == sentences.labels).mean()), 4),
         **{name: _choices(weights, sentences) for name, weights in alone.items() if weights is not None},
     }
 
@@ -116,13 +123,5 @@ def summarise_gates(gates: GateWeights, sentences: ClassifiedSentences) -> dict[
 def _choices(weights: np.ndarray, sentences: ClassifiedSentences) -> dict[str, list[float]]:
     """How often the largest of N×L×D weights is the classifier's first choice, and how often the true domain's."""
     choices = weights.argmax(-1)  # N×L
-    teacher = sentences.probs.argmax(-1)  # N
-    return {
-        "agreement": _shares(choices == teacher[:, None]),
-        "correct": _shares(choices == sentences.labels[:, None]),
-    }
-
-
-def _shares(hits: np.ndarray) -> list[float]:
-    """N×L truth values → L shares."""
-    return [round(float(share), 4) for share in hits.mean(0)]
+    hits = {"agreement": choices == sentences.teacher[:, None], "correct": choices == sentences.labels[:, None]}
+    return {name: [round(float(share), 4) for share in own.mean(0)] for name, own in hits.items()}

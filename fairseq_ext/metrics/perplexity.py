@@ -1,4 +1,4 @@
-"""Perplexities of a language model, by domain and over different paths of its tree: one model, loaded once.
+"""Perplexities of language models: by domain and over different paths of a tree, or of contiguous text.
 
 Text is cut and batched by the task, as for ``fairseq-eval-lm``; over which adapters a batch is scored is put into it
 here. So many routings take one process, and what either of the two ways computes is the same.
@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from fairseq import checkpoint_utils, utils
 from torch import Tensor
+from tqdm import tqdm
 
 from fairseq_ext import registration  # noqa: F401  the checkpoints' models and task
 from fairseq_ext.domains.domain_tree import DomainTree, Paths
@@ -173,6 +174,45 @@ class LanguageModelScorer:
                 logits, _ = self.model(tokens, **routed)
                 losses = token_losses(logits, target)
             yield losses, target.ne(pad)
+
+
+@dataclass(frozen=True)
+class ContiguousScorer:
+    """A model that carries its state over, and text that is read from its first word to its last.
+
+    Args:
+        model: fairseq's, in evaluation mode, on its device.
+        task: ``contiguous_language_modeling`` over the data, with one row.
+    """
+
+    model: Any
+    task: Any
+
+    @classmethod
+    def load(cls, checkpoint: Path, data: Path, *, cpu: bool = False) -> ContiguousScorer:
+        """Load a checkpoint for the data of a directory, on a GPU if there is one, unless ``cpu``."""
+        # One row: no text but the first begins without what came before.
+        one_row = {"data": str(data), "batch_size": 1, "batch_size_valid": 1}
+        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], one_row)
+        device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
+        return cls(model.to(device).eval(), task)
+
+    @property
+    def num_parameters(self) -> int:
+        """Trained ones; general-domain word vectors are none."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+    def score(self, split: str) -> Likelihood:
+        """How probable a set is."""
+        likelihood, segments = Likelihood(), self.task.load_dataset(split)
+        device = next(self.model.parameters()).device
+        for index in tqdm(range(len(segments)), desc=split, unit="segment", disable=None):
+            batch = utils.move_to_cuda(segments[index], device) if device.type == "cuda" else segments[index]
+            with torch.inference_mode():
+                logits, _ = self.model(**batch["net_input"])
+                losses = token_losses(logits, batch["target"])
+            likelihood.add(losses[batch["target"].ne(self.task.dictionary.pad())])
+        return likelihood
 
 
 def token_losses(logits: Tensor, target: Tensor) -> Tensor:

@@ -51,7 +51,7 @@ def _step_of_run(config: Recurrent, run: Run) -> Step:
 
     def measure() -> Iterator[Record]:
         # Loads fairseq.
-        from fairseq_ext.metrics.word_perplexity import ContiguousScorer
+        from fairseq_ext.metrics.perplexity import ContiguousScorer
 
         scorer = ContiguousScorer.load(checkpoint, data, cpu=config.evaluate.cpu)
         found = {split: scorer.score(split) for split in HELD_OUT}
