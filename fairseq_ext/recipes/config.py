@@ -317,11 +317,7 @@ def expand(system: System, seed: int, domains: Sequence[str]) -> list[Run]:
 
 
 def fitting_run(run: Run, candidates: Sequence[Run], where: str) -> Run:
-    """The run of another system that a run starts from: its only one, or the one of the same domain or seed.
-
-    Raises:
-        InputError: if there are several and none of them fits.
-    """
+    """The run of another system that a run starts from: its only one, or the one of the same domain or seed."""
     if len(candidates) == 1:
         return candidates[0]
     for candidate in candidates:
@@ -343,11 +339,7 @@ _Named = TypeVar("_Named", bound=_HasName)
 
 
 def named_run(runs: Sequence[_Named], name: str, where: str) -> _Named:
-    """The run of this name.
-
-    Raises:
-        InputError: if there is none.
-    """
+    """The run of this name."""
     for run in runs:
         if run.name == name:
             return run

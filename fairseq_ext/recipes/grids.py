@@ -24,11 +24,7 @@ _NEVER_TUNED = (
 
 
 def check_grid(values_by_option: Mapping[str, Any]) -> Grid:
-    """The grid of a section ``tune``: lists of values by option.
-
-    Raises:
-        ValueError: naming an option that cannot be tuned, or a value that cannot be tried.
-    """
+    """The grid of a section ``tune``, lists of values by option; a ValueError names the option of a mistake."""
     grid: dict[str, tuple[Any, ...]] = {}
     for option, values in values_by_option.items():
         name = option.replace("_", "-")

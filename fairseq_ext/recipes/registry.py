@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,20 +39,12 @@ class Recipe:
     prepare: Callable[[Any, Engine], list[Step]]
     stages: Callable[[Any], list[Stage]]
 
-    def read(self, content: Mapping[str, Any], path: Path) -> Experiment:
-        """The experiment of a file's content, without ``kind``; raises InputError naming the file and the key."""
-        return read_experiment(self.config, content, path)
-
 
 ExperimentT = TypeVar("ExperimentT", bound=Experiment)
 
 
 def load_as(name: str, model: type[ExperimentT], path: Path) -> ExperimentT:
-    """Read an experiment file for a command of one recipe; a file without ``kind`` is taken for one of it.
-
-    Raises:
-        InputError: if the file is of another recipe, or naming the key of a mistake.
-    """
+    """Read an experiment file for a command of one recipe; a file without ``kind`` is taken for one of it."""
     content = dict(load_yaml(path))
     found = content.pop("kind", None) or name
     if found != name:
@@ -68,11 +60,7 @@ def recipe_names() -> list[str]:
 
 
 def load_experiment(path: Path) -> tuple[Recipe, Any]:
-    """Read an experiment file of any recipe; a file without ``kind`` is of the recipe ``translation``.
-
-    Raises:
-        InputError: naming the file and the key, and what is allowed there.
-    """
+    """Read an experiment file of any recipe; a file without ``kind`` is of the recipe ``translation``."""
     content = dict(load_yaml(path))
     name = content.pop("kind", None) or DEFAULT
     if name in list(FORMER_NAMES):
@@ -80,7 +68,7 @@ def load_experiment(path: Path) -> tuple[Recipe, Any]:
         name = FORMER_NAMES[name]
     check_choice(name, recipe_names(), f"{path}: kind")
     recipe = load_recipe(name)
-    experiment = recipe.read(content, path)
+    experiment = read_experiment(recipe.config, content, path)
     check_stage_names(recipe.stages(experiment), f"{path}: train: systems")
     return recipe, experiment
 

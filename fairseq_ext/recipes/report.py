@@ -26,14 +26,7 @@ _TRIAL = "best validation "
 def measure_step(
     output: Path, inputs: Sequence[Path], options: Mapping[str, Any], measure: Callable[[], Iterable[Record]]
 ) -> Step:
-    """The step that measures something and writes ``records.jsonl``.
-
-    Args:
-        output: its directory.
-        inputs: what is measured and on what.
-        options: what the result depends on besides.
-        measure: makes the records.
-    """
+    """The step that writes the records that ``measure`` makes to ``records.jsonl``; see :class:`Step`."""
     return Step(output, inputs, options, lambda folder: write_records(folder / RECORDS_FILE, measure()))
 
 
@@ -43,11 +36,7 @@ def records_files(steps: Iterable[Step]) -> list[Path]:
 
 
 def measured(steps: Iterable[Step]) -> list[Record]:
-    """The records that measuring steps have written so far.
-
-    Raises:
-        InputError: if one of the files is of another version.
-    """
+    """The records that measuring steps have written so far."""
     return [record for path in records_files(steps) if path.is_file() for record in read_records(path)]
 
 

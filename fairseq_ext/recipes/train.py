@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from fairseq_ext.engine.fairseq_cli import run_fairseq, run_training
 from fairseq_ext.engine.fairseq_options import FairseqCommand
 from fairseq_ext.engine.option_files import check_training_options, named_files
 from fairseq_ext.engine.processes import distributed_arguments
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.config import Experiment, Run
 
 BEST_CHECKPOINT = "checkpoint_best.pt"
 LOG_FILE = "train.log"
@@ -22,26 +22,18 @@ _VALID = re.compile(r"epoch (\d+) \| valid on 'valid' subset \|.*?\| ppl (\S+)")
 _TRAIN = re.compile(r"epoch (\d+) \|.*\| train_wall (\S+).*\| wall (\d+)")
 
 
-class InFolder(Protocol):
-    """An experiment, of which only the folder matters."""
-
-    @property
-    def work_dir(self) -> Path:
-        """Where everything is written."""
-
-
-def system_dir(config: InFolder, run: str) -> Path:
+def system_dir(config: Experiment, run: str) -> Path:
     """Where a trained run of a system lies."""
     return config.work_dir / "systems" / run
 
 
-def best_checkpoint(config: InFolder, run: str) -> Path:
+def best_checkpoint(config: Experiment, run: str) -> Path:
     """The checkpoint of a trained run to start from or translate with."""
     return system_dir(config, run) / BEST_CHECKPOINT
 
 
 def train_step(
-    config: InFolder,
+    config: Experiment,
     run: Run,
     inputs: Sequence[Path],
     arguments: Sequence[str],
@@ -64,9 +56,6 @@ def train_step(
         foreseen: the part of ``derived`` that decides which options fairseq-train has.
         derived: further arguments, which follow from the inputs and are asked for when these are there; what is given
             in ``arguments`` too is taken from there.
-
-    Raises:
-        InputError: naming an option that would leave the training without its result or its start.
     """
     given = [*arguments, *extra]
     check_training_options(given, run.name)
@@ -115,11 +104,7 @@ class TrainingLog:
 
 
 def read_training_log(path: Path) -> TrainingLog:
-    """Read the log file of a training, which may have been resumed; of a repeated epoch the last counts.
-
-    Raises:
-        OSError: if it cannot be read.
-    """
+    """Read the log file of a training, which may have been resumed; of a repeated epoch the last counts."""
     text = path.read_text(encoding="utf-8", errors="replace")
     valid = {int(epoch): float(ppl) for epoch, ppl in _VALID.findall(text)}
     seconds = [int(wall) for _, _, wall in _TRAIN.findall(text)]

@@ -22,9 +22,9 @@ from fairseq_ext.engine.progress import last_lines
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
-from fairseq_ext.recipes.config import Run, System
+from fairseq_ext.recipes.config import Experiment, Run, System
 from fairseq_ext.recipes.grids import combinations, name_of, with_values, without
-from fairseq_ext.recipes.train import BEST_CHECKPOINT, LOG_FILE, InFolder, best_checkpoint, system_dir
+from fairseq_ext.recipes.train import BEST_CHECKPOINT, LOG_FILE, best_checkpoint, system_dir
 
 CHOSEN_FILE, TRIALS_FILE = "chosen.json", "trials.json"
 _VERSION = 1
@@ -74,7 +74,7 @@ def first_run(run: Run, among: Sequence[Run]) -> Run:
 
 
 def steps_of_runs(
-    config: InFolder, runs: Sequence[Run], train: Callable[[Run], Step], among: Sequence[Run] = ()
+    config: Experiment, runs: Sequence[Run], train: Callable[[Run], Step], among: Sequence[Run] = ()
 ) -> list[Step]:
     """The steps that train runs of a system; trials come before the run that is the best of them.
 
@@ -100,11 +100,7 @@ def steps_of_runs(
 
 
 def choose(outcomes: Sequence[Outcome | None], where: str) -> int:
-    """The number of the best outcome, the first of equals.
-
-    Raises:
-        InputError: if none has a figure.
-    """
+    """The number of the best outcome, the first of equals; there must be one with a figure."""
     found = [outcome for outcome in outcomes if outcome and outcome.figure is not None]
     if not found:
         raise InputError(f"{where}: tune: no trial has a number as its validation figure; try other values")
@@ -125,7 +121,7 @@ def _may_diverge(trial: Step) -> Step:
     return replace(trial, build=build, results=())
 
 
-def _choosing_step(config: InFolder, run: Run) -> Step:
+def _choosing_step(config: Experiment, run: Run) -> Step:
     """The step that makes the best trial a system's first run."""
     trials = trials_of(run)
 
@@ -154,7 +150,7 @@ def _choosing_step(config: InFolder, run: Run) -> Step:
     )
 
 
-def _later_step(config: InFolder, run: Run, first: Run, train: Callable[[Run], Step]) -> Step:
+def _later_step(config: Experiment, run: Run, first: Run, train: Callable[[Run], Step]) -> Step:
     """The step of a run that takes the values that another's trials have chosen, once they are known."""
     chosen = system_dir(config, first.name) / CHOSEN_FILE
 

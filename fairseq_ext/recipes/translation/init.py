@@ -11,9 +11,10 @@ of pairs adds. Of GPUs both is arithmetic, not measured.
 from __future__ import annotations
 
 import argparse
+import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -28,19 +29,15 @@ from fairseq_ext.inputs.errors import InputError, run_command
 TEMPLATE = Path(__file__).with_name("own.yaml.jinja")
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
 _SUBWORDS_PER_WORD = 1.6
-# Sentences of one length fill three quarters of a batch.
-_FILLED = 0.75
-# Without training; of held-out sentences, steps and reports.
-_MINUTES_BESIDES = 1
+_FILLED = 0.75  # of a batch, by sentences of one length
+_MINUTES_BESIDES = 1  # without training; of held-out sentences, steps and reports
 _LEAST_PAIRS = 100
-_MOST_PASSES = 60
+_LEAST_PASSES, _MOST_PASSES = 10, 60  # of a good base over the text
 # Trainings that are as long as that of adapters: the continued base, plain and gated adapters, all fine-tuned models;
 # of a single domain the first two.
-_RUNS = 4
-_RUNS_OF_ONE_DOMAIN = 2
+_RUNS, _RUNS_OF_ONE_DOMAIN = 4, 2
 _LEAST_UPDATES = 20  # of a model fine-tuned on one domain
-# So many pairs are worth the paper's model, where there is a GPU.
-_MANY_PAIRS = 300_000
+_MANY_PAIRS = 300_000  # are worth the paper's model, where there is a GPU
 _BYTES_A_PAIR = 27  # of an epoch's order
 _KEPT = 2  # on a CPU, for each byte that a batch needs
 
@@ -54,9 +51,7 @@ class Size:
         about: the model, in words.
         lr: learning rate of the base, and of what continues it.
         warmup: updates of the base until it is reached, and of all others.
-        dropout: its probability.
         updates: of adapters, and of the base model that is continued as their control.
-        passes: over the text that a good base takes at least.
         subwords: target subwords that a good base sees at least.
         subwords_a_second: trained on by one process.
         gigabytes: that a process needs.
@@ -66,17 +61,15 @@ class Size:
     about: str
     lr: tuple[float, float]
     warmup: tuple[int, int]
-    dropout: float
     updates: int
-    passes: int
     subwords: float
     subwords_a_second: float
     gigabytes: float
 
 
-_TINY = Size("_small", "3+2 pre-norm layers, width 192", (0.002, 0.0002), (300, 30), 0.1, 240, 10, 7e6, 2450, 0.73)
-_SMALL = Size("_small", "3+2 pre-norm layers, width 192", (0.002, 0.0002), (300, 30), 0.1, 320, 10, 7e6, 2450, 0.73)
-_PAPER = Size("", "6+6 layers, width 512: the paper's", (0.0005, 0.0002), (4000, 1000), 0.1, 10_000, 10, 2e9, 20_000, 6)
+_TINY = Size("_small", "3+2 pre-norm layers, width 192", (0.002, 0.0002), (300, 30), 240, 7e6, 2450, 0.73)
+_SMALL = replace(_TINY, updates=320)
+_PAPER = Size("", "6+6 layers, width 512: the paper's", (0.0005, 0.0002), (4000, 1000), 10_000, 2e9, 20_000, 6)
 
 
 @dataclass(frozen=True)
@@ -91,10 +84,8 @@ class Plan:
         gpus: that train; 0 trains on cores.
         processes: that train together.
         updates_a_pass: over the text.
-        passes: of the base over the text.
-        good_passes: that a good base takes.
-        minutes: all of it takes.
-        good_minutes: all of it takes with a good base.
+        passes, good_passes: of this base over the text, and of a good one.
+        minutes, good_minutes: all of it takes, and with a good base.
         gigabytes: of memory that trainings take, on each GPU where there are any.
     """
 
@@ -113,12 +104,12 @@ class Plan:
 
     @property
     def base_updates(self) -> int:
-        """Of the base."""
+        """Updates of the base."""
         return self.passes * self.updates_a_pass
 
     @property
     def base_warmup(self) -> int:
-        """Of the base: as of its size, but a quarter of a short training."""
+        """Warm-up updates of the base: as of its size, but a quarter of a short training."""
         return min(self.size.warmup[0], self.base_updates // 4)
 
     @property
@@ -135,9 +126,6 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None 
         cores: of this machine.
         gpus: that train; 0 trains on cores.
         minutes: that all of it may take: a shorter training of the base; None for a good base.
-
-    Raises:
-        InputError: naming a domain that is too small, or the minutes, if they are too few for anything.
     """
     for domain, pairs in corpora.pairs.items():
         if pairs < _LEAST_PAIRS:
@@ -150,7 +138,7 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None 
     max_tokens = 750 if is_tiny else 1500 if size is _SMALL else 4096
     processes = gpus or min(2, cores)
     batch = _FILLED * max_tokens * processes
-    good_passes = max(size.passes, min(_MOST_PASSES, round(size.subwords / subwords)))
+    good_passes = max(_LEAST_PASSES, min(_MOST_PASSES, round(size.subwords / subwords)))
     runs = _RUNS if len(corpora.pairs) > 1 else _RUNS_OF_ONE_DOMAIN
     besides = minutes_for(runs * size.updates * batch, size, processes) + _MINUTES_BESIDES
     a_pass = minutes_for(subwords, size, processes)
@@ -180,11 +168,7 @@ def minutes_for(subwords: float, size: Size, processes: int) -> float:
 
 
 def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str) -> None:
-    """Write the file.
-
-    Raises:
-        InputError: if it is there already.
-    """
+    """Write the file, which must not be there yet."""
     if path.exists():
         raise InputError(f"{path}: is there already; move it away, or name another file by --output")
     from jinja2 import Environment, StrictUndefined
@@ -269,11 +253,7 @@ def _vocabulary(pairs: int) -> int:
 
 
 def check_domains(corpora: Corpora) -> None:
-    """Look at the sides of every domain.
-
-    Raises:
-        InputError: naming a domain whose sides are exchanged, or in one language.
-    """
+    """Check that no domain's sides are exchanged, or in one language."""
     entries = corpora.entries or folder_entries(corpora.folder, corpora.langs)
     for domain, parts in entries.items():
         for part in parts:
@@ -297,8 +277,6 @@ def _estimate(plan: Plan) -> str:
 
 def _quoted(path: Path | str) -> str:
     """As a string of YAML."""
-    import json
-
     return json.dumps(str(path), ensure_ascii=False)
 
 
