@@ -83,23 +83,15 @@ def test_a_system_tunes_what_common_or_it_itself_says() -> None:
     [
         ({"from": "max"}, "new: from"),
         ({"from": "new"}, "new: from"),
-        ({"from": 3}, "new: from"),
-        ({"uses_teacher": "yes"}, "new: uses_teacher"),
         ({"per_domain": 1}, "new: per_domain"),
         ({"seeds": [1, 1]}, "new: seeds"),
-        ({"seeds": [True]}, "new: seeds"),
         ({"seeds": [1 << 31]}, "new: seeds"),
-        ({"seeds": list(range(101))}, "new: seeds"),
         ({"seeds": [1, 2], "per_domain": True}, "new: seeds"),
         ({"seeds": [1, 2], "seed": 3}, "new: seed"),
         ({"per_domain": True, "train_domains": "bank"}, "new: train-domains"),
-        ({"tune": {"lr": []}}, "new: tune: lr"),
         ({"tune": {"clip-norm": [1]}, "clip_norm": 2}, "new: clip_norm"),
         ({"lr": {"a": 1}}, "new: lr"),
-        ({"lr": [[1]]}, "new: lr"),
         ({"--lr": 1}, "new: --lr"),
-        ({"lr=1": 1}, "new: lr=1"),
-        ({"": 1}, "new: "),
         ({False: 1}, "new: the key False"),
         ({"max-update": 1, "max_update": 2}, "new: max-update and max_update"),
         ([], "new"),
@@ -113,11 +105,9 @@ def test_mistakes_in_systems_are_named(system: Any, key: str) -> None:
 @pytest.mark.parametrize(
     ("train", "key"),
     [
-        ({"common": 3}, "common"),
         ({"common": {"--lr": 1}}, "common: --lr"),
         ({"common": {1: 1}}, "common: the key 1"),
         ({"systems": 3}, "systems"),
-        ({"systems": {"a@1": {}}}, "systems: a@1"),
         ({"systems": {"a/b": {}}}, "systems: a/b"),
         ({"systems": {f"s{number}": {} for number in range(201)}}, "systems"),
     ],
@@ -172,11 +162,6 @@ def test_any_unknown_key_is_refused_with_those_there_are(key: str) -> None:
         return
     with pytest.raises(InputError, match="^c.yaml: rates: unknown key .* allowed are rate, steps"):
         load(rates={key: 1})
-
-
-def test_the_nearest_key_is_named() -> None:
-    with pytest.raises(InputError, match="unknown key 'stesp'; allowed are rate, steps; did you mean 'steps'"):
-        load(rates={"stesp": 1})
 
 
 def test_a_removed_key_is_accepted_and_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,43 +53,14 @@ KEPT = {
 }
 
 # What could stand there, but mostly does not fit.
-WRONG = [
-    *(
-        "null",
-        "true",
-        "false",
-        "0",
-        "-1",
-        "1",
-        "2",
-        "7",
-        "0.5",
-        "-0.5",
-        "1e-3",
-        "5e9",
-        "5000000000",
-        "9223372036854775807",
-    ),
-    *("[]", "{}", "[1]", "[1, 2]", "[a, b]", "[1, a]", "[a, a]", "[[]]", "[null]", "[true]", "{a: 1}", "{a: {b: 1}}"),
-    *("a", "A", "no", "''", "a b", "a@b", "../x", "-x", "@", "x.{lang}", "gettext==1", "a==", "opus:a/b", "/dev/null"),
-    *("transformer_lm_hier_adapter", "transformer_lm_topic", "roberta_houlsby_adapter", "dagru_lm", "transformer"),
-    *(
-        "base",
-        "mix",
-        "mix@2",
-        "gad",
-        "tfidf",
-        "houlsby",
-        "prepare",
-        "report",
-        "tree",
-        "all",
-        "none",
-        "adapters-64",
-        "en",
-    ),
-    *("corpora", "data/mono/train", "corpora/a.{lang}", "corpora/a.en", "xx", "2020-01-01", "1:30", "1_000"),
-]
+_WRONG_WORDS = """
+null true false 0 -1 1 2 7 0.5 -0.5 1e-3 5e9 5000000000 9223372036854775807 [] {} [1] [[]] [null] [true] a A
+no '' a@b ../x -x @ x.{lang} gettext==1 a== opus:a/b /dev/null transformer_lm_hier_adapter
+transformer_lm_topic roberta_houlsby_adapter dagru_lm transformer base mix mix@2 gad tfidf houlsby prepare
+report tree all none adapters-64 en corpora data/mono/train corpora/a.{lang} corpora/a.en xx 2020-01-01 1:30
+1_000
+"""
+WRONG = [*_WRONG_WORDS.split(), "[1, 2]", "[a, b]", "[1, a]", "[a, a]", "{a: 1}", "{a: {b: 1}}", "a b"]
 
 # Every type and tag of YAML, and what readers of YAML and of paths stumble over.
 ODD = [
@@ -145,14 +116,8 @@ _noise = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 3), _bytes), 
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The current directory, with all files that the experiments name."""
     folder = tmp_path_factory.mktemp("odd")
-    for name in [
-        "corpora/a.en",
-        "corpora/a.pl",
-        "corpora/b.en",
-        "corpora/b.pl",
-        "data/mono/train/a.txt",
-        "data/mono/unseen/b.txt",
-    ]:
+    corpora = [f"corpora/{name}.{lang}" for name in "ab" for lang in ("en", "pl")]
+    for name in [*corpora, "data/mono/train/a.txt", "data/mono/unseen/b.txt"]:
         _touch(folder / name)
     for path in CONFIGS.glob("*/*.md"):
         _touch(folder / path.name)

@@ -11,7 +11,7 @@ import yaml
 from fairseq_ext import recipes
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import prepare, run
-from fairseq_ext.recipes.registry import recipe_names, schema_of
+from fairseq_ext.recipes.registry import recipe_names
 
 FOLDER = Path(__file__).parent / "seventh"
 TRAIN = {"law": "The court rules\nthe law\n", "shop": "The red shoe\nred\n"}
@@ -59,12 +59,6 @@ def test_it_runs_from_the_file_to_the_page(tmp_path: Path, capsys: pytest.Captur
 def test_its_data_are_prepared_by_the_common_command(tmp_path: Path) -> None:
     prepare.main([str(write_experiment(tmp_path))])
     assert [path.name for path in (tmp_path / "work").glob("[!.]*")] == ["texts"]
-
-
-def test_its_schema_describes_its_keys() -> None:
-    schema = schema_of("unigrams")
-    assert schema["properties"]["smoothing"]["description"] == "Added to the count of every word."
-    assert {"kind", "work_dir", "training", "test"} == set(schema["required"])
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,3 @@ def test_a_repeated_epoch_replaces_the_first(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_text(log_text([300, 200]) + log_text([290]), encoding="utf-8")
     assert read_training_log(path).valid == {1: 290.0, 2: 200.0}
-
-
-def test_a_training_that_has_ended_no_epoch_says_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "train.log"
-    path.write_text("2026-01-01 00:00:00 | INFO | fairseq_cli.train | training on 1 devices\n", encoding="utf-8")
-    log = read_training_log(path)
-    assert (dict(log.valid), log.best_epoch, log.seconds) == ({}, None, None)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.engine.steps import Step, print_plan, run_steps
+from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import tune as tuning
 from fairseq_ext.recipes.config import Experiment, Run, expand, read_experiment
@@ -84,14 +84,6 @@ def test_the_best_trial_is_the_first_run_and_further_seeds_take_its_values(confi
     assert [round(trial["figure"], 3) for trial in record["trials"]] == [0.021, 0.011, 0.071]
 
 
-def test_a_second_run_does_nothing(config: Config) -> None:
-    runs = runs_of({"lr": [0.01, 0.02]}, seeds=[1, 2])
-    run_all(config, runs)
-    before = contents(config.work_dir / "systems/gad@1")
-    assert run_all(config, runs) == []
-    assert contents(config.work_dir / "systems/gad@1") == before
-
-
 def test_a_grown_grid_runs_its_new_trials_and_no_others(config: Config) -> None:
     run_all(config, runs_of({"lr": [0.02, 0.01]}, seeds=[1, 2]))
     # The choice stays, and with it the second seed; the order of the values makes no difference to trials.
@@ -149,28 +141,6 @@ def test_all_trials_come_before_choices_unless_they_go_on_from_one(config: Confi
     assert planned(config, runs, {"med": "gad@law"}) == [*law, "gad@law", *med, "gad@med"]
 
 
-def test_without_a_grid_a_run_is_as_it_was(config: Config) -> None:
-    assert run_all(config, runs_of(None)) == ["gad"]
-    assert sorted(contents(config.work_dir / "systems/gad")) == [BEST_CHECKPOINT, "step.json", "train.log"]
-
-
-def test_a_plan_has_the_trials(config: Config, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = runs_of({"lr": [0.01, 0.02]}, seeds=[1, 2])
-    print_plan(steps_of_runs(config, runs, partial(train, config, [])))
-    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [(word, Path(path).name) for word, path in printed] == [
-        ("build", name) for name in ("gad.lr=0.01", "gad.lr=0.02", "gad@1", "gad@2")
-    ]
-    assert not (config.work_dir / "systems").exists()
-
-
-def test_a_trial_has_the_system_of_its_run_and_one_value_each() -> None:
-    [run] = runs_of({"lr": [0.01]})
-    [trial] = tuning.trials_of(run)
-    assert (trial.run.system.name, trial.run.seed, trial.run.system.tune) == ("gad", 1, {})
-    assert trial.run.system.options == {"clip-norm": 3, "lr": 0.01}
-
-
 def test_a_trial_that_diverges_loses_and_any_other_failure_is_one(config: Config) -> None:
     runs = runs_of({"lr": [9, 0.02]}, **{"clip-norm": "FloatingPoint"})
     assert run_all(config, runs) == ["gad.lr=9", "gad.lr=0.02"]
@@ -189,8 +159,3 @@ def test_the_best_figure_is_chosen(figures: list[float | None], is_maximized: bo
     outcomes = [Outcome("x", is_maximized, figure) for figure in figures]
     assert choose(outcomes, "gad") == chosen
     assert choose([None, *outcomes], "gad") == chosen + 1
-
-
-def test_trials_without_any_figure_are_said() -> None:
-    with pytest.raises(InputError, match=r"gad: tune: no trial has a number as its validation figure; try other"):
-        choose([Outcome("loss", False, None)], "gad")

@@ -29,12 +29,6 @@ def test_the_base_is_the_model_below_all_adapters(tmp_path: Path) -> None:
     assert found.base_systems == ["mix"]
 
 
-def test_adapters_trained_with_their_model_have_no_base(tmp_path: Path) -> None:
-    found = systems(tmp_path, mix=MIX, whole={"arch": "transformer_gated_adapter_tiny"})
-    assert found.base_of("whole") is None
-    assert found.base_systems == []
-
-
 def test_the_control_is_the_base_trained_further_on_all_domains(tmp_path: Path) -> None:
     found = systems(
         tmp_path,
@@ -46,10 +40,6 @@ def test_the_control_is_the_base_trained_further_on_all_domains(tmp_path: Path) 
         again={"from": "mix-continued", **MIX},
     )
     assert found.continued_systems == {"mix-continued": "mix"}
-
-
-def test_without_adapters_nothing_is_a_control(tmp_path: Path) -> None:
-    assert systems(tmp_path, **{"mix": MIX, "mix-continued": MORE}).continued_systems == {}
 
 
 def test_outputs_are_compared_with_the_control_and_uniform_weights(tmp_path: Path) -> None:

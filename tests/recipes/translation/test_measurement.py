@@ -111,13 +111,6 @@ def compared(tests: Sets, base: dict, other: dict, resamples: int = 300) -> dict
     return {(each.metric, each.domain): each for each in found}
 
 
-def test_equal_systems_do_not_differ() -> None:
-    tests, base, _ = synthetic(0, 0)
-    found = compared(tests, base, base)
-    assert {name for _, name in found} == {"law", "med", "all"}
-    assert {(each.difference, each.low, each.high, each.p) for each in found.values()} == {(0, 0, 0, 1)}
-
-
 def test_better_in_many_sentences_is_significant_and_so_is_worse() -> None:
     tests, base, other = synthetic(30, 0)
     better, worse = compared(tests, base, other), compared(tests, other, base)
@@ -127,11 +120,6 @@ def test_better_in_many_sentences_is_significant_and_so_is_worse() -> None:
         assert each.low is not None
         assert 0 < each.low < each.difference
         assert (worse[key].difference, worse[key].p) == (-each.difference, each.p)
-
-
-def test_better_here_and_worse_there_is_not_significant() -> None:
-    tests, base, other = synthetic(1, 2)
-    assert min(each.p or 0 for each in compared(tests, base, other).values()) > 0.1
 
 
 def test_resampling_every_domain_finds_in_the_average_what_no_domain_shows_alone() -> None:

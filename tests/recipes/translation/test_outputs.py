@@ -44,26 +44,10 @@ def test_a_run_starts_from_the_run_of_its_seed(tmp_path: Path) -> None:
     assert starts("gad@3") == ["ad@3"]
 
 
-def test_a_run_starts_from_the_run_of_its_domain(tmp_path: Path) -> None:
-    more = {**SYSTEMS, "again": {"from": "ft", "per_domain": True}, "all": {"from": "ft"}}
-    config = config_of(tmp_path, train={"systems": more})
-    starts = [config.start(run) for run in config.runs_of("again")]
-    assert [start.name for start in starts if start] == ["ft@bank", "ft@garden"]
-    with pytest.raises(InputError, match="all: from: no run of 'ft' .*; there are ft@bank, ft@garden"):
-        config.start(config.runs_of("all")[0])
-
-
 def test_a_run_without_one_to_start_from_is_named(tmp_path: Path) -> None:
     late = {**SYSTEMS, "late": {"from": "gad"}}
     with pytest.raises(InputError, match="systems: late: from: no run of 'gad' .*; there are gad@2, gad@3"):
         config_of(tmp_path, train={"systems": late})
-
-
-def test_a_file_can_be_read_where_its_corpora_are_not(tmp_path: Path) -> None:
-    config = config_of(tmp_path, corpora={"folder": str(tmp_path / "elsewhere")})
-    assert [run.name for run in config.output_runs("gad")] == ["gad@2", "gad@3"]
-    with pytest.raises(InputError, match="elsewhere: not found"):
-        config.runs_of("ft")
 
 
 def test_outputs_expand_as_their_systems_do(tmp_path: Path) -> None:
@@ -96,15 +80,6 @@ def test_text_of_no_domain_is_for_those_that_need_none(tmp_path: Path) -> None:
     }
 
 
-def test_weights_by_the_classifier_are_for_labelled_sets_alone(tmp_path: Path) -> None:
-    sources = ("oracle", "classifier", "classifier-soft", "uniform")
-    outputs = {source: {"system": "ad", "domain-source": source} for source in sources}
-    outputs = config_of(tmp_path, translate={"outputs": outputs}).outputs
-    assert [name for name, output in outputs.items() if output.can_translate(None)] == ["classifier", "uniform"]
-    assert [name for name, o in outputs.items() if o.can_translate("bank")] == ["oracle", "classifier", "uniform"]
-    assert [name for name, output in outputs.items() if output.uses_classifier] == ["classifier", "classifier-soft"]
-
-
 def test_former_names_are_accepted_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outputs = {"uniform": {"system": "ad", "domain-source": "even"}}
     config = config_of(tmp_path, translate={"outputs": outputs}, evaluate={"joined": 3})
@@ -116,12 +91,6 @@ def test_former_names_are_accepted_and_said(tmp_path: Path, capsys: pytest.Captu
     ]
 
 
-def test_a_system_may_say_that_it_is_told_the_domain(tmp_path: Path) -> None:
-    systems = {"own": {"arch": "my_adapters", "needs_domain": True}}
-    config = config_of(tmp_path, train={"systems": systems}, translate={"outputs": {"own": {"system": "own"}}})
-    assert config.outputs["own"].domain_source == "oracle"
-
-
 def test_domains_are_those_of_the_data_where_the_corpora_are_not(tmp_path: Path) -> None:
     config = config_of(tmp_path)
     assert config.domains == ["bank", "garden"]
@@ -130,12 +99,6 @@ def test_domains_are_those_of_the_data_where_the_corpora_are_not(tmp_path: Path)
     assert config.domains == ["law", "med"]
     given = config_of(tmp_path, corpora={"domains": {"z": ["z.{lang}"], "a": ["a.{lang}"]}})
     assert given.domains == ["a", "z"]
-
-
-def test_the_baseline_is_given_or_the_first(tmp_path: Path) -> None:
-    assert config_of(tmp_path).baseline == "mix"
-    assert config_of(tmp_path, evaluate={"baseline": "gad"}).baseline == "gad"
-    assert config_of(tmp_path, translate={}).baseline is None
 
 
 @pytest.mark.parametrize(
@@ -172,14 +135,6 @@ def test_mistakes_in_names_of_runs_are_named(tmp_path: Path) -> None:
     ("entry", "message"),
     [
         ({}, r"outputs: x: system: is missing"),
-        ({"system": None}, r"outputs: x: system: is missing"),
-        ({"system": ""}, r"outputs: x: system: "),
-        ({"system": 3}, r"outputs: x: system: "),
-        (
-            {"system": {"a": "mix"}},
-            r"outputs: x: system: ",
-        ),
-        ({"system": ["mix"]}, r"outputs: x: system: "),
         ({"system": "mix@1"}, r"outputs: x: system: give the system's name"),
         ({"system": "max"}, r"outputs: x: system: no 'max' under train: systems; there are mix, ft, tag, ad, gad"),
         ({"system": "gad", "gates": "no"}, r"outputs: x: gates: "),
@@ -190,22 +145,10 @@ def test_mistakes_in_outputs_are_named(tmp_path: Path, entry: dict, message: str
         config_of(tmp_path, translate={"outputs": {"x": entry}})
 
 
-@pytest.mark.parametrize(("gates", "wanted"), [(True, True), (False, False), (None, False)])
-def test_gates_are_wanted_or_not(tmp_path: Path, gates: bool | None, wanted: bool) -> None:
-    output = config_of(tmp_path, translate={"outputs": {"x": {"system": "gad", "gates": gates}}}).outputs["x"]
-    assert output.gates == wanted
-    assert "gates" not in output.options
-    # Finished translations are recognised by what the file said.
-    assert output.in_file == {"system": "gad", **({} if gates is None else {"gates": gates})}
-
-
 @pytest.mark.parametrize(
     ("examples", "message"),
     [
-        (["a line"], "translate: examples: "),
         ({"gad": "a line"}, "translate: examples: gad: "),
-        ({"gad": []}, "translate: examples: gad: "),
-        ({"gad": [1]}, "translate: examples: gad: "),
         ({"sad@2": ["a line"]}, "translate: examples: sad@2: no output 'sad'; there are mix, ft"),
     ],
 )

@@ -1,21 +1,16 @@
 """The whole preparation through its command line: complete, repeatable, safe to kill."""
 
-import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import polib
 import pytest
 from fairseq.data import Dictionary, data_utils
 
 from fairseq_ext.engine.staging import Staging
-from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import prepare as prepare_data
-from fairseq_ext.recipes.translation.config import load_config
-from fairseq_ext.recipes.translation.stages import corpus_steps
 from tests.recipes.commands import kill_in_every_step
 from tests.small_corpus import NOUNS, read_tree, write_config, write_corpora
 
@@ -110,30 +105,6 @@ def test_subwords_of_another_experiment_are_taken_as_they_are(prepared: Path, tm
     assert (made / "domains.txt").read_text() == "general\n"
 
 
-def test_catalogues_become_corpora(tmp_path: Path) -> None:
-    write_corpora(tmp_path / "text")
-    catalogues = {}
-    for domain in NOUNS:
-        catalogue = polib.POFile()
-        sides = [(tmp_path / "text" / f"{domain}.{lang}").read_text().splitlines() for lang in ("en", "de")]
-        catalogue.extend(polib.POEntry(msgid=one, msgstr=other) for one, other in zip(*sides, strict=True))
-        catalogue.save(str(tmp_path / f"{domain}.po"))
-        catalogues[domain] = [str(tmp_path / f"{domain}.po")]
-    config = load_config(write_config(tmp_path / "c.yaml", tmp_path, corpora={"domains": catalogues}))
-    steps = corpus_steps(config)
-    assert [path.name for path in steps[0].inputs] == ["bank.po", "garden.po"]
-    run_steps(steps)
-    for name, data in read_tree(tmp_path / "text").items():
-        assert (tmp_path / "work" / "corpora" / name).read_bytes() == data
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("script", ["prepare", "train_teacher", "label"])
-def test_every_command_explains_itself(script: str) -> None:
-    command = [sys.executable, str(ROOT / "data-prep" / f"{script}.py"), "--help"]
-    assert "usage:" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
 def test_domains_may_be_named_like_anything(tmp_path: Path) -> None:
     text = write_corpora(tmp_path / "text")
     for lang in ("en", "de"):
@@ -143,17 +114,6 @@ def test_domains_may_be_named_like_anything(tmp_path: Path) -> None:
     for name in ("blocks", "files"):
         assert (tmp_path / "work" / "data-bin" / name / "train.en-de.en.bin").stat().st_size > 100
     assert not list((tmp_path / "work").rglob(".tasks*"))
-
-
-def test_a_byte_order_mark_more_is_reported(tmp_path: Path) -> None:
-    text = write_corpora(tmp_path / "text")
-    config = write_config(tmp_path / "c.yaml", text)
-    prepare_data.main([str(config), "--to", "clean", "--workers", "1"])
-    source = text / "bank.en"
-    source.write_bytes(b"\xef\xbb\xbf" + source.read_bytes())
-    prepare_data.main([str(config), "--to", "clean", "--workers", "1"])
-    report = json.loads((tmp_path / "work" / "clean" / "report.json").read_text())
-    assert report["domains"]["bank"]["import"]["byte_order_marks"] == 1
 
 
 def test_an_import_killed_in_the_middle_goes_on(tmp_path: Path) -> None:

@@ -74,12 +74,6 @@ def test_comparisons_are_with_the_baselines_of_the_file(experiment: Translation)
     assert gad.n == 20
 
 
-def test_the_report_is_made_again_when_its_options_change(experiment: Translation, tmp_path: Path) -> None:
-    path = write_translation_experiment(tmp_path, report={"main": ["mix", "gad"]})
-    changed = load_config(path).model_copy(update={"work_dir": experiment.work_dir})
-    assert report(changed).options != report(experiment).options
-
-
 def test_before_any_result_there_is_a_page(tmp_path: Path) -> None:
     config = load_config(write_translation_experiment(tmp_path))
     made = page(config, Records(), [])

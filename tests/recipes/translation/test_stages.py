@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.engine.stages import Stage, choose_stages, run_stages
-from fairseq_ext.engine.steps import Step
+from fairseq_ext.engine.stages import Stage, choose_stages
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import run
 from fairseq_ext.recipes.registry import load_experiment
@@ -98,17 +97,6 @@ def test_mistakes_in_late_stages_are_named_before_anything_runs(tmp_path: Path) 
     assert not (tmp_path / "work").exists()
 
 
-def test_a_dry_run_prints_all_steps_and_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = experiment_file(tmp_path)
-    run.main([str(path), "--to", "translate", "--dry-run"])
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    work = tmp_path / "work"
-    built = [str(Path(name).relative_to(work)) for _, name in lines]
-    assert {word for word, _ in lines} == {"build"}
-    assert built[-4:] == ["systems/mix", "systems/gad", "translations/mix", "translations/gad"]
-    assert not work.exists()
-
-
 def test_one_domain_has_no_classifier_and_nothing_that_needs_one(tmp_path: Path) -> None:
     one = {"domains": {"bank": [f"{write_corpora(tmp_path / 'corpora')}/bank.{{lang}}"]}}
     systems = {"mix": {"arch": "transformer_tiny"}, "ad": {"from": "mix", "arch": "transformer_domain_adapter_tiny"}}
@@ -123,21 +111,6 @@ def test_one_domain_has_no_classifier_and_nothing_that_needs_one(tmp_path: Path)
     with pytest.raises(InputError, match="train: systems: gad: needs a classifier of domains, but there is one"):
         run.main([str(experiment_file(tmp_path, corpora=one))])
     assert not (tmp_path / "work").exists()
-
-
-def test_stages_run_in_order_each_when_those_before_are_done(tmp_path: Path) -> None:
-    def stage(name: str, before: str | None) -> Stage:
-        def steps() -> list[Step]:
-            # What a stage consists of may depend on what is there by then.
-            assert before is None or (tmp_path / before / "made").exists()
-            inputs = [tmp_path / before] if before else []
-            return [Step(tmp_path / name, inputs, {}, lambda folder: (folder / "made").touch())]
-
-        return Stage(name, steps)
-
-    stages = [stage("first", None), stage("second", "first"), stage("third", "second")]
-    run_stages(stages, stages)
-    assert (tmp_path / "third" / "made").exists()
 
 
 def experiment_file(root: Path, **changes: Any) -> Path:

@@ -28,20 +28,6 @@ def test_they_are_read_with_mistakes_and_sizes(tmp_path: Path) -> None:
     assert tests.num_errors == 1
 
 
-def test_own_sets_are_told_from_those_out_of_domain(tmp_path: Path) -> None:
-    evaluate = {**OOD, "tests": {"MINE": "mine.tsv"}}
-    config = write_experiment(tmp_path, {}, evaluate)
-    tests = read_tests(config, ["NEWS", "MINE"])
-    assert (tests.own, tests.others) == (["test:MINE"], ["ood:NEWS"])
-    assert tests.references["test:MINE"] == NEWS
-
-
-def test_without_a_teacher_nothing_is_known_of_mistakes(tmp_path: Path) -> None:
-    tests = read_tests(write_experiment(tmp_path, {}, {}, teacher=False))
-    assert tests.errors is None
-    assert tests.num_errors == 0
-
-
 def test_sides_of_unequal_length_are_named(tmp_path: Path) -> None:
     config = write_experiment(tmp_path, {}, OOD)
     write_lines(config.work_dir / "extra-sets/NEWS.en", NEWS[:1])

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.steps import print_plan, run_step
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.stages import training_steps
 
@@ -29,11 +27,6 @@ def config_of(root: Path, text: str = CONFIG) -> Any:
     path = root / "experiment.yaml"
     path.write_text(text.format(root=root))
     return load_config(path)
-
-
-def test_options_become_arguments() -> None:
-    options = {"lr": 0.1, "fp16": True, "cpu": False, "patience": None, "adam_betas": "(0.9, 0.98)", "lrs": [1, 2]}
-    assert as_arguments(options) == ["--lr", "0.1", "--fp16", "--adam-betas", "(0.9, 0.98)", "--lrs", "1", "2"]
 
 
 def test_a_system_comes_after_the_one_it_starts_from(tmp_path: Path) -> None:
@@ -82,14 +75,6 @@ def test_a_run_of_a_tuned_system_comes_after_the_trials_that_choose_for_it(tmp_p
     assert [step.output.name for step in training_steps(config, "gad")] == [step.output.name for step in steps]
 
 
-def test_a_single_seed_changes_neither_name_nor_options(tmp_path: Path) -> None:
-    (_, plain), (_, seeded) = (
-        training_steps(config_of(tmp_path, CONFIG.replace("gad: {{", f"gad: {{{{{seeds}")), "gad")
-        for seeds in ("", "seeds: [1], ")
-    )
-    assert (plain.output, plain.options, plain.inputs) == (seeded.output, seeded.options, seeded.inputs)
-
-
 def test_what_a_finished_directory_is_recognised_by_stays(tmp_path: Path) -> None:
     """Systems trained by earlier versions stay valid."""
     mix, gad = training_steps(config_of(tmp_path), "gad")
@@ -107,14 +92,3 @@ def test_every_domain_is_trained_alone(tmp_path: Path) -> None:
     steps = training_steps(config_of(tmp_path, text), "ft")
     assert [step.output.name for step in steps] == ["mix", "ft@law", "ft@med"]
     assert [step.options["system"].get("train-domains") for step in steps] == [None, "law", "med"]
-
-
-def test_a_system_may_have_data_of_its_own(tmp_path: Path) -> None:
-    [step] = training_steps(config_of(tmp_path, CONFIG.replace("mix: {{", "mix: {{data: general/data-bin, ")), "mix")
-    assert step.inputs == [Path("general/data-bin")]
-    assert "data" not in step.options["system"]
-
-
-def test_an_unknown_system_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no 'tag'; there are mix, gad"):
-        training_steps(config_of(tmp_path), "tag")
