@@ -18,9 +18,6 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-import torch
-from torch.optim import Optimizer
-
 _LARGE = {"torch", "fairseq"}
 _LATE = {"sklearn", "scipy"}
 _USERS_OF_LATE = {"fairseq.criterions.sentence_prediction", "fairseq.tasks.audio_classification"}
@@ -97,6 +94,9 @@ def leave_compilers_out() -> None:
     a condition that may be symbolic, with the first attention. Where a compiler is at work, neither changes anything:
     these methods are not compiled, and a symbolic condition is checked as before.
     """
+    import torch  # the package itself loads without
+    from torch.optim import Optimizer
+
     for name in ("add_param_group", "load_state_dict", "state_dict", "zero_grad"):
         method = getattr(Optimizer, name)
         setattr(Optimizer, name, getattr(method, "__wrapped__", method))
