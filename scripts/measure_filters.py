@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What an experiment's filters find of 18 kinds of noise, and what they cost in good pairs.
+"""What an experiment's filters find of known noise, each alone and all together, and what they cost in good pairs.
 
     python data-prep/prepare.py my.yaml --to corpora
     python scripts/measure_filters.py my.yaml                                    # its own corpora
     python scripts/measure_filters.py loose.yaml strict.yaml --files a.en a.pl   # any text, several experiments
 
 Good are pairs drawn evenly from the domains, taken as they are; where there is noise in the corpora, it counts as
-lost here. Each noise is put into all of them, and both are filtered as the experiment says. What the filters have to
-learn, they learn from other pairs of the same corpora. Precision is that of a corpus of which a tenth is this noise.
-Judge a limit by changing it in a copy of the experiment, and giving both. All text is kept in memory.
+lost here. Each of 18 kinds of noise is put into all of them, and both are filtered as the experiment says. What the
+filters have to learn, they learn from other pairs of the same corpora. Judge a limit by changing it in a copy of the
+experiment, and giving both. All text is kept in memory.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ use_own_python()
 
 from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
 from fairseq_ext.corpora.text_files import Pair, read_parallel
-from fairseq_ext.filtering.noise import draw_sample
-from fairseq_ext.filtering.recall import choose_pairs, make_table, measure
+from fairseq_ext.filtering.evaluation import choose_pairs, draw_examples, measure
 from fairseq_ext.inputs.errors import InputError, run_command
 from fairseq_ext.recipes.translation.config import Translation, load_config
 
@@ -53,7 +52,7 @@ def read_imported(config: Translation, path: Path) -> list[list[Pair]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("configs", nargs="+", type=Path, metavar="CONFIG", help="experiment files; a column each")
+    parser.add_argument("configs", nargs="+", type=Path, metavar="CONFIG", help="experiment files; a table each")
     parser.add_argument("--files", nargs=2, type=Path, metavar=("SOURCE", "TARGET"), help="text to take instead")
     parser.add_argument("--pairs", type=int, default=2000, help="good pairs to draw (default: 2000)")
     parser.add_argument("--learn", type=int, default=24000, help="other pairs to learn from (default: 24000)")
@@ -77,11 +76,12 @@ def main() -> None:
                 f"{path}: translates {config.source_lang} to {config.target_lang}, not {' to '.join(langs)}"
             )
     corpora = [read_parallel(*options.files)] if options.files else read_imported(first, options.configs[0])
-    sample, others = draw_sample(corpora, options.pairs, options.min_words, options.seed)
+    examples, others = draw_examples(corpora, options.pairs, options.min_words, options.seed)
     learn_from = choose_pairs(others, options.learn, options.seed)
-    print(f"{len(sample):,} good pairs, {len(learn_from):,} others to learn from, seed {options.seed}\n")
-    recalls = {path.stem: measure(config.cleaning, sample, learn_from, langs) for path, config in configs.items()}
-    print(make_table(recalls))
+    print(f"{len(examples):,} good pairs, {len(learn_from):,} others to learn from, seed {options.seed}; in percent")
+    for path, config in configs.items():
+        table = measure(config.cleaning, examples, learn_from, langs, path.stem)
+        print(f"\n{table.markdown()}", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import yaml
 
 from fairseq_ext.corpora import import_corpora
 from fairseq_ext.corpora.entries import Form, entry_form
-from fairseq_ext.filtering.cascade import FILTERS
+from fairseq_ext.filtering.clean import FILTERS
 from fairseq_ext.filtering.language_id import _MIN_CHARACTERS, DISTRACTORS, LanguageId
 from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.inputs.models import Section

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.batch import Batch, Reasons
-from fairseq_ext.filtering.limits import check_limit
+from fairseq_ext.filtering.filter import SIDES, Batch, Filter
 from fairseq_ext.filtering.markup import MAYBE, addresses, elements, placeholders, strip_placeholders
 
 # 1,000,000 or 1.000.000 or 1 000 000 or 1'000'000
@@ -25,7 +27,7 @@ _MAX_CHARACTERS = 10_000
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(Filter):
     """Drops pairs that disagree on numbers, addresses or markup.
 
     Numbers are compared as digits, without separators of thousands and decimals, in any order and however
@@ -47,40 +49,36 @@ class Agreement:
     """
 
     numbers: bool = True
-    min_share: float = 0.5
+    min_share: Annotated[float, Field(ge=0, le=1)] = 0.5
     written_out: bool = True
     urls: bool = True
     markup: bool = True
 
-    def __post_init__(self) -> None:
-        check_limit("min_share", self.min_share, 0, 1)
-
-    def reasons(self, batch: Batch) -> Reasons:
-        """See :data:`~fairseq_ext.filtering.batch.Reasons`."""
+    def scores(self, batch: Batch) -> Iterator[str | None]:
+        """The first disagreement, if there is one."""
         langs = {base_language(lang) for lang in batch.langs}
         maybe = MAYBE.search
-        return [self._reason(pair, langs) if maybe(pair[0]) or maybe(pair[1]) else None for pair in batch.pairs]
+        return (self._compare(pair, langs) if maybe(pair[0]) or maybe(pair[1]) else None for pair in batch.pairs)
 
-    def _reason(self, pair: Pair, langs: Collection[str]) -> str | None:
+    def accept(self, score: str | None) -> bool:
+        return score is None
+
+    def describe(self, score: str) -> str:
+        return score
+
+    def _compare(self, pair: Pair, langs: Collection[str]) -> str | None:
         if max(map(len, pair)) > _MAX_CHARACTERS:
             return None
         # Most have the same digits in the same order, and nothing more to find out.
         if self.numbers and _DIGITS.findall(pair.source) != _DIGITS.findall(pair.target):
-            source, target = (numbers(text) for text in pair)
-            if self._share(source, target) < self.min_share:
-                return _describe("numbers", source - target, target - source)
+            one, other = (numbers(text) for text in pair)
+            if self._share(one, other) < self.min_share:
+                return _difference("numbers", one, other)
         if self.urls:
-            source, target = (addresses(text, langs) for text in pair)
-            if source != target:
-                return _describe("addresses", source - target, target - source)
-        if self.markup:
-            tags = [elements(text) for text in pair]
-            if tags[0] != tags[1]:
-                return _describe("tags", tags[0] - tags[1], tags[1] - tags[0])
-            slots = [placeholders(text) for text in pair]
-            if set(slots[0]) != set(slots[1]) and not _are_reordered(*slots):
-                return _describe("placeholders", slots[0] - slots[1], slots[1] - slots[0])
-        return None
+            one, other = (addresses(text, langs) for text in pair)
+            if one != other:
+                return _difference("addresses", one, other)
+        return _compare_markup(pair) if self.markup else None
 
     def _share(self, source: set[str], target: set[str]) -> float:
         """Share of numbers found on both sides among those that should be."""
@@ -110,13 +108,20 @@ def _is_never_written_out(number: str) -> bool:
     return len(number) > 2 and not number.endswith("00")
 
 
-def _are_reordered(source: Counter[str], target: Counter[str]) -> bool:
-    """Whether they are the same but for positions, which one side may need and the other not: ``%s``, ``%2$s``."""
-    one, other = (sorted(_POSITION.sub("", slot) for slot in slots.elements()) for slots in (source, target))
-    return one == other
+def _compare_markup(pair: Pair) -> str | None:
+    one, other = (elements(text) for text in pair)
+    if one != other:
+        return _difference("tags", one, other)
+    one, other = (placeholders(text) for text in pair)
+    # One side may number them and the other not: %s, %2$s.
+    unnumbered = [sorted(_POSITION.sub("", slot) for slot in side.elements()) for side in (one, other)]
+    if set(one) != set(other) and unnumbered[0] != unnumbered[1]:
+        return _difference("placeholders", one, other)
+    return None
 
 
-def _describe(what: str, source: Collection[str], target: Collection[str]) -> str:
+def _difference(what: str, source: set[str] | Counter[str], target: set[str] | Counter[str]) -> str:
     """What only the source and only the target has."""
-    sides = {"source": sorted(source)[:_MAX_NAMED], "target": sorted(target)[:_MAX_NAMED]}
-    return f"{what} " + ", ".join(f"only in the {side}: {' '.join(found)}" for side, found in sides.items() if found)
+    found = zip(SIDES, (source - target, target - source), strict=True)  # type: ignore[operator]
+    parts = [f"only in the {side}: {' '.join(sorted(items)[:_MAX_NAMED])}" for side, items in found if items]
+    return f"{what} {', '.join(parts)}"

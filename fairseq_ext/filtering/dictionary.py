@@ -5,23 +5,22 @@ The list of translations is given, or learned from the corpus itself (:mod:`fair
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from fairseq_ext.corpora.languages import has_spaces
-from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.batch import Batch, Reasons
-from fairseq_ext.filtering.limits import check_limit
-from fairseq_ext.filtering.word_list import known_targets, load_word_list, stems
-from fairseq_ext.filtering.word_support import WordSupport, load_support, supported_words
+from fairseq_ext.corpora.text_files import read_lines
+from fairseq_ext.filtering.filter import Batch, Filter
+from fairseq_ext.filtering.lexical_evidence import LexicalEvidence, Sides, stems, stems_of, supported_words
 from fairseq_ext.inputs.errors import InputError
-
-DICTIONARY_FILE, SUPPORT_FILE = "dictionary.tsv", "support.json"
 
 
 @dataclass(frozen=True)
-class Dictionary:
+class Dictionary(Filter):
     """Drops pairs whose words say that they are no translations.
 
     Looked at are the different words of both sides that the list knows, a word being a run of letters and digits,
@@ -30,79 +29,68 @@ class Dictionary:
     Attributes:
         word_list: file of lines ``source<TAB>target``, or with a probability as the third column, which is not
             used; left out, a list is learned from the corpora.
-        max_evidence: most evidence against a pair (:mod:`fairseq_ext.filtering.word_support`), in natural units of
-            information: 6.5 is one to 665. Words count by how reliably they are translated in the corpora,
+        max_evidence: most evidence against a pair (:mod:`fairseq_ext.filtering.lexical_evidence`), in natural units
+            of information: 6.5 is one to 665. Words count by how reliably they are translated in the corpora,
             and a short pair without any translation may pass. None: it does not matter.
         min_share: least share of the known words that have a translation, whatever words these are. None: it does
             not matter.
         min_words: for ``min_share``, pairs with fewer known words (both sides together) pass.
         sentences: at most so many pairs are learned from.
-        learned: folder that :mod:`fairseq_ext.filtering.learn` has written.
     """
 
     word_list: str | None = None
-    max_evidence: float | None = 6.5
-    min_share: float | None = None
-    min_words: int = 4
-    sentences: int = 200_000
-    learned: str | None = field(default=None, metadata={"in_file": False})
+    max_evidence: Annotated[float, Field(ge=0)] | None = 6.5
+    min_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    min_words: Annotated[int, Field(ge=1)] = 4
+    sentences: Annotated[int, Field(ge=1)] = 200_000
 
-    def __post_init__(self) -> None:
-        if self.max_evidence is not None:
-            check_limit("max_evidence", self.max_evidence, 0)
-        if self.min_share is not None and not 0 < self.min_share <= 1:
-            raise InputError(f"min_share: {self.min_share} is no share; give more than 0, at most 1")
-        if self.min_share is None and self.max_evidence is None:
-            raise InputError("dictionary: max_evidence and min_share are both null; give one, or leave the filter out")
-        for name in ("min_words", "sentences"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}: {getattr(self, name)} is too small; give 1 or more")
-
-    def reasons(self, batch: Batch) -> Reasons:
-        """See :data:`~fairseq_ext.filtering.batch.Reasons`.
-
-        Raises:
-            InputError: if a language does not separate its words, or the list cannot be read, or there is none.
-        """
-        for lang in batch.langs:
+    def check(self, langs: tuple[str, str]) -> None:
+        for lang in langs:
             if not has_spaces(lang):
                 raise InputError(f"dictionary: {lang} has no spaces between words; leave this filter out")
         if self.word_list is not None:
-            load_word_list(self.word_list)  # an unreadable one is found before long work begins
-        if not batch.pairs:
-            return []  # it may be still to be learned
-        reasons: Reasons = [None] * len(batch)
-        if self.min_share is not None:
-            path = self._word_list()
-            translations, targets = load_word_list(path), known_targets(path)
-            reasons = [self._judge_share(pair, translations, targets) for pair in batch.pairs]
-        if self.max_evidence is not None:
-            support = load_support(self._learned(SUPPORT_FILE))
-            reasons = [
-                reason or self._judge_evidence(pair, support) for pair, reason in zip(batch.pairs, reasons, strict=True)
-            ]
-        return reasons
+            read_word_list(Path(self.word_list))
 
-    def _word_list(self) -> str:
-        return self.word_list or self._learned(DICTIONARY_FILE)
+    def scores(self, batch: Batch) -> Iterator[tuple[float, int, int]]:
+        """Evidence against a pair, known words that have a translation, and known words; 0 where no limit asks."""
+        evidence = batch.learned.evidence
+        for pair in batch.pairs:
+            sides = stems_of(pair)
+            counts = (0, 0) if self.min_share is None else _count_known(sides, evidence)
+            yield 0.0 if self.max_evidence is None else evidence.of(sides), *counts
 
-    def _learned(self, name: str) -> str:
-        if self.learned is None:
-            raise InputError("dictionary: nothing was learned from the corpora; give word_list and min_share alone")
-        return str(Path(self.learned) / name)
+    def accept(self, score: tuple[float, int, int]) -> bool:
+        return self._has_translations(score) and (self.max_evidence is None or score[0] <= self.max_evidence)
 
-    def _judge_evidence(self, pair: Pair, support: WordSupport) -> str | None:
-        assert self.max_evidence is not None
-        evidence = support.evidence(pair)
-        return f"evidence of {evidence:.1f} against it by its words" if evidence > self.max_evidence else None
+    def describe(self, score: tuple[float, int, int]) -> str:
+        evidence, translated, known = score
+        if not self._has_translations(score):
+            return f"{translated} of {known} known words translated"
+        return f"evidence of {evidence:.1f} against it by its words"
 
-    def _judge_share(self, pair: Pair, translations: Mapping[str, set[str]], targets: set[str]) -> str | None:
-        assert self.min_share is not None
-        sources, others = translations.keys() & stems(pair.source), targets & stems(pair.target)
-        known = len(sources) + len(others)
-        if known < self.min_words:
-            return None
-        translated = sum(map(len, supported_words(sources, others, translations)))
-        if translated >= self.min_share * known:
-            return None
-        return f"{translated} of {known} known words translated"
+    def _has_translations(self, score: tuple[float, int, int]) -> bool:
+        _, translated, known = score
+        return self.min_share is None or known < self.min_words or translated >= self.min_share * known
+
+
+def _count_known(sides: Sides, evidence: LexicalEvidence) -> tuple[int, int]:
+    known = sum(len(words.keys() & side) for words, side in zip(evidence.missing, sides, strict=True))
+    return sum(map(len, supported_words(sides, evidence.translations))), known
+
+
+def read_word_list(path: Path) -> dict[str, set[str]]:
+    """Read a word list: of each source word its translations, cut to their first letters.
+
+    Entries of several words are left out, since words are looked up one by one.
+    """
+    translations: dict[str, set[str]] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        columns = line.split("\t")
+        if len(columns) not in (2, 3) or not all(column.strip() for column in columns):
+            raise InputError(f"{path}, line {number}: expected source<TAB>target, got {line[:80]!r}")
+        source, target = set(stems(columns[0])), set(stems(columns[1]))
+        if len(source) == len(target) == 1:
+            translations.setdefault(source.pop(), set()).update(target)
+    if not translations:
+        raise InputError(f"{path}: holds no entry of one word and its translation")
+    return translations

@@ -1,4 +1,4 @@
-"""The language of a sentence, asked of a whole batch at once.
+"""The filter of languages, and the language of many sentences at once.
 
 langid.py (Lui and Baldwin 2012) and its successor py3langid are naive Bayes models over byte n-grams, which an
 automaton finds (Aho and Corasick 1975). The packages walk it byte by byte in Python. Here thousands of pieces of
@@ -8,20 +8,20 @@ times as fast.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from pydantic import Field
 from scipy.sparse import csr_array
 
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.corpora.normal_forms import normal_form
-from fairseq_ext.filtering.batch import Batch, Reasons
+from fairseq_ext.filtering.filter import SIDES, Batch, Filter
 from fairseq_ext.inputs.errors import InputError
 
 # What text on the web is mostly in, less the closest relatives of others here (sk, uk, gl, no …), which a short
@@ -29,7 +29,6 @@ from fairseq_ext.inputs.errors import InputError
 DISTRACTORS = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "sv", "tr", "zh")
 # Shorter sentences pass: langid is sure of itself on a word or two, and often wrong.
 _MIN_CHARACTERS = {"langid": 30, "py3langid": 10}
-_SIDES = ("source", "target")
 # Ends a sentence: in UTF-8 no byte is 255, so that no n-gram holds it and the automaton is back at its start.
 _END = b"\xff"
 _PIECE_BYTES = 128
@@ -37,7 +36,27 @@ _CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class LanguageId:
+class Guess:
+    """The language of a side.
+
+    Attributes:
+        found: the likeliest language.
+        probability: of that.
+        expected: the language of the side.
+        expected_probability: of that.
+    """
+
+    found: str
+    probability: float
+    expected: str
+    expected_probability: float
+
+
+_TOO_SHORT = Guess("", 1.0, "", 1.0)
+
+
+@dataclass(frozen=True)
+class LanguageId(Filter):
     """Drops pairs of which a side is in another language than it should be.
 
     A side is in another language if that is the likeliest and the expected one has less than
@@ -57,51 +76,49 @@ class LanguageId:
         min_characters: shorter sides pass; by default 10 for py3langid and 30 for langid.
     """
 
-    backend: str = "py3langid"
+    backend: Literal["py3langid", "langid"] = "py3langid"
     distractors: list[str] | None = None
-    min_probability: float = 0.02
-    min_characters: int | None = None
+    min_probability: Annotated[float, Field(gt=0, le=1)] = 0.02
+    min_characters: Annotated[int, Field(ge=0)] | None = None
 
-    def __post_init__(self) -> None:
-        if self.backend not in _MODELS:
-            raise InputError(f"backend: {self.backend!r} is unknown; choose one of {', '.join(sorted(_MODELS))}")
-        if not 0 < self.min_probability <= 1:
-            raise InputError(f"min_probability: {self.min_probability} is no probability; give more than 0, at most 1")
-        if self.min_characters is not None and self.min_characters < 0:
-            raise InputError(f"min_characters: {self.min_characters} is negative; give 0 or more")
+    def check(self, langs: tuple[str, str]) -> None:
+        self._classifier(langs)
 
-    def reasons(self, batch: Batch) -> Reasons:
-        """See :data:`~fairseq_ext.filtering.batch.Reasons`, and :func:`detected_language` to read them.
+    def scores(self, batch: Batch) -> Iterator[tuple[Guess, Guess]]:
+        """What languages source and target are in."""
+        classifier = self._classifier(batch.langs)
+        sides = [
+            self._guess([pair[side] for pair in batch.pairs], base_language(lang), classifier)
+            for side, lang in enumerate(batch.langs)
+        ]
+        return zip(*sides, strict=True)
 
-        Raises:
-            InputError: if the backend is not installed or does not know one of the languages.
-        """
-        reasons: Reasons = [None] * len(batch)
-        expected = [base_language(lang) for lang in batch.langs]
+    def accept(self, score: tuple[Guess, Guess]) -> bool:
+        return all(map(self._is_expected, score))
+
+    def describe(self, score: tuple[Guess, Guess]) -> str:
+        side = 0 if not self._is_expected(score[0]) else 1
+        guess = score[side]
+        found = f"{SIDES[side]} is {guess.found} ({guess.probability:.2f})"
+        return f"{found}, not {guess.expected} ({guess.expected_probability:.2f})"
+
+    def _is_expected(self, guess: Guess) -> bool:
+        return guess.found == guess.expected or guess.expected_probability >= self.min_probability
+
+    def _classifier(self, langs: tuple[str, str]) -> Classifier:
         distractors = DISTRACTORS if self.distractors is None else self.distractors
-        classifier = load_classifier(self.backend, tuple(sorted({*expected, *distractors})))
-        for number, side in enumerate(_SIDES):
-            texts = [pair[number] for pair in batch.pairs]
-            for row, found in self._find_foreign(texts, expected[number], classifier):
-                reasons[row] = reasons[row] or f"{side} is {found}"
-        return reasons
+        return load_classifier(self.backend, tuple(sorted({*map(base_language, langs), *distractors})))
 
-    def _find_foreign(self, texts: Sequence[str], expected: str, classifier: Classifier) -> Iterator[tuple[int, str]]:
-        """Yield the rows of sentences in other languages, and a description."""
+    def _guess(self, texts: Sequence[str], expected: str, classifier: Classifier) -> list[Guess]:
         shortest = _MIN_CHARACTERS[self.backend] if self.min_characters is None else self.min_characters
         rows = [row for row, text in enumerate(texts) if len(text) >= shortest]
         probabilities = classifier.probabilities([texts[row] for row in rows])
-        best, column = probabilities.argmax(axis=1), classifier.langs.index(expected)
-        foreign = (best != column) & (probabilities[:, column] < self.min_probability)
-        for index in np.flatnonzero(foreign).tolist():
-            found = classifier.langs[best[index]], probabilities[index, best[index]]
-            yield rows[index], f"{found[0]} ({found[1]:.2f}), not {expected} ({probabilities[index, column]:.2f})"
-
-
-def detected_language(reason: str) -> tuple[str, str] | None:
-    """What a reason of :class:`LanguageId` says: ``source`` or ``target``, and what that side was taken for."""
-    match = re.match(r"(source|target) is (\w+) \(", reason)
-    return (match[1], match[2]) if match else None
+        best = probabilities.argmax(axis=1).tolist()
+        column = classifier.langs.index(expected)
+        guesses = [_TOO_SHORT] * len(texts)
+        for row, found, values in zip(rows, best, probabilities, strict=True):
+            guesses[row] = Guess(classifier.langs[found], values[found], expected, values[column])
+        return guesses
 
 
 @lru_cache(maxsize=8)
@@ -111,9 +128,6 @@ def load_classifier(backend: str, langs: tuple[str, ...]) -> Classifier:
     Args:
         backend: ``langid`` or ``py3langid``.
         langs: the languages to choose from.
-
-    Raises:
-        InputError: if the package is missing or does not know one of the languages.
     """
     try:
         return _MODELS[backend](langs)
@@ -128,31 +142,23 @@ class Classifier:
     that the automaton passes through, one state a byte.
 
     Args:
-        langs: of each of the L columns of ``weights``; those with the same language are added up in the end.
-        next_state: next_state[row_start[state] + byte] follows on a state.
-        row_start: of each of the S states.
+        package: the package's model, restricted to the languages to choose from.
+        row_start: of each of the S states; next_state[row_start[state] + byte] follows on a state.
         feature: of each state its row of ``weights``, or -1.
         weights: log P(feature | language).
-        priors: log P(language).
 
     Shape:
-        next_state: R·256; row_start, feature: S; weights: F×L; priors: L
+        row_start, feature: S; weights: F×L
     """
 
-    def __init__(
-        self,
-        langs: Sequence[str],
-        next_state: np.ndarray,
-        row_start: np.ndarray,
-        feature: np.ndarray,
-        weights: np.ndarray,
-        priors: np.ndarray,
-    ) -> None:
-        self.langs = list(dict.fromkeys(langs))
-        self._columns = [np.flatnonzero(np.array(langs) == lang) for lang in self.langs]
-        self._next_state, self._row_start, self._feature = next_state, row_start, feature
-        self._weights, self._priors = weights.astype(np.float64), priors.astype(np.float64)
-        self._memory = _longest_ngram(next_state, row_start)
+    def __init__(self, package: Any, row_start: np.ndarray, feature: np.ndarray, weights: np.ndarray) -> None:
+        self.langs = list(dict.fromkeys(package.nb_classes))
+        # A model may have several classes of a language.
+        self._columns = [np.flatnonzero(np.array(package.nb_classes) == lang) for lang in self.langs]
+        self._next_state = np.frombuffer(package.tk_nextmove, dtype=package.tk_nextmove.typecode)
+        self._row_start, self._feature = row_start, feature
+        self._weights, self._priors = weights.astype(np.float64), package.nb_pc.astype(np.float64)
+        self._memory = _longest_ngram(self._next_state, row_start)
 
     def probabilities(self, texts: Sequence[str]) -> np.ndarray:
         """P(language | sentence), as the package's ``classify`` gives it.
@@ -179,7 +185,7 @@ class Classifier:
 
     def encode(self, text: str) -> bytes:
         """The bytes that a sentence is judged by."""
-        raise NotImplementedError
+        return text.encode("utf-8", "surrogatepass")
 
     def scores(self, features: csr_array, sizes: np.ndarray) -> np.ndarray:
         """Logarithms of unnormalised probabilities, the largest of each row 0.
@@ -187,14 +193,13 @@ class Classifier:
         Shape:
             features: N×F, 1 each time a sentence has a feature; sizes: N; result: N×L
         """
-        raise NotImplementedError
+        return _below_largest(features @ self._weights + self._priors)
 
     def _features(self, encoded: Sequence[bytes]) -> csr_array:
         text = np.frombuffer(_END.join([*encoded, b""]), dtype=np.uint8)
         found = self._feature.take(self._walk(text))
-        ends = np.flatnonzero(text == _END[0])
         is_feature = found >= 0
-        starts = np.concatenate([[0], np.cumsum(is_feature)[ends]])
+        starts = np.concatenate([[0], np.cumsum(is_feature)[text == _END[0]]])
         found = found[is_feature]
         return csr_array((np.ones(len(found)), found, starts), shape=(len(encoded), len(self._weights)))
 
@@ -215,29 +220,27 @@ class Classifier:
         return states[self._memory + 1 :].T.ravel()[: len(text)]
 
 
-@lru_cache(maxsize=1)
-def _langid() -> Any:
-    """langid's model with all its languages."""
-    from langid import langid
-
-    return langid.LanguageIdentifier.from_modelstring(langid.model)
+def _below_largest(scores: np.ndarray) -> np.ndarray:
+    return scores - scores.max(axis=1, keepdims=True)
 
 
-@lru_cache(maxsize=1)
-def _py3langid() -> Any:
-    """py3langid's model with all its languages."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE)
+def _longest_ngram(next_state: np.ndarray, row_start: np.ndarray) -> int:
+    """Bytes of the longest n-gram: steps from the start to the automaton's farthest state."""
+    followers = next_state.reshape(-1, 256)
+    is_seen = np.arange(len(row_start)) == 0
+    newest, steps = np.array([0]), -1
+    while len(newest):
+        reached = np.unique(followers[row_start[newest] >> 8])
+        newest, steps = reached[~is_seen[reached]], steps + 1
+        is_seen[newest] = True
+    return steps
 
 
 class _Langid(Classifier):
     """langid.py 1.1.6: every occurrence of a feature counts. Its model is part of its code."""
 
     def __init__(self, langs: tuple[str, ...]) -> None:
-        package = copy(_langid())
-        _check_known(langs, package.nb_classes, "langid")
-        package.set_languages(langs)
+        package = _restrict(_langid(), langs, "langid")
         num_states = len(package.tk_nextmove) // 256
         # A state may complete several n-grams; together they are one feature here.
         weights = np.zeros((num_states, len(package.nb_classes)))
@@ -246,31 +249,19 @@ class _Langid(Classifier):
             if ngrams:
                 weights[state] = package.nb_ptc[list(ngrams)].sum(axis=0, dtype=np.float64)
                 feature[state] = state
-        next_state = np.frombuffer(package.tk_nextmove, dtype=package.tk_nextmove.typecode)
-        super().__init__(package.nb_classes, next_state, np.arange(num_states) << 8, feature, weights, package.nb_pc)
-
-    def encode(self, text: str) -> bytes:
-        return text.encode("utf-8", "surrogatepass")
-
-    def scores(self, features: csr_array, sizes: np.ndarray) -> np.ndarray:
-        return _below_largest(features @ self._weights + self._priors)
+        super().__init__(package, np.arange(num_states) << 8, feature, weights)
 
 
 class _Py3langid(Classifier):
     """py3langid 0.4.0: repetitions count less and less, and long texts are no surer than they should be."""
 
     def __init__(self, langs: tuple[str, ...]) -> None:
-        package = copy(_py3langid())
-        _check_known(langs, package.nb_classes, "py3langid")
-        package.set_languages(langs)
-        next_state = np.frombuffer(package.tk_nextmove, dtype=package.tk_nextmove.typecode)
+        package = _restrict(_py3langid(), langs, "py3langid")
         row_start = np.array(package.tk_row, dtype=np.int64) << 8
-        feature = np.array(package.tk_output, dtype=np.int32)
-        super().__init__(package.nb_classes, next_state, row_start, feature, package.nb_ptc, package.nb_pc)
+        super().__init__(package, row_start, np.array(package.tk_output, dtype=np.int32), package.nb_ptc)
 
     def encode(self, text: str) -> bytes:
-        lowered = text.lower() if text.isupper() else text
-        return normal_form("NFC", lowered).encode("utf-8", "surrogatepass")
+        return super().encode(normal_form("NFC", text.lower() if text.isupper() else text))
 
     def scores(self, features: csr_array, sizes: np.ndarray) -> np.ndarray:
         features.sum_duplicates()
@@ -284,28 +275,26 @@ class _Py3langid(Classifier):
 _MODELS: dict[str, type[_Langid] | type[_Py3langid]] = {"langid": _Langid, "py3langid": _Py3langid}
 
 
-def _check_known(langs: Sequence[str], known: Sequence[str], backend: str) -> None:
+@lru_cache(maxsize=1)
+def _langid() -> Any:
+    from langid import langid
+
+    return langid.LanguageIdentifier.from_modelstring(langid.model)
+
+
+@lru_cache(maxsize=1)
+def _py3langid() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE)
+
+
+def _restrict(package: Any, langs: tuple[str, ...], backend: str) -> Any:
+    """A model that chooses among some languages."""
     for lang in langs:
-        if lang not in known:
-            raise InputError(
-                f"language: {backend} does not know the language {lang!r}; it knows {', '.join(sorted(set(known)))}"
-            )
-
-
-def _below_largest(scores: np.ndarray) -> np.ndarray:
-    return scores - scores.max(axis=1, keepdims=True)
-
-
-def _longest_ngram(next_state: np.ndarray, row_start: np.ndarray) -> int:
-    """Bytes of the longest n-gram: steps from the start to the automaton's farthest state."""
-    followers = next_state.reshape(-1, 256)
-    is_seen = np.zeros(len(row_start), dtype=bool)
-    is_seen[0] = True
-    newest, steps = np.array([0]), 0
-    while len(newest):
-        is_new = np.zeros(len(row_start), dtype=bool)
-        is_new[followers[row_start[newest] >> 8].ravel()] = True
-        is_new &= ~is_seen
-        is_seen |= is_new
-        newest, steps = np.flatnonzero(is_new), steps + 1
-    return steps - 1
+        if lang not in package.nb_classes:
+            known = ", ".join(sorted(set(package.nb_classes)))
+            raise InputError(f"language: {backend} does not know the language {lang!r}; it knows {known}")
+    package = copy(package)
+    package.set_languages(langs)
+    return package

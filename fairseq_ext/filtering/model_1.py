@@ -5,16 +5,14 @@ Nothing in that is random or depends on the number of threads: the same pairs gi
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from fairseq_ext.corpora.text_files import Pair, write_lines
-from fairseq_ext.filtering.word_list import stems
+from fairseq_ext.filtering.lexical_evidence import stems
 from fairseq_ext.inputs.errors import InputError
 
 # Only these words and pairs of words are learned from: words of more than one and of at most a twentieth of all
@@ -32,7 +30,7 @@ _WORDS_A_BLOCK = 2000
 _ENTRIES_A_CHUNK = 1 << 19
 
 
-def learn_dictionary(pairs: Iterable[Pair], output: Path) -> int:
+def learn_dictionary(pairs: Iterable[Pair], output: Path) -> None:
     """Learn word translations, and write them sorted: source, target and probability, tab-separated.
 
     Neither the pairs' order nor repetitions matter.
@@ -40,60 +38,44 @@ def learn_dictionary(pairs: Iterable[Pair], output: Path) -> int:
     Args:
         pairs: sentences and their translations; 200,000 of 16 words take 15 seconds and 450 MB.
         output: file to write.
-
-    Returns:
-        Number of entries.
-
-    Raises:
-        InputError: if nothing can be learned.
     """
-    different = sorted(set(pairs))
-    sides = _Occurrences(), _Occurrences()
-    for pair in different:
-        words = stems(pair.source), stems(pair.target)
-        if max(map(len, words)) <= _MAX_WORDS:
-            for side, found in zip(sides, words, strict=True):
-                side.add(found)
-    (sources, source_words), (targets, target_words) = (side.telling_words() for side in sides)
+    different = sorted(pair for pair in set(pairs) if not any(map(_is_endless, pair)))
+    sources, source_words = _occurrences([pair.source for pair in different])
+    targets, target_words = _occurrences([pair.target for pair in different])
     candidates = _candidates(sources, targets)
     probabilities = _train(sources, targets, candidates)
     rows = _row_numbers(candidates)
     chosen = np.flatnonzero(probabilities >= _MIN_PROBABILITY)
     if not len(chosen):
-        raise InputError(f"dictionary: no word translations in {len(different)} pairs; give a word_list instead")
+        raise _nothing_found(len(different))
     entries = zip(rows[chosen].tolist(), candidates.indices[chosen].tolist(), probabilities[chosen], strict=True)
     write_lines(output, (f"{source_words[row]}\t{target_words[column]}\t{value:.3f}" for row, column, value in entries))
-    return len(chosen)
 
 
-class _Occurrences:
-    """Which words are in which of N sentences."""
+def _is_endless(text: str) -> bool:
+    return len(text) > 2 * _MAX_WORDS and len(set(stems(text))) > _MAX_WORDS
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._words, self._ends = array("i"), array("q", [0])
 
-    def add(self, words: set[str]) -> None:
-        """Append a sentence."""
-        self._words.extend([self._numbers.setdefault(word, len(self._numbers)) for word in words])
-        self._ends.append(len(self._words))
+def _nothing_found(num_pairs: int) -> InputError:
+    return InputError(f"dictionary: no word translations in {num_pairs} pairs; give a word_list instead")
 
-    def telling_words(self) -> tuple[csr_array, list[str]]:
-        """Leave out words that are too rare or too frequent.
 
-        Returns:
-            ones where a sentence holds a word (N×W), and the W words in order.
-        """
-        num_sentences, columns = len(self._ends) - 1, np.array(self._words, dtype=np.int32)
-        counts = np.bincount(columns, minlength=len(self._numbers))
-        is_telling = (counts >= _MIN_COUNT) & (counts <= _MAX_SHARE * num_sentences)
-        words = sorted(word for word, number in self._numbers.items() if is_telling[number])
-        ones = np.ones(len(columns), dtype=np.int32)
-        matrix = csr_array((ones, columns, self._ends), shape=(num_sentences, len(self._numbers)))
-        matrix = csr_array(matrix[:, [self._numbers[word] for word in words]])
-        # Sets of text iterate differently in every process, and sums of floats depend on their order.
-        matrix.sort_indices()
-        return matrix, words
+def _occurrences(sentences: Sequence[str]) -> tuple[csr_array, Sequence[str]]:
+    """Which of the W words that are neither too rare nor too frequent are in which of N sentences.
+
+    Returns:
+        ones where a sentence holds a word (N×W), and the words in order.
+    """
+    # Takes a second to import.
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    counter = CountVectorizer(analyzer=stems, binary=True, min_df=_MIN_COUNT, max_df=_MAX_SHARE, dtype=np.int32)
+    try:
+        matrix = csr_array(counter.fit_transform(sentences))
+    except ValueError:  # no word is left
+        raise _nothing_found(len(sentences)) from None
+    matrix.sort_indices()
+    return matrix, counter.get_feature_names_out()
 
 
 def _candidates(sources: csr_array, targets: csr_array) -> csr_array:
@@ -103,7 +85,7 @@ def _candidates(sources: csr_array, targets: csr_array) -> csr_array:
         sources: N×V; targets: N×W; result: V×W, the C counts in row-major order
     """
     by_word = csr_array(sources.T)
-    chance = targets.sum(axis=0) / max(targets.shape[0], 1)
+    chance = targets.sum(axis=0) / targets.shape[0]
     blocks = []
     for start in range(0, by_word.shape[0], _WORDS_A_BLOCK):
         block = csr_array(by_word[start : start + _WORDS_A_BLOCK])
@@ -113,26 +95,11 @@ def _candidates(sources: csr_array, targets: csr_array) -> csr_array:
         together.eliminate_zeros()
         together.sort_indices()
         blocks.append(together)
-    return csr_array(vstack(blocks, format="csr")) if blocks else csr_array((0, targets.shape[1]), dtype=np.int32)
+    return csr_array(vstack(blocks, format="csr"))
 
 
 def _row_numbers(matrix: csr_array) -> np.ndarray:
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-
-
-@dataclass
-class _Meetings:
-    """The candidates in some sentences, one entry for each time that both words are there.
-
-    Attributes:
-        candidate: which of the C candidates.
-        source: which occurrence of a source word, counted from 0.
-        target: which occurrence of a target word.
-    """
-
-    candidate: np.ndarray
-    source: np.ndarray
-    target: np.ndarray
 
 
 def _train(sources: csr_array, targets: csr_array, candidates: csr_array) -> np.ndarray:
@@ -143,8 +110,8 @@ def _train(sources: csr_array, targets: csr_array, candidates: csr_array) -> np.
     """
     chunks = list(_meetings(sources, targets, candidates))
     rows, columns = _row_numbers(candidates), candidates.indices
-    forward = _train_direction([(each.candidate, each.target) for each in chunks], rows)
-    backward = _train_direction([(each.candidate, each.source) for each in chunks], columns)
+    forward = _train_direction([(candidate, target) for candidate, _, target in chunks], rows)
+    backward = _train_direction([(candidate, source) for candidate, source, _ in chunks], columns)
     return np.sqrt(forward * backward)
 
 
@@ -174,10 +141,19 @@ def _normalise(counts: np.ndarray, given: np.ndarray) -> np.ndarray:
     return counts / np.maximum(totals[given], np.finfo(float).tiny)
 
 
-def _meetings(sources: csr_array, targets: csr_array, candidates: csr_array) -> Iterator[_Meetings]:
-    """Find the candidates in sentences, so many sentences at a time that memory stays small."""
+def _meetings(
+    sources: csr_array, targets: csr_array, candidates: csr_array
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Find the candidates in sentences, so many sentences at a time that memory stays small.
+
+    Yields:
+        an entry for each time that both words of a candidate are in a sentence: the candidate's number, and those of
+        the occurrences of its source and its target word, counted within the chunk.
+    """
     width = candidates.shape[1]
     keys = _row_numbers(candidates) * width + candidates.indices
+    if not len(keys):
+        return
     lengths = np.diff(sources.indptr), np.diff(targets.indptr)
     sizes = lengths[0].astype(np.int64) * lengths[1]
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // _ENTRIES_A_CHUNK)) + 1
@@ -191,8 +167,8 @@ def _meetings(sources: csr_array, targets: csr_array, candidates: csr_array) -> 
         column += targets.indptr[sentence]
         wanted = sources.indices[row].astype(np.int64) * width + targets.indices[column]
         found = np.searchsorted(keys, wanted)
-        hits = np.flatnonzero(keys[np.minimum(found, len(keys) - 1)] == wanted) if len(keys) else found[:0]
-        yield _Meetings(
+        hits = np.flatnonzero(keys[np.minimum(found, len(keys) - 1)] == wanted)
+        yield (
             found[hits].astype(np.int32),
             (row[hits] - sources.indptr[start]).astype(np.int32),
             (column[hits] - targets.indptr[start]).astype(np.int32),

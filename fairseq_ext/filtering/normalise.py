@@ -18,13 +18,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.corpora.normal_forms import normal_form
 from fairseq_ext.corpora.text_files import collapse
-from fairseq_ext.inputs.errors import InputError
 
-_ALLOWED = {"unicode": ("NFC", "NFKC"), "punctuation": ("moses",)}
 _MAX_CHARACTERS = 10_000
 
 # Where a substitution of sacremoses can change a line. A line in which none of its patterns occurs
@@ -55,19 +54,10 @@ class Normalise:
             (``x²`` becomes ``x2``) and the like.
         punctuation: ``moses`` (the default) or null for none. Lines of more than 10,000 characters keep theirs:
             they are no sentences, and some of the substitutions take time quadratic in the length.
-
-    Raises:
-        InputError: if a value is none of these.
     """
 
-    unicode: str | None = "NFC"
-    punctuation: str | None = "moses"
-
-    def __post_init__(self) -> None:
-        for key, allowed in _ALLOWED.items():
-            value = getattr(self, key)
-            if value is not None and value not in allowed:
-                raise InputError(f"{key}: {value!r} is not known; allowed are {', '.join(allowed)} and null")
+    unicode: Literal["NFC", "NFKC"] | None = "NFC"
+    punctuation: Literal["moses"] | None = "moses"
 
 
 def normalise_lines(lines: Sequence[str], lang: str, options: Normalise) -> list[str]:
@@ -92,8 +82,8 @@ def normalise_lines(lines: Sequence[str], lang: str, options: Normalise) -> list
     return list(lines)
 
 
-def _compose(form: str, line: str) -> str:
-    composed = normal_form(form, line)  # type: ignore[arg-type]
+def _compose(form: Literal["NFC", "NFKC"], line: str) -> str:
+    composed = normal_form(form, line)
     # NFKC makes a space and a combining accent of a lone accent.
     return line if composed == line else collapse(composed)
 

@@ -1,266 +1,237 @@
-"""One page about what cleaning dropped and why, for people: tables, charts and samples.
-
-The page is made from the report file alone and fetches nothing, so it can be sent
-around. Its charts are SVG written out here, which lets them follow the reader's light or dark colours.
-"""
+"""The report on cleaning: what was dropped and why, by domain and filter, with samples."""
 
 from __future__ import annotations
 
-import json
+import inspect
+import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from fairseq_ext.report import charts
-from fairseq_ext.report.page import NUM_COLOURS, make_environment
+from fairseq_ext.report.measurements import Record, Records
+from fairseq_ext.report.plots import line_panels
+from fairseq_ext.report.render import Page, Plot, write_report
+from fairseq_ext.report.tables import Column, Table
 
-REPORT_FILE = "report.json"
-PAGE_FILE = "report.html"
-_TEMPLATE = "report.html.jinja"
+ALL = "all domains"
+MAX_SAMPLES = 5  # of a domain and filter
+_MAX_CHARACTERS = 300  # of a sample's text
+_LONGEST = 101  # words; longer sentences are counted with these
+_DROPPED, _IMPORTED = "dropped by ", "imported: "
+_LANGUAGE = "language"  # the filter whose reasons are counted
 
-_MEANINGS = {
-    "empty": "a side has no text",
-    "length": "too few or too many words or characters",
-    "length_ratio": "one side is much longer than the other",
-    "long_words": "a word too long to be one",
-    "characters": "too few letters, or letters of another script",
-    "encoding": "text read in the wrong encoding",
-    "identical": "source and target say the same, untranslated",
-    "agreement": "numbers, addresses or markup differ between the sides",
-    "completeness": "a part of one side is missing on the other",
-    "language": "a side is in another language",
-    "dictionary": "the words say that it is no translation",
-    "repeated": "an earlier pair of the domain says the same",
-}
-_ALL = "All domains"
-_SIDES = ("Source", "Target")
-_WORDS = ("words_before", "words_after")
-_RATIOS = ("ratio_before", "ratio_after")
-_NUM_LANGUAGES = 8  # columns of their own in the tables of languages
+_REPEATED = "Drops pairs that repeat an earlier one of their domain."
 
 
-@dataclass(frozen=True)
-class Count:
-    """A number of pairs, and of how many."""
+class Drop(NamedTuple):
+    """A dropped pair.
 
-    value: int
-    total: int
+    Attributes:
+        line: of the imported corpus, from 1.
+        filter: its name.
+        reason: why the filter did not accept it.
+        source: its text, normalised.
+        target: the same.
+    """
 
-    @property
-    def share(self) -> float:
-        return self.value / self.total if self.total else 0.0
-
-    @property
-    def percent(self) -> str:
-        """The share to a decimal, never rounded to nothing or to all."""
-        if not self.total:
-            return "–"
-        if self.value in (0, self.total):
-            return "100%" if self.value else "0%"
-        if 2000 * self.value <= self.total:
-            return "<0.1%"
-        return ">99.9%" if 2000 * (self.total - self.value) <= self.total else f"{100 * self.share:.1f}%"
-
-
-@dataclass(frozen=True)
-class Row:
-    """A domain, or all of them: what came in, what was kept, what each filter dropped."""
-
-    name: str
-    pairs: int
-    kept: Count
-    dropped: Count
-    changed: Count
-    rejected: dict[str, Count]
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A filter's part of a bar; place and width in percent of the axis."""
-
+    line: int
     filter: str
-    start: str
-    width: str
-    count: Count
+    reason: str
+    source: str
+    target: str
 
 
-@dataclass(frozen=True)
-class Confusion:
-    """Of one side, what the language filter took dropped text for; ``None`` stands for the other languages."""
-
-    title: str
-    expected: str
-    found: list[str | None]
-    rows: list[tuple[str, int, list[Count]]]
-
-
-def write_report(folder: Path, report: Mapping[str, Any]) -> None:
-    """Write a report as the file that programs read and the page that people read.
+class Tally:
+    """What happened to the pairs of a domain; blocks are added in the order of the corpus.
 
     Args:
-        folder: where ``report.json`` and ``report.html`` go.
-        report: see :func:`fairseq_ext.filtering.statistics.make_report`.
+        imported: what import counted.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    for name, content in ((REPORT_FILE, text), (PAGE_FILE, render_report(report))):
-        with (folder / name).open("w", encoding="utf-8", newline="\n") as file:
-            file.write(content)
+
+    def __init__(self, imported: Mapping[str, int] | None = None) -> None:
+        # Lines first, since the rest is counted among them.
+        names = sorted(imported or {}, key=lambda name: (name != "lines", name))
+        self.counts = Counter({f"{_IMPORTED}{name}": imported[name] for name in names} if imported else {})
+        self._samples: dict[str, list[Drop]] = {}
+        # Sentences by their words: of each side, before and after.
+        self.words = {when: (Counter[int](), Counter[int]()) for when in ("before", "after")}
+        self._random = random.Random(1)
+
+    def add_block(self, counts: Mapping[str, Any], kept: Sequence[Sequence[bytes]], drops: Sequence[Drop]) -> None:
+        """Count a block.
+
+        Args:
+            counts: ``pairs``, ``changed`` by normalisation, and of each side the :func:`word_histogram` before.
+            kept: the lines of both sides.
+            drops: the dropped pairs, by line.
+        """
+        self.counts.update({"pairs": counts["pairs"], "changed": counts["changed"], "kept": len(kept[0])})
+        for side in (0, 1):
+            self.words["before"][side].update(dict(counts["words"][side]))
+            self.words["after"][side].update(dict(word_histogram(kept[side], b" ")))
+        for drop in drops:
+            self._add_drop(drop)
+
+    def _add_drop(self, drop: Drop) -> None:
+        name = f"{_DROPPED}{drop.filter}"
+        self.counts[name] += 1
+        if drop.filter == _LANGUAGE:
+            self.counts[drop.reason.partition(" (")[0]] += 1
+        # Every dropped pair of a filter has the same chance to be a sample.
+        samples = self._samples.setdefault(drop.filter, [])
+        if len(samples) < MAX_SAMPLES:
+            samples.append(drop)
+        elif (place := self._random.randrange(self.counts[name])) < MAX_SAMPLES:
+            samples[place] = drop
+
+    def samples_of(self, name: str) -> list[Drop]:
+        """The samples of a filter, by line."""
+        return sorted(self._samples.get(name, []))
+
+    def summary(self) -> str:
+        """What was dropped, in a few words."""
+        dropped = {name: count for name, count in self.counts.items() if name.startswith(_DROPPED)}
+        return ", ".join(f"{count:,} {name}" for name, count in dropped.items())
 
 
-def render_report(report: Mapping[str, Any]) -> str:
-    """The page as HTML; it depends on nothing but the report."""
-    environment = make_environment(Path(__file__).parent)
-    environment.filters |= {"words": _words, "heading": _heading, "option": _option}
-    domains = dict(sorted(report["domains"].items()))
-    cascade = report["cascade"]
-    rows = [_row(name, domain, cascade) for name, domain in domains.items()]
-    total = _total(rows, cascade)
-    ticks = charts.axis_ticks(max((row.dropped.share for row in rows), default=0))
-    return environment.get_template(_TEMPLATE).render(
-        langs=report["langs"],
-        cascade=cascade,
-        colours={name: number % NUM_COLOURS for number, name in enumerate(cascade)},
-        meanings=_MEANINGS,
-        rows=rows,
-        total=total,
-        worst_filter=max(cascade, key=lambda name: total.rejected[name].value) if total.dropped.value else None,
-        worst_domain=max(rows, key=lambda row: row.dropped.share) if total.dropped.value else None,
-        axis=[(f"{100 * tick / ticks[-1]:.2f}", f"{100 * tick:g}%") for tick in ticks],
-        bars=[(row, _segments(row, ticks[-1])) for row in rows],
-        histograms=_histograms(report, domains),
-        charts=charts,
-        confusions=_confusions(report, domains),
-        imports=_imports(domains),
-        options=_options(report),
-        samples=_samples(domains, cascade),
+def word_histogram(texts: Iterable[Any], space: Any = " ") -> list[tuple[int, int]]:
+    """How many texts have how many words, which single spaces separate."""
+    return sorted(Counter(min(text.count(space) + bool(text), _LONGEST) for text in texts).items())
+
+
+def write_cleaning_report(
+    folder: Path, langs: tuple[str, str], options: Mapping[str, Any], domains: Mapping[str, Tally]
+) -> None:
+    """Write ``report.md``, ``report.html`` and ``records.jsonl``.
+
+    Args:
+        folder: where to write.
+        langs: source and target language.
+        options: by name, what can drop or change a pair: filters first, in their order.
+        domains: by name, what happened to each.
+    """
+    filters = [name for name in options if name != "normalise"]
+    counts = {name: tally.counts for name, tally in domains.items()}
+    if len(domains) > 1:
+        counts[ALL] = _sum(counts.values())
+    pairs, kept = (sum(tally.counts[key] for tally in domains.values()) for key in ("pairs", "kept"))
+    page = Page(
+        f"Cleaning: {langs[0]}–{langs[1]}",
+        f"{_percent(kept, pairs)} of {pairs:,} sentence pairs were kept.",
+        {
+            "Dropped pairs": [_dropped_table(counts, filters), *_languages(counts)],
+            "Lengths": [_plot(langs, list(domains.values()))],
+            "Import": list(_imports(counts)),
+            "Options": [_options_table(options)],
+            "Samples of dropped pairs": _samples(domains, filters, langs),
+        },
     )
+    write_report(folder, page, Records(list(_records(domains))))
 
 
-def _row(name: str, domain: Mapping[str, Any], cascade: Sequence[str]) -> Row:
-    pairs, kept = domain["pairs"], domain["kept"]
-    return Row(
-        name,
-        pairs,
-        Count(kept, pairs),
-        Count(pairs - kept, pairs),
-        Count(domain["changed_by_normalisation"], pairs),
-        {name: Count(domain["rejected"].get(name, 0), pairs) for name in cascade},
+def _sum(counts: Iterable[Counter[Any]]) -> Counter[Any]:
+    return sum(counts, Counter())
+
+
+def _records(domains: Mapping[str, Tally]) -> Iterator[Record]:
+    for name, tally in domains.items():
+        for metric, value in tally.counts.items():
+            yield Record(domain=name, metric=metric, value=value, n=tally.counts["pairs"])
+
+
+def _dropped_table(counts: Mapping[str, Counter[str]], filters: Sequence[str]) -> Table:
+    def share(key: str, heading: str) -> Column:
+        return Column(heading, lambda name: _count(counts[name][key], counts[name]["pairs"]))
+
+    columns = [
+        Column("pairs", lambda name: counts[name]["pairs"], ","),
+        share("kept", "kept"),
+        *(share(f"{_DROPPED}{name}", name) for name in filters),
+        share("changed", "changed by normalisation"),
+    ]
+    note = (
+        "Shares are of the pairs of the domain. A pair counts for the first filter that drops it, from left to right."
     )
+    return Table("What each filter dropped", "domain", list(counts), columns, [note])
 
 
-def _total(rows: Sequence[Row], cascade: Sequence[str]) -> Row:
-    pairs = sum(row.pairs for row in rows)
-    kept, dropped, changed = (
-        Count(sum(getattr(row, field).value for row in rows), pairs) for field in ("kept", "dropped", "changed")
-    )
-    rejected = {name: Count(sum(row.rejected[name].value for row in rows), pairs) for name in cascade}
-    return Row(_ALL, pairs, kept, dropped, changed, rejected)
+def _languages(counts: Mapping[str, Counter[str]]) -> Iterator[Table]:
+    found = sorted({key for each in counts.values() for key in each if key.startswith(("source is", "target is"))})
+    if found:
+        columns = [Column(key, lambda name, key=key: counts[name][key], ",") for key in found]  # type: ignore[misc]
+        yield Table("What the filter of languages took dropped sides for", "domain", list(counts), columns)
 
 
-def _segments(row: Row, top: float) -> list[Segment]:
-    segments, start = [], 0.0
-    for name, count in row.rejected.items():
-        width = 100 * count.share / top
-        if count.value:
-            segments.append(Segment(name, f"{start:.3f}", f"{width:.3f}", count))
-        start += width
-    return segments
+def _plot(langs: tuple[str, str], tallies: Sequence[Tally]) -> Plot:
+    panels: dict[str, dict[str, dict[float, float]]] = {}
+    for side, lang in enumerate(langs):
+        words = {
+            when: sum((tally.words[when][side] for tally in tallies), Counter[int]()) for when in ("before", "after")
+        }
+        whole = max(1, words["before"].total())
+        panels[lang] = {
+            when: {count: 100 * number / whole for count, number in sorted(counts.items())}
+            for when, counts in words.items()
+        }
+    note = f"Both are shares of the pairs before. Sentences of {_LONGEST} words or more count as {_LONGEST}."
+    return Plot("lengths", "Words of a sentence", line_panels(panels, "words", "% of sentences"), note)
 
 
-def _histograms(
-    report: Mapping[str, Any], domains: Mapping[str, Mapping[str, Any]]
-) -> list[tuple[str, int, list[charts.Histogram]]]:
-    """Of all domains together and then of each: its name, its pairs and three histograms."""
-    langs, edges = report["langs"], report["word_edges"]
-    whole = {
-        "pairs": sum(domain["pairs"] for domain in domains.values()),
-        **{key: {lang: _sum(domain[key][lang] for domain in domains.values()) for lang in langs} for key in _WORDS},
-        **{key: _sum(domain[key] for domain in domains.values()) for key in _RATIOS},
+def _imports(counts: Mapping[str, Counter[str]]) -> Iterator[Table]:
+    found = dict.fromkeys(key for each in counts.values() for key in each if key.startswith(_IMPORTED) and each[key])
+    if found:
+        columns = [
+            Column(key.removeprefix(_IMPORTED).replace("_", " "), lambda name, key=key: counts[name][key], ",")  # type: ignore[misc]
+            for key in found
+        ]
+        yield Table("What import read, left out and mended", "domain", list(counts), columns)
+
+
+def _options_table(options: Mapping[str, Any]) -> Table:
+    def values(name: str) -> str:
+        given = asdict(options[name]) if is_dataclass(options[name]) else options[name]
+        return ", ".join(f"{key}: {value}" for key, value in given.items())
+
+    def meaning(name: str) -> str:
+        text = inspect.getdoc(type(options[name])) if is_dataclass(options[name]) else ""
+        return " ".join(
+            (text or "Drops pairs that repeat an earlier one of their domain.").partition("\n\n")[0].split()
+        )
+
+    columns = [Column("does", meaning, is_text=True), Column("options", values, is_text=True)]
+    return Table("Filters and their options", "name", list(options), columns)
+
+
+def _samples(domains: Mapping[str, Tally], filters: Sequence[str], langs: tuple[str, str]) -> list[Table]:
+    drops = {
+        name: {f"{domain} {drop.line}": drop for domain, tally in domains.items() for drop in tally.samples_of(name)}
+        for name in filters
     }
-    limit = charts.word_limit(whole["words_before"].values(), edges)
-    # A single domain needs no sum.
-    shown = {_ALL: whole, **domains} if len(domains) > 1 else domains
-    rows = []
-    for name, domain in shown.items():
-        drawings = []
-        for side, lang in zip(_SIDES, langs, strict=True):
-            before, after = (domain[key][lang] for key in _WORDS)
-            drawings.append(charts.draw_words(f"{side}: words a sentence ({lang})", (before, after), edges, limit))
-        before, after = (domain[key] for key in _RATIOS)
-        drawings.append(charts.draw_ratios("Target words / source words", (before, after), report["ratio_edges"]))
-        rows.append((name, domain["pairs"], drawings))
-    return rows
+    return [_samples_table(name, rows, langs) for name, rows in drops.items() if rows]
 
 
-def _sum(histograms: Iterable[Sequence[int]]) -> list[int]:
-    return [sum(counts) for counts in zip(*histograms, strict=True)]
+def _samples_table(name: str, drops: Mapping[str, Drop], langs: tuple[str, str]) -> Table:
+    columns = [
+        Column("reason", lambda row: _cut(drops[row].reason), is_text=True),
+        Column(langs[0], lambda row: _cut(drops[row].source), is_text=True),
+        Column(langs[1], lambda row: _cut(drops[row].target), is_text=True),
+    ]
+    return Table(name, "domain and line", list(drops), columns)
 
 
-def _confusions(report: Mapping[str, Any], domains: Mapping[str, Mapping[str, Any]]) -> list[Confusion]:
-    """A table a side that lost anything for its language."""
-    confusions = []
-    for side, lang in zip(_SIDES, report["langs"], strict=True):
-        tallies = {name: Counter(domain["languages"].get(lang, {})) for name, domain in domains.items()}
-        tallies = {name: tally for name, tally in tallies.items() if tally}
-        whole = sum(tallies.values(), Counter())
-        if not whole:
-            continue
-        ranked = sorted(whole, key=lambda found: (-whole[found], found))
-        # A last column for a single language would be no shorter.
-        shown = ranked if len(ranked) <= _NUM_LANGUAGES + 1 else ranked[:_NUM_LANGUAGES]
-        found = [*shown, *([None] if len(shown) < len(ranked) else [])]
-        if len(tallies) > 1:
-            tallies[_ALL] = whole
-        rows = []
-        for name, tally in tallies.items():
-            counts = [tally[lang] for lang in shown]
-            counts += [tally.total() - sum(counts)] * (len(found) - len(shown))
-            rows.append((name, tally.total(), [Count(count, tally.total()) for count in counts]))
-        confusions.append(Confusion(f"{side} side", lang, found, rows))
-    return confusions
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1].rstrip() + "…"
 
 
-def _imports(domains: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What importing counted, as a table: names of the columns, rows by domain, sums."""
-    sums: Counter[str] = Counter()
-    for domain in domains.values():
-        sums.update(domain["import"])
-    # Lines first, since the rest is counted among them.
-    columns = sorted((name for name in sums if sums[name]), key=lambda name: (name != "lines", name))
-    return {"columns": columns, "rows": [(name, domain["import"]) for name, domain in domains.items()], "sums": sums}
+def _count(value: int, whole: int) -> str:
+    return f"{value:,} ({_percent(value, whole)})" if value else "0"
 
 
-def _options(report: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    order = {name: number for number, name in enumerate(report["cascade"])}
-    names = sorted(report["options"], key=lambda name: (order.get(name, len(order)), name))
-    return [(name, dict(sorted(report["options"][name].items()))) for name in names]
-
-
-def _samples(domains: Mapping[str, Mapping[str, Any]], cascade: Sequence[str]) -> dict[str, list[tuple[str, Any]]]:
-    samples = {
-        name: [(domain, sample) for domain, found in domains.items() for sample in found["samples"].get(name, [])]
-        for name in cascade
-    }
-    return {name: found for name, found in samples.items() if found}
-
-
-def _words(name: str) -> str:
-    """An identifier as words: ``bad_utf8_dropped`` as ``bad UTF-8 dropped``."""
-    return name.replace("_", " ").replace("utf8", "UTF-8")
-
-
-def _heading(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _option(value: Any) -> str:
-    if value is None:
-        return "not set"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return ", ".join(map(_option, value)) or "none"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+def _percent(value: int, whole: int) -> str:
+    """The share to a decimal, never rounded to nothing or to all."""
+    share = 100 * value / max(whole, 1)
+    if 0 < share < 0.05:
+        return "< 0.1 %"
+    return "> 99.9 %" if 99.95 <= share < 100 else f"{share:.1f} %"

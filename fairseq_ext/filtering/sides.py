@@ -26,9 +26,6 @@ def check_sides(pairs: Sequence[Pair], langs: tuple[str, str], where: str) -> No
         pairs: some of the corpus.
         langs: of source and target.
         where: the corpus, for messages.
-
-    Raises:
-        InputError: naming the corpus and what its sides are.
     """
     source, target = map(base_language, langs)
     long = [pair for pair in pairs if min(map(len, pair)) >= _LEAST_CHARACTERS]

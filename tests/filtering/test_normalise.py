@@ -8,7 +8,6 @@ from sacremoses import MosesPunctNormalizer
 
 from fairseq_ext.corpora.text_files import collapse, read_lines
 from fairseq_ext.filtering.normalise import Normalise, normalise_lines
-from fairseq_ext.inputs.errors import InputError
 from tests.real_corpora import corpus
 
 PUNCTUATION = Normalise(unicode=None)
@@ -114,16 +113,3 @@ def test_twice_is_mostly_once() -> None:
     # sacremoses removes the space before a colon ahead of making one after a dash.
     assert normalise_lines(["a—: b"], "en", Normalise()) == ["a - : b"]
     assert normalise_lines(["a - : b"], "en", Normalise()) == ["a -: b"]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"unicode": "NFD"}, "unicode: 'NFD' is not known; allowed are NFC, NFKC and null"),
-        ({"punctuation": "yes"}, "punctuation: 'yes' is not known; allowed are moses and null"),
-    ],
-)
-def test_unknown_values_are_named(options: dict[str, str], message: str) -> None:
-    with pytest.raises(InputError) as error:
-        Normalise(**options)
-    assert str(error.value) == message

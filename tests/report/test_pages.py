@@ -10,19 +10,17 @@ from typing import Any
 import pytest
 
 from fairseq_ext.engine.steps import run_steps
-from fairseq_ext.filtering.report import render_report
 from fairseq_ext.recipes.registry import load_recipe
 from fairseq_ext.report.measurements import Records
 from fairseq_ext.report.overview import PAGE_FILE, find_reports, write_overview
 from fairseq_ext.report.render import Page, write_report
 from fairseq_ext.report.tables import Column, Table
 from tests.browser import needs_axe, needs_browser, open_browser, show, violations
-from tests.filtering.test_report import report as cleaning_report
 from tests.recorded import restore
 from tests.recorded.record import WRITERS
 
 KINDS = sorted(WRITERS)
-PAGES = [*KINDS, "cleaning", "overview"]
+PAGES = [*KINDS, "overview"]
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -44,7 +42,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run_steps(load_recipe(kind).stages(experiment)[-1].steps())
         shutil.copytree(experiment.work_dir / "report", folder / kind, dirs_exist_ok=True)
         shutil.copy(folder / kind / "report.html", folder / f"{kind}.html")
-    (folder / "cleaning.html").write_text(render_report(cleaning_report.__wrapped__()), encoding="utf-8")
     write_overview(folder, find_reports(folder))
     (folder / PAGE_FILE).rename(folder / "overview.html")
     return folder

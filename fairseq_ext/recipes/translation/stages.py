@@ -31,10 +31,9 @@ from fairseq_ext.engine.provenance import EXTRA
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
-from fairseq_ext.filtering.cascade import check_filters
 from fairseq_ext.filtering.clean import Cleaning, clean_corpora
 from fairseq_ext.filtering.dictionary import Dictionary
-from fairseq_ext.filtering.learn import has_to_learn, learn_from_corpora, learning_options
+from fairseq_ext.filtering.learn import has_to_learn, learn_from_corpora
 from fairseq_ext.filtering.normalise import normalise_lines
 from fairseq_ext.filtering.sides import SAMPLE, check_sides
 from fairseq_ext.inputs.errors import InputError
@@ -190,7 +189,7 @@ def _import_step(config: Translation, domains: Mapping[str, Sequence[str]], engi
     here = Engine(engine.workers)
 
     def build(folder: Path) -> str:
-        check_filters(config.cleaning.filters, langs)
+        config.cleaning.check(langs)
         entries = [entry for name in sorted(domains) for entry in domains[name]]
         fetch_entries(entries, langs, task.downloads)
         tasks = folder / TASKS_DIR
@@ -222,7 +221,7 @@ def _learning_step(config: Translation, domains: Sequence[str]) -> Step:
     return Step(
         config.work_dir / "learned",
         [*_texts(corpora, domains, langs), *_word_lists(clean)],
-        {"domains": domains, "langs": langs, **learning_options(clean)},
+        {"domains": domains, "langs": langs, **dataclasses.asdict(clean)},
         lambda folder: learn_from_corpora(folder, corpora, domains, langs, clean),
     )
 
@@ -236,7 +235,6 @@ def _clean_step(config: Translation, domains: Sequence[str], engine: Engine) -> 
         inputs=[
             *_texts(corpora, domains, langs),
             *(index_path(corpora, name) for name in domains),  # what import counted is in the report
-            *_word_lists(clean),
             *([learned] if learned else []),
         ],
         options={"domains": domains, "langs": langs, **dataclasses.asdict(clean), "with": versions(*_CLEANERS)},

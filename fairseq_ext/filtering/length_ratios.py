@@ -1,12 +1,12 @@
-"""How long translations are, as a corpus has them: by the length of the pair, how far ratios lie from the usual one."""
+"""How long translations are in a corpus: usual ratios of characters by the length of the pair, and deviations."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -26,7 +26,7 @@ _MIN_DEVIATION = 0.15
 
 
 @dataclass(frozen=True)
-class UsualLengths:
+class LengthRatios:
     """Of pairs in each of E + 1 classes of length: the logarithm of target to source characters, and its deviations.
 
     Attributes:
@@ -38,6 +38,11 @@ class UsualLengths:
     median: np.ndarray
     shorter: np.ndarray
     longer: np.ndarray
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read what :func:`learn_lengths` wrote."""
+        return cls(*np.array(json.loads(path.read_text(encoding="utf-8"))["usual"]).T)
 
     def deviations(self, characters: np.ndarray) -> np.ndarray:
         """Deviations by which a target is longer than usual; negative where it is shorter.
@@ -67,13 +72,6 @@ def learn_lengths(pairs: Iterable[Pair], output: Path) -> None:
     rows = [_usual(np.sort(ratios[classes == number])) for number in range(len(EDGES) + 1)]
     document = {"edges": list(EDGES), "usual": rows}
     output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-
-
-@lru_cache(maxsize=2)
-def load_lengths(path: str) -> UsualLengths:
-    """Read what :func:`learn_lengths` wrote, once a process."""
-    document = json.loads(Path(path).read_text(encoding="utf-8"))
-    return UsualLengths(*np.array(document["usual"]).T)
 
 
 def _usual(ratios: np.ndarray) -> list[float]:
