@@ -76,7 +76,7 @@ def import_domain(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``data-prep/import_corpora.py``: one domain, outside of any experiment."""
+    """Command line of ``fairseq-ext corpora``: one domain, outside of any experiment."""
     parser = argparse.ArgumentParser(
         description="Write DOMAIN.SRC and DOMAIN.TGT from corpora of any form, one sentence a line.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,

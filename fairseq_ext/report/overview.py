@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
-from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.markdown import escape
 from fairseq_ext.report.page import GENERATOR, make_environment
 
@@ -61,18 +60,6 @@ def write_overview(folder: Path, entries: Sequence[Entry]) -> None:
         partial.replace(folder / name)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/reports.sh``."""
-    parser = argparse.ArgumentParser(
-        prog="scripts/reports.sh",
-        description=f"List all reports of experiments and cleaning below a folder in {PAGE_FILE} and {MARKDOWN_FILE}.",
-    )
-    parser.add_argument("folder", type=Path, help="folder with reports in it, at any depth, such as runs")
-    folder = parser.parse_args(arguments).folder
-    write_overview(folder, find_reports(folder))
-    print(folder / PAGE_FILE)
-
-
 class _Head(HTMLParser):
     """Title and ``meta`` elements of a page."""
 
@@ -115,7 +102,3 @@ def _read(folder: Path, path: Path) -> Entry | None:
     others = [path.with_suffix(".md"), path.with_suffix("") / "report.md"]
     links = [quote(each.relative_to(folder).as_posix()) for each in [path, *others] if each.is_file()]
     return Entry(head.title.strip(), head.meta.get("description", ""), *links[:2])
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -23,7 +23,6 @@ from tests.real_corpora import corpus
 from tests.small_corpus import read_tree
 
 LANGS = ("en", "pl")
-SCRIPT = Path(__file__).resolve().parents[2] / "data-prep" / "import_corpora.py"
 
 
 def import_law(folder: Path, *entries: str, on_bad_utf8: str = "fail") -> dict[str, int]:
@@ -247,6 +246,8 @@ def test_termination_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_command_explains_itself() -> None:
-    result = subprocess.run([sys.executable, str(SCRIPT), "--help"], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-m", "fairseq_ext.cli", "corpora", "--help"], capture_output=True, text=True, check=True
+    )
     assert "usage:" in result.stdout
     assert "NAME.{lang}" in result.stdout

@@ -252,7 +252,7 @@ def scoring_step(config: Translation) -> Step:
         if missing:
             print(f"scores: without {', '.join(missing)}, which are not there yet", file=sys.stderr)
         if not runs:
-            raise InputError(f"{config.path}: nothing is translated yet; run scripts/translate.sh first")
+            raise InputError(f"{config.path}: nothing is translated yet; run fairseq-ext translate first")
         tests = read_tests(config, extra)
         metrics, counts = _count(config, runs, tests)
         columns = score_runs(runs, metrics, counts, tests, config.evaluate.resamples, config.seed)
@@ -389,6 +389,27 @@ def analysis_steps(config: Translation) -> dict[str, Step]:
     if config.evaluate.speed:
         steps["speed"] = speed_step(config)
     return steps
+
+
+def chosen_analyses(config: Translation, names: Sequence[str]) -> list[Step]:
+    """The analyses of these names, or all of the experiment's.
+
+    Raises:
+        InputError: if there is no such analysis, or the experiment gives it nothing to do.
+    """
+    steps = analysis_steps(config)
+    for name in names:
+        if name not in ANALYSES:
+            raise InputError(f"no analysis {name!r}; there are {', '.join(ANALYSES)}")
+        if name not in steps:
+            reason = {
+                "distances": "there is one domain",
+                "gates": "no output under translate: outputs has gates: true",
+                "parameters": "train: systems is empty",
+                "speed": "evaluate: speed names no output",
+            }[name]
+            raise InputError(f"{config.path}: {name}: nothing to analyse, {reason}")
+    return [steps[name] for name in names or steps]
 
 
 def _analysis_dir(config: Translation, name: str) -> Path:
