@@ -12,7 +12,7 @@ from typing import IO
 
 from tqdm import tqdm
 
-from fairseq_ext.corpora.compressed import check_file
+from fairseq_ext.corpora.files import check_file
 from fairseq_ext.corpora.normal_forms import normal_form
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError

@@ -14,8 +14,8 @@ import pytest
 
 from fairseq_ext.corpora import import_corpora
 from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
-from fairseq_ext.corpora.compressed import open_binary
 from fairseq_ext.corpora.entries import folder_entries
+from fairseq_ext.corpora.files import open_binary
 from fairseq_ext.corpora.import_corpora import import_domain, main
 from fairseq_ext.inputs.errors import InputError, run_command
 from tests.corpora.test_entries import make
@@ -125,7 +125,8 @@ def test_command_writes_one_domain(tmp_path: Path, compress: str) -> None:
     catalogue.append(polib.POEntry(msgid="&Save", msgstr="&Zapisz"))
     catalogue.save(str(tmp_path / "x.po"))
     out = tmp_path / "out"
-    command = ["shop", str(tmp_path / "x.po"), "--target-lang", "pl", "--output", str(out), "--compress", compress]
+    command = ["shop", str(tmp_path / "x.po"), "--target-lang=pl", f"--output={out}", f"--compress={compress}"]
+    command.append("--markup=strip")
     main(command)
     first = read_tree(out)
     suffix = "" if compress == "none" else f".{compress}"
