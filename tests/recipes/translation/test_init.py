@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import re
 from pathlib import Path
 
@@ -76,13 +75,6 @@ def test_adapters_have_a_control_with_as_many_updates(folder: Path) -> None:
     assert updates["ft"] == 120
 
 
-def test_the_small_experiments_trainings_would_take_about_their_time() -> None:
-    # Updates of all systems of configs/mdmt/en-pl-small.yaml, in batches three quarters full of 2 × 2,000 tokens.
-    updates = 7420 + 1000 + 6 * 200 + 2 * (1200 + 600 + 600)
-    minutes = init.minutes_for(updates * 0.75 * 2 * 2000, init._SMALL, processes=2)
-    assert 0.7 < minutes / 165 < 1.3  # 141 of training, on a machine that others used too, and 23 of translating
-
-
 def test_many_pairs_and_gpus_make_the_papers_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plans = [plan_for(corpora(pairs, words=20.0), 2, gpus=4) for pairs in (30_000, 400_000, 33_000_000)]
     assert [plan.size.arch for plan in plans] == ["_small", "", ""]
@@ -99,14 +91,6 @@ def test_many_pairs_and_gpus_make_the_papers_model(folder: Path, capsys: pytest.
     assert "on one GPU, and 0.7 GB of memory on each: by arithmetic" in capsys.readouterr().out
     with pytest.raises(InputError, match="--gpus: -1: give 0"):
         verb("init")([str(folder), "--gpus", "-1", "--output", "none.yaml"])
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="here a process cannot be given some cores only")
-def test_trainings_take_the_cores_that_this_process_may_use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for count in (1, 2, 64):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _, count=count: set(range(count)))
-        verb("init")([str(folder), "--gpus", "0", "--output", f"{count}.yaml"])
-        assert f"cpu-processes: {min(count, 2)} " in Path(f"{count}.yaml").read_text(encoding="utf-8")
 
 
 def test_minutes_shorten_the_base_alone() -> None:
@@ -149,19 +133,6 @@ def test_one_domain_has_neither_gates_nor_a_classifier(folder: Path) -> None:
     # Two trainings on top of the base, not four.
     one, two = (Corpora(Path("x"), ("en", "de"), pairs, 15.0, {}) for pairs in ({"a": 2000}, {"a": 1000, "b": 1000}))
     assert plan_for(one, cores=2).minutes < plan_for(two, cores=2).minutes - 2
-
-
-def test_exchanged_files_are_refused_before_anything_is_written(folder: Path) -> None:
-    english = [f"the committee adopted its report number {number} this morning" for number in range(100)]
-    german = [f"der Ausschuss hat heute Morgen den Bericht Nummer {number} angenommen" for number in range(100)]
-    (folder / "law.en").write_text("\n".join(german), encoding="utf-8")
-    (folder / "law.de").write_text("\n".join(english), encoding="utf-8")
-    with pytest.raises(InputError, match="law: the en side is in de and the de side in en; exchange the files' names"):
-        verb("init")([str(folder)])
-    (folder / "law.en").write_text("\n".join(english), encoding="utf-8")
-    with pytest.raises(InputError, match="law: the en side and the de side are the same text; give translations"):
-        verb("init")([str(folder)])
-    assert not Path("my.yaml").exists()
 
 
 def test_a_table_of_pairs_is_named_with_all_other_corpora(folder: Path) -> None:

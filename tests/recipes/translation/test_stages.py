@@ -10,7 +10,7 @@ import pytest
 from fairseq_ext.engine.stages import Stage, choose_stages
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.registry import load_experiment
-from fairseq_ext.recipes.translation.stages import extra_set_steps, stages_of
+from fairseq_ext.recipes.translation.stages import stages_of
 from tests.recipes.test_config import SYSTEMS
 from tests.recipes.translation.test_outputs import config_of
 from tests.small_corpus import write_config, write_corpora
@@ -32,21 +32,6 @@ def test_every_system_is_a_stage(tmp_path: Path) -> None:
     assert steps["ft"] == ["ft@bank", "ft@garden"]
     assert steps["gad"] == ["gad@2", "gad@3"]
     assert len(steps["translate"]) == 13
-
-
-def test_sets_out_of_domain_are_translated_by_those_who_can(tmp_path: Path) -> None:
-    corpora = write_corpora(tmp_path / "corpora")
-    config = config_of(tmp_path, evaluate={"ood": {"NEWS": f"{corpora}/bank.{{lang}}"}})
-    sets, *translated = extra_set_steps(config)
-    assert sets.output == config.work_dir / "extra-sets"
-    assert sets.inputs == [corpora / "bank.en", corpora / "bank.de"]
-    assert [step.output.name for step in translated] == [
-        "mix", "tag-classifier", "ad-law@1", "ad-law@2", "ad-law@3", "gad@2", "gad@3",
-    ]  # fmt: skip
-    assert {step.output.parent for step in translated} == {config.work_dir / "extra"}
-    by_name = {step.output.name: step for step in translated}
-    assert config.work_dir / "teacher" in by_name["tag-classifier"].inputs
-    assert extra_set_steps(config_of(tmp_path)) == []
 
 
 def test_stages_are_chosen_in_their_order(tmp_path: Path) -> None:
@@ -119,10 +104,3 @@ def experiment_file(root: Path, **changes: Any) -> Path:
     outputs = {"mix": {"system": "mix"}, "gad": {"system": "gad"}}
     sections = {"train": {"systems": systems}, "translate": {"outputs": outputs}}
     return write_config(root / "c.yaml", write_corpora(root / "corpora"), **{**sections, **changes})
-
-
-def test_nothing_is_scored_without_outputs(tmp_path: Path) -> None:
-    config = config_of(tmp_path, translate={})
-    stages = {stage.name: stage for stage in stages_of(config)}
-    assert stages["translate"].steps() == []
-    assert stages["score"].steps() == []
