@@ -79,7 +79,7 @@ def make_server(app: Any, *, patience: float, connections: int) -> Any:
     Args:
         app: what answers.
         patience: seconds for a client to send the head of its request, and to read on in its answer.
-        connections: at most so many at once.
+        connections: the most open ones; beyond it, the longest idle one is closed.
     """
     import uvicorn
 
@@ -87,14 +87,13 @@ def make_server(app: Any, *, patience: float, connections: int) -> Any:
 
     config = uvicorn.Config(
         app,
-        http=type("Protocol", (PatientProtocol,), {"patience": patience}),
+        http=type("Protocol", (PatientProtocol,), {"patience": patience, "most": connections}),
         ws="none",
         lifespan="on",
         log_level="warning",
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=connections,
     )
     return uvicorn.Server(config)
 
@@ -127,7 +126,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         ("queue", 1024, "texts that may wait; beyond it clients are told to come back (503)"),
         ("max-tokens", 256, "source tokens of a batch; more pay on a GPU"),
         ("window", 10, "milliseconds that the first text of a batch waits for others"),
-        ("connections", 512, "clients at once"),
+        ("connections", 512, "open connections; beyond it, the one that has been idle for longest is closed"),
         ("max-bytes", 1 << 20, "of a request"),
         ("max-texts", 256, "of a request"),
         ("max-characters", 20_000, "of all texts of a request"),

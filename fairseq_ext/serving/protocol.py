@@ -1,4 +1,4 @@
-"""HTTP with clients that take their time, or too much of it."""
+"""HTTP with slow and idle clients."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 class PatientProtocol(H11Protocol):
-    """uvicorn's protocol, which ends connections of clients that neither ask nor read.
+    """uvicorn's protocol with time limits, and with a limit of open connections that idle clients cannot exhaust.
 
-    uvicorn waits without end for the head of a request, and for a client to read its answer. Bodies are waited for by
-    :func:`fairseq_ext.serving.app.read_body`.
+    uvicorn itself waits for ever for the head of a request and for a client to read its answer. Its own limit of
+    connections answers 503 to everyone, health checks included, while idle clients hold theirs.
+    :func:`fairseq_ext.serving.app.read_body` limits the time for a body.
     """
 
     patience = 20.0  # seconds for a request's head, and for each step forward in reading an answer
+    most = 512  # open connections; beyond it, the one that has been idle for longest is closed
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
+        self._idle_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        if len(self.connections) >= self.most:
+            self._close_idlest()
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=0)
         self._await_head()
@@ -49,8 +54,17 @@ class PatientProtocol(H11Protocol):
     def _await_head(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
-        self._head_timer = self.loop.call_later(self.patience, self._end_unless_asked)
+        self._idle_since = self.loop.time()
+        self._head_timer = self.loop.call_later(self.patience, self._end_if_idle)
 
-    def _end_unless_asked(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
+    def _end_if_idle(self) -> None:
+        if self._is_idle():
             self.transport.abort()
+
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _close_idlest(self) -> None:
+        idle = [other for other in self.connections if isinstance(other, PatientProtocol) and other._is_idle()]
+        if idle:
+            min(idle, key=lambda other: other._idle_since).transport.abort()

@@ -88,6 +88,17 @@ def test_a_kept_connection_that_asks_no_more_ends() -> None:
         assert found.endswith(b'{"live":true}')
 
 
+def test_idle_connections_do_not_keep_others_out() -> None:
+    with served(connections=4) as service:
+        idle = [service.connect() for _ in range(8)]
+        client = service.connect()
+        client.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.recv(12) == b"HTTP/1.1 200"
+        assert answer_of(service.post("a b"))[0] == 200
+        for each in (*idle, client):
+            each.close()
+
+
 def test_an_answer_that_is_not_read_ends_the_connection() -> None:
     with served(patience=0.3) as service, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
