@@ -4,13 +4,19 @@ from fairseq_ext import criterions, models, tasks  # noqa: F401
 from fairseq_ext.data import wordpiece  # noqa: F401
 from fairseq_ext.data.domain_blocks import let_blocks_be_sentences
 from fairseq_ext.patches.checkpoints import load_checkpoints_safely
-from fairseq_ext.patches.commands import end_commands_with_one_line, refuse_programs, unpack_archives_safely
+from fairseq_ext.patches.commands import (
+    end_commands_with_one_line,
+    explain_damaged_data,
+    refuse_programs,
+    unpack_archives_safely,
+)
 from fairseq_ext.patches.inference import call_encoders_with_their_hooks, decode_as_precisely_as_asked
 from fairseq_ext.patches.loading import leave_compilers_out
 from fairseq_ext.patches.options import read_values_as_literals
 from fairseq_ext.patches.training import (
     compute_cross_entropy_in_blocks,
     copy_checkpoints_whole,
+    end_diverged_trainings_with_one_line,
     exchange_only_gradients,
     require_starting_checkpoints,
     stop_batches_at_exit,
@@ -19,6 +25,8 @@ from fairseq_ext.patches.training import (
 
 train_on_cpus_as_asked()
 end_commands_with_one_line()
+explain_damaged_data()
+end_diverged_trainings_with_one_line()
 read_values_as_literals()
 call_encoders_with_their_hooks()
 load_checkpoints_safely()

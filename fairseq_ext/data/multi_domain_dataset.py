@@ -12,6 +12,7 @@ import torch
 from fairseq.data import FairseqDataset
 
 from fairseq_ext.data.length_keys import length_keys, side_sizes
+from fairseq_ext.inputs.errors import InputError
 
 _MOST_INT32 = np.iinfo(np.int32).max
 
@@ -188,6 +189,10 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         return [batch for batches in zip_longest(*by_domain) for batch in batches if batch is not None]
 
     def _batches(self, indices: np.ndarray, **kwargs: Any) -> list[np.ndarray]:
+        if not len(indices):
+            raise InputError(
+                f"no sentence fits: --max-tokens {kwargs.get('max_tokens')} or the limits of positions are too low"
+            )
         batches = list(super().batch_by_size(indices, **kwargs))
         # fairseq silently drops a last batch that is no multiple of --required-batch-size-multiple (8 by
         # default): up to that many of the longest sentences, in every epoch and from every test set.

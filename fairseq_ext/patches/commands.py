@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import struct
 import sys
 import tarfile
 import traceback
@@ -13,7 +14,9 @@ from types import SimpleNamespace, TracebackType
 from typing import Any, NoReturn
 
 from fairseq import file_utils
+from fairseq.data import indexed_dataset
 from fairseq.data.fasta_dataset import FastaDataset, fasta_file_path
+from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks.audio_pretraining import AudioPretrainingTask
 from torch.multiprocessing.spawn import ProcessRaisedException
@@ -120,3 +123,29 @@ def _sparing_files(load: Callable[[str], str | None]) -> Callable[[str], str | N
             raise InputError(f"{archive_file}: is no archive of a model ({error})") from None
 
     return load_archive_file
+
+
+def explain_damaged_data() -> None:
+    """Name a binarised file that is damaged, in one line."""
+    if not hasattr(indexed_dataset.make_dataset, "__wrapped__"):
+        indexed_dataset.make_dataset = _naming_file(indexed_dataset.make_dataset)
+        for kind in (MMapIndexedDataset, MMapIndexedDataset.Index):
+            kind.__del__ = _close
+
+
+def _naming_file(make_dataset: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(make_dataset)
+    def make_or_explain(path: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return make_dataset(path, *args, **kwargs)
+        except (struct.error, ValueError, EOFError, OverflowError, AssertionError, KeyError) as error:
+            raise InputError(f"{path}.idx: damaged ({error}); binarise the text again") from error
+
+    return make_or_explain
+
+
+def _close(dataset: Any) -> None:
+    """Close the file of a dataset, if it has come to open one."""
+    buffer = getattr(dataset, "_bin_buffer_mmap", None)
+    if buffer is not None:
+        buffer._mmap.close()

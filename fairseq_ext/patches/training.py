@@ -28,6 +28,7 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.models import BaseFairseqModel, FairseqDecoder
 from fairseq.models.transformer import TransformerModelBase
+from fairseq.trainer import Trainer
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 from torch.nn import Parameter
@@ -55,11 +56,17 @@ def _minding_cpus(call_main: Callable[..., Any]) -> Callable[..., Any]:
     def call(cfg: DictConfig, main: Callable[..., Any], **kwargs: Any) -> Any:
         if Path(main.__code__.co_filename).name != "train.py":
             return call_main(cfg, main, **kwargs)
+        _check_update_frequency(cfg.optimization.update_freq)
         settle_precision(cfg)
         count = count_processes(cfg)
         return _train_together(cfg, main, count) if count > 1 else call_main(cfg, main, **kwargs)
 
     return call
+
+
+def _check_update_frequency(counts: Sequence[int]) -> None:
+    if min(counts) < 1:
+        raise InputError(f"--update-freq {min(counts)}: give 1 or more batches an update")
 
 
 def settle_precision(cfg: DictConfig) -> None:
@@ -359,3 +366,32 @@ def _is_plain_softmax(model: Any) -> bool:
     methods = [getattr(owner, name, None) for owner in (model, decoder) for name in _SOFTMAX]
     are_known = all(getattr(method, "__func__", None) in _SOFTMAXES for method in methods)
     return are_known and getattr(decoder, "adaptive_softmax", None) is None
+
+
+def end_diverged_trainings_with_one_line() -> None:
+    """Say that a training has diverged, or that its data is of another vocabulary, where fairseq has a traceback."""
+    if not hasattr(Trainer.train_step, "explains_failures"):
+        Trainer.train_step = _explaining_failures(Trainer.train_step)
+        Trainer.train_step.explains_failures = True
+
+
+def _explaining_failures(train_step: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(train_step)
+    def step_or_explain(trainer: Trainer, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return train_step(trainer, *args, **kwargs)
+        # After infinite gradients, fairseq looks for their layer, and fails with StopIteration.
+        except (FloatingPointError, StopIteration) as error:
+            raise InputError(
+                f"update {trainer.get_num_updates() + 1}: the loss or its gradient is not a number: the training "
+                "diverged; start again with a lower --lr, more --warmup-updates or --clip-norm"
+            ) from error
+        except IndexError as error:
+            if "out of range in self" not in str(error):
+                raise
+            raise InputError(
+                "the data has token numbers beyond the vocabulary: it was binarised with another dictionary; binarise "
+                "it again"
+            ) from error
+
+    return step_or_explain
