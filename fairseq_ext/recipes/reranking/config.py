@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.models import LARGEST, Count, File, Section
+from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, LARGEST, Count, File, Section
 from fairseq_ext.recipes.config import Experiment, OptionName, OptionValue, Run, System, expand
 from fairseq_ext.recipes.dagru import check_dagru
 from fairseq_ext.reranking.kneser_ney import ORDERS
@@ -104,14 +104,9 @@ class Reranking(Experiment):
 
     translation: Translations
     word_vectors: GeneralVectors = GeneralVectors()
-    kneser_ney: Ngrams | None = None
+    kneser_ney: Annotated[Ngrams | None, EMPTY_AS_DEFAULTS] = None
     """n-gram models besides; none by default."""
-    rerank: Rerank = Rerank()
-
-    @field_validator("kneser_ney", "rerank", mode="before")
-    @classmethod
-    def _fill_empty_section(cls, value: Any) -> Any:
-        return {} if value is None else value
+    rerank: Annotated[Rerank, EMPTY_AS_DEFAULTS] = Rerank()
 
     @cached_property
     def systems(self) -> Mapping[str, System]:
