@@ -118,7 +118,7 @@ def tuning_tables(records: Records) -> list[Table]:
 def _tuning_table(records: Records, metric: str) -> Table:
     trials = {record.run: record for record in records if record.metric == metric}
     columns = [
-        Column("System", lambda row: trials[row].system),
+        Column("System", lambda row: trials[row].system, is_text=True),
         Column(metric, lambda row: trials[row].value, ".3f"),
         Column("Chosen", lambda row: "yes" if trials[row].n else None),
     ]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.bootstrap import format_p, p_value
-from fairseq_ext.report.measurements import Mean, Records
+from fairseq_ext.report.measurements import Mean, Records, Row, read_rows, write_rows
 from fairseq_ext.report.tables import Column, Table
 
 COMPARISONS_FILE = "comparisons.jsonl"
@@ -21,12 +19,12 @@ _NOTE = (
     "Difference: system minus baseline, of the means over runs. The interval and the two-sided p are not corrected for "
     "the number of comparisons."
 )
-_OF_RUNS = "They are of Welch's t-test over runs, so single runs have none."
-_OF_SENTENCES = "They are of a paired bootstrap over sentences."
+_OF_RUNS = "Both are from Welch's t-test over runs; single runs have none."
+_OF_SENTENCES = "Both are from a paired bootstrap over sentences."
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Row):
     """A system against a baseline.
 
     Attributes:
@@ -91,12 +89,12 @@ def comparison_table(comparisons: Sequence[Comparison], form: str = ".2f") -> Ta
     """The table: a row per comparison."""
     rows = {str(number): comparison for number, comparison in enumerate(comparisons)}
     columns = [
-        Column("Baseline", lambda row: rows[row].baseline),
-        Column("Metric", lambda row: rows[row].metric),
-        Column("Set", lambda row: rows[row].domain or "all"),
+        Column("Baseline", lambda row: rows[row].baseline, is_text=True),
+        Column("Metric", lambda row: rows[row].metric, is_text=True),
+        Column("Set", lambda row: rows[row].domain or "all", is_text=True),
         Column("Difference", lambda row: rows[row].difference, f"+{form}"),
         Column("95 % interval", lambda row: _show_interval(rows[row], form)),
-        Column("p", lambda row: format_p(rows[row].p)),
+        Column("p", lambda row: format_p(rows[row].p), is_text=False),
         Column("n", lambda row: rows[row].n, ",d"),
     ]
     tests = {each.over for each in comparisons}
@@ -106,20 +104,12 @@ def comparison_table(comparisons: Sequence[Comparison], form: str = ".2f") -> Ta
 
 def write_comparisons(path: Path, comparisons: Iterable[Comparison]) -> None:
     """Write comparisons as lines of JSON."""
-    lines = (json.dumps(asdict(comparison), ensure_ascii=False) + "\n" for comparison in comparisons)
-    path.write_text("".join(lines), encoding="utf-8", newline="\n")
+    write_rows(path, comparisons)
 
 
 def read_comparisons(path: Path) -> list[Comparison]:
-    """Read what :func:`write_comparisons` wrote.
-
-    Raises:
-        InputError: naming the file, if it holds anything else.
-    """
-    try:
-        return [Comparison(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{path}: holds no comparisons of this version ({error}); measure again") from None
+    """Read what :func:`write_comparisons` wrote."""
+    return read_rows(path, Comparison)
 
 
 def _welch(one: Mean, other: Mean) -> tuple[float | None, float | None, float | None]:

@@ -1,21 +1,19 @@
-"""A page, and the same as Markdown, over all reports below a folder: what each is of, and what came out, in a line."""
+"""An index of all reports below a folder: ``reports.md`` and ``reports.html``, a line for each."""
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.report.markdown import escape
-from fairseq_ext.report.page import GENERATOR, make_environment
+from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.report.render import MARKDOWN_FILE, PAGE_FILE, render_page
 
-PAGE_FILE, MARKDOWN_FILE = "reports.html", "reports.md"
-_TEMPLATE = "overview.html.jinja"
-_HEAD = 8000  # characters, in which a page of ours has said what it is
+INDEX_FILE, INDEX_MARKDOWN_FILE = "reports.html", "reports.md"
+_HEAD = 8000  # characters, which hold title and summary
 
 
 @dataclass(frozen=True)
@@ -23,82 +21,72 @@ class Entry:
     """A report.
 
     Attributes:
-        title: of its page.
-        lead: what came out.
-        page: where it is, relative to the folder.
-        markdown: the same as Markdown; empty if there is none.
+        title: as Markdown.
+        summary: as Markdown.
+        folder: relative to that of the index, as a link.
     """
 
     title: str
-    lead: str
-    page: str
-    markdown: str = ""
+    summary: str
+    folder: str
+
+    def markdown(self) -> str:
+        """A line of the index."""
+        page, text = f"{self.folder}/{PAGE_FILE}", f"{self.folder}/{MARKDOWN_FILE}"
+        return f"- [{self.title}]({page}) ([Markdown]({text})): {self.summary}"
 
 
 def find_reports(folder: Path) -> list[Entry]:
-    """All reports below a folder, by place; what steps are building, in hidden folders, is passed over.
+    """All reports below a folder, by place; hidden folders, in which steps build, are left out.
 
     Raises:
         InputError: if there is no such folder, or no report in it.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; name one with reports in it, such as runs")
-    entries = [entry for path in sorted(_pages(folder)) if (entry := _read(folder, path))]
+    entries = [_read(folder, each) for each in sorted(_folders(folder))]
     if not entries:
-        raise InputError(f"{folder}: holds no report; experiments and data-prep write them as report.html")
+        raise InputError(f"{folder}: holds no report; experiments and data-prep write {PAGE_FILE} and {MARKDOWN_FILE}")
     return entries
 
 
-def write_overview(folder: Path, entries: Sequence[Entry]) -> None:
-    """Write the page and the Markdown into the folder that entries are relative to."""
-    page = make_environment(Path(__file__).parent).get_template(_TEMPLATE).render(entries=entries)
-    lines = [f"- [{escape(entry.title)}]({entry.markdown or entry.page}): {escape(entry.lead)}" for entry in entries]
-    markdown = "\n".join(["# Reports", "", *lines, ""])
-    for name, content in ((PAGE_FILE, page), (MARKDOWN_FILE, markdown)):
+def write_index(folder: Path, entries: Sequence[Entry]) -> None:
+    """Write the index into the folder that entries are relative to."""
+    text = "\n".join(["# Reports", "", *(entry.markdown() for entry in entries), ""])
+    for name, content in ((INDEX_MARKDOWN_FILE, text), (INDEX_FILE, render_page(text, "Reports"))):
         partial = folder / f".{name}.partial"
         partial.write_text(content, encoding="utf-8", newline="\n")
         partial.replace(folder / name)
 
 
-class _Head(HTMLParser):
-    """Title and ``meta`` elements of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.title = ""
-        self.meta: dict[str, str] = {}
-        self._is_title = False
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self._is_title = tag == "title"
-        if tag == "meta" and given.get("name"):
-            self.meta[given["name"] or ""] = given.get("content") or ""
-
-    def handle_endtag(self, tag: str) -> None:
-        self._is_title = False
-
-    def handle_data(self, data: str) -> None:
-        self.title += data if self._is_title else ""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line of ``scripts/reports.sh``."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/reports.sh",
+        description=f"List all reports below a folder in {INDEX_FILE} and {INDEX_MARKDOWN_FILE}.",
+    )
+    parser.add_argument("folder", type=Path, help="folder with reports in it, at any depth, such as runs")
+    folder = parser.parse_args(arguments).folder
+    write_index(folder, find_reports(folder))
+    print(folder / INDEX_FILE)
 
 
-def _pages(folder: Path) -> Iterator[Path]:
+def _folders(folder: Path) -> Iterator[Path]:
     for place, names, files in os.walk(folder):
         names[:] = [name for name in names if not name.startswith(".")]
-        yield from (Path(place, name) for name in files if name.endswith(".html"))
+        if {MARKDOWN_FILE, PAGE_FILE} <= set(files):
+            yield Path(place)
 
 
-def _read(folder: Path, path: Path) -> Entry | None:
-    """What a page says of itself; None if it is no report of ours, or this very overview."""
+def _read(folder: Path, place: Path) -> Entry:
+    """Title and summary of a report: the first two paragraphs of its Markdown."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            head = _Head(file.read(_HEAD))
+        with (place / MARKDOWN_FILE).open(encoding="utf-8", errors="replace") as file:
+            title, summary, *_ = [*file.read(_HEAD).split("\n\n", 2), "", ""]
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
-    if head.meta.get("generator") != GENERATOR or path == folder / PAGE_FILE:
-        return None
-    # Beside the page, or in a folder of its name.
-    others = [path.with_suffix(".md"), path.with_suffix("") / "report.md"]
-    links = [quote(each.relative_to(folder).as_posix()) for each in [path, *others] if each.is_file()]
-    return Entry(head.title.strip(), head.meta.get("description", ""), *links[:2])
+        raise InputError(f"{place / MARKDOWN_FILE}: cannot be read ({error})") from None
+    return Entry(title.removeprefix("# ").strip(), summary.strip(), quote(place.relative_to(folder).as_posix()))
+
+
+if __name__ == "__main__":
+    run_command(main)

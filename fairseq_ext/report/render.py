@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import hashlib
 import html
 import logging
 from collections.abc import Mapping, Sequence
@@ -14,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from fairseq_ext.report.comparison import COMPARISONS_FILE, Comparison, comparison_table, write_comparisons
 from fairseq_ext.report.markdown import escape
 from fairseq_ext.report.measurements import RECORDS_FILE, Records, write_records
-from fairseq_ext.report.page import make_environment
 from fairseq_ext.report.tables import Table
 
 if TYPE_CHECKING:
+    from jinja2 import Template
     from markdown_it import MarkdownIt
 
 MARKDOWN_FILE, PAGE_FILE = "report.md", "report.html"
-_TEMPLATE = "render.html.jinja"
+_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def write_report(folder: Path, page: Page, records: Records) -> None:
     text = page.markdown()
     plots = [part for parts in page.sections.values() for part in parts if isinstance(part, Plot)]
     files = {MARKDOWN_FILE: text, **{f"{plot.name}.svg": plot.svg for plot in plots}}
-    files[PAGE_FILE] = render_page(text, page, files)
+    files[PAGE_FILE] = render_page(text, page.title, page.summary, files)
     for name, content in files.items():
         (folder / name).write_text(content, encoding="utf-8", newline="\n")
     write_records(folder / RECORDS_FILE, records)
@@ -95,19 +96,33 @@ def write_report(folder: Path, page: Page, records: Records) -> None:
         write_comparisons(folder / COMPARISONS_FILE, page.comparisons)
 
 
-def render_page(markdown: str, page: Page, pictures: Mapping[str, str]) -> str:
-    """The page of a Markdown text.
+def render_page(markdown: str, title: str, summary: str = "", pictures: Mapping[str, str] | None = None) -> str:
+    """A Markdown text as a page that fetches nothing.
 
     Args:
         markdown: the text; its headings of second level become sections.
-        page: for title and summary.
+        title: of the page.
+        summary: of the page.
         pictures: SVG by file name, which the text links to.
     """
     head, *sections = ("\n" + markdown).split("\n## ")
     bodies = [head, *(f"## {section}" for section in sections)]
     rendered = [_parser().render(body, {"pictures": pictures}) for body in bodies]
-    template = make_environment(Path(__file__).parent).get_template(_TEMPLATE)
-    return template.render(title=page.title, summary=page.summary, head=rendered[0], sections=rendered[1:])
+    script = (_FOLDER / "page.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return _template().render(
+        title=title, summary=summary, head=rendered[0], sections=rendered[1:], script=script, script_hash=digest
+    )
+
+
+@functools.cache
+def _template() -> Template:
+    # Takes a tenth of a second to import.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(_FOLDER)
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return environment.get_template("report.html.jinja")
 
 
 @functools.cache
@@ -125,15 +140,21 @@ def _parser() -> MarkdownIt:
 
 
 def _open_table(_: Any, tokens: Sequence[Any], index: int, *__: Any) -> str:
-    """A table that scrolls sideways on narrow screens, named after the text before it, its title."""
+    """A table, named after the text before it, its title."""
     title = next(_plain_text(token) for token in reversed(tokens[:index]) if token.type == "inline")
-    return f'<div class="wide" role="region" aria-label="{title}"><table>\n'
+    return f'<div class="wide" {_scrolls(title)}><table>\n'
 
 
 def _image(_: Any, tokens: Sequence[Any], index: int, __: Any, environment: Mapping[str, Any]) -> str:
-    token = tokens[index]
-    data = base64.b64encode(environment["pictures"][token.attrs["src"]].encode()).decode()
-    return f'<img src="data:image/svg+xml;base64,{data}" alt="{_plain_text(token)}">'
+    title = _plain_text(tokens[index])
+    svg = environment["pictures"][tokens[index].attrs["src"]]
+    data = base64.b64encode(svg.encode()).decode()
+    return f'<span class="wide" {_scrolls(title)}><img src="data:image/svg+xml;base64,{data}" alt="{title}"></span>'
+
+
+def _scrolls(title: str) -> str:
+    """The attributes of an element that scrolls sideways on narrow screens."""
+    return f'role="region" tabindex="0" aria-label="{title}"'
 
 
 def _plain_text(token: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from fairseq_ext.report.markdown import escape
 from fairseq_ext.report.measurements import Mean
 
 _NOTHING = "–"
+_NUMBER = re.compile(r"(\*\*)?(\\?[<>] ?)?[+−]?\d")  # at the start of a cell
 SPREAD = "± is the standard deviation over training runs."
 BEST = "The best of a column is in bold."
 BEST_OF_ROW = "The best of a row is in bold."
@@ -26,14 +28,20 @@ class Column:
         of: the value of a row, by the row's name; None if there is none.
         form: how numbers are written, as in a format string.
         best: ``min`` or ``max``; None if no value is better than another.
-        is_text: whether it is aligned to the left, as text is.
+        is_text: whether it is aligned to the left and sorted as text; by default, whether it holds texts and no number.
     """
 
     heading: str
     of: Callable[[str], Value]
     form: str = ".2f"
     best: Callable[..., Any] | None = None
-    is_text: bool = False
+    is_text: bool | None = None
+
+    def holds_text(self, cells: Sequence[str]) -> bool:
+        """Whether the cells are text, not numbers."""
+        if self.is_text is not None:
+            return self.is_text
+        return any(cell != _NOTHING for cell in cells) and not any(_NUMBER.match(cell) for cell in cells)
 
     def cells(self, rows: Sequence[str]) -> list[str]:
         """The column as Markdown."""
@@ -91,7 +99,10 @@ class Table:
             *([escape(self.labels(row)), *line] for row, line in zip(self.rows, zip(*cells, strict=True), strict=True)),
         ]
         head, *body = zip(*grid, strict=True) if self.across else grid
-        columns = ["-:"] * len(self.rows) if self.across else ["--" if each.is_text else "-:" for each in self.columns]
+        alignments = [
+            "--" if column.holds_text(written) else "-:" for column, written in zip(self.columns, cells, strict=True)
+        ]
+        columns = ["-:"] * len(self.rows) if self.across else alignments
         lines = [_line(head), _line(["--", *columns]), *map(_line, body)]
         return "\n\n".join([f"### {escape(self.title)}", "\n".join(lines), *self._notes(cells)])
 

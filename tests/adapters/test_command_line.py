@@ -1,4 +1,4 @@
-"""``fairseq-ext adapters`` as it is typed."""
+"""``scripts/adapters.py`` as it is typed."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_the_page_holds_everything_and_fetches_nothing(folder: Path) -> None:
 
 def test_it_is_found_with_title_and_summary(folder: Path) -> None:
     [entry] = find_reports(folder)
-    assert (entry.title, entry.lead, entry.page, entry.markdown) == ("A & B", "One system.", "report.html", "report.md")
+    assert (entry.title, entry.summary, entry.folder) == ("A & B", "One system.", ".")
 
 
 def luminance(colour: str) -> float:

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.translation.commands import normalise as main
 from tests.small_corpus import write_config, write_corpora
-from tests.verbs import verb
+
+SCRIPT = Path(__file__).parents[3] / "data-prep" / "normalise.py"
+
 
 Normalise = Callable[..., str]
 
@@ -26,7 +29,7 @@ def normalise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Normalise:
         printed = io.BytesIO()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="utf-8", newline="", write_through=True))
-        verb("normalise")([str(config), *options])
+        main([str(config), *options])
         return printed.getvalue().decode()
 
     return run
@@ -55,7 +58,7 @@ def test_text_is_mended_as_by_import(changes: dict, normalise: Normalise) -> Non
 @pytest.mark.slow
 def test_bad_utf8_names_the_line(tmp_path: Path) -> None:
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
-    command = [sys.executable, "-m", "fairseq_ext.cli", "normalise", str(config)]
+    command = [sys.executable, str(SCRIPT), str(config)]
     result = subprocess.run(command, input=b"a\n\xff\n", capture_output=True, check=False)
     assert result.returncode == 1
     assert result.stderr == b"standard input, line 2: is not UTF-8; convert the text to UTF-8\n"
@@ -67,14 +70,14 @@ def test_text_that_becomes_a_tag_is_refused(tmp_path: Path, monkeypatch: pytest.
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"), **changes)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"<domain:a> as it is\n{text}\n".encode())))
     with pytest.raises(InputError, match="standard input, line 2: holds a domain's tag in odd characters"):
-        verb("normalise")([str(config)])
+        main([str(config)])
 
 
 @pytest.mark.slow
 def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
     """As in ``normalise.py … | head``."""
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
-    command = [sys.executable, "-m", "fairseq_ext.cli", "normalise", str(config)]
+    command = [sys.executable, str(SCRIPT), str(config)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         assert process.stdin is not None
