@@ -6,6 +6,6 @@ RUN apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /
 WORKDIR /fairseq_ext
 COPY . .
 ARG TORCH=cpu
-RUN TORCH=$TORCH bash scripts/prepare.sh --help
-RUN bash scripts/serve.sh --help
+RUN TORCH=$TORCH bash scripts/fairseq-ext --help
+RUN bash scripts/fairseq-ext serve --help
 CMD ["bash"]

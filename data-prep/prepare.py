@@ -1,17 +1,8 @@
 #!/usr/bin/env python3
-"""Prepare an experiment's data; see ``prepare.py --help``."""
+"""``fairseq-ext prepare``."""
 
+import os
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from fairseq_ext.engine.own_python import use_own_python
-
-use_own_python()
-
-from fairseq_ext.inputs.errors import run_command
-from fairseq_ext.recipes.prepare import main
-
-if __name__ == "__main__":
-    run_command(main)
+program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts", "fairseq-ext")
+os.execv(program, [program, "prepare", *sys.argv[1:]])

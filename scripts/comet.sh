@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make .venv-comet, the environment that COMET needs for itself; scripts/score.sh uses it where a configuration has
+# Make .venv-comet, the environment that COMET needs for itself; fairseq-ext score uses it where a configuration has
 # "evaluate: comet: MODEL", a COMET model on this machine. PYTHON=/path/to/python3.11 chooses the interpreter.
 # Usage: scripts/comet.sh
 set -euo pipefail

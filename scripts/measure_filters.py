@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What an experiment's filters find of known noise, each alone and all together, and what they cost in good pairs.
 
-    python data-prep/prepare.py my.yaml --to corpora
+    fairseq-ext prepare my.yaml --to corpora
     python scripts/measure_filters.py my.yaml                                    # its own corpora
     python scripts/measure_filters.py loose.yaml strict.yaml --files a.en a.pl   # any text, several experiments
 
@@ -39,7 +39,7 @@ def read_imported(config: Translation, path: Path) -> list[list[Pair]]:
     corpora, langs = config.work_dir / "corpora", (config.source_lang, config.target_lang)
     names = sorted(file.name.removesuffix(f".{langs[0]}") for file in corpora.glob(f"*.{langs[0]}"))
     if not names:
-        raise InputError(f"{corpora}: not found; run data-prep/prepare.py {path} --to corpora, or give --files")
+        raise InputError(f"{corpora}: not found; run fairseq-ext prepare {path} --to corpora, or give --files")
     return [
         [
             pair

@@ -7,14 +7,14 @@ cd "$scripts/.."
 source scripts/env.sh
 config=${1:-configs/quickstart.yaml}
 
-scripts/prepare.sh "$config"             # translation catalogues of seven products, English–German
-scripts/train_teacher.sh "$config"       # the domain classifier that the gates learn from
+scripts/fairseq-ext prepare "$config"        # translation catalogues of seven products, English–German
+scripts/fairseq-ext teacher "$config"        # the domain classifier that the gates learn from
 # One model for all products; from it plain adapters, which must be given the product, and gated ones, which find out; and the
 # control: the first model, trained further for as long.
 for system in mix mix-continued ad gad; do
-  scripts/train.sh "$config" "$system"
+  scripts/fairseq-ext train "$config" "$system"
 done
-scripts/translate.sh "$config"           # the held-out sentences, by every system
-scripts/score.sh "$config"
+scripts/fairseq-ext translate "$config"      # the held-out sentences, by every system
+scripts/fairseq-ext score "$config"
 echo
-scripts/examples.sh "$config"
+scripts/fairseq-ext examples "$config"

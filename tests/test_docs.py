@@ -15,17 +15,16 @@ from typing import Any
 import pytest
 import yaml
 
-from fairseq_ext.corpora import import_corpora
 from fairseq_ext.corpora.entries import Form, entry_form
 from fairseq_ext.filtering.clean import FILTERS
 from fairseq_ext.filtering.language_id import _MIN_CHARACTERS, DISTRACTORS, LanguageId
 from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.inputs.models import Section
-from fairseq_ext.recipes import prepare as prepare_data
 from fairseq_ext.recipes.translation.config import Clean, Corpora, Translation, load_config
 from fairseq_ext.recipes.translation.stages import preparation_steps
 from fairseq_ext.text.split import Split
 from fairseq_ext.text.subwords import Subwords
+from tests.verbs import verb
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -139,13 +138,13 @@ def test_table_of_directories_has_every_step(tmp_path: Path, monkeypatch: pytest
     ]
 
 
-@pytest.mark.parametrize("main", [prepare_data.main, import_corpora.main], ids=["prepare", "import_corpora"])
-def test_options_on_the_page_exist(main: Any, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", ["prepare", "corpora"])
+def test_options_on_the_page_exist(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["--help"])
+        verb(name)(["--help"])
     known = set(re.findall(r"--[\w-]+", capsys.readouterr().out))
-    command = "import_corpora.py" if main is import_corpora.main else "prepare.py"
-    used = {flag for line in DATA_PAGE.splitlines() if command in line for flag in re.findall(r"--[\w-]+", line)}
+    lines = [line for line in DATA_PAGE.splitlines() if f"fairseq-ext {name}" in line]
+    used = {flag for line in lines for flag in re.findall(r"--[\w-]+", line)}
     assert used
     assert used <= known
 

@@ -61,7 +61,7 @@ def test_the_layers_hold() -> None:
             "modules/ is plain torch",
         ),
         (
-            "corpora/tsv.py",
+            "corpora/blocks.py",
             "import torch",
             "fairseq_ext.corpora is not allowed to import torch",
             "Corpora are read and cleaned without torch",

@@ -149,4 +149,6 @@ def test_the_docker_file_runs_the_scripts_own_steps() -> None:
     lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
     commands = [line.removeprefix("RUN ") for line in lines if line.startswith("RUN ") and "apt-get" not in line]
     assert commands
-    assert all(re.fullmatch(r"(TORCH=\$TORCH )?bash scripts/\w+\.sh --help", command) for command in commands)
+    assert all(
+        re.fullmatch(r"(TORCH=\$TORCH )?bash scripts/fairseq-ext( serve)? --help", command) for command in commands
+    )

@@ -34,7 +34,7 @@ from fairseq_ext.inputs.json_file import is_texts
 
 FORMAT = 1
 SUFFIX = ".safetensors"
-_REMEDY = "export the adapters again with scripts/adapters.py export"
+_REMEDY = "export the adapters again with fairseq-ext adapters export"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PACKAGES = ("fairseq-fixed", "torch", "safetensors")
 
@@ -126,7 +126,7 @@ def read_adapters(path: Path) -> AdapterFile:
 
 def _read(path: Path, with_tensors: bool) -> AdapterFile:
     if not path.is_file():
-        raise InputError(f"{path}: no such file; give an adapter file, which scripts/adapters.py export writes")
+        raise InputError(f"{path}: no such file; give an adapter file, which fairseq-ext adapters export writes")
     try:
         with safe_open(path, framework="pt") as file:
             manifest = _parse(file.metadata() or {}, path)

@@ -1,4 +1,4 @@
-"""Command line of ``scripts/adapters.py``: a verb, a model, and a new name for the result."""
+"""Command line of ``fairseq-ext adapters``: a verb, a model, and a new name for the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RESULT = "new file, or for an exported system a new directory; nothing is writt
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(
-        prog="scripts/adapters.py",
+        prog="fairseq-ext adapters",
         description="Adapters as files, and domains of a model that come and go. A result never replaces anything.",
     )
     verbs = parser.add_subparsers(dest="verb", required=True)

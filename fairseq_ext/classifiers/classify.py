@@ -60,7 +60,7 @@ def to_input(model: Any, texts: Sequence[str]) -> Tensor:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/classify.py``."""
+    """Command line of ``fairseq-ext classify``."""
     parser = argparse.ArgumentParser(
         prog="classify.py",
         description="Label lines from standard input by a task of a trained model: prints the label, a tab and its "
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("checkpoint", type=Path, help="of roberta_houlsby_adapter, with the task")
-    parser.add_argument("task", help="its name; scripts/task_adapters.py list shows those of a checkpoint")
+    parser.add_argument("task", help="its name; fairseq-ext tasks list shows those of a checkpoint")
     parser.add_argument("--subwords", type=Path, required=True, help="folder of the base's subwords: WORK_DIR/subwords")
     parser.add_argument("--batch-size", type=int, default=64, help="lines at a time")
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")

@@ -178,7 +178,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/task_adapters.py``."""
+    """Command line of ``fairseq-ext tasks``."""
     parser = argparse.ArgumentParser(
         description="List the tasks of a checkpoint, or take one out, put it in, remove it."
     )

@@ -8,27 +8,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
+from fairseq_ext.cli import experiments, serving, text
 from fairseq_ext.cli.verbs import Verb
 from fairseq_ext.inputs.errors import InputError, run_command, shown
 
 PROGRAM = "fairseq-ext"
 # By purpose, the verbs; a text is the former command line of one, until that has moved here.
 PURPOSES: Mapping[str, Mapping[str, Verb | tuple[str, str]]] = {
-    "Experiments: from corpora to a report": {
-        "init": ("write an experiment file for a folder of corpora", "recipes.translation.init:main"),
-        "run": ("run a whole experiment, or some of its stages", "recipes.run:main"),
-        "prepare": ("prepare an experiment's data", "recipes.prepare:main"),
-        "teacher": ("train an experiment's domain classifier", "recipes.translation.commands:train_teacher"),
-        "train": ("train a system of an experiment", "recipes.translation.commands:train"),
-        "score": ("score an experiment's translations", "recipes.translation.commands:score"),
-        "analyse": ("analyse a trained experiment", "recipes.translation.commands:analyse"),
-        "examples": ("translate an experiment's example lines", "recipes.translation.commands:examples"),
-        "report": ("write an experiment's report", "recipes.translation.commands:report"),
-        "reports": ("list all reports below a folder on one page", "report.overview:main"),
-    },
+    "Experiments: from corpora to a report": experiments.VERBS,
     "Translating with a trained system": {
-        "translate": ("translate a text, or an experiment's test sets", "recipes.translation.commands:translate"),
-        "export": ("export a trained system as one folder", "recipes.translation.commands:export"),
+        **serving.VERBS,
         "serve": ("serve an exported system over HTTP", "serving.command_line:main"),
     },
     "Models and adapters": {
@@ -36,6 +25,9 @@ PURPOSES: Mapping[str, Mapping[str, Verb | tuple[str, str]]] = {
         "tasks": ("list, save, load and remove the tasks of a classifier", "classifiers.task_adapters:main"),
         "classify": ("label lines of text by a task", "classifiers.classify:main"),
         "check": ("look through checkpoints before use", "patches.check_checkpoint:main"),
+        "import checkpoint": ("import checkpoints of others", "interchange.import_command:main"),
+        "import gpt2": ("import a GPT-2 of Hugging Face's", "hugging_face.gpt2_convert:main"),
+        "import roberta": ("import a RoBERTa, XLM-R or BERT of Hugging Face's", "hugging_face.roberta_convert:main"),
         "export-domain": ("write one domain's adapters as a plain Transformer", "interchange.export_command:main"),
     },
     "Language models": {
@@ -48,7 +40,7 @@ PURPOSES: Mapping[str, Mapping[str, Verb | tuple[str, str]]] = {
         "corpora": ("make parallel text from corpora of any form", "corpora.import_corpora:main"),
         "split-domains": ("cut the domains of a folder into more", "induction.split_domains:main"),
         "label": ("label text with a trained domain classifier", "teacher.label:main"),
-        "normalise": ("normalise text as an experiment's was", "recipes.translation.commands:normalise"),
+        **text.VERBS,
     },
 }
 VERBS = {name: verb for verbs in PURPOSES.values() for name, verb in verbs.items()}
@@ -71,6 +63,8 @@ def run_verb(arguments: Sequence[str]) -> None:
         print(overview())
         return
     name, *rest = arguments
+    if name == "import" and rest:
+        name, *rest = f"{name} {rest[0]}", *rest[1:]
     if name not in VERBS:
         near = get_close_matches(name, VERBS)
         hint = f"did you mean {near[0]}?" if near else f"{PROGRAM} --help lists what there is"

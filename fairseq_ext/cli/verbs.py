@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace, _ArgumentGroup
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from fairseq_ext.inputs.errors import InputError
+
+if TYPE_CHECKING:
+    from fairseq_ext.engine.tasks import Engine
+
+CONFIG = "experiment file (YAML), see configs/"
 
 
 def _no_options(parser: ArgumentParser) -> None:
@@ -37,7 +46,7 @@ class Verb:
             prog: the command's name in its help.
             arguments: what follows the name.
         """
-        parser = ArgumentParser(prog=prog, allow_abbrev=False)
+        parser = _Parser(prog=prog, allow_abbrev=False)
         self._set_up(parser)
         options, extra = parser.parse_known_args(arguments)
         if extra and not options.verb.passes_on:
@@ -54,6 +63,12 @@ class Verb:
             below = parser.add_subparsers(required=True, metavar="VERB")
             for name, verb in self.verbs.items():
                 verb._set_up(below.add_parser(name, help=verb.help, allow_abbrev=False))
+
+
+class _Parser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """End with one line, as all bad input does."""
+        raise InputError(f"{message.removeprefix('argument ')}; {self.prog} --help explains what it takes")
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -76,3 +91,47 @@ def number(least: int, most: int | None = None) -> Callable[[str], int]:
 
     read.__name__ = "whole number"  # as argparse names it
     return read
+
+
+def add_config(parser: ArgumentParser) -> None:
+    """The experiment file, as ``config``."""
+    parser.add_argument("config", type=Path, help=CONFIG)
+
+
+def add_dry_run(parser: ArgumentParser | _ArgumentGroup) -> None:
+    """``--dry-run`` of :func:`~fairseq_ext.engine.steps.run_steps`."""
+    parser.add_argument("--dry-run", action="store_true", help="only print which steps would run")
+
+
+def add_jobs(parser: ArgumentParser) -> None:
+    """Where steps run: ``--jobs`` and ``--scheduler`` of :func:`~fairseq_ext.engine.steps.run_steps`."""
+    parser.add_argument(
+        "--jobs",
+        type=number(1),
+        default=1,
+        metavar="N",
+        help="steps at once where there is no GPU, which share the cores: trials, seeds, systems that do not start "
+        "from each other; each takes memory",
+    )
+    _add_scheduler(parser)
+
+
+def add_engine(parser: ArgumentParser) -> None:
+    """Where tasks run, for :func:`engine_of`."""
+    parser.add_argument("--workers", type=number(0), default=0, metavar="N", help="processes; 0 takes one a core")
+    _add_scheduler(parser)
+
+
+def _add_scheduler(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="run on a Dask cluster instead: its scheduler's address or scheduler file (see docs/cluster.md)",
+    )
+
+
+def engine_of(options: Namespace) -> Engine:
+    """Where tasks run, as the options of :func:`add_engine` say."""
+    from fairseq_ext.engine.tasks import Engine
+
+    return Engine(options.workers, options.scheduler)

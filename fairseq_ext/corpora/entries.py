@@ -8,22 +8,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
 from pathlib import Path
 
-from fairseq_ext.corpora.archives import is_tar, is_zip
-from fairseq_ext.corpora.compressed import SUFFIXES, check_file
+from fairseq_ext.corpora import translation_memories
+from fairseq_ext.corpora.files import SUFFIXES, check_file, is_tar, is_zip
 from fairseq_ext.corpora.gettext_catalogues import read_catalogues
 from fairseq_ext.corpora.opus import check_opus, fetch_opus, is_opus
 from fairseq_ext.corpora.packages import fetch_packages, is_requirement
-from fairseq_ext.corpora.parallel_files import moses_stems, read_moses_zip, read_parallel_files
-from fairseq_ext.corpora.raw_text import canonical
+from fairseq_ext.corpora.parallel_files import moses_stems, read_jsonl, read_moses_zip, read_parallel_files, read_tsv
+from fairseq_ext.corpora.raw_text import Markup
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.corpora.tmx import read_tmx
-from fairseq_ext.corpora.tsv import read_tsv
+from fairseq_ext.corpora.translation_memories import read_memory
 from fairseq_ext.domains.names import check_domain_names
 from fairseq_ext.inputs.errors import InputError
 
 FORMS = (
-    "two files as NAME.{lang}, a .tsv or .tmx (these also .gz, .zst, .xz), a Moses .zip, opus:CORPUS/VERSION, or "
-    "gettext catalogues: .po, .mo, a directory, wheel, zip or tar archive, or a pinned package (name==version)"
+    "two files as NAME.{lang}, a .tsv, .jsonl, .tmx or .xlf (these also .gz, .zst, .xz), a Moses .zip, "
+    "opus:CORPUS/VERSION, or gettext catalogues: .po, .mo, a directory, wheel, zip or tar archive, or a pinned package "
+    "(name==version)"
 )
 _LANG = "{lang}"
 
@@ -37,7 +37,12 @@ class Form(Enum):
     CATALOGUES = auto()
     MOSES_ZIP = auto()
     TSV = auto()
-    TMX = auto()
+    JSONL = auto()
+    MEMORY = auto()
+
+
+# The files that hold both languages, by their suffix.
+BILINGUAL = {".tsv": Form.TSV, ".jsonl": Form.JSONL, **dict.fromkeys(translation_memories.SUFFIXES, Form.MEMORY)}
 
 
 def read_entry(
@@ -46,6 +51,8 @@ def read_entry(
     policy: str,
     tally: Counter[str],
     downloads: Path,
+    *,
+    markup: Markup = "keep",
     seen: set[Pair] | None = None,
 ) -> Iterator[Pair]:
     """Yield an entry's pairs, canonical and in order; a pair may have an empty side.
@@ -57,10 +64,8 @@ def read_entry(
             :data:`~fairseq_ext.corpora.raw_text.ON_BAD_UTF8`. XML and catalogues must be right in any case.
         tally: counts what was read (``lines``), left out and mended.
         downloads: where packages and OPUS's zips are, or are fetched to.
+        markup: whether inline markup of XML and catalogues stays in the text.
         seen: pairs of catalogues read before, which are not repeated.
-
-    Raises:
-        InputError: if the entry is of no known form, cannot be had, or cannot be read.
     """
     path = fetch_entries([entry], langs, downloads).get(entry, Path(entry))
     match entry_form(entry, langs):
@@ -71,18 +76,16 @@ def read_entry(
             return read_moses_zip(path, langs, policy, tally)
         case Form.TSV:
             return read_tsv(path, policy, tally)
-        case Form.TMX:
-            return read_tmx(path, langs, tally)
+        case Form.JSONL:
+            return read_jsonl(path, langs, policy, tally)
+        case Form.MEMORY:
+            return read_memory(path, langs, markup, tally)
         case Form.CATALOGUES | Form.PACKAGE:
-            return _read_catalogues(path, langs[1], tally, set() if seen is None else seen)
+            return read_catalogues(path, langs[1], markup, tally, set() if seen is None else seen)
 
 
 def entry_form(entry: str, langs: tuple[str, str]) -> Form:
-    """Tell an entry's form, by its name if that says it, else by what is in the file.
-
-    Raises:
-        InputError: if it is none.
-    """
+    """Tell an entry's form, by its name if that says it, else by what is in the file."""
     if _LANG in entry:
         return Form.PARALLEL_FILES
     if is_opus(entry):
@@ -95,8 +98,8 @@ def entry_form(entry: str, langs: tuple[str, str]) -> Form:
     if not is_folder:
         check_file(path, f"give {FORMS}")
     inner = path.with_suffix("") if path.suffix in SUFFIXES else path
-    if inner.suffix in (".tsv", ".tmx"):
-        return Form.TSV if inner.suffix == ".tsv" else Form.TMX
+    if inner.suffix in BILINGUAL:
+        return BILINGUAL[inner.suffix]
     if is_folder or path.suffix in (".po", ".mo", ".whl"):
         return Form.CATALOGUES
     if is_zip(path):
@@ -114,11 +117,7 @@ def entry_paths(entry: str, langs: tuple[str, str]) -> list[Path]:
 
 
 def check_entries(domains: Mapping[str, Sequence[str]], langs: tuple[str, str]) -> list[Path]:
-    """Return the paths that the entries stand for, in order of the domains, after a look at every entry.
-
-    Raises:
-        InputError: naming the first entry that does not exist, may not be read or is of no known form.
-    """
+    """Return the paths that the entries stand for, in order of the domains, after a look at every entry."""
     paths = []
     for name in sorted(domains):
         for entry in domains[name]:
@@ -134,11 +133,7 @@ def check_entries(domains: Mapping[str, Sequence[str]], langs: tuple[str, str]) 
 
 
 def fetch_entries(entries: Sequence[str], langs: tuple[str, str], downloads: Path) -> dict[str, Path]:
-    """Return the files of those entries that stand for a download, after fetching what is not there yet.
-
-    Raises:
-        InputError: naming the entry that cannot be fetched.
-    """
+    """Return the files of those entries that stand for a download, after fetching what is not there yet."""
     packages = [entry for entry in entries if is_requirement(entry)]
     return {
         **(fetch_packages(packages, downloads) if packages else {}),
@@ -147,12 +142,7 @@ def fetch_entries(entries: Sequence[str], langs: tuple[str, str], downloads: Pat
 
 
 def folder_entries(folder: Path, langs: tuple[str, str]) -> dict[str, list[str]]:
-    """Return the domains of a folder of ``DOMAIN.LANG`` files, compressed or not, each with its entry.
-
-    Raises:
-        InputError: if the folder holds no such pair of files, one side of a pair is missing, or it is not clear
-            which files belong together.
-    """
+    """Return the domains of a folder of ``DOMAIN.LANG`` files, compressed or not, each with its entry."""
     if not folder.is_dir():
         raise InputError(f"{folder}: not found; give a folder with DOMAIN.{langs[0]}, DOMAIN.{langs[1]}")
     sides = [domain_files(folder, lang) for lang in langs]
@@ -173,11 +163,7 @@ def folder_entries(folder: Path, langs: tuple[str, str]) -> dict[str, list[str]]
 
 
 def domain_files(folder: Path, ending: str) -> dict[str, str]:
-    """By domain, the suffix that tells how its file ``DOMAIN.ENDING`` is compressed.
-
-    Raises:
-        InputError: if there are two files of a domain.
-    """
+    """By domain, the suffix that tells how its file ``DOMAIN.ENDING`` is compressed."""
     suffixes: dict[str, str] = {}
     files = os.listdir(folder)  # glob takes a folder that may not be read for an empty one
     for suffix in ("", *SUFFIXES):
@@ -189,13 +175,3 @@ def domain_files(folder: Path, ending: str) -> dict[str, str]:
                 raise InputError(f"{folder / file}: there is also {name}.{ending}{suffixes[name]}; remove one of them")
             suffixes[name] = suffix
     return suffixes
-
-
-def _read_catalogues(path: Path, lang: str, tally: Counter[str], seen: set[Pair]) -> Iterator[Pair]:
-    dropped: Counter[str] = Counter()
-    for pair in read_catalogues(path, lang, dropped, seen):
-        tally["lines"] += 1
-        yield Pair(canonical(pair.source, tally), canonical(pair.target, tally))
-    for reason, count in dropped.items():
-        tally[f"messages_{reason.replace(' ', '_')}"] += count
-        tally["lines"] += count

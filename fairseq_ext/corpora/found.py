@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from fairseq_ext.corpora.compressed import SUFFIXES
-from fairseq_ext.corpora.entries import Form, entry_form, entry_paths, folder_entries, read_entry
+from fairseq_ext.corpora.entries import BILINGUAL, Form, entry_form, entry_paths, folder_entries, read_entry
+from fairseq_ext.corpora.files import SUFFIXES
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.corpora.text_files import count_lines, stream_lines
 from fairseq_ext.domains.names import check_domain_names
 from fairseq_ext.inputs.errors import InputError
 
 _SAMPLE = 2000
-# Both languages in one file.
-_TWO_IN_ONE = (".tsv", ".tmx")
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Corpora:
 
 
 def find_corpora(folder: Path, source: str | None = None, target: str | None = None) -> Corpora:
-    """Look for ``DOMAIN.LANG`` in two languages, ``DOMAIN.tsv`` and ``DOMAIN.tmx``, all of them compressed or not.
+    """Look for ``DOMAIN.LANG`` in two languages and files that hold both, as ``DOMAIN.tmx``, compressed or not.
 
     Args:
         folder: that holds them.
@@ -61,7 +59,7 @@ def find_corpora(folder: Path, source: str | None = None, target: str | None = N
     endings = {path.suffix[1:] for path in bare.values() if path.suffix}
     langs = _languages(folder, endings, source, target)
     entries = folder_entries(folder, langs) if endings & {*langs} else {}
-    in_one = {name: path.stem for name, path in bare.items() if path.suffix in _TWO_IN_ONE}
+    in_one = {name: path.stem for name, path in bare.items() if path.suffix in BILINGUAL}
     if in_one:
         check_domain_names(sorted(set(in_one.values())), str(folder))
     for name, domain in in_one.items():
@@ -77,7 +75,7 @@ def _uncompressed(name: str) -> str:
 
 
 def _languages(folder: Path, endings: set[str], source: str | None, target: str | None) -> tuple[str, str]:
-    found = sorted(endings - {ending[1:] for ending in _TWO_IN_ONE})
+    found = sorted(endings - {ending[1:] for ending in BILINGUAL})
     if source and target and source != target and (len(found) < len(endings) or {source, target} <= {*found}):
         return source, target
     if len(found) == 1 and len(endings) == 1:
@@ -85,7 +83,8 @@ def _languages(folder: Path, endings: set[str], source: str | None, target: str 
             f"{folder}: has files in {found[0]} alone; put the translations of each beside it, as DOMAIN.LANG"
         )
     if endings and not found:
-        raise InputError(f"{folder}: TSV and TMX do not tell their languages; name them by --source and --target")
+        told = ", ".join(sorted(endings))
+        raise InputError(f"{folder}: names ending in {told} do not tell languages; give --source and --target")
     langs = sorted(found, key=lambda lang: (lang != source, lang == target, lang != "en"))
     if len(langs) != 2 or {source, target} - {None, *langs}:
         raise InputError(

@@ -1,34 +1,42 @@
-"""Parallel sentences from gettext catalogues (.po, .mo), where software keeps its translations.
+"""Pairs from gettext catalogues (.po, .mo), where software keeps its translations; polib parses them.
 
-Catalogues are found in files, directories, wheels and other zips, and tar archives. Only finished
-translations count: fuzzy, obsolete, plural and untranslated entries are left out.
+Catalogues are found in files, folders, wheels and other zips, and tar archives. Only finished translations count:
+fuzzy, obsolete, plural and untranslated entries are left out.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
+import struct
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from fairseq_ext.corpora.archives import read_file, read_members
-from fairseq_ext.corpora.compressed import damage, shown
-from fairseq_ext.corpora.gettext_messages import Message, read_compiled, read_source
-from fairseq_ext.corpora.message_text import (
-    clean_message,
-    has_letters,
-    is_message_key,
-    strip_accelerators,
-)
+import polib
+
+from fairseq_ext.corpora.files import read_file, read_members, shown
+from fairseq_ext.corpora.message_text import clean_message, has_letters, is_message_key, strip_accelerators
+from fairseq_ext.corpora.raw_text import Markup, canonical
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
 
-_SUFFIXES = (".po", ".mo")
 # Zope catalogues use keys as message ids and give the English text in an extracted comment.
 _DEFAULT_TEXT = re.compile(r'Default:\s*"(.*)"', re.DOTALL)
 # Short messages may well be the same in both languages ("Name"); long ones were left untranslated.
 _MAX_SAME_WORDS = 3
+_CHARSET = re.compile(rb"Content-Type:[^\n]*?charset=([\w.:-]+)", re.IGNORECASE)
+# Codecs of Python that no catalogue is written in; the first two take time quadratic in the length.
+_NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7")
+# Where polib would end a line, within a message.
+_SEPARATOR = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\r(?!\n|\\Z)")
+_WORKFLOW = re.compile("^#=", re.MULTILINE)
+# Of one message.
+_MAX_LINES, _MAX_CHARACTERS = 10_000, 1 << 18
+_BYTE_ORDERS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}
+
+Entry: TypeAlias = polib.POEntry | polib.MOEntry
 
 
 class Catalogue(NamedTuple):
@@ -39,40 +47,40 @@ class Catalogue(NamedTuple):
     is_compiled: bool
 
 
-def read_catalogues(path: Path, target_lang: str, dropped: Counter[str], seen: set[Pair]) -> Iterator[Pair]:
-    """Yield the distinct pairs of all catalogues of a language in a file, directory or archive, in a fixed order.
+def read_catalogues(
+    path: Path, target_lang: str, markup: Markup, tally: Counter[str], seen: set[Pair]
+) -> Iterator[Pair]:
+    """Yield the distinct pairs of all catalogues of a language in a file, folder or archive, in a fixed order.
 
     Args:
-        path: a catalogue, a directory or a package's archive.
+        path: a catalogue, a folder or a package's archive.
         target_lang: language code as in the catalogues' paths, e.g. ``de`` or ``pt_BR``.
-        dropped: counts the entries left out, by reason.
+        markup: "keep" leaves messages as they are; "strip" removes tags and the marks of keyboard accelerators.
+        tally: counts the entries read, and those left out by reason.
         seen: pairs that are not repeated; those yielded are added.
-
-    Raises:
-        InputError: if the path holds no catalogue of the language, or one cannot be parsed.
     """
     for catalogue in find_catalogues(path, target_lang):
-        for message in _messages(catalogue):
-            result = pair_of_message(message)
+        for entry in _entries(catalogue):
+            tally["lines"] += 1
+            result = pair_of(entry, markup)
             if isinstance(result, str):
-                dropped[result] += 1
-            elif result in seen:
-                dropped["repeated"] += 1
-            else:
-                seen.add(result)
-                yield result
+                tally[f"messages_{result}"] += 1
+                continue
+            pair = Pair(*(canonical(side, tally) for side in result))
+            if pair in seen:
+                tally["messages_repeated"] += 1
+                continue
+            seen.add(pair)
+            yield pair
 
 
 def find_catalogues(path: Path, target_lang: str) -> list[Catalogue]:
-    """Return a language's catalogues in a file, directory or archive, sorted by name.
+    """Return a language's catalogues in a file, folder or archive, sorted by name.
 
-    ``LANG/LC_MESSAGES/*`` and ``LANG.po`` are looked for; a .po is preferred to the .mo made from
-    it, since only the former tells fuzzy entries and default texts.
-
-    Raises:
-        InputError: if there is none, or as :func:`~fairseq_ext.corpora.archives.read_members`.
+    ``LANG/LC_MESSAGES/*`` and ``LANG.po`` are looked for; a .po is preferred to the .mo made from it, since only the
+    former tells fuzzy entries and default texts.
     """
-    if path.suffix in _SUFFIXES and not path.is_dir():
+    if path.suffix in (".po", ".mo") and not path.is_dir():
         return [Catalogue(str(path), read_file(path), path.suffix == ".mo")]
     code = re.escape(target_lang)
     found = read_members(path, re.compile(rf"(?:.*/)?(?:{code}/LC_MESSAGES/[^/]+|{code})\.(?:po|mo)"))
@@ -85,39 +93,81 @@ def find_catalogues(path: Path, target_lang: str) -> list[Catalogue]:
     return [Catalogue(f"{path}/{shown(name)}", found[name], name.endswith(".mo")) for name in names]
 
 
-def pair_of_message(message: Message) -> Pair | str:
-    """Return a message's cleaned pair, or in one word why it is left out."""
+def pair_of(entry: Entry, markup: Markup) -> Pair | str:
+    """Return an entry's pair, or why it is left out."""
     for reason, applies in (
-        ("obsolete", message.is_obsolete),
-        ("fuzzy", message.is_fuzzy),
-        ("plural", message.is_plural),
-        ("untranslated", not message.translation),
+        ("obsolete", entry.obsolete),
+        ("fuzzy", "fuzzy" in entry.flags),
+        ("plural", entry.msgid_plural),
+        ("untranslated", not entry.msgstr),
     ):
         if applies:
             return reason
-    english = _english_text(message)
+    english = _english_text(entry)
     if english is None:
-        return "key without text"
-    pair = Pair(*strip_accelerators(clean_message(english), clean_message(message.translation)))
-    if not has_letters(pair.source) or not has_letters(pair.target):
-        return "no letters"
-    if pair.source == pair.target and len(pair.source.split()) > _MAX_SAME_WORDS:
+        return "key_without_text"
+    plain = Pair(*strip_accelerators(clean_message(english), clean_message(entry.msgstr)))
+    if not has_letters(plain.source) or not has_letters(plain.target):
+        return "no_letters"
+    if plain.source == plain.target and len(plain.source.split()) > _MAX_SAME_WORDS:
         return "untranslated"
-    return pair
+    return plain if markup == "strip" else Pair(english, entry.msgstr)
 
 
-def _english_text(message: Message) -> str | None:
-    default = _DEFAULT_TEXT.search(message.comment)
+def _english_text(entry: Entry) -> str | None:
+    default = _DEFAULT_TEXT.search(entry.comment)
     if default and default.group(1).strip():
         return default.group(1).replace(r"\n", "\n").replace(r"\"", '"')
-    return None if is_message_key(message.text) else message.text
+    return None if is_message_key(entry.msgid) else entry.msgid
 
 
-def _messages(catalogue: Catalogue) -> Iterator[Message]:
-    read = read_compiled if catalogue.is_compiled else read_source
+def _entries(catalogue: Catalogue) -> Iterator[Entry]:
+    data = catalogue.data
     try:
-        yield from read(catalogue.data)
-    except EOFError as error:
-        raise damage(catalogue.name, error) from None
-    except (ValueError, LookupError) as error:
-        raise InputError(f"{catalogue.name}: cannot be read as a gettext catalogue ({shown(str(error))})") from None
+        if catalogue.is_compiled:
+            _check_compiled(data)
+            yield from polib.mofile(data, encoding=_charset(data))
+        else:
+            yield from polib.pofile(_source_text(data))
+    except (OSError, ValueError, LookupError, AttributeError, struct.error) as error:
+        raise InputError(
+            f"{catalogue.name}: cannot be read as a gettext catalogue ({shown(str(error))}); mend it, or fetch it again"
+        ) from None
+
+
+def _charset(data: bytes) -> str:
+    match = _CHARSET.search(data)
+    charset = match[1].decode("ascii") if match else "utf-8"
+    if codecs.lookup(charset).name in _NO_CHARSETS:
+        raise LookupError(f"{charset} is no charset of catalogues")
+    return charset
+
+
+def _source_text(data: bytes) -> str:
+    """The text of a .po as polib can read it in time that does not grow with the square of a message's length."""
+    text = _SEPARATOR.sub(" ", data.decode(_charset(data)).removeprefix("\ufeff"))
+    lines = characters = 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        start = line.lstrip()[:1]
+        if start and start != "#" and not line.rstrip().endswith('"'):
+            raise ValueError(f"line {number}: is neither a comment nor a string in quotes")
+        if start and start not in '"#':
+            lines = characters = 0
+        lines, characters = lines + bool(start), characters + len(line)
+        if lines > _MAX_LINES or characters > _MAX_CHARACTERS:
+            raise ValueError(f"line {number}: a message has more than {_MAX_LINES} lines or {_MAX_CHARACTERS} letters")
+    # polib knows no workflow flags, and reads the file whose path it is given; no path ends in a line feed.
+    return _WORKFLOW.sub("#,", text) + "\n"
+
+
+def _check_compiled(data: bytes) -> None:
+    """Check that the messages of a .mo lie in the file and share no bytes: polib would read any amount of text."""
+    order = _BYTE_ORDERS.get(data[:4], "<")
+    _, count, *tables = struct.unpack_from(f"{order}4I", data, 4)
+    if max(tables) + 8 * count > len(data):
+        raise ValueError("it names bytes beyond its end")
+    places = [list(struct.iter_unpack(f"{order}2I", data[table : table + 8 * count])) for table in tables]
+    if any(length + start >= len(data) for table in places for length, start in table):
+        raise ValueError("it names bytes beyond its end")
+    if sum(length for table in places for length, _ in table) > len(data):
+        raise ValueError("its messages share bytes: it names more text than it holds")

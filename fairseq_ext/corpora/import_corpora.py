@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_ext.corpora.blocks import CorpusIndex, CorpusWriter
-from fairseq_ext.corpora.compressed import SUFFIXES, open_binary
 from fairseq_ext.corpora.entries import (
     FORMS,
     Form,
@@ -26,8 +25,9 @@ from fairseq_ext.corpora.entries import (
     fetch_entries,
     read_entry,
 )
+from fairseq_ext.corpora.files import SUFFIXES, open_binary
 from fairseq_ext.corpora.languages import check_language
-from fairseq_ext.corpora.raw_text import ON_BAD_UTF8
+from fairseq_ext.corpora.raw_text import MARKUP, ON_BAD_UTF8, Markup
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.domains.names import check_domain_names
 from fairseq_ext.inputs.errors import InputError
@@ -41,6 +41,7 @@ def import_domain(
     *,
     on_bad_utf8: str,
     downloads: Path,
+    markup: Markup = "keep",
 ) -> CorpusIndex:
     """Write ``NAME.SRC`` and ``NAME.TGT`` from a domain's entries, and the index of their blocks.
 
@@ -51,6 +52,7 @@ def import_domain(
         langs: source and target language.
         on_bad_utf8: what to do with text that is not UTF-8, one of ``ON_BAD_UTF8``.
         downloads: where fetched files are kept.
+        markup: whether inline markup of TMX, XLIFF and catalogues stays in the text.
 
     Returns:
         The index, with the number of pairs and the tally of what was read.
@@ -66,7 +68,8 @@ def import_domain(
     total = 0
     with CorpusWriter(folder, name, langs) as writer:
         for entry in entries:
-            with_text = writer.write(read_entry(entry, langs, on_bad_utf8, tally, downloads, seen))
+            pairs = read_entry(entry, langs, on_bad_utf8, tally, downloads, markup=markup, seen=seen)
+            with_text = writer.write(pairs)
             total += with_text
             if not with_text and entry_form(entry, langs) not in (Form.CATALOGUES, Form.PACKAGE):
                 raise InputError(f"{name}: {entry}: in no line both sides have text")
@@ -76,7 +79,7 @@ def import_domain(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``data-prep/import_corpora.py``: one domain, outside of any experiment."""
+    """Command line of ``fairseq-ext corpora``: one domain, outside of any experiment."""
     parser = argparse.ArgumentParser(
         description="Write DOMAIN.SRC and DOMAIN.TGT from corpora of any form, one sentence a line.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -98,6 +101,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         choices=ON_BAD_UTF8,
         default="fail",
         help="text that is not UTF-8: stop, drop its pair, or replace its bytes by U+FFFD",
+    )
+    parser.add_argument(
+        "--markup",
+        choices=MARKUP,
+        default="keep",
+        help="inline markup of TMX, XLIFF and catalogues: leave it in the text, or remove it",
     )
     parser.add_argument(
         "--compress",
@@ -145,6 +154,7 @@ def _import_to(options: argparse.Namespace, langs: tuple[str, str], outputs: Seq
             langs,
             on_bad_utf8=options.on_bad_utf8,
             downloads=options.downloads,
+            markup=options.markup,
         )
         counts = ", ".join(f"{count} {key.replace('_', ' ')}" for key, count in index["tally"].items())
         print(f"{options.domain}: {index['pairs']} pairs ({counts})", file=sys.stderr)

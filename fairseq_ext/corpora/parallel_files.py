@@ -1,38 +1,31 @@
-"""Pairs from two files whose lines translate each other (Moses style), loose or in a zip as OPUS gives them."""
+"""Pairs from lines: two files (Moses style), loose or in a zip as OPUS gives them, TSV, and JSON lines."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 
-from fairseq_ext.corpora.archives import open_zip
-from fairseq_ext.corpora.compressed import read_chunks, shown
-from fairseq_ext.corpora.raw_text import canonical_lines, stream_canonical_lines
+from fairseq_ext.corpora.files import open_binary, open_zip, read_chunks, shown
+from fairseq_ext.corpora.raw_text import canonical, canonical_lines, decode_lines, stream_canonical_lines
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
 
 _END = "\n"  # No line can be one.
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def read_parallel_files(paths: tuple[Path, Path], policy: str, tally: Counter[str]) -> Iterator[Pair]:
-    """Yield the pairs of two files, compressed or not; those with an empty side too.
-
-    Raises:
-        InputError: as :func:`~fairseq_ext.corpora.raw_text.stream_canonical_lines`; also if the files differ in length.
-    """
+    """Yield the pairs of two files, compressed or not; those with an empty side too."""
     source, target = (stream_canonical_lines(path, policy, tally) for path in paths)
     return _pairs(source, target, (str(paths[0]), str(paths[1])), tally)
 
 
 def read_moses_zip(path: Path, langs: tuple[str, str], policy: str, tally: Counter[str]) -> Iterator[Pair]:
-    """Yield the pairs of a zip that holds ``NAME.SRC`` and ``NAME.TGT``, unpacked as they are read.
-
-    Raises:
-        InputError: as :func:`read_parallel_files`; also if the zip is damaged, holds no such files, or one without
-            its other side.
-    """
+    """Yield the pairs of a zip that holds ``NAME.SRC`` and ``NAME.TGT``, unpacked as they are read."""
     stems = moses_stems(path, langs)
     if not stems:
         raise InputError(f"{path}: holds no files NAME.{langs[0]} and NAME.{langs[1]}; choose another zip or language")
@@ -41,30 +34,76 @@ def read_moses_zip(path: Path, langs: tuple[str, str], policy: str, tally: Count
             members = (f"{stem}.{langs[0]}", f"{stem}.{langs[1]}")
             with archive.open(members[0]) as source, archive.open(members[1]) as target:
                 names = (f"{path}/{shown(members[0])}", f"{path}/{shown(members[1])}")
-                lines = [
+                one, other = (
                     canonical_lines(read_chunks(file, name), name, policy, tally)
                     for file, name in zip((source, target), names, strict=True)
-                ]
-                yield from _pairs(lines[0], lines[1], names, tally)
+                )
+                yield from _pairs(one, other, names, tally)
 
 
 def moses_stems(path: Path, langs: tuple[str, str]) -> list[str]:
-    """The names, sorted and without the language, of files that a zip holds in both languages.
-
-    Raises:
-        InputError: if it is no zip or a damaged one, or if beside such files there is one in one language only.
-    """
+    """The names, sorted and without the language, of files that a zip holds in both languages."""
     with open_zip(path) as archive:
-        names = archive.namelist()
-    visible = [name for name in names if not PurePosixPath(name).name.startswith(".")]
-    sides = [{name.removesuffix(f".{lang}") for name in visible if name.endswith(f".{lang}")} for lang in langs]
-    stems = sorted(sides[0] & sides[1])
+        names = [name for name in archive.namelist() if not PurePosixPath(name).name.startswith(".")]
+    sides = [{name.removesuffix(f".{lang}") for name in names if name.endswith(f".{lang}")} for lang in langs]
     # With no stem it may be a zip of catalogues, with whatever else software has.
-    for this in (0, 1) if stems else ():
+    if not sides[0] & sides[1]:
+        return []
+    for this in (0, 1):
         for stem in sorted(sides[this] - sides[1 - this]):
             name = shown(stem)
             raise InputError(f"{path}/{name}.{langs[this]}: its other side {name}.{langs[1 - this]} is missing")
-    return stems
+    return sorted(sides[0])
+
+
+def read_tsv(path: Path, policy: str, tally: Counter[str]) -> Iterator[Pair]:
+    """Yield the pairs of a file of two columns, source TAB target; quotes have no meaning in it."""
+
+    def columns(line: str) -> tuple[str, str]:
+        source, *rest = line.split("\t")
+        if len(rest) != 1:
+            raise ValueError(f"has {1 + len(rest)} columns; give source TAB target and nothing else (cut -f keeps two)")
+        return source, rest[0]
+
+    return _rows(path, columns, policy, tally)
+
+
+def read_jsonl(path: Path, langs: tuple[str, str], policy: str, tally: Counter[str]) -> Iterator[Pair]:
+    """Yield the pairs of JSON lines, ``{"en": …, "pl": …}``, also under the key ``translation``."""
+
+    def texts(line: str) -> tuple[str, str]:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"is not valid JSON ({error})") from None
+        row = row.get("translation", row) if isinstance(row, dict) else {}
+        source, target = (row.get(lang) if isinstance(row, dict) else None for lang in langs)
+        if not isinstance(source, str) or not isinstance(target, str):
+            raise ValueError(f"has no texts under {langs[0]!r} and {langs[1]!r}")
+        # JSON can write half a character, which no file can hold.
+        if _HALF_CHARACTER.search(source + target):
+            raise ValueError("holds half a character (\\ud800 to \\udfff); write it whole")
+        return source, target
+
+    return _rows(path, texts, policy, tally)
+
+
+def _rows(path: Path, split: Callable[[str], tuple[str, str]], policy: str, tally: Counter[str]) -> Iterator[Pair]:
+    """Yield the pairs of a file with a pair a line; ``split`` raises ValueError."""
+    number = 0
+    with open_binary(path, "rb") as file:
+        for number, line in enumerate(decode_lines(read_chunks(file, str(path)), str(path), policy, tally), start=1):
+            if line is None:
+                tally["bad_utf8_dropped"] += 1
+                continue
+            try:
+                source, target = split(line)
+            except ValueError as error:
+                raise InputError(f"{path}, line {number}: {error}") from None
+            yield Pair(canonical(source, tally), canonical(target, tally))
+    if not number:
+        raise InputError(f"{path}: is empty")
+    tally["lines"] += number
 
 
 def _pairs(

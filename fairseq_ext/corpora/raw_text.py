@@ -16,12 +16,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Literal
 
-from fairseq_ext.corpora.compressed import open_binary, read_chunks
+from fairseq_ext.corpora.files import open_binary, read_chunks
 from fairseq_ext.inputs.errors import InputError
 
 # What to do with text that is not UTF-8: stop, leave out its pair, or put U+FFFD for each bad byte.
 ON_BAD_UTF8 = ("fail", "drop", "replace")
+# Whether inline markup of TMX, XLIFF and gettext stays in the text.
+Markup = Literal["keep", "strip"]
+MARKUP: tuple[Markup, ...] = ("keep", "strip")
 MAX_LINE_BYTES = 16 << 20
 
 _MAX_NULLS = 0.4

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_ext.corpora.compressed import open_binary, read_chunks
+from fairseq_ext.corpora.files import open_binary, read_chunks
 from fairseq_ext.corpora.raw_text import MAX_LINE_BYTES, decode_lines, too_long
 from fairseq_ext.inputs.errors import InputError
 

@@ -144,7 +144,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
             return F.one_hot(sample["domain_ids"], num_domains).float()
         probs = sample.get("teacher_probs")
         if probs is None:
-            raise InputError("the gates have no teacher: give --teacher-dir, as data-prep/train_teacher.py writes it")
+            raise InputError("the gates have no teacher: give --teacher-dir, as fairseq-ext teacher writes it")
         scores = probs.float().log() if self.gate_target == "log-probs" else probs.float()
         return (scores / self.tau).softmax(-1).where(probs.any(-1, keepdim=True), 0.0)
 

@@ -34,7 +34,7 @@ _SUM_TOLERANCE = 1e-3
 # What is smaller would become zero, which has no logarithm.
 _LEAST = np.finfo(DTYPE).smallest_subnormal
 _BLOCK_ROWS = 1 << 16
-_REMEDY = "make it with data-prep/train_teacher.py"
+_REMEDY = "make it with fairseq-ext teacher"
 
 
 @dataclass(frozen=True)

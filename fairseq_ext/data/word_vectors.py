@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fairseq_ext.corpora.compressed import DAMAGE, SUFFIXES, damage, open_binary
+from fairseq_ext.corpora.files import DAMAGE, SUFFIXES, damage, open_binary
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.combinations import MISSING_CHOICES
 

@@ -14,7 +14,7 @@ class WordPieceConfig(FairseqDataclass):
     """Where the pieces are."""
 
     wordpiece_file: str = field(
-        default="???", metadata={"help": "wordpiece.json of a BERT that scripts/import_roberta.py imported"}
+        default="???", metadata={"help": "wordpiece.json of a BERT that fairseq-ext import roberta imported"}
     )
 
 

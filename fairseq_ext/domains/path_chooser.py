@@ -36,7 +36,7 @@ class PathChooser:
     def load(cls, directory: Path) -> PathChooser:
         """Read what :meth:`save` wrote into a directory."""
         path = Path(directory) / CLUSTERS_FILE
-        arrays = read_arrays(path, [*_ARRAYS, "names"], "give a directory that scripts/induce_tree.py made")
+        arrays = read_arrays(path, [*_ARRAYS, "names"], "give a directory that fairseq-ext induce made")
         names = tuple(str(name) for name in arrays.pop("names").ravel())
         _check_arrays(arrays, len(names), path)
         return cls(GaussianClusters(**arrays), names)

@@ -46,11 +46,11 @@ def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> Pa
 
 def _paths_in_file(path: Path, domain: str) -> Paths:
     try:
-        content = read_json(path, "choose paths with scripts/choose_paths.py")
+        content = read_json(path, "choose paths with fairseq-ext paths")
     except InputError as error:
         raise InputError(f"--paths {error}") from None
     if domain not in content:
-        raise InputError(f"--paths {path}: no paths for domain {domain}; choose them with scripts/choose_paths.py")
+        raise InputError(f"--paths {path}: no paths for domain {domain}; choose them with fairseq-ext paths")
     try:
         return _IN_FILE.validate_python(content[domain])
     except ValidationError:

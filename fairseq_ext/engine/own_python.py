@@ -21,5 +21,5 @@ def use_own_python() -> None:
         return
     python = _ROOT / ".venv" / "bin" / "python"
     if not python.exists() or Path(sys.prefix) == python.parents[1]:
-        raise SystemExit(f"{sys.executable} has no fairseq; bash scripts/prepare.sh --help creates {_ROOT / '.venv'}")
+        raise SystemExit(f"{sys.executable} has no fairseq; bash scripts/fairseq-ext --help creates {_ROOT / '.venv'}")
     os.execv(python, [str(python), *sys.argv])

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 
-from fairseq_ext.engine.steps import Step, add_step_options, check_options, run_steps
-from fairseq_ext.engine.tasks import add_scheduler_option
+from fairseq_ext.engine.steps import Step, check_options, run_steps
 from fairseq_ext.inputs.errors import InputError
 
 
@@ -109,51 +106,25 @@ def run_stages(
         run_steps(planned, dry_run=True)
 
 
-def stage_parser(prog: str, description: str) -> argparse.ArgumentParser:
-    """The command line of an experiment: its file, and which stages to run."""
-    parser = argparse.ArgumentParser(prog=prog, description=description)
-    parser.add_argument("config", type=Path, help="experiment file (YAML), see configs/")
-    parser.add_argument("--from", dest="first", metavar="STAGE", help="begin with this stage (default: the first)")
-    parser.add_argument("--to", dest="last", metavar="STAGE", help="end with this stage (default: the last)")
-    parser.add_argument("--only", nargs="+", default=[], metavar="STAGE", help="run these stages alone")
-    add_step_options(parser)
-    add_jobs_option(parser)
-    return parser
-
-
-def add_jobs_option(parser: argparse.ArgumentParser) -> None:
-    """Give a command line the options of :func:`~fairseq_ext.engine.steps.run_steps` that say where steps run."""
-    parser.add_argument(
-        "--jobs",
-        type=_positive,
-        default=1,
-        metavar="N",
-        help="steps at once where there is no GPU, which share the cores: trials, seeds, systems that do not start "
-        "from each other; each takes memory (default: 1)",
-    )
-    add_scheduler_option(parser)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of steps; give 1 or more")
-    return int(text)
-
-
-def run_chosen(stages: Sequence[Stage], options: argparse.Namespace) -> None:
-    """Run the stages that a command line chose.
-
-    Args:
-        stages: all of the experiment.
-        options: what :func:`stage_parser` read.
+def run_chosen(
+    stages: Sequence[Stage],
+    first: str | None = None,
+    last: str | None = None,
+    only: Sequence[str] = (),
+    *,
+    dry_run: bool = False,
+    jobs: int = 1,
+    scheduler: str | None = None,
+) -> None:
+    """Run the stages that :func:`choose_stages` chooses, as :func:`run_stages` does.
 
     Raises:
-        InputError: as :func:`choose_stages` and :func:`run_stages` do.
+        InputError: as both do.
     """
-    chosen = choose_stages(stages, options.first, options.last, options.only)
+    chosen = choose_stages(stages, first, last, only)
     # A missing test set or a misspelt option is to be noticed before the first training, not after the last.
     check_options([step for stage in chosen for step in stage.steps()])
-    run_stages(stages, chosen, dry_run=options.dry_run, jobs=options.jobs, scheduler=options.scheduler)
+    run_stages(stages, chosen, dry_run=dry_run, jobs=jobs, scheduler=scheduler)
 
 
 def _check_inputs(stage: Stage, steps: Sequence[Step], planned: Sequence[Step], stages: Sequence[Stage]) -> None:

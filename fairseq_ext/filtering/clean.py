@@ -17,7 +17,7 @@ from typing import IO
 import numpy as np
 
 from fairseq_ext.corpora.blocks import first_pair, load_index, num_blocks, read_block
-from fairseq_ext.corpora.compressed import open_binary
+from fairseq_ext.corpora.files import open_binary
 from fairseq_ext.corpora.text_files import Pair, write_lines
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.filtering.agreement import Agreement

@@ -81,7 +81,7 @@ def export_gpt2(checkpoint: Path, subwords: Path, folder: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/import_gpt2.py``."""
+    """Command line of ``fairseq-ext import gpt2``."""
     Conversion("GPT-2", (VOCAB_FILE, MERGES_FILE, TOKENIZER_FILE), import_gpt2, export_gpt2).run(arguments)
 
 

@@ -7,7 +7,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from fairseq_ext.corpora.archives import read_members
+from fairseq_ext.corpora.files import read_members
 from fairseq_ext.corpora.packages import fetch_packages
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError

@@ -106,7 +106,7 @@ def export_roberta(checkpoint: Path, subwords: Path, folder: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/import_roberta.py``."""
+    """Command line of ``fairseq-ext import roberta``."""
     quieten_fairseq()
     Conversion("RoBERTa, XLM-R or BERT", SOURCE_FILES, import_roberta, export_roberta).run(arguments)
 

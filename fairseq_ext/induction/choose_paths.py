@@ -1,4 +1,4 @@
-"""Paths of an induced tree for domains it has never seen (hierarchical adapters §4.5): ``scripts/choose_paths.py``."""
+"""Paths of an induced tree for domains it has never seen (hierarchical adapters §4.5): ``fairseq-ext paths``."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def describe_paths(directory: Path, tree: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/choose_paths.py``."""
+    """Command line of ``fairseq-ext paths``."""
     parser = argparse.ArgumentParser(
         prog="choose_paths.py",
         description="Choose paths of an induced tree for the domains of a data directory: their sequences vote for "

@@ -1,4 +1,4 @@
-"""A domain tree made of the domains' text alone (hierarchical adapters §4.2): ``scripts/induce_tree.py``.
+"""A domain tree made of the domains' text alone (hierarchical adapters §4.2): ``fairseq-ext induce``.
 
 A language model's states of sequences of every domain → principal components → Gaussian mixture → clusters that win a
 domain → symmetrised KL divergence → binary tree. Where we differ from the published code: the divergence is over all
@@ -152,7 +152,7 @@ def induce(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/induce_tree.py``."""
+    """Command line of ``fairseq-ext induce``."""
     parser = argparse.ArgumentParser(
         prog="induce_tree.py",
         description="Induce a domain tree from text: a language model encodes sequences of every domain, a Gaussian "

@@ -1,4 +1,4 @@
-"""Few domains into many, by the words of their sentences: ``data-prep/split_domains.py``.
+"""Few domains into many, by the words of their sentences: ``fairseq-ext split-domains``.
 
 It makes what experiments with many domains, some of them nearly alike, need: k-means on TF-IDF within each domain.
 """
@@ -107,7 +107,7 @@ def cluster(texts: Sequence[str], count: int, seed: int) -> np.ndarray:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``data-prep/split_domains.py``."""
+    """Command line of ``fairseq-ext split-domains``."""
     parser = argparse.ArgumentParser(
         description="Cut the domains of a folder of DOMAIN.LANG files into more, by the words of their sentences: "
         "k-means on TF-IDF within each, which has parts in proportion to its size. What is finished is not made again.",

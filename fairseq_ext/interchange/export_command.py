@@ -24,7 +24,7 @@ def export_step(checkpoint: Path, domain: str, output: Path) -> Step:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/export_domain.py``."""
+    """Command line of ``fairseq-ext export-domain``."""
     parser = argparse.ArgumentParser(
         description="Write a model with plain adapters, for one domain, as a plain fairseq transformer with a layer "
         "for every adapter: the same translations, for tools that know no adapters, such as CTranslate2."

@@ -42,7 +42,7 @@ def import_step(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/import_checkpoint.py``."""
+    """Command line of ``fairseq-ext import checkpoint``."""
     given = _parser().parse_args(arguments)
     sources = [_source(text) for text in given.sources]
     renamed = dict(_renamed(text) for text in given.rename)

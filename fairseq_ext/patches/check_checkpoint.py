@@ -10,7 +10,7 @@ from fairseq_ext.patches.checkpoints import check_checkpoint, load_checkpoints_s
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/check_checkpoint.py``."""
+    """Command line of ``fairseq-ext check``."""
     parser = argparse.ArgumentParser(
         description="Look through checkpoints of fairseq's: whether they hold anything but weights and plain options, "
         "and name anything but the models and tasks that are used here. Nothing is built of them."

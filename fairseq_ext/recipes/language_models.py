@@ -67,7 +67,7 @@ class Subwords(SentencePiece):
     """A SentencePiece model of the text of the training domains, or the subwords of an imported GPT-2."""
 
     gpt2: File | None = None
-    """A folder made by ``scripts/import_gpt2.py``; the other options are then not used."""
+    """A folder made by ``fairseq-ext import gpt2``; the other options are then not used."""
 
 
 class LanguageModel(System):
@@ -234,7 +234,7 @@ def training_steps(
     if not checkpoint.is_file():
         raise InputError(
             f"{experiment.path}: train: systems: {name}: checkpoint: no file {checkpoint}; a GPT-2 is imported by "
-            "scripts/import_gpt2.py"
+            "fairseq-ext import gpt2"
         )
     return []
 

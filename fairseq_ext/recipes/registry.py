@@ -48,9 +48,7 @@ def load_as(name: str, model: type[ExperimentT], path: Path) -> ExperimentT:
     content = dict(load_yaml(path))
     found = content.pop("kind", None) or name
     if found != name:
-        raise InputError(
-            f"{path}: kind: {found!r}, and this command is for {name} only; scripts/run_experiment.sh runs any kind"
-        )
+        raise InputError(f"{path}: kind: {found!r}, and this command is for {name} only; fairseq-ext run runs any kind")
     return read_experiment(model, content, path)
 
 

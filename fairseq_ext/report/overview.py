@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.render import MARKDOWN_FILE, PAGE_FILE, render_page
 
 INDEX_FILE, INDEX_MARKDOWN_FILE = "reports.html", "reports.md"
@@ -59,18 +58,6 @@ def write_index(folder: Path, entries: Sequence[Entry]) -> None:
         partial.replace(folder / name)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/reports.sh``."""
-    parser = argparse.ArgumentParser(
-        prog="scripts/reports.sh",
-        description=f"List all reports below a folder in {INDEX_FILE} and {INDEX_MARKDOWN_FILE}.",
-    )
-    parser.add_argument("folder", type=Path, help="folder with reports in it, at any depth, such as runs")
-    folder = parser.parse_args(arguments).folder
-    write_index(folder, find_reports(folder))
-    print(folder / INDEX_FILE)
-
-
 def _folders(folder: Path) -> Iterator[Path]:
     for place, names, files in os.walk(folder):
         names[:] = [name for name in names if not name.startswith(".")]
@@ -86,7 +73,3 @@ def _read(folder: Path, place: Path) -> Entry:
     except OSError as error:
         raise InputError(f"{place / MARKDOWN_FILE}: cannot be read ({error})") from None
     return Entry(title.removeprefix("# ").strip(), summary.strip(), quote(place.relative_to(folder).as_posix()))
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -1,4 +1,4 @@
-"""Command line of ``scripts/rerank_nbest.py``: tune, apply, report."""
+"""Command line of ``fairseq-ext rerank``: tune, apply, report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/rerank_nbest.py``."""
+    """Command line of ``fairseq-ext rerank``."""
     parser = argparse.ArgumentParser(description="Re-rank n-best lists of translations with language models.")
     commands = parser.add_subparsers(dest="command", required=True)
     _add_tune(commands)

@@ -146,7 +146,7 @@ def count_ngrams(arpa: Path) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/train_ngrams.py``."""
+    """Command line of ``fairseq-ext ngrams``."""
     parser = argparse.ArgumentParser(
         description="Train an n-gram language model with modified Kneser-Ney smoothing, as an ARPA file."
     )

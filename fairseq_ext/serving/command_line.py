@@ -1,4 +1,4 @@
-"""Command line of ``scripts/serve.sh``."""
+"""Command line of ``fairseq-ext serve``."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="serve.sh", description="Serve an exported system: a page at /, JSON at /translate (docs/using.md)."
     )
-    parser.add_argument("exported", type=Path, metavar="EXPORTED", help="directory that scripts/export.sh made")
+    parser.add_argument("exported", type=Path, metavar="EXPORTED", help="directory that fairseq-ext export made")
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on; any but this machine's own needs --token-file"
     )

@@ -41,14 +41,14 @@ class MultiDomainLanguageModelingConfig(MultiDomainConfig, LanguageModelingConfi
         metadata={
             "help": "validate, score or write everything over these paths of the tree, averaged: domains or leaves "
             "separated by commas, all, none for the base model, or FILE.json with paths for each domain of the "
-            "data, as scripts/choose_paths.py writes it (default: each domain's own)"
+            "data, as fairseq-ext paths writes it (default: each domain's own)"
         },
     )
     choose_paths: str = field(
         default="",
         metadata={
             "help": "let each sequence, or prompt, choose its own paths by the clusters in this directory, as "
-            "scripts/induce_tree.py writes it (default: no)"
+            "fairseq-ext induce writes it (default: no)"
         },
     )
     num_paths: int = field(
@@ -132,7 +132,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
     def setup_dictionary(cls, cfg: MultiDomainLanguageModelingConfig, **kwargs: Any) -> tuple[Dictionary, Dictionary]:
         path = split_directories(cfg.data)[0] / "dict.txt"
         if not path.is_file():
-            raise InputError(f"{path}: not found; binarise the data with data-prep/prepare.py")
+            raise InputError(f"{path}: not found; binarise the data with fairseq-ext prepare")
         return super().setup_dictionary(cfg, **kwargs)
 
     def dictionaries(self) -> dict[str, Dictionary]:

@@ -40,7 +40,7 @@ class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
         default="",
         metadata={
             "help": "directory of the domain classifier's probabilities, DOMAIN/SPLIT.npy, as "
-            "data-prep/train_teacher.py writes it (default: none)"
+            "fairseq-ext teacher writes it (default: none)"
         },
     )
     domain_tags: bool = field(
@@ -147,7 +147,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         for language in (cfg.source_lang, cfg.target_lang):
             path = data / f"dict.{language}.txt"
             if not path.is_file():
-                raise InputError(f"{path}: not found; binarise the data with data-prep/prepare.py")
+                raise InputError(f"{path}: not found; binarise the data with fairseq-ext prepare")
             dictionaries.append(_load_dictionary(str(path), cfg))
         return cls(cfg, *dictionaries)
 

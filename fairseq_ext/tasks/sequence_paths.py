@@ -60,7 +60,7 @@ class SequencePaths:
 
     @classmethod
     def load(cls, directory: Path, model: Any, **kwargs: Any) -> SequencePaths:
-        """Take the clusters from where ``scripts/induce_tree.py`` put them.
+        """Take the clusters from where ``fairseq-ext induce`` put them.
 
         Raises:
             InputError: if there are not k leaves, or the model's tree has others.

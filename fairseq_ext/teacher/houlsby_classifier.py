@@ -1,7 +1,7 @@
 """Domain classifier by adapters on a frozen RoBERTa of fairseq's (Houlsby et al. 2019): a few per cent of fine-tuning.
 
 The domains are a task, ``domain``, of :mod:`fairseq_ext.models.roberta_houlsby_adapter`; the base is what
-``scripts/import_roberta.py`` made, or one of our own.
+``fairseq-ext import roberta`` made, or one of our own.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def label_file(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``data-prep/label.py``."""
+    """Command line of ``fairseq-ext label``."""
     parser = argparse.ArgumentParser(
         description="Label text with a trained teacher: one row of domain probabilities a line, a .npy file.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,

@@ -60,7 +60,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "min_len": (0, 10_000),
     "no_repeat_ngram_size": (0, 10_000),
 }
-_REMEDY = "export the system again with scripts/export.sh"
+_REMEDY = "export the system again with fairseq-ext export"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FILE_NAME = re.compile(rf"({CLASSIFIER_FOLDER}/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 _CLASSIFIERS = ("tfidf", "transformers", "houlsby")
@@ -118,7 +118,7 @@ def read_manifest(directory: Path) -> Manifest:
     """
     path = directory / MANIFEST_FILE
     if not directory.is_dir():
-        raise InputError(f"{directory}: no such directory; give one that scripts/export.sh made")
+        raise InputError(f"{directory}: no such directory; give one that fairseq-ext export made")
     content = read_json(path, _REMEDY)
     if content.get("format") != FORMAT:
         raise InputError(

@@ -1,6 +1,6 @@
 """Load on a served system: equal to translating offline, how fast, what clients that leave do to it.
 
-`equal` starts scripts/serve.sh, sends the lines of FILE from N clients at once, by every route in turn, and compares
+`equal` starts fairseq-ext serve, sends the lines of FILE from N clients at once, by every route in turn, and compares
 with what the same system answers offline, one call for all; then fairseq-interactive translates them by the default
 route on the same cores. `load` sends lines for some minutes while a client is killed every second, watches the memory,
 then stops the service under load.
@@ -65,7 +65,7 @@ class Server:
     """The service as a process of its own, on any free port."""
 
     def __init__(self, options: Namespace) -> None:
-        command = [sys.executable, "-m", "fairseq_ext.serving.command_line", str(options.exported), "--port", "0"]
+        command = [sys.executable, "-m", "fairseq_ext.cli", "serve", str(options.exported), "--port", "0"]
         self.process = subprocess.Popen(
             [*command, "--threads", str(options.threads)], cwd=ROOT, stdout=subprocess.PIPE, text=True
         )
@@ -261,7 +261,7 @@ def load(options: Namespace, lines: Sequence[str], routes: Sequence[str]) -> dic
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("what", choices=["equal", "compare", "load"])
-    parser.add_argument("exported", type=Path, help="directory that scripts/export.sh made")
+    parser.add_argument("exported", type=Path, help="directory that fairseq-ext export made")
     parser.add_argument("file", type=Path, help="lines to translate")
     parser.add_argument("--lines", type=int, default=1400, help="so many of the file, spread over it")
     parser.add_argument("--clients", type=int, default=64, help="at once")

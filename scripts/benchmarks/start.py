@@ -15,22 +15,22 @@ from benchmarks.shared.cases import Case, Ready
 
 UNIT = "starts/s"
 _FAIRSEQ = ("train", "generate", "interactive", "validate", "score", "preprocess")
-_SCRIPTS = ("check_checkpoint", "classify", "export_domain", "import_checkpoint", "induce_tree")
+_VERBS = ("check", "classify", "export-domain", "import", "induce")
 _IMPORTS = ("pass", "import torch", "import fairseq_ext, fairseq, fairseq_ext.registration")
 _PYTHON = (sys.executable, "-P")
 
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--fairseq", nargs="*", default=list(_FAIRSEQ), help="fairseq's tools, with our user directory")
-    parser.add_argument("--scripts", nargs="*", default=list(_SCRIPTS), help="ours, by name")
+    parser.add_argument("--verbs", nargs="*", default=list(_VERBS), help="of fairseq-ext")
 
 
 def cases(options: Namespace) -> list[Case]:
     found = [Case(f"python -c {code!r}", partial(_code, code)) for code in _IMPORTS]
     for tool in options.fairseq:
         found.append(Case(f"fairseq-{tool}", partial(_fairseq, tool)))
-    for name in options.scripts:
-        found.append(Case(f"scripts/{name}.py", partial(_script, name)))
+    for name in options.verbs:
+        found.append(Case(f"fairseq-ext {name}", partial(_verb, name)))
     return found
 
 
@@ -45,8 +45,8 @@ def _fairseq(tool: str, folder: Path) -> Ready:
     return _prepare([*_PYTHON, "-m", *program, *user_dir, "--help"], folder)
 
 
-def _script(name: str, folder: Path) -> Ready:
-    return _prepare([*_PYTHON, str(_checkout() / "scripts" / f"{name}.py"), "--help"], folder)
+def _verb(name: str, folder: Path) -> Ready:
+    return _prepare([*_PYTHON, "-m", "fairseq_ext.cli", name, "--help"], folder)
 
 
 def _checkout() -> Path:

@@ -1,4 +1,4 @@
-"""``scripts/adapters.py`` as it is typed."""
+"""``fairseq-ext adapters`` as it is typed."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ import polib
 import pytest
 
 from fairseq_ext.corpora import packages
-from fairseq_ext.corpora.compressed import open_binary
 from fairseq_ext.corpora.entries import (
+    BILINGUAL,
     FORMS,
     Form,
     check_entries,
@@ -18,10 +18,17 @@ from fairseq_ext.corpora.entries import (
     folder_entries,
     read_entry,
 )
+from fairseq_ext.corpora.files import open_binary
+from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
 
 LANGS = ("en", "pl")
 TMX = '<tmx><body><tu><tuv lang="en"><seg>one</seg></tuv><tuv lang="pl"><seg>jeden</seg></tuv></tu></body></tmx>'
+XLIFF = (
+    '<xliff version="1.2"><file source-language="en" target-language="pl"><body><trans-unit id="1"><source>one</source>'
+    "<target>jeden</target></trans-unit></body></file></xliff>"
+)
+JSONL = '{"translation": {"en": "one", "pl": "jeden"}}\n'
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n\nmsgid "one"\nmsgstr "jeden"\n'
 
 
@@ -34,9 +41,10 @@ def make(folder: Path, name: str) -> str:
             side.parent.mkdir(exist_ok=True)
             with open_binary(side, "wb") as file:
                 file.write(f"{text}\n".encode())
-    elif ".tsv" in name or ".tmx" in name:
+    elif Path(name.removesuffix(".gz").removesuffix(".zst")).suffix in BILINGUAL:
+        text = {".tsv": "one\tjeden\n", ".jsonl": JSONL, ".tmx": TMX, ".xlf": XLIFF}
         with open_binary(path, "wb") as file:
-            file.write(b"one\tjeden\n" if ".tsv" in name else TMX.encode())
+            file.write(text[f".{name.split('.')[1]}"].encode())
     elif name.endswith(".po"):
         path.write_text(PO)
     elif name.endswith(".mo"):
@@ -65,8 +73,10 @@ NAMES = {
     "law.{lang}.xz": Form.PARALLEL_FILES,
     "x.tsv": Form.TSV,
     "x.tsv.zst": Form.TSV,
-    "x.tmx": Form.TMX,
-    "x.tmx.gz": Form.TMX,
+    "x.jsonl": Form.JSONL,
+    "x.tmx": Form.MEMORY,
+    "x.tmx.gz": Form.MEMORY,
+    "x.xlf.zst": Form.MEMORY,
     "en-pl.txt.zip": Form.MOSES_ZIP,
     "zipped": Form.MOSES_ZIP,
     "catalogues.zip": Form.CATALOGUES,
@@ -98,7 +108,7 @@ def test_catalogues_are_counted_by_reason(tmp_path: Path) -> None:
     text = PO + '\nmsgid "a\x92b"\nmsgstr "x"\n\n#, fuzzy\nmsgid "two"\nmsgstr "dwa"\n\nmsgid "a_key"\nmsgstr "x"\n'
     (tmp_path / "x.po").write_text(text, encoding="utf-8")
     tally: Counter[str] = Counter()
-    pairs = list(read_entry(str(tmp_path / "x.po"), LANGS, "fail", tally, tmp_path, {("one", "jeden")}))
+    pairs = list(read_entry(str(tmp_path / "x.po"), LANGS, "fail", tally, tmp_path, seen={Pair("one", "jeden")}))
     assert pairs == [("a b", "x")]
     assert tally == {
         "lines": 4,

@@ -18,12 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
-from fairseq_ext.corpora.compressed import open_binary
 from fairseq_ext.corpora.entries import check_entries
+from fairseq_ext.corpora.files import open_binary
 from fairseq_ext.corpora.import_corpora import import_domain
 from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.inputs.errors import InputError
-from tests.corpora.test_entries import PO, TMX
+from tests.corpora.test_entries import JSONL, PO, TMX, XLIFF
 
 LANGS = ("en", "pl")
 TSV = "one\tjeden\ntwo 2 & <b>\tdwa\u2028\u0105\n\tx\n"
@@ -87,6 +87,8 @@ EXAMPLES = int(os.environ.get("ODD_FILES", "200"))
 FORMS: dict[str, tuple[bytes, Pack]] = {
     "x.tsv": (TSV.encode(), lambda data, _: data),
     "x.tmx": (TMX.encode(), lambda data, _: data),
+    "x.xlf": (XLIFF.encode(), lambda data, _: data),
+    "x.jsonl": (JSONL.encode(), lambda data, _: data),
     "x.po": (PO.encode(), lambda data, _: data),
     "x.mo": (compiled(PO), lambda data, _: data),
     "x.tsv.gz": (TSV.encode(), lambda data, folder: packed(".gz", data, folder)),

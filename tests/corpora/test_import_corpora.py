@@ -14,8 +14,8 @@ import pytest
 
 from fairseq_ext.corpora import import_corpora
 from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
-from fairseq_ext.corpora.compressed import open_binary
 from fairseq_ext.corpora.entries import folder_entries
+from fairseq_ext.corpora.files import open_binary
 from fairseq_ext.corpora.import_corpora import import_domain, main
 from fairseq_ext.inputs.errors import InputError, run_command
 from tests.corpora.test_entries import make
@@ -23,7 +23,6 @@ from tests.real_corpora import corpus
 from tests.small_corpus import read_tree
 
 LANGS = ("en", "pl")
-SCRIPT = Path(__file__).resolve().parents[2] / "data-prep" / "import_corpora.py"
 
 
 def import_law(folder: Path, *entries: str, on_bad_utf8: str = "fail") -> dict[str, int]:
@@ -126,7 +125,8 @@ def test_command_writes_one_domain(tmp_path: Path, compress: str) -> None:
     catalogue.append(polib.POEntry(msgid="&Save", msgstr="&Zapisz"))
     catalogue.save(str(tmp_path / "x.po"))
     out = tmp_path / "out"
-    command = ["shop", str(tmp_path / "x.po"), "--target-lang", "pl", "--output", str(out), "--compress", compress]
+    command = ["shop", str(tmp_path / "x.po"), "--target-lang=pl", f"--output={out}", f"--compress={compress}"]
+    command.append("--markup=strip")
     main(command)
     first = read_tree(out)
     suffix = "" if compress == "none" else f".{compress}"
@@ -247,6 +247,8 @@ def test_termination_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_command_explains_itself() -> None:
-    result = subprocess.run([sys.executable, str(SCRIPT), "--help"], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-m", "fairseq_ext.cli", "corpora", "--help"], capture_output=True, text=True, check=True
+    )
     assert "usage:" in result.stdout
     assert "NAME.{lang}" in result.stdout

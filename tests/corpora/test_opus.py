@@ -112,16 +112,16 @@ def test_zip_is_fetched_once(opus: Opus, tmp_path: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sent_bytes": 100}, "retrieval incomplete"),
+        ({"sent_bytes": 100}, "ended after 100 of"),
         ({"sent_bytes": 100, "promised": None}, "not a zip file"),
-        ({"sent_bytes": 0, "promised": 0}, "not a zip file|division"),
+        ({"sent_bytes": 0, "promised": 0}, "not a zip file"),
         ({"file_status": 404}, "HTTP Error 404"),
         ({"api_status": 404}, "HTTP Error 404"),
         ({"api_status": 500}, "HTTP Error 500"),
         ({"answer": "<html>maintenance</html>"}, "JSONDecodeError"),
         ({"answer": {"error": "busy"}}, "KeyError: 'corpora'"),
         ({"answer": []}, "TypeError"),
-        ({"answer": {"corpora": []}}, r"OPUS has no such corpora for pl and en in Moses format; .*opus_get -lc"),
+        ({"answer": {"corpora": []}}, r"OPUS has no such corpora for pl and en in Moses format"),
     ],
 )
 def test_failures_are_one_line_and_leave_nothing(
@@ -152,12 +152,6 @@ def test_no_network_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         fetch_opus([ENTRY], LANGS, tmp_path)
 
 
-def test_absent_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opustools", None)
-    with pytest.raises(InputError, match="opus:Books/v1: needs OpusTools: pip install"):
-        fetch_opus([ENTRY], LANGS, tmp_path)
-
-
 @pytest.mark.slow
 def test_killed_download_is_never_taken_for_whole(opus: Opus, tmp_path: Path) -> None:
     opus.sent_bytes = 150
@@ -181,10 +175,10 @@ def test_killed_download_is_never_taken_for_whole(opus: Opus, tmp_path: Path) ->
 @pytest.mark.parametrize("entry", ["opus:Books", "opus:Books/", "opus:Books/latest", "opus:", "opus:../x/v1"])
 def test_version_is_required(entry: str) -> None:
     assert is_opus(entry)
-    with pytest.raises(InputError, match="name corpus and version, as in opus:.*; which one it is now says: opus_get"):
+    with pytest.raises(InputError, match="name corpus and version, as in opus:"):
         check_opus(entry)
 
 
 def test_other_entries_are_not_for_opus() -> None:
     assert check_opus("opus:ELRC-1077-EUIPO_law/v1") == ("ELRC-1077-EUIPO_law", "v1")
-    assert not any(map(is_opus, ("Books/v1", "./opus:x", "opustools==1.9.0")))
+    assert not any(map(is_opus, ("Books/v1", "./opus:x", "polib==1.2.0")))

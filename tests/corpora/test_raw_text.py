@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.corpora import raw_text
-from fairseq_ext.corpora.compressed import open_binary
+from fairseq_ext.corpora.files import open_binary
 from fairseq_ext.corpora.raw_text import ON_BAD_UTF8, canonical, decode_lines, stream_canonical_lines
 from fairseq_ext.inputs.errors import InputError
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.corpora.compressed import open_binary
-from fairseq_ext.corpora.parallel_files import read_moses_zip, read_parallel_files
+from fairseq_ext.corpora.files import open_binary
+from fairseq_ext.corpora.parallel_files import read_moses_zip, read_parallel_files, read_tsv
 from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.corpora.text_files import read_lines
-from fairseq_ext.corpora.tsv import read_tsv
 from fairseq_ext.inputs.errors import InputError
 
 LANGS = ("en", "pl")

@@ -12,16 +12,16 @@ from fairseq.data import Dictionary
 from fairseq_ext.data.vocabulary_fingerprint import check_fingerprint, check_vocabulary_files, fingerprint_of
 from fairseq_ext.engine.hashing import RECORD
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes import prepare as prepare_data
 from fairseq_ext.text.subwords import Subwords, check_pieces, encode_splits, train_subwords
 from tests.small_corpus import write_config, write_corpora
+from tests.verbs import verb
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The work directory of a whole preparation."""
     folder = tmp_path_factory.mktemp("prepared")
-    prepare_data.main([str(write_config(folder / "c.yaml", write_corpora(folder / "corpora"))), "--workers", "1"])
+    verb("prepare")([str(write_config(folder / "c.yaml", write_corpora(folder / "corpora"))), "--workers", "1"])
     return folder / "work"
 
 

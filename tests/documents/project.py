@@ -43,9 +43,9 @@ def make_project(root: Path) -> Path:
     for name in ("quickstart", "my"):
         path = root / ("configs/quickstart.yaml" if name == "quickstart" else "my.yaml")
         path.write_text(yaml.safe_dump(_small_experiment(f"runs/{name}"), sort_keys=False), encoding="utf-8")
-    trainings = [f"train.sh configs/quickstart.yaml {system}" for system in ("mix-continued", "ad", "gad")]
-    for command in ("prepare.sh configs/quickstart.yaml", "train_teacher.sh configs/quickstart.yaml", *trainings):
-        run_block(root, f"scripts/{command}")
+    trainings = [f"train configs/quickstart.yaml {system}" for system in ("mix-continued", "ad", "gad")]
+    for command in ("prepare configs/quickstart.yaml", "teacher configs/quickstart.yaml", *trainings):
+        run_block(root, f"fairseq-ext {command}")
     _name_what_pages_name(root)
     return root
 
@@ -74,6 +74,7 @@ def _make_environment(root: Path) -> None:
     _write_program(root / ".venv" / "bin" / "python", f'{smaller}exec {shlex.quote(sys.executable)} "$@"\n')
     for name in ("python", "python3"):
         (root / "bin" / name).symlink_to("../.venv/bin/python")
+    _write_program(root / "bin" / "fairseq-ext", 'exec "$(dirname "$0")/../scripts/fairseq-ext" "$@"\n')
     for tool in TOOLS:
         name = f"fairseq-{tool.replace('_', '-')}"
         _write_program(root / "bin" / name, f'exec {shlex.quote(PYTHON)} -m fairseq_cli.{tool} "$@"\n')

@@ -13,12 +13,14 @@ import signal
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from fairseq_ext.cli.main import VERBS, run_verb
 from fairseq_ext.engine.option_reader import first_mistake
 from fairseq_ext.recipes.registry import schemas
 from tests.documents.blocks import LANGUAGES, PAGES, REASONS, ROOT, Block, blocks_in, commands_in
@@ -64,43 +66,41 @@ def test_commands_are_found() -> None:
 
 
 @functools.cache
-def help_of(program: str, *words: str) -> str:
-    """What a script, a module or a command of one says that it takes; asked in this process, which has all loaded."""
-    program, *first = program.split()
+def help_of(program: str, *verbs: str) -> str:
+    """What a script or a verb of ``fairseq-ext`` says that it takes; asked in this process, which has all loaded."""
     said, handler = io.StringIO(), signal.getsignal(signal.SIGTERM)
+    words = [*verbs, "--help"]
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
-        patch.setattr(sys, "argv", [program, *first, *words, "--help"])
+        patch.setattr(sys, "argv", [program, *words])
         patch.setattr(sys, "path", [*sys.path])
-        run, name = (runpy.run_path, str(ROOT / program)) if program.endswith(".py") else (runpy.run_module, program)
+        script = partial(runpy.run_path, str(ROOT / program), run_name="__main__")
         with pytest.raises(SystemExit) as ended:
-            run(name, run_name="__main__")
+            run_verb(words) if program == "fairseq-ext" else script()
     signal.signal(signal.SIGTERM, handler)
-    assert ended.value.code in (None, 0), f"{program} {' '.join(words)}: {ended.value.code}"
+    assert ended.value.code in (None, 0), f"{program} {' '.join(verbs)}: {ended.value.code}"
     return said.getvalue()
 
 
-def program_of(name: str) -> str | None:
-    """The Python program that a script starts; None if it starts none that has options."""
-    if name.endswith(".py") or "/" not in name:
-        return name
-    text = (ROOT / name).read_text(encoding="utf-8")
-    called = re.search(r'^exec "\$python" (?:-m ([\w.]+(?: \w+)?)|"\$root/([\w/.-]+)")', text, re.MULTILINE)
-    return called and (called[1] or called[2])
+def verbs_in(words: list[str]) -> list[str]:
+    """The verb that a command of ``fairseq-ext`` begins with, and the one below it where there are some."""
+    both = words[:2] if words[0] in ("adapters", "import", "rerank", "tasks") else words[:1]
+    assert words[0] in VERBS or " ".join(both) in VERBS, f"fairseq-ext {' '.join(words)}: no such verb"
+    return both
 
 
 def unknown_options(words: list[str]) -> list[str]:
     """Options that the program of a command does not take."""
     program, *rest = words
     options = [word.partition("=")[0] for word in rest if re.match(r"--\w", word)]
-    if program.startswith("fairseq-"):
-        return unknown_to_fairseq(program, rest)
-    asked = program_of(program)
-    if not options or asked is None or options == ["--help"]:
+    if program in ("fairseq_ext.cli", "scripts/fairseq-ext"):
+        program = "fairseq-ext"
+    if rest[:1] == ["--help"] or program.endswith(".sh"):
         return []
-    text = help_of(asked)
-    if re.search(rf"\b{re.escape(rest[0])}\b", text.partition("options:")[0]) and re.fullmatch(r"[a-z-]+", rest[0]):
-        text += help_of(asked, rest[0])  # a command of the program
-    if program == "scripts/train.sh":  # passes on what is fairseq-train's
+    if program.startswith("fairseq-") and program != "fairseq-ext":
+        return unknown_to_fairseq(program, rest)
+    verbs = verbs_in(rest) if program == "fairseq-ext" else [word for word in rest[:1] if re.fullmatch(r"[a-z]+", word)]
+    text = help_of(program, *verbs)
+    if verbs == ["train"]:  # passes on what is fairseq-train's
         from fairseq import options as fairseq_options
 
         text += fairseq_options.get_training_parser().format_help()
@@ -131,7 +131,7 @@ def test_shell_blocks_name_what_is_there(block: Block) -> None:
     for name in re.findall(r"\b(?:scripts|data-prep|configs|requirements)[\w/.-]*\.(?:sh|py|yaml|txt)\b", block.text):
         assert (ROOT / name).is_file(), name
     for words in commands_in(block.text):
-        if words[0].startswith("fairseq-"):
+        if words[0].startswith("fairseq-") and words[0] != "fairseq-ext":
             assert re.search(rf"^{words[0]}$", FAIRSEQ_TOOLS, re.MULTILINE), words[0]
 
 

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import torch
 
-from fairseq_ext.recipes import prepare
 from tests.cluster import dask_cluster
 from tests.engine.test_children import is_running, wait_until_gone
 from tests.fork_server import PYTHON
 from tests.integration.test_command_lines import weights
 from tests.recipes.translation.small_translation_experiment import TRAIN, write_translation_experiment
+from tests.verbs import verb
 from tests.waiting import SECONDS, wait_until
 
 pytest.importorskip("distributed", reason="needs requirements-cluster.txt")
@@ -43,7 +43,7 @@ FEW = {
 
 
 def start(path: Path, *options: str) -> subprocess.Popen:
-    command = [PYTHON, "-m", "fairseq_ext.recipes.run", str(path), "--to", "score", *options]
+    command = [PYTHON, "-m", "fairseq_ext.cli", "run", str(path), "--to", "score", *options]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
@@ -192,7 +192,7 @@ def test_a_job_out_of_time_is_submitted_again(whole: Path, slurm: None, tmp_path
 def test_one_training_by_srun(slurm: None, tmp_path: Path) -> None:
     systems = {"common": {**TRAIN["common"], **TWO_PROCESSES}, "systems": {"mix": TRAIN["systems"]["mix"]}}
     path = project(tmp_path / "experiment", systems)
-    prepare.main([str(path), "--workers", "1"])
+    verb("prepare")([str(path), "--workers", "1"])
     training = job_scripts()[1].replace(" --gpus-per-task=1", "").replace("gad", "mix")
     assert job_ends(training, path, "--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1") == "COMPLETED"
     log = (path.parent / "work/systems/mix/train.log").read_text()

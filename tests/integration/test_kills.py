@@ -47,7 +47,7 @@ def _write_text(folder: Path) -> None:
 def _command(folder: Path) -> list[str]:
     config = folder / "config.yaml"
     config.write_text(CONFIG.format(work_dir=folder / "run", folder=folder.parent / "text"))
-    return [sys.executable, str(ROOT / "data-prep" / "prepare.py"), str(config), "--workers", "2", "--to", LAST]
+    return [sys.executable, "-m", "fairseq_ext.cli", "prepare", str(config), "--workers", "2", "--to", LAST]
 
 
 def _steps(folder: Path) -> dict[str, str]:

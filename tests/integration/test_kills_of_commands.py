@@ -16,13 +16,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_ext.recipes import prepare as prepare_data
-from fairseq_ext.recipes.translation import commands
 from tests.engine.test_children import is_running
 from tests.fork_server import PYTHON
 from tests.integration.test_command_lines import weights
 from tests.recipes.translation.small_translation_experiment import TRANSLATE
 from tests.small_corpus import write_config, write_corpora
+from tests.verbs import verb
 from tests.waiting import SECONDS, wait_until
 
 pytestmark = [
@@ -39,10 +38,7 @@ OUTPUTS = {"common": TRANSLATE["common"], "outputs": {"mix": {"system": "mix"}}}
 
 
 # What is killed are processes of their own; the commands of fairseq's that they start are forked.
-BEGIN = (
-    "import sys; sys.executable = sys.argv.pop(1); from fairseq_ext.inputs.errors import run_command; "
-    "from fairseq_ext.recipes.translation.commands import {} as main; run_command(main)"
-)
+BEGIN = "import sys; sys.executable = sys.argv.pop(1); from fairseq_ext.cli.main import main; main()"
 
 
 def write_experiment(folder: Path) -> Path:
@@ -56,10 +52,10 @@ def write_experiment(folder: Path) -> Path:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The work directory of an undisturbed run."""
     path = write_experiment(tmp_path_factory.mktemp("whole") / "experiment")
-    prepare_data.main([str(path), "--workers", "1"])
-    commands.train([str(path), "mix"])
-    commands.translate([str(path)])
-    commands.score([str(path)])
+    verb("prepare")([str(path), "--workers", "1"])
+    verb("train")([str(path), "mix"])
+    verb("translate")([str(path)])
+    verb("score")([str(path)])
     return path.parent / "work"
 
 
@@ -71,8 +67,8 @@ def killed(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def command(module: str, path: Path, *arguments: str) -> list[str]:
-    return [PYTHON, "-c", BEGIN.format(module), sys.executable, str(path), *arguments]
+def command(name: str, path: Path, *arguments: str) -> list[str]:
+    return [PYTHON, "-c", BEGIN, sys.executable, name, str(path), *arguments]
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,17 @@ def _command(folder: Path, text: Path, workers: int = 2, **filters: dict) -> lis
         "clean": {"filters": {"length": {}, **filters}, "deduplicate": "pair"},
     }
     (folder / "c.yaml").write_text(yaml.safe_dump(config))
-    script = ROOT / "data-prep" / "prepare.py"
-    return [sys.executable, str(script), str(folder / "c.yaml"), "--to", "clean", "--workers", str(workers)]
+    return [
+        sys.executable,
+        "-m",
+        "fairseq_ext.cli",
+        "prepare",
+        str(folder / "c.yaml"),
+        "--to",
+        "clean",
+        "--workers",
+        str(workers),
+    ]
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,6 @@ from tests.small_corpus import write_config, write_corpora
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-RECIPES = "fairseq_ext.recipes"
 
 
 def write_experiment(folder: Path, **options: Any) -> Path:
@@ -42,7 +41,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 def test_a_whole_experiment_ends_before_its_first_step(tmp_path: Path, options: list[str]) -> None:
     path = write_experiment(tmp_path, lrr=0.1)
     before = sorted(tmp_path.rglob("*"))
-    result = run(tmp_path, "-m", f"{RECIPES}.run", str(path), *options)
+    result = run(tmp_path, "-m", "fairseq_ext.cli", "run", str(path), *options)
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == (
         f"{path}: train: systems: gad: lrr: fairseq-train has no option 'lrr'; did you mean 'lr'?\n"
@@ -52,14 +51,15 @@ def test_a_whole_experiment_ends_before_its_first_step(tmp_path: Path, options: 
 
 def test_options_of_a_single_command_are_read_too(tmp_path: Path) -> None:
     path = write_experiment(tmp_path)
-    result = run(tmp_path, "-m", f"{RECIPES}.translation.commands", "train", str(path), "gad", "--dry-run", "--fp61")
+    result = run(tmp_path, "-m", "fairseq_ext.cli", "train", str(path), "gad", "--dry-run", "--fp61")
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == "command line: --fp61: fairseq-train has no option 'fp61'; did you mean 'fp16'?\n"
 
 
 def test_what_is_right_is_planned_without_loading_torch(tmp_path: Path) -> None:
     path = write_experiment(tmp_path)
-    program = f"import sys; from {RECIPES} import run; run.main(); print('torch' in sys.modules)"
+    program = "import sys; from fairseq_ext.cli.main import run_verb; run_verb(['run', *sys.argv[1:]]); "
+    program += "print('torch' in sys.modules)"
     result = run(tmp_path, "-c", program, str(path), "--dry-run")
     assert (result.returncode, result.stderr) == (0, "")
     *plan, loads_torch = result.stdout.splitlines()

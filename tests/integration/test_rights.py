@@ -14,7 +14,6 @@ import pytest
 
 from tests.small_corpus import write_config, write_corpora
 
-PREPARE = Path(__file__).resolve().parents[2] / "data-prep" / "prepare.py"
 CAPABILITIES = "-dac_override,-dac_read_search"
 
 pytestmark = [
@@ -26,7 +25,7 @@ pytestmark = [
 def prepare(config: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the preparation without the rights that root has beyond a file's owner."""
     drop = ["setpriv", f"--bounding-set={CAPABILITIES}", f"--inh-caps={CAPABILITIES}"] if os.geteuid() == 0 else []
-    command = [*drop, sys.executable, str(PREPARE), str(config), *options]
+    command = [*drop, sys.executable, "-m", "fairseq_ext.cli", "prepare", str(config), *options]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

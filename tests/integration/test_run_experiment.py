@@ -16,12 +16,11 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.engine.hashing import hash_path
-from fairseq_ext.recipes import prepare
-from fairseq_ext.recipes.translation import commands
 from fairseq_ext.report.measurements import Records, read_records
 from tests.fork_server import PYTHON
 from tests.recipes.translation.small_translation_experiment import OUTPUTS, TRAIN, write_translation_experiment
 from tests.recorded import recorded_results, results_of, shapes_of
+from tests.verbs import verb
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +34,7 @@ TWO_PROCESSES = {"distributed-backend": "gloo", "ddp-backend": "legacy_ddp"}
 
 def command(path: Path, *options: str) -> list[str]:
     chosen = options or ("--to", "translate")
-    return [sys.executable, "-m", "fairseq_ext.recipes.run", str(path), *chosen]
+    return [sys.executable, "-m", "fairseq_ext.cli", "run", str(path), *chosen]
 
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -118,15 +117,15 @@ def test_a_second_run_does_nothing(whole: Path) -> None:
 def test_commands_of_single_steps_find_everything_done(whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = times(whole)
     for main in (
-        prepare.main,
-        commands.train_teacher,
-        commands.translate,
-        commands.score,
-        commands.examples,
-        commands.analyse,
+        verb("prepare"),
+        verb("teacher"),
+        verb("translate"),
+        verb("score"),
+        verb("examples"),
+        verb("analyse"),
     ):
         main([str(whole)])
-    commands.train([str(whole), "gad"])
+    verb("train")([str(whole), "gad"])
     assert times(whole) == before
     messages = [line for line in capfd.readouterr().err.splitlines() if ": " in line and "version" not in line]
     assert messages

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.recipes import run
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.stages import stages_of
 from fairseq_ext.report.comparison import read_comparisons
 from fairseq_ext.report.measurements import read_records
 from tests.recipes.translation.small_translation_experiment import PLAIN, TRAIN
 from tests.small_corpus import write_config, write_corpora
+from tests.verbs import verb
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         translate={"common": {"beam": 2, "max-tokens": 400, "cpu": True, "max-len-b": 12}, "outputs": OUTPUTS},
         evaluate={"tests": {"MINE": f"{folder}/mine.{{lang}}"}, "resamples": 50},
     )
-    run.main([str(path)])
+    verb("run")([str(path)])
     return path
 
 

@@ -23,7 +23,7 @@ def test_trials_choose_by_validation_and_are_run_once(tmp_path: Path) -> None:
         train={"common": {**COMMON, "tune": {"lr": [3, 4, 5]}}, "systems": {"standard": standard}},
         evaluate={"cpu": True},
     )
-    command = [sys.executable, "-m", "fairseq_ext.recipes.run", str(experiment)]
+    command = [sys.executable, "-m", "fairseq_ext.cli", "run", str(experiment)]
     kill_in_every_step(command, ["standard.lr=1e-09", "standard.lr=1", "standard@1", "standard@2"])
     result = run_experiment(str(experiment))
     assert result.returncode == 0, result.stderr[-2000:]

@@ -11,8 +11,6 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.patches.check_checkpoint import main
 from tests.patches import hostile
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check_checkpoint.py"
-
 
 def test_good_ones_are_said_to_be_and_the_first_other_one_ends_it(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -43,7 +41,7 @@ def test_script(data: Path, tmp_path: Path) -> None:
     good = hostile.make_good(data)
     torch.save(good, tmp_path / "good.pt")
     path = hostile.write(tmp_path / "evil.pt", good, "fconv")
-    command = [sys.executable, "-W", "ignore", str(SCRIPT), str(tmp_path / "good.pt"), str(path)]
+    command = [sys.executable, "-W", "ignore", "-m", "fairseq_ext.cli", "check", str(tmp_path / "good.pt"), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 1
     assert done.stdout.count("\n") == 1

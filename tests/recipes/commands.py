@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def run_experiment(*arguments: str) -> subprocess.CompletedProcess[str]:
     """An experiment's command, of any kind, and what it says."""
-    command = [sys.executable, "-m", "fairseq_ext.recipes.run", *arguments]
+    command = [sys.executable, "-m", "fairseq_ext.cli", "run", *arguments]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 

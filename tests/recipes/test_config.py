@@ -41,12 +41,6 @@ def test_systems_inherit_the_common_options() -> None:
     assert gad.options == {"lr": 0.1, "arch": "transformer_gated_adapter_tiny"}
 
 
-def test_null_takes_back_what_common_says() -> None:
-    common = {"seeds": [1, 2], "tune": {"lr": [1, 2]}}
-    system = read(common=common, systems={"mix": {"seeds": None, "tune": None}})["mix"]
-    assert (system.seeds, system.tune) == ((), {})
-
-
 def test_a_system_comes_after_the_one_it_starts_from() -> None:
     assert list(read(systems=dict(reversed(SYSTEMS.items())))) == ["mix", "ad", "gad", "tag", "ft"]
     ring = {"a": {"from": "c"}, "b": {"from": "a"}, "c": {"from": "b"}}

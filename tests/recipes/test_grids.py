@@ -24,12 +24,6 @@ def test_a_number_is_one_value_however_it_is_spelled(spelling: Any) -> None:
     assert check_grid({"lr": [spelling]}) == {"lr": (0.002,)}
 
 
-def test_whole_numbers_stay_whole() -> None:
-    [trial] = combinations(check_grid({"warmup-updates": ["50"]}))
-    assert trial == {"warmup-updates": 50}
-    assert type(trial["warmup-updates"]) is int
-
-
 def test_a_value_takes_the_place_of_every_spelling() -> None:
     assert with_values({"clip_norm": 1, "lr": 3}, {"clip-norm": 2}) == {"lr": 3, "clip-norm": 2}
 

@@ -17,7 +17,6 @@ from fairseq_ext.engine.staging import Staging
 from fairseq_ext.engine.steps import Step, step_fingerprint
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import language_models, text_steps
-from fairseq_ext.recipes import prepare as prepare_data
 from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
 from tests.hugging_face.tiny_gpt2 import make_imported_bpe
@@ -26,8 +25,8 @@ from tests.recipes.commands import kill_in_every_step
 from tests.small_corpus import read_tree
 from tests.text.odd_texts import ODD_TEXTS, fairseq_bpe
 from tests.text.small_texts import SEEN, UNSEEN, write_config, write_texts
+from tests.verbs import verb
 
-SCRIPT = Path(__file__).resolve().parents[2] / "data-prep" / "prepare.py"
 STEPS = ("corpora", "splits", "subwords", "encoded", "data-bin", "data-bin-unseen")
 SETS = [f"{role}.{kind}" for role in ("train", "valid", "test") for kind in ("bin", "idx")]
 
@@ -36,7 +35,7 @@ SETS = [f"{role}.{kind}" for role in ("train", "valid", "test") for kind in ("bi
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The work directory of an undisturbed run in this process."""
     folder = tmp_path_factory.mktemp("prepared")
-    prepare_data.main([str(write_config(folder / "c.yaml", write_texts(folder / "text"))), "--workers", "1"])
+    verb("prepare")([str(write_config(folder / "c.yaml", write_texts(folder / "text"))), "--workers", "1"])
     return folder / "work"
 
 
@@ -81,7 +80,7 @@ def test_binarised_text_is_the_written_one(prepared: Path) -> None:
 def test_subwords_are_of_the_training_domains(prepared: Path, tmp_path: Path) -> None:
     text = write_texts(tmp_path / "text")
     (text / "unseen" / "market.txt").write_text("\n".join(f"日本語 {n} ñ" for n in range(100)) + "\n")
-    prepare_data.main([str(write_config(tmp_path / "c.yaml", text)), "--to", "subwords"])
+    verb("prepare")([str(write_config(tmp_path / "c.yaml", text)), "--to", "subwords"])
     # What is unseen changes nothing; only the lines that all domains had are now in other sets.
     symbols = (tmp_path / "work" / "subwords" / "dict.txt").read_text()
     assert "ñ" not in symbols
@@ -95,7 +94,7 @@ def test_gpt2_subwords_are_those_of_fairseq(gpt2: Path, tmp_path: Path) -> None:
     (text / "train" / "odd.txt").write_text("\n".join(odd * 10) + "\n", encoding="utf-8")
     split = {"valid": 1, "test": 1, "stretch": 1}
     config = write_config(tmp_path / "c.yaml", text, subwords={"gpt2": str(gpt2)}, split=split)
-    prepare_data.main([str(config), "--workers", "1"])
+    verb("prepare")([str(config), "--workers", "1"])
     data = tmp_path / "work" / "data-bin"
     for name in ("dict.txt", "vocab.json", "merges.txt"):
         assert (data / name).read_bytes() == (gpt2 / name).read_bytes()
@@ -108,7 +107,7 @@ def test_gpt2_subwords_are_those_of_fairseq(gpt2: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_command_line_gives_the_same_bytes(prepared: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path / "c.yaml", write_texts(tmp_path / "text"))
-    command = [sys.executable, str(SCRIPT), str(config)]
+    command = [sys.executable, "-m", "fairseq_ext.cli", "prepare", str(config)]
     plan = subprocess.run([*command, "--dry-run"], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert [line.split()[0] for line in plan.stdout.splitlines()] == ["build"] * len(STEPS)
     assert not (tmp_path / "work").exists()
@@ -125,9 +124,9 @@ def test_command_line_gives_the_same_bytes(prepared: Path, tmp_path: Path) -> No
 def test_a_run_killed_in_every_step_ends_with_the_same_bytes(prepared: Path, tmp_path: Path) -> None:
     """Each time it goes on from where it was killed, up to the next step."""
     config = write_config(tmp_path / "c.yaml", write_texts(tmp_path / "text"))
-    command = [sys.executable, str(SCRIPT), str(config), "--workers", "1"]
+    command = [sys.executable, "-m", "fairseq_ext.cli", "prepare", str(config), "--workers", "1"]
     kill_in_every_step(command, STEPS)
-    prepare_data.main([str(config), "--workers", "1"])
+    verb("prepare")([str(config), "--workers", "1"])
     for name in STEPS:
         assert read_tree(tmp_path / "work" / name) == read_tree(prepared / name)
     assert not list((tmp_path / "work").glob(".*.step"))
@@ -152,14 +151,14 @@ def test_outputs_moved_halfway_are_moved_to_the_end(prepared: Path, tmp_path: Pa
         # The last set has not been moved yet.
         (tasks / f"{len(files) - 1:06d}" / "school").mkdir()
         (unfinished / "school" / "valid.txt").rename(tasks / f"{len(files) - 1:06d}" / "school" / "valid.txt")
-    prepare_data.main([str(config), "--workers", "1"])
+    verb("prepare")([str(config), "--workers", "1"])
     for name in STEPS:
         assert read_tree(work / name) == read_tree(prepared / name)
 
 
 def test_changed_option_rebuilds_what_depends_on_it(prepared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = write_config(prepared.parent / "other.yaml", prepared.parent / "text", subwords={"vocab_size": 91})
-    prepare_data.main([str(config), "--dry-run"])
+    verb("prepare")([str(config), "--dry-run"])
     state = {Path(line[12:].split()[0]).name: line.split()[0] for line in capsys.readouterr().out.splitlines()}
     assert [name for name in STEPS if state[name] == "build"] == ["subwords", "encoded", "data-bin", "data-bin-unseen"]
 
@@ -190,7 +189,7 @@ def test_unusable_folders_and_files_are_named(tmp_path: Path) -> None:
     text = write_texts(tmp_path / "text")
 
     def prepare(**corpora: str) -> None:
-        prepare_data.main([str(write_config(tmp_path / "c.yaml", text, corpora=corpora)), "--workers", "1"])
+        verb("prepare")([str(write_config(tmp_path / "c.yaml", text, corpora=corpora)), "--workers", "1"])
 
     with pytest.raises(InputError, match=r"nowhere: not found; give a folder with a file DOMAIN\.txt"):
         prepare(folder=str(tmp_path / "nowhere"))
@@ -215,15 +214,10 @@ def test_incomplete_gpt2_folder_is_named(gpt2: Path, tmp_path: Path) -> None:
     lines = read_lines(gpt2 / "dict.txt")
     (tmp_path / "gpt2" / "dict.txt").write_text("\n".join([*lines, "extra 1"]) + "\n")
     with pytest.raises(InputError, match=r"dict\.txt: is not the dictionary of vocab\.json"):
-        prepare_data.main([str(config), "--workers", "1"])
+        verb("prepare")([str(config), "--workers", "1"])
     (tmp_path / "gpt2" / "dict.txt").unlink()
     with pytest.raises(InputError, match=r"subwords: its input .*dict\.txt does not exist"):
-        prepare_data.main([str(config), "--workers", "1"])
-
-
-def test_the_command_explains_itself() -> None:
-    command = [sys.executable, str(SCRIPT), "--help"]
-    assert "usage:" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        verb("prepare")([str(config), "--workers", "1"])
 
 
 @pytest.mark.slow
@@ -236,7 +230,7 @@ def test_real_text(tmp_path: Path) -> None:
                 (text / kind / f"{name}.txt").write_bytes(b"".join(file.readlines()[:4000]))
     split = {"valid": 300, "test": 400, "stretch": 50}
     config = write_config(tmp_path / "c.yaml", text, split=split, subwords={"vocab_size": 2000})
-    prepare_data.main([str(config), "--workers", "1"])
+    verb("prepare")([str(config), "--workers", "1"])
     splits = tmp_path / "work" / "splits"
     keys = {
         role: {fold(line) for name in ("brown_news", "tweets", "tweets_opinion")

@@ -27,8 +27,7 @@ from hypothesis import strategies as st
 from fairseq_ext.engine import fairseq_options
 from fairseq_ext.engine.option_reader import first_mistake
 from fairseq_ext.inputs.errors import run_command
-from fairseq_ext.recipes import prepare as prepare_data
-from fairseq_ext.recipes import run
+from tests.verbs import verb
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 EXAMPLES = int(os.environ.get("ODD_FILES", "200"))
@@ -37,12 +36,12 @@ LONGEST_LINE = 1500
 EXAMPLES_READ = 16
 
 KINDS: dict[str, tuple[str, Callable[[list[str]], None]]] = {
-    "translation": ("template.yaml", run.main),
-    "hierarchical": ("hier/mono-small.yaml", run.main),
-    "topics": ("topics/reviews-small.yaml", run.main),
-    "classification": ("houlsby/classification-small.yaml", run.main),
-    "words": ("dagru/ptb-small.yaml", run.main),
-    "cleaning": ("data.yaml", prepare_data.main),
+    "translation": ("template.yaml", verb("run")),
+    "hierarchical": ("hier/mono-small.yaml", verb("run")),
+    "topics": ("topics/reviews-small.yaml", verb("run")),
+    "classification": ("houlsby/classification-small.yaml", verb("run")),
+    "words": ("dagru/ptb-small.yaml", verb("run")),
+    "cleaning": ("data.yaml", verb("prepare")),
 }
 
 # Of the larger files, the systems that are kept: planning all of them says no more and takes longer.

@@ -10,8 +10,8 @@ import yaml
 
 from fairseq_ext import recipes
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes import prepare, run
 from fairseq_ext.recipes.registry import recipe_names
+from tests.verbs import verb
 
 FOLDER = Path(__file__).parent / "seventh"
 TRAIN = {"law": "The court rules\nthe law\n", "shop": "The red shoe\nred\n"}
@@ -43,7 +43,7 @@ def test_it_is_one_folder_of_under_70_lines_of_code() -> None:
 
 def test_it_runs_from_the_file_to_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_experiment(tmp_path)
-    run.main([str(path)])
+    verb("run")([str(path)])
     # 6 words and the unknown one; of 5 and 4 tokens.
     law = [math.sqrt(12 / 3 * 12 / 2), math.sqrt(12 * 12)]
     shop = [math.sqrt(11 / 2 * 11 / 1), math.sqrt(11 / 3 * 11 / 1)]
@@ -52,12 +52,12 @@ def test_it_runs_from_the_file_to_the_page(tmp_path: Path, capsys: pytest.Captur
     assert f"| shop | {shop[0]:.1f} | **{shop[1]:.1f}** |" in text
     assert "<td>law</td>" in (tmp_path / "work/report/report.html").read_text()
     capsys.readouterr()
-    run.main([str(path)])
+    verb("run")([str(path)])
     assert capsys.readouterr().err == "texts: up to date\nperplexity: up to date\nreport: up to date\n"
 
 
 def test_its_data_are_prepared_by_the_common_command(tmp_path: Path) -> None:
-    prepare.main([str(write_experiment(tmp_path))])
+    verb("prepare")([str(write_experiment(tmp_path))])
     assert [path.name for path in (tmp_path / "work").glob("[!.]*")] == ["texts"]
 
 
@@ -68,4 +68,4 @@ def test_its_data_are_prepared_by_the_common_command(tmp_path: Path) -> None:
 def test_its_file_is_checked(tmp_path: Path, changes: dict[str, object], key: str) -> None:
     path = write_experiment(tmp_path, **changes)
     with pytest.raises(InputError, match=f"^{path}: {key}"):
-        run.main([str(path), "--dry-run"])
+        verb("run")([str(path), "--dry-run"])

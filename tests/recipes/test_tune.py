@@ -93,11 +93,6 @@ def test_a_grown_grid_runs_its_new_trials_and_no_others(config: Config) -> None:
     assert run_all(config, runs_of({"lr": [0.01, 0.1, 0.02, 0.03]}, seeds=[1, 2])) == ["gad.lr=0.03", "gad@2"]
 
 
-def test_more_seeds_try_nothing_again(config: Config) -> None:
-    run_all(config, runs_of({"lr": [0.01, 0.02]}))
-    assert run_all(config, runs_of({"lr": [0.01, 0.02]}, seeds=[1, 2, 3])) == ["gad@2", "gad@3"]
-
-
 def test_a_killed_run_ends_in_the_same_bytes(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = runs_of({"lr": [0.01, 0.02]})
 

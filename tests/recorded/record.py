@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from fairseq_ext.recipes import run
 from tests.recipes.classification.small_experiment import write_short_classification_experiment
 from tests.recipes.recurrent.small_experiment import write_word_lm_experiment
 from tests.recipes.small_lm_experiment import write_lm_experiment
 from tests.recipes.topics.small_experiment import write_topic_experiment
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
 from tests.recorded import HERE, results_of
+from tests.verbs import verb
 
 WRITERS: dict[str, Callable[[Path], Path]] = {
     "classification": write_short_classification_experiment,
@@ -28,7 +28,7 @@ def record(kind: str, folder: Path) -> None:
     """Run the experiment in a folder and keep its results."""
     folder.mkdir(parents=True, exist_ok=True)
     path = WRITERS[kind](folder)
-    run.main([str(path)])
+    verb("run")([str(path)])
     shutil.rmtree(HERE / kind, ignore_errors=True)
     for name, text in results_of(path).items():
         (HERE / kind / name).parent.mkdir(parents=True, exist_ok=True)

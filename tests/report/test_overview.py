@@ -9,8 +9,9 @@ import pytest
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.measurements import Records
-from fairseq_ext.report.overview import Entry, find_reports, main
+from fairseq_ext.report.overview import Entry, find_reports
 from fairseq_ext.report.render import Page, write_report
+from tests.verbs import verb
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def test_reports_are_found_by_their_files(runs: Path) -> None:
 
 def test_the_command_writes_links_and_can_be_repeated(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
-        main([str(runs)])
+        verb("reports")([str(runs)])
         assert capsys.readouterr().out == f"{runs / 'reports.html'}\n"
     links = [
         *("one/report/report.html", "one/report/report.md"),
@@ -49,4 +50,4 @@ def test_the_command_writes_links_and_can_be_repeated(runs: Path, capsys: pytest
 def test_a_folder_without_reports_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=name):
-        main([str(tmp_path / name)])
+        verb("reports")([str(tmp_path / name)])

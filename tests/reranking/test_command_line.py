@@ -19,7 +19,7 @@ from tests.induction import small_lm
 from tests.reranking.made_up import as_moses, make_list, write_list
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT, PAGE = ROOT / "scripts" / "rerank_nbest.py", ROOT / "docs" / "reranking.md"
+PAGE = ROOT / "docs" / "reranking.md"
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +131,7 @@ def test_options_on_the_page_exist(capsys: pytest.CaptureFixture[str]) -> None:
             main([command, "--help"])
         known |= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
     page = PAGE.read_text(encoding="utf-8")
-    commands = re.findall(r"rerank_nbest.py .*(?:\\\n.*)*|^lm=.*", page, re.MULTILINE)
+    commands = re.findall(r"fairseq-ext rerank .*(?:\\\n.*)*|^lm=.*", page, re.MULTILINE)
     inline = re.findall(r"`(--[a-z-]+)[^`]*`", page.partition("## A whole experiment")[0])
     used = {option for command in commands for option in re.findall(r"--[a-z-]+", command)} | set(inline)
     assert len(used) > 12
@@ -146,7 +146,7 @@ def test_script_reranks_with_a_language_model(tmp_path: Path, capfd: pytest.Capt
     features = ["--lm", "tiny=lm.pt:data", "--word-count", "--cpu"]
 
     tuning = ["tune", "tune.nbest", "--references", "tune.ref", *features]
-    command = [sys.executable, str(SCRIPT), *tuning, "--output", "w.json"]
+    command = [sys.executable, "-m", "fairseq_ext.cli", "rerank", *tuning, "--output", "w.json"]
     assert "tiny-" in subprocess.run(command, capture_output=True, text=True, check=True).stderr
     main([*tuning, "--output", "again.json", "--restarts", "1"])
     assert "up to date" in capfd.readouterr().err

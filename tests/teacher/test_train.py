@@ -14,7 +14,6 @@ from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.translation.commands import train_teacher as command
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.stages import teacher_steps
 from fairseq_ext.teacher import label, labelling
@@ -22,6 +21,7 @@ from fairseq_ext.teacher.labelling import Labelling, TextFiles, assign_folds, tr
 from fairseq_ext.teacher.options import TfidfTeacher
 from fairseq_ext.teacher.train import summarise, train_teacher
 from tests.small_corpus import NOUNS, read_tree, write_config, write_corpora
+from tests.verbs import verb
 
 DOMAINS = sorted(NOUNS)
 
@@ -78,7 +78,7 @@ def write_splits(folder: Path, train_texts: dict[str, list[str]]) -> Path:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of an experiment whose teacher is trained."""
     folder = tmp_path_factory.mktemp("teacher")
-    command([str(write_config(folder / "c.yaml", write_corpora(folder / "corpora")))])
+    verb("teacher")([str(write_config(folder / "c.yaml", write_corpora(folder / "corpora")))])
     return folder
 
 

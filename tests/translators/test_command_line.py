@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.translation.commands import translate as main
 from fairseq_ext.translators.translator import Request, SystemTranslator
 from tests import toy
 from tests.fork_server import PYTHON
+from tests.verbs import verb
 from tests.waiting import wait_until
 
 LINES = ["w4 w5 w6", "", "w7 w8", "w9\r", "w10\u2028w11 w12"]
-COMMAND = [PYTHON, "-m", "fairseq_ext.recipes.translation.commands", "translate"]
+COMMAND = [PYTHON, "-m", "fairseq_ext.cli", "translate"]
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def expected(directory: Path, *routes: str | None) -> list[str]:
 
 def test_a_file_in_a_file_out(exported: Path, text: Path) -> None:
     output = text.with_name("out.pl")
-    main([str(exported / "gad"), "--input", str(text), "--output", str(output), "--processes", "1"])
+    verb("translate")([str(exported / "gad"), "--input", str(text), "--output", str(output), "--processes", "1"])
     assert output.read_text() == "".join(f"{line}\n" for line in expected(exported / "gad"))
     assert output.read_text().splitlines()[1] == ""
 
@@ -44,10 +44,10 @@ def test_a_file_in_a_file_out(exported: Path, text: Path) -> None:
 def test_a_file_to_standard_output(exported: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     domains = text.with_name("domains")
     domains.write_text("law\n\nmed\nmed\nsub\n")
-    main([str(exported / "ad"), "--input", str(text), "--domains", str(domains), "--block-lines", "2"])
+    verb("translate")([str(exported / "ad"), "--input", str(text), "--domains", str(domains), "--block-lines", "2"])
     assert capsys.readouterr().out.splitlines() == expected(exported / "ad", "law", "base", "med", "med", "sub")
     gates = ["--gates", "--gates-by-token"]
-    main([str(exported / "gad"), "--input", str(text), "--format", "jsonl", "--candidates", "2", *gates])
+    verb("translate")([str(exported / "gad"), "--input", str(text), "--format", "jsonl", "--candidates", "2", *gates])
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [record["line"] for record in records] == [1, 2, 3, 4, 5]
     assert [len(record["candidates"]) for record in records] == [2, 1, 2, 2, 2]
@@ -68,8 +68,8 @@ def test_a_file_to_standard_output(exported: Path, text: Path, capsys: pytest.Ca
         (["--candidates", "2"], "give --format jsonl"),
         (["--gates"], "give --format jsonl"),
         (["--gates-by-token"], "give --format jsonl"),
-        (["--beam", "0"], "--beam 0: give 1 or more"),
-        (["--block-lines", "0"], "--block-lines 0: give 1 or more"),
+        (["--beam", "0"], "--beam: 0: give 1 or more"),
+        (["--block-lines", "0"], "--block-lines: 0: give 1 or more"),
         (["--system", "gad"], "is one system; leave the option out"),
         (["--input", "nowhere"], "nowhere: not found"),
     ],
@@ -78,7 +78,7 @@ def test_what_cannot_be_is_one_line(exported: Path, text: Path, options: list[st
     output = text.with_name("out.pl")
     given = [str(exported / "gad"), "--input", str(text), "--output", str(output), "--processes", "1", *options]
     with pytest.raises(InputError, match=message) as caught:
-        main(given)
+        verb("translate")(given)
     assert "\n" not in str(caught.value)
     assert not output.exists()
 
@@ -88,11 +88,11 @@ def test_what_cannot_be_translated_is_said_before_the_rest_is(exported: Path, te
     output = text.with_name("out.pl")
     given = [str(exported / "mix"), "--input", str(text), "--output", str(output), "--block-lines", "1"]
     with pytest.raises(InputError, match=r"in\.en, line 10: has a sentence of 1101 pieces, and mix takes 1024"):
-        main(given)
+        verb("translate")(given)
     assert not list(text.parent.glob(".out.pl.step/unfinished/translated/*"))
     text.write_text("w4\nw5 ＜ｄｏｍａｉｎ:law＞ <domain:law>\n")
     with pytest.raises(InputError, match=r"in\.en, line 2: .*holds <domain:law>"):
-        main(given)
+        verb("translate")(given)
 
 
 @pytest.mark.slow
@@ -111,9 +111,9 @@ def test_a_killed_translation_goes_on(exported: Path, text: Path, capfd: pytest.
     assert not output.exists()
     before = {path: path.stat().st_mtime_ns for path in done.glob("0*/text")}
     assert before
-    main([*arguments, str(output), "--processes", "1"])
+    verb("translate")([*arguments, str(output), "--processes", "1"])
     assert "goes on; " in capfd.readouterr().err
-    main([*arguments, str(undisturbed), "--processes", "1"])
+    verb("translate")([*arguments, str(undisturbed), "--processes", "1"])
     assert output.read_bytes() == undisturbed.read_bytes()
 
 

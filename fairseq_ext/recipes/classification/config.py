@@ -47,7 +47,7 @@ class Subwords(SentencePiece):
     """A SentencePiece model of the base model's text, or the subwords of an imported model."""
 
     imported: File | None = None
-    """A folder made by scripts/import_roberta.py; the other options are then not used."""
+    """A folder made by fairseq-ext import roberta; the other options are then not used."""
 
 
 class Evaluate(Section):

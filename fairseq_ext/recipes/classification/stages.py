@@ -207,7 +207,7 @@ def training_steps(config: Classification, name: str) -> list[Step]:
     if not checkpoint.is_file():
         raise InputError(
             f"{config.path}: train: systems: {name}: checkpoint: no file {checkpoint}; a RoBERTa is imported by "
-            "scripts/import_roberta.py"
+            "fairseq-ext import roberta"
         )
     return []
 

@@ -125,7 +125,7 @@ class Reranking(Experiment):
         if not file.is_file():
             raise InputError(
                 f"{self.path}: translation: work_dir: {self.translation.work_dir} has no prepared data ({file}); run "
-                "its experiment first, scripts/run_experiment.sh FILE"
+                "its experiment first, fairseq-ext run FILE"
             )
         return read_domain_names(file)
 

@@ -89,6 +89,8 @@ class Corpora(Section):
     """By domain its sources; their forms are in docs/data.md."""
     on_bad_utf8: Literal["fail", "drop", "replace"] = "fail"
     """What becomes of a pair that is no UTF-8: stop, leave it out, or replace its bytes by U+FFFD."""
+    markup: Literal["keep", "strip"] = "keep"
+    """Inline markup of TMX, XLIFF and gettext messages: leave it in the text, or remove it."""
 
     @model_validator(mode="after")
     def _check_source(self) -> Corpora:

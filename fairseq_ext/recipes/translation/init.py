@@ -10,10 +10,8 @@ of pairs adds. Of GPUs both is arithmetic, not measured.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -24,7 +22,7 @@ from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.engine.cores import cores
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.filtering.sides import SAMPLE, check_sides
-from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.inputs.errors import InputError
 
 TEMPLATE = Path(__file__).with_name("own.yaml.jinja")
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
@@ -200,46 +198,41 @@ def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str) ->
         temporary.write_text(text, encoding="utf-8")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``scripts/init.sh``."""
-    parser = argparse.ArgumentParser(
-        prog="scripts/init.sh",
-        description="Look at a folder of corpora, such as DOMAIN.en and DOMAIN.pl, DOMAIN.tsv or DOMAIN.tmx, "
-        "compressed or not, and write an experiment file of a fitting size, in which every key is explained.",
-    )
-    parser.add_argument("folder", type=Path, help="of the corpora: text line by line, or TSV, source first, or TMX")
-    parser.add_argument(
-        "--source", metavar="LANG", help="language of the text to translate (default: en, if it is there)"
-    )
-    parser.add_argument("--target", metavar="LANG", help="language to translate into (default: the other one)")
-    parser.add_argument("--gpus", type=int, metavar="N", help="that will train (default: those of this machine)")
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        metavar="N",
-        help="that all of it may take; the base is trained for less than a good one takes if need be (default: as long "
-        "as a good base takes)",
-    )
-    parser.add_argument("--output", type=Path, default=Path("my.yaml"), help="file to write (default: my.yaml)")
-    options = parser.parse_args(arguments)
-    corpora = find_corpora(options.folder, options.source, options.target)
-    if options.gpus is not None and options.gpus < 0:
-        raise InputError(f"--gpus: {options.gpus} is no number of GPUs; give 0 or more")
+def init(
+    folder: Path,
+    output: Path,
+    source: str | None = None,
+    target: str | None = None,
+    gpus: int | None = None,
+    minutes: float | None = None,
+) -> None:
+    """Write an experiment file for a folder of corpora, and print what it will take.
+
+    Args:
+        folder: of the corpora.
+        output: file to write.
+        source, target: languages; None for English, if it is there, and the other one.
+        gpus: that will train; None for those of this machine.
+        minutes: that all of it may take; None for as long as a good base takes.
+
+    Raises:
+        InputError: naming the folder, domain or file that cannot be used.
+    """
+    corpora = find_corpora(folder, source, target)
     check_domains(corpora)
-    gpus = _count_gpus() if options.gpus is None else options.gpus
-    plan = plan_for(corpora, cores(), gpus, options.minutes)
-    write_experiment(corpora, plan, options.output, f"runs/{options.output.stem}")
+    plan = plan_for(corpora, cores(), _count_gpus() if gpus is None else gpus, minutes)
+    write_experiment(corpora, plan, output, f"runs/{output.stem}")
     for domain, pairs in corpora.pairs.items():
         print(f"{domain:<20}{pairs:>12,} pairs")
     source, target = corpora.langs
-    print(f"{options.output}: from {source} to {target} (--source {target} for the other direction)")
+    print(f"{output}: from {source} to {target} (--source {target} for the other direction)")
     print(f"mix: {plan.passes} passes over the text. {_estimate(plan)}")
     if not plan.is_good:
         good = f"{plan.good_passes} passes, {_time(plan.good_minutes)} in all"
         print(f"A good mix takes {good}: leave out --minutes before you compare systems or deploy one.")
     if corpora.total >= _MANY_PAIRS and not plan.gpus:
-        print("So much text is worth the paper's model, on GPUs: scripts/init.sh there, or with --gpus N.")
-    print(f"Next: scripts/run_experiment.sh {options.output}")
+        print("So much text is worth the paper's model, on GPUs: fairseq-ext init there, or with --gpus N.")
+    print(f"Next: fairseq-ext run {output}")
 
 
 def _count_gpus() -> int:
@@ -278,7 +271,3 @@ def _estimate(plan: Plan) -> str:
 def _quoted(path: Path | str) -> str:
     """As a string of YAML."""
     return json.dumps(str(path), ensure_ascii=False)
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -140,12 +140,12 @@ def classified_as(domain: str, split: str) -> str:
 
 @dataclass(frozen=True)
 class ScoredRun:
-    """What has one score a set: a decoding run; of a system trained per domain, all of them together.
+    """What has one score a set: a decoding run with one model, or with the models of all domains.
 
     Attributes:
         name: ``gad``, or ``gad@1`` of several; ``ft`` for ``ft@IT``, ``ft@LAW`` …
         seed: of the training; None for several trainings.
-        parts: the decoding runs.
+        parts: the decoding run with each model.
     """
 
     name: str
@@ -167,11 +167,12 @@ class ScoredRun:
         for part in self.parts:
             translated, extra = translation_dir(config, part.name), extra_dir(config, part.name)
             domains = [part.run.domain] if part.run.domain else tests.domains
-            files |= {name: translated / f"{name}.{config.target_lang}" for name in domains if translated.is_dir()}
+            if translated.is_dir():
+                files |= {name: translated / f"{name}.{config.target_lang}" for name in domains}
             if extra.is_dir():
-                columns = {name: column_of(config, name) for name in sets_for(config, part)}
-                found = {column: extra / f"{name}.{config.target_lang}" for name, column in columns.items()}
-                files |= {column: path for column, path in found.items() if column in tests.references}
+                found = {column_of(config, name): name for name in sets_for(config, part)}
+                known = {column: name for column, name in found.items() if column in tests.references}
+                files |= {column: extra / f"{name}.{config.target_lang}" for column, name in known.items()}
         return files
 
 
@@ -252,7 +253,7 @@ def scoring_step(config: Translation) -> Step:
         if missing:
             print(f"scores: without {', '.join(missing)}, which are not there yet", file=sys.stderr)
         if not runs:
-            raise InputError(f"{config.path}: nothing is translated yet; run scripts/translate.sh first")
+            raise InputError(f"{config.path}: nothing is translated yet; run fairseq-ext translate first")
         tests = read_tests(config, extra)
         metrics, counts = _count(config, runs, tests)
         columns = score_runs(runs, metrics, counts, tests, config.evaluate.resamples, config.seed)
@@ -265,7 +266,7 @@ def scoring_step(config: Translation) -> Step:
 
 
 def tested_pairs(config: Translation) -> dict[str, list[str]]:
-    """By output, what it is compared with: its baselines, and all base models, for the recommendation."""
+    """By decoding run, what it is compared with: its baselines, and all base models, for the recommendation."""
     return {
         name: [other for other in dict.fromkeys([*config.pairs.get(name, ()), *config.plain_outputs]) if other != name]
         for name in config.outputs
@@ -343,7 +344,7 @@ def size_records(tests: TestSets) -> Iterator[Record]:
 
 
 def score_records(runs: Mapping[str, Sequence[ScoredRun]], scores: RunColumns, tests: TestSets) -> Iterator[Record]:
-    """The score of every run on every set that all runs of its output translate."""
+    """The score of every run on every set that all runs of its decoding run translate."""
     for metric, outputs in scores.items():
         for output, of_runs in outputs.items():
             shared = [column for column in of_runs[0] if all(column in columns for columns in of_runs)]
@@ -391,32 +392,48 @@ def analysis_steps(config: Translation) -> dict[str, Step]:
     return steps
 
 
+def chosen_analyses(config: Translation, names: Sequence[str]) -> list[Step]:
+    """The analyses of these names, or all of the experiment's.
+
+    Raises:
+        InputError: if there is no such analysis, or the experiment gives it nothing to do.
+    """
+    steps = analysis_steps(config)
+    for name in names:
+        if name not in ANALYSES:
+            raise InputError(f"no analysis {name!r}; there are {', '.join(ANALYSES)}")
+        if name not in steps:
+            reason = {
+                "distances": "there is one domain",
+                "gates": "no output under translate: outputs has gates: true",
+                "parameters": "train: systems is empty",
+                "speed": "evaluate: speed names no output",
+            }[name]
+            raise InputError(f"{config.path}: {name}: nothing to analyse, {reason}")
+    return [steps[name] for name in names or steps]
+
+
 def _analysis_dir(config: Translation, name: str) -> Path:
     return config.work_dir / "analysis" / name
 
 
 def distances_step(config: Translation) -> Step:
-    """The step that measures how far apart the domains are."""
+    """The step that measures how far apart the domains are: D×D distances."""
     splits, evaluate = config.work_dir / "splits", config.evaluate
     model = Path(evaluate.distance_model) if evaluate.distance_model else None
-    given = {"lang": config.source_lang, "seed": config.seed, "sentences": evaluate.distance_sentences}
+    given: dict[str, Any] = {"lang": config.source_lang, "seed": config.seed, "sentences": evaluate.distance_sentences}
 
     def measure() -> Iterator[Record]:
         # scikit-learn takes a second to load.
         from fairseq_ext.metrics.distances import measure_distances
 
-        domains, size, matrix = measure_distances(splits, model=model, **given)  # type: ignore[arg-type]
-        return distance_records(domains, size, matrix.tolist())
+        domains, size, matrix = measure_distances(splits, model=model, **given)
+        for domain, row in zip(domains, matrix.tolist(), strict=True):
+            for other, value in zip(domains, row, strict=True):
+                yield Record(domain=domain, metric=distance_to(other), value=value, n=size)
 
     inputs = [splits, *([model] if model else [])]
     return measure_step(_analysis_dir(config, "distances"), inputs, {"version": _VERSION, **given}, measure)
-
-
-def distance_records(domains: Sequence[str], size: int, matrix: Sequence[Sequence[float]]) -> Iterator[Record]:
-    """The D×D distances between domains."""
-    for domain, row in zip(domains, matrix, strict=True):
-        for other, value in zip(domains, row, strict=True):
-            yield Record(domain=domain, metric=distance_to(other), value=value, n=size)
 
 
 def distance_to(domain: str) -> str:
@@ -425,7 +442,7 @@ def distance_to(domain: str) -> str:
 
 
 def gates_step(config: Translation) -> Step:
-    """The step that measures what the gates of all outputs with ``gates: true`` choose."""
+    """The step that measures what the gates of all decoding runs with ``gates: true`` choose."""
     runs = {name: translation_dir(config, name) / GATES_FILE for name in config.gated_runs}
     splits, teacher = config.work_dir / "splits", config.work_dir / "teacher"
 
@@ -508,7 +525,7 @@ def speed_step(config: Translation) -> Step:
 
 
 def speed_records(timings: Mapping[str, Mapping[str, Any]]) -> Iterator[Record]:
-    """Sentences and tokens per second of outputs, and the seconds by domain."""
+    """Sentences and tokens per second of decoding runs, and the seconds by domain."""
     for output, found in timings.items():
         of = partial(Record, system=output)
         yield of(metric=SENTENCES_PER_SECOND, value=found["sentences_per_second"])
@@ -520,7 +537,7 @@ def speed_records(timings: Mapping[str, Mapping[str, Any]]) -> Iterator[Record]:
 
 
 def _run_by_domain(config: Translation, name: str) -> dict[str, OutputRun]:
-    """Which run of an output translates each domain."""
+    """Which model of a decoding run translates each domain."""
     runs = config.output_runs(name)
     if all(run.run.domain for run in runs):
         return {str(run.run.domain): run for run in runs}

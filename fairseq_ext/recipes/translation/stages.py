@@ -21,6 +21,7 @@ from typing import Any
 from fairseq_ext.corpora.blocks import index_path
 from fairseq_ext.corpora.entries import check_entries, entry_paths, fetch_entries, folder_entries
 from fairseq_ext.corpora.import_corpora import import_domain
+from fairseq_ext.corpora.raw_text import Markup
 from fairseq_ext.corpora.text_files import Pair, read_lines, read_parallel, stream_lines, write_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag, read_domain_names
 from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
@@ -171,12 +172,19 @@ class _ImportDomain:
     domains: Mapping[str, Sequence[str]]
     langs: tuple[str, str]
     on_bad_utf8: str
+    markup: Markup
     downloads: Path
 
     def __call__(self, index: int, output: Path) -> None:
         name = sorted(self.domains)[index]
         import_domain(
-            output, name, self.domains[name], self.langs, on_bad_utf8=self.on_bad_utf8, downloads=self.downloads
+            output,
+            name,
+            self.domains[name],
+            self.langs,
+            on_bad_utf8=self.on_bad_utf8,
+            downloads=self.downloads,
+            markup=self.markup,
         )
         sides = (islice(stream_lines(output / f"{name}.{lang}"), SAMPLE) for lang in self.langs)
         check_sides([Pair(*pair) for pair in zip(*sides, strict=True)], self.langs, name)
@@ -184,7 +192,8 @@ class _ImportDomain:
 
 def _import_step(config: Translation, domains: Mapping[str, Sequence[str]], engine: Engine) -> Step:
     langs = config.langs
-    task = _ImportDomain(domains, langs, config.corpora.on_bad_utf8, config.work_dir / "downloads")
+    corpora, downloads = config.corpora, config.work_dir / "downloads"
+    task = _ImportDomain(domains, langs, corpora.on_bad_utf8, corpora.markup, downloads)
     # Reading is cheap and paths are relative to here, so no cluster is asked.
     here = Engine(engine.workers)
 
@@ -209,7 +218,12 @@ def _import_step(config: Translation, domains: Mapping[str, Sequence[str]], engi
         config.work_dir / "corpora",
         # What is fetched is pinned and cannot change, so its name stands for it; local files count by content.
         inputs=check_entries(domains, langs),
-        options={"domains": names, "langs": langs, "on_bad_utf8": config.corpora.on_bad_utf8},
+        options={
+            "domains": names,
+            "langs": langs,
+            "on_bad_utf8": config.corpora.on_bad_utf8,
+            "markup": config.corpora.markup,
+        },
         build=build,
         resumable=True,
     )
@@ -525,8 +539,9 @@ def import_sets(folder: Path, config: Translation) -> None:
     for name, entry in sorted(config.evaluate.corpora.items()):
         with tempfile.TemporaryDirectory(dir=folder, prefix=".import-") as temporary:
             imported = Path(temporary)
-            on_bad_utf8, downloads = config.corpora.on_bad_utf8, config.work_dir / "downloads"
-            import_domain(imported, name, [entry], langs, on_bad_utf8=on_bad_utf8, downloads=downloads)
+            on_bad_utf8, markup = config.corpora.on_bad_utf8, config.corpora.markup
+            downloads = config.work_dir / "downloads"
+            import_domain(imported, name, [entry], langs, on_bad_utf8=on_bad_utf8, downloads=downloads, markup=markup)
             pairs = read_parallel(*(imported / f"{name}.{lang}" for lang in langs))
         for lang, lines in zip(langs, zip(*pairs, strict=True), strict=True):
             normal = normalise_lines(lines, lang, config.cleaning.normalise) if config.cleaning.normalise else lines
@@ -560,6 +575,7 @@ def _sets_step(config: Translation) -> Step:
             "sets": {name: Path(e).name if entry_paths(e, langs) else e for name, [e] in sets.items()},
             "langs": langs,
             "on_bad_utf8": config.corpora.on_bad_utf8,
+            "markup": config.corpora.markup,
             "normalise": dataclasses.asdict(clean) if clean else None,
             **({"joined": switch, "max_words": config.split.max_words, "seed": config.seed} if switch else {}),
         },

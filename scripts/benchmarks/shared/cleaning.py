@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fairseq_ext
 from benchmarks.shared.cases import Figures, Ready
 from benchmarks.shared.worker import cpu_seconds
 from fairseq_ext.corpora.text_files import Pair, read_parallel, write_parallel
@@ -106,11 +105,6 @@ def equivalents(langs: tuple[str, str]) -> dict[str, tuple[dict[str, Any], list[
     }
 
 
-def _prepare_script() -> Path:
-    """That of the checkout whose code is measured."""
-    return Path(fairseq_ext.__file__).resolve().parents[1] / "data-prep" / "prepare.py"
-
-
 def our_command(task: Task, work_dir: Path) -> tuple[list[str], list[Path]]:
     """The command that cleans with this repository, and the files it writes."""
     import yaml
@@ -128,7 +122,8 @@ def our_command(task: Task, work_dir: Path) -> tuple[list[str], list[Path]]:
     }
     config = work_dir / "experiment.yaml"
     config.write_text(yaml.safe_dump(experiment, sort_keys=False), encoding="utf-8")
-    command = [sys.executable, str(_prepare_script()), str(config), "--to", "clean", "--workers", str(task.workers)]
+    command = [sys.executable, "-m", "fairseq_ext.cli", "prepare", str(config), "--to", "clean"]
+    command += ["--workers", str(task.workers)]
     return command, [work_dir / "run" / "clean" / f"{_DOMAIN}.{lang}" for lang in task.langs]
 
 

@@ -15,11 +15,11 @@ from fairseq_ext.classifiers.task_split import held_out_texts, set_path
 from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes import prepare as prepare_data
 from fairseq_ext.recipes.classification.stages import preparation_steps, raw_task, task_data
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import load_subwords
 from tests.recipes.classification.small_experiment import load, write_classification_experiment
+from tests.verbs import verb
 
 # Workers load fairseq for every set.
 pytestmark = pytest.mark.slow
@@ -32,10 +32,10 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a prepared experiment, in the text of whose base some held-out sentences occur."""
     folder = tmp_path_factory.mktemp("prepared")
     path = write_classification_experiment(folder)
-    prepare_data.main([str(path), "--workers", "1", "--to", "corpora"])
+    verb("prepare")([str(path), "--workers", "1", "--to", "corpora"])
     with (folder / "text" / "bank_ask.txt").open("a") as file:
         file.writelines(f"{line.upper()}\n" for line in sorted(held_out_texts(folder / "work/tasks/place")))
-    prepare_data.main([str(path), "--workers", "1"])
+    verb("prepare")([str(path), "--workers", "1"])
     return path
 
 
@@ -130,7 +130,7 @@ def test_another_metric_makes_nothing_again(experiment: Path, capsys: pytest.Cap
     """Training depends on the data of a task, and nobody wants to train again to measure more."""
     other = experiment.with_name("other.yaml")
     other.write_text(experiment.read_text().replace("- matthews", "- accuracy"))
-    prepare_data.main([str(other), "--dry-run"])
+    verb("prepare")([str(other), "--dry-run"])
     assert {line.split()[0] for line in capsys.readouterr().out.splitlines()} == {"up"}
 
 
@@ -140,7 +140,7 @@ def test_imported_subwords_take_the_place_of_text(experiment: Path, tmp_path: Pa
     path.write_text(path.read_text().replace("corpora: null\n", ""))
     steps = preparation_steps(load(path))
     assert [step.output.name for step in steps] == [*TASKS, "subwords", *TASKS]
-    prepare_data.main([str(path), "--workers", "1"])
+    verb("prepare")([str(path), "--workers", "1"])
     for name in ("dict.txt", "sentencepiece.model"):
         assert (tmp_path / "work/subwords" / name).read_bytes() == (subwords / name).read_bytes()
     mine, theirs = (folder / "work/data-bin/verb/input0/train.bin" for folder in (tmp_path, experiment.parent))
@@ -150,7 +150,7 @@ def test_imported_subwords_take_the_place_of_text(experiment: Path, tmp_path: Pa
 def test_folders_that_hold_nothing_are_named(tmp_path: Path) -> None:
     path = write_classification_experiment(tmp_path, corpora={"folder": str(tmp_path / "none")})
     with pytest.raises(InputError, match=r"none: not found; give a folder with a file DOMAIN\.txt"):
-        prepare_data.main([str(path)])
+        verb("prepare")([str(path)])
     path = write_classification_experiment(tmp_path, subwords={"imported": str(tmp_path)})
     with pytest.raises(InputError, match=r"holds no subwords"):
-        prepare_data.main([str(path)])
+        verb("prepare")([str(path)])

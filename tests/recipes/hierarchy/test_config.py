@@ -169,7 +169,7 @@ def test_a_plan_needs_no_torch(tmp_path: Path) -> None:
     """A process of its own reads fairseq's options."""
     unread = "from fairseq_ext.engine import fairseq_options as f; f.first_mistake_in = lambda commands: None"
     path = str(write_lm_experiment(tmp_path))
-    plan = f"{unread}; from fairseq_ext.recipes import run; run.main([{path!r}, '--dry-run'])"
+    plan = f"{unread}; from fairseq_ext.cli.main import run_verb; run_verb(['run', {path!r}, '--dry-run'])"
     check = "import sys; sys.exit(', '.join({'torch', 'fairseq', 'matplotlib', 'scipy'} & sys.modules.keys()) or 0)"
     result = subprocess.run([sys.executable, "-c", f"{plan}; {check}"], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

@@ -10,10 +10,10 @@ import pytest
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.induction.steps import Induction, PathChoice
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes import run
 from fairseq_ext.recipes.hierarchy.stages import stages_of
 from fairseq_ext.recipes.registry import load_experiment
 from tests.recipes.small_lm_experiment import ADAPTERS, DOMAINS, write_lm_experiment
+from tests.verbs import verb
 
 PLAIN = {"arch": "transformer_lm_tiny"}
 
@@ -81,13 +81,13 @@ def test_mistakes_are_named_before_anything_runs(tmp_path: Path, system: str, pl
     systems = {system: PLAIN if system == "tree" else {"checkpoint": "no.pt"}}
     path = write_lm_experiment(tmp_path, tree={}, train={"systems": systems}, evaluate={})
     with pytest.raises(InputError, match=f"^{path}: {place}"):
-        run.main([str(path)])
+        verb("run")([str(path)])
     assert not (tmp_path / "work").exists()
 
 
 def test_a_missing_stage_is_named(tmp_path: Path) -> None:
     path = write_lm_experiment(tmp_path)
     with pytest.raises(InputError, match=r"manual: needs .*data-bin, which the stage prepare makes"):
-        run.main([str(path), "--only", "manual"])
+        verb("run")([str(path), "--only", "manual"])
     with pytest.raises(InputError, match=r"induced: needs .*tree.json, which the stage tree makes"):
-        run.main([str(path), "--only", "prepare", "base", "induced", "--dry-run"])
+        verb("run")([str(path), "--only", "prepare", "base", "induced", "--dry-run"])

@@ -27,7 +27,7 @@ def test_every_language_model_is_a_stage_a_row_and_a_training_a_domain(tmp_path:
 
 def test_without_the_translation_experiment_the_file_and_key_are_named(tmp_path: Path) -> None:
     config = load(tmp_path)
-    with pytest.raises(InputError, match=r"reranking\.yaml: translation: work_dir: .*run_experiment\.sh"):
+    with pytest.raises(InputError, match=r"reranking\.yaml: translation: work_dir: .*fairseq-ext run"):
         _ = config.domains
     [translate] = [stage for stage in stages_of(config) if stage.name == "translate"]
     with pytest.raises(InputError, match=r"reranking\.yaml: translation: run: 'mix'"):

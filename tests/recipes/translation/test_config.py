@@ -8,7 +8,7 @@ import yaml
 from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import Evaluate, ReportOptions, load_config
-from fairseq_ext.teacher.options import TfidfTeacher, TransformersTeacher
+from fairseq_ext.teacher.options import TfidfTeacher
 from tests.small_corpus import write_config
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
@@ -32,15 +32,6 @@ def test_evaluation_has_defaults_and_may_be_empty(tmp_path: Path) -> None:
     sections = {"train": {"systems": {"mix": {}}}, "translate": {"outputs": {"mix": {"system": "mix"}}}}
     evaluate = load_config(write_config(tmp_path / "c.yaml", tmp_path, evaluate=given, **sections)).evaluate
     assert evaluate == Evaluate(ood={"NEWS": "news.{lang}"}, speed=("mix",), report=ReportOptions(main=("mix",)))
-
-
-def test_number_without_a_dot_is_a_number(tmp_path: Path) -> None:
-    teacher = {"backend": "transformers", "model": "some/folder", "epochs": 1}
-    path = write_config(tmp_path / "c.yaml", tmp_path, teacher=teacher)
-    path.write_text(path.read_text().replace("epochs: 1", "epochs: 1\n  learning_rate: 1e-5"))
-    read = load_config(path).teacher
-    assert isinstance(read, TransformersTeacher)
-    assert (read.learning_rate, read.epochs) == (1e-5, 1.0)
 
 
 @pytest.mark.parametrize(

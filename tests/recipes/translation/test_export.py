@@ -11,12 +11,13 @@ import yaml
 from fairseq_ext.data.teacher_labels import write_teacher_record
 from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.translation import commands
 from fairseq_ext.recipes.translation.config import load_config
+from fairseq_ext.recipes.translation.export import trained_outputs, trained_run
 from fairseq_ext.report.measurements import Record, write_records
 from fairseq_ext.translators.exported import verify
 from tests import toy, toy_systems
 from tests.translators.small_systems import write_classifier
+from tests.verbs import verb
 
 OUTPUTS = {
     "mix": {"system": "mix"},
@@ -55,7 +56,7 @@ def test_an_export_is_what_the_file_says(trained: Path, tmp_path: Path, capsys: 
     scores = trained.parent / "work/scores/records.jsonl"
     scores.parent.mkdir()
     write_records(scores, [Record(system=name, run="gad", domain="law", metric="chrF", value=40.0) for name in OUTPUTS])
-    commands.export([str(trained), "gad", str(tmp_path / "gad")])
+    verb("export")([str(trained), "gad", str(tmp_path / "gad")])
     shutil.rmtree(scores.parent)
     manifest = verify(tmp_path / "gad")
     assert (manifest.name, manifest.languages, list(manifest.domains)) == ("gad", ("en", "pl"), toy.DOMAINS)
@@ -66,24 +67,24 @@ def test_an_export_is_what_the_file_says(trained: Path, tmp_path: Path, capsys: 
     assert capsys.readouterr().out == f"{tmp_path / 'gad'}: gad, en-pl, 3 domains, 6 files of " + (
         f"{sum(record.bytes for record in manifest.files.values()) / 1e6:.1f} MB, all as exported\n"
     )
-    commands.export([str(trained), "mix", str(tmp_path / "mix")])
+    verb("export")([str(trained), "mix", str(tmp_path / "mix")])
     assert verify(tmp_path / "mix").classifier is None
     (tmp_path / "mix/model.pt").write_bytes(b"")
     with pytest.raises(InputError, match=r"mix/model\.pt: of 0 bytes, not \d+ as exported"):
-        commands.export(["--verify", str(tmp_path / "mix")])
+        verb("export")(["--verify", str(tmp_path / "mix")])
 
 
 def test_what_is_not_trained_is_named_with_its_command(trained: Path, tmp_path: Path) -> None:
     config = load_config(trained)
     for name, message in (
-        ("ad", "ad is not trained yet; run scripts/train.sh .*toy.yaml ad"),
+        ("ad", "ad is not trained yet; run fairseq-ext train .*toy.yaml ad"),
         ("two", "two has several runs; give one of two@1, two@2"),
         ("two@2", "two@2 is not trained yet"),
         ("tag", "no 'tag'; there are mix, ad, gad, two"),
     ):
         with pytest.raises(InputError, match=message):
-            commands.trained_run(config, name)
-    assert commands.trained_run(config, None).name == "gad"
+            trained_run(config, name)
+    assert trained_run(config, None).name == "gad"
 
 
 def test_a_classifier_of_other_domains_is_not_exported(trained: Path, tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_a_classifier_of_other_domains_is_not_exported(trained: Path, tmp_path: 
     (tmp_path / "toy.yaml").write_text(text)
     write_teacher_record(tmp_path / "work/teacher", ["law", "news", "sub"], "tfidf", {})
     with pytest.raises(InputError, match=r"teacher\.json: its domains are not those of the data"):
-        commands.export([str(tmp_path / "toy.yaml"), "gad", str(tmp_path / "gad")])
+        verb("export")([str(tmp_path / "toy.yaml"), "gad", str(tmp_path / "gad")])
 
 
 def test_a_text_is_translated_with_the_last_that_is_trained(
@@ -100,20 +101,20 @@ def test_a_text_is_translated_with_the_last_that_is_trained(
 ) -> None:
     (tmp_path / "in.en").write_text("w4 w5\n\nw6\n")
     files = ["--input", str(tmp_path / "in.en"), "--output"]
-    commands.translate([str(trained), *files, str(tmp_path / "out.pl"), "--processes", "1"])
+    verb("translate")([str(trained), *files, str(tmp_path / "out.pl"), "--processes", "1"])
     exported = trained.parent / "work/exported"
     assert [path.name for path in exported.iterdir() if not path.name.startswith(".")] == ["gad"]
-    commands.translate([str(exported / "gad"), *files, str(tmp_path / "again.pl"), "--processes", "1"])
+    verb("translate")([str(exported / "gad"), *files, str(tmp_path / "again.pl"), "--processes", "1"])
     assert (tmp_path / "out.pl").read_text() == (tmp_path / "again.pl").read_text()
     assert "gad: up to date" not in capsys.readouterr().err
-    commands.translate([str(trained), *files, str(tmp_path / "out.pl"), "--system", "gad"])
+    verb("translate")([str(trained), *files, str(tmp_path / "out.pl"), "--system", "gad"])
     assert {"gad: up to date", f"{tmp_path / 'out.pl'}: up to date"} <= set(capsys.readouterr().err.splitlines())
 
 
 def test_outputs_whose_system_is_not_trained_are_skipped(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = load_config(trained)
-    found = commands._trained(config, config.all_output_runs())
+    found = trained_outputs(config, config.all_output_runs())
     assert [run.name for run in found] == ["mix", "gad", "gad-wide"]
-    assert capsys.readouterr().err == (f"ad: skipped, its system is not trained; run scripts/train.sh {trained} ad\n")
+    assert capsys.readouterr().err == (f"ad: skipped, its system is not trained; run fairseq-ext train {trained} ad\n")
     with pytest.raises(InputError, match="nothing to translate with; run the command above first"):
-        commands.translate([str(trained), "ad"])
+        verb("translate")([str(trained), "ad"])

@@ -10,13 +10,13 @@ import pytest
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.corpus_metrics import text_metrics
 from fairseq_ext.metrics.set_scores import count_text, score_columns
-from fairseq_ext.recipes import run
 from fairseq_ext.recipes.translation import stages as extra_sets
 from fairseq_ext.recipes.translation.config import OwnTest, Translation, load_config
 from fairseq_ext.recipes.translation.stages import extra_set_steps, import_sets, sets_for
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
 from tests.recipes.translation.test_measurement import LAW, MED, TESTS, Sets, chrf_columns
 from tests.recipes.translation.test_outputs import config_of
+from tests.verbs import verb
 
 KNOWN = {"FLOWERS": {"corpus": "f.{lang}", "domain": "garden"}, "MINE": "m.{lang}"}
 
@@ -56,7 +56,7 @@ def test_an_unknown_domain_is_one_line_before_anything_is_trained(tmp_path: Path
     tests = {"MINE": {"corpus": "m.{lang}", "domain": "medicine"}}
     path = write_translation_experiment(tmp_path, tests=tests)
     with pytest.raises(InputError) as error:
-        run.main([str(path)])
+        verb("run")([str(path)])
     assert str(error.value) == (
         f"{path}: evaluate: tests: MINE: domain: 'medicine' is unknown; choose one of bank, garden"
     )

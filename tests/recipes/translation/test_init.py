@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import re
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from fairseq_ext.corpora.found import Corpora, find_corpora
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation import init
 from fairseq_ext.recipes.translation.config import load_config
-from fairseq_ext.recipes.translation.init import main, plan_for
+from fairseq_ext.recipes.translation.init import plan_for
+from tests.verbs import verb
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -36,7 +36,7 @@ def corpora(pairs: int, words: float = 15.0) -> Corpora:
 
 
 def test_what_is_written_is_an_experiment(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main([str(folder)])
+    verb("init")([str(folder)])
     config = load_config(Path("my.yaml"))
     assert (config.source_lang, config.target_lang) == ("en", "de")
     assert config.corpora.folder == str(folder)
@@ -47,11 +47,11 @@ def test_what_is_written_is_an_experiment(folder: Path, capsys: pytest.CaptureFi
     assert re.search(r"^law +400 pairs$", printed, re.MULTILINE)
     assert "my.yaml: from en to de (--source de for the other direction)" in printed
     assert "mix: 60 passes over the text. About " in printed
-    assert printed.endswith("Next: scripts/run_experiment.sh my.yaml\n")
+    assert printed.endswith("Next: fairseq-ext run my.yaml\n")
 
 
 def test_systems_are_those_of_the_quickstart(folder: Path) -> None:
-    main([str(folder)])
+    verb("init")([str(folder)])
     ours, quickstart = (
         yaml.safe_load(path.read_text("utf-8")) for path in (Path("my.yaml"), ROOT / "configs/quickstart.yaml")
     )
@@ -65,7 +65,7 @@ def test_systems_are_those_of_the_quickstart(folder: Path) -> None:
 
 
 def test_adapters_have_a_control_with_as_many_updates(folder: Path) -> None:
-    main([str(folder)])
+    verb("init")([str(folder)])
     config = load_config(Path("my.yaml"))
     assert config.continued_systems == {"mix-continued": "mix"}
     assert config.baseline == "mix-continued"
@@ -73,13 +73,6 @@ def test_adapters_have_a_control_with_as_many_updates(folder: Path) -> None:
     updates = {name: system.options["max-update"] for name, system in config.systems.items()}
     assert updates["mix-continued"] == updates["ad"] == updates["gad"] == 240
     assert updates["ft"] == 120
-
-
-def test_the_small_experiments_trainings_would_take_about_their_time() -> None:
-    # Updates of all systems of configs/mdmt/en-pl-small.yaml, in batches three quarters full of 2 × 2,000 tokens.
-    updates = 7420 + 1000 + 6 * 200 + 2 * (1200 + 600 + 600)
-    minutes = init.minutes_for(updates * 0.75 * 2 * 2000, init._SMALL, processes=2)
-    assert 0.7 < minutes / 165 < 1.3  # 141 of training, on a machine that others used too, and 23 of translating
 
 
 def test_many_pairs_and_gpus_make_the_papers_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,18 +87,10 @@ def test_many_pairs_and_gpus_make_the_papers_model(folder: Path, capsys: pytest.
     assert systems["gad"].options["arch"] == "transformer_gated_adapter"
     assert systems["mix"].options["fp16"] is True
     assert "cpu-processes" not in systems["mix"].options
-    main([str(folder), "--gpus", "1", "--output", "gpu.yaml"])
+    verb("init")([str(folder), "--gpus", "1", "--output", "gpu.yaml"])
     assert "on one GPU, and 0.7 GB of memory on each: by arithmetic" in capsys.readouterr().out
-    with pytest.raises(InputError, match="--gpus: -1 is no number"):
-        main([str(folder), "--gpus", "-1", "--output", "none.yaml"])
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="here a process cannot be given some cores only")
-def test_trainings_take_the_cores_that_this_process_may_use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for count in (1, 2, 64):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _, count=count: set(range(count)))
-        main([str(folder), "--gpus", "0", "--output", f"{count}.yaml"])
-        assert f"cpu-processes: {min(count, 2)} " in Path(f"{count}.yaml").read_text(encoding="utf-8")
+    with pytest.raises(InputError, match="--gpus: -1: give 0"):
+        verb("init")([str(folder), "--gpus", "-1", "--output", "none.yaml"])
 
 
 def test_minutes_shorten_the_base_alone() -> None:
@@ -121,14 +106,14 @@ def test_minutes_shorten_the_base_alone() -> None:
 
 
 def test_a_short_base_says_how_long_a_good_one_takes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main([str(folder)])
+    verb("init")([str(folder)])
     printed = capsys.readouterr().out
     assert "leave out --minutes" not in printed
     for domain in ("law", "no"):
         for lang in ("de", "en"):
             text = (folder / f"{domain}.{lang}").read_text(encoding="utf-8")
             (folder / f"{domain}.{lang}").write_text(f"{text}\n" * 20, encoding="utf-8")
-    main([str(folder), "--minutes", "17", "--output", "short.yaml"])
+    verb("init")([str(folder), "--minutes", "17", "--output", "short.yaml"])
     printed = capsys.readouterr().out
     [passes] = re.findall(r"^mix: (\d+) passes over the text. About 1\d minutes", printed, re.MULTILINE)
     assert re.search(r"A good mix takes 60 passes, \d+ minutes in all: leave out --minutes", printed)
@@ -139,7 +124,7 @@ def test_a_short_base_says_how_long_a_good_one_takes(folder: Path, capsys: pytes
 def test_one_domain_has_neither_gates_nor_a_classifier(folder: Path) -> None:
     for lang in ("de", "en"):
         (folder / f"no.{lang}").unlink()
-    main([str(folder)])
+    verb("init")([str(folder)])
     config = load_config(Path("my.yaml"))
     assert list(config.systems) == list(config.outputs) == ["mix", "mix-continued", "ad"]
     assert config.systems["mix-continued"].options["max-update"] == config.systems["ad"].options["max-update"]
@@ -150,22 +135,9 @@ def test_one_domain_has_neither_gates_nor_a_classifier(folder: Path) -> None:
     assert plan_for(one, cores=2).minutes < plan_for(two, cores=2).minutes - 2
 
 
-def test_exchanged_files_are_refused_before_anything_is_written(folder: Path) -> None:
-    english = [f"the committee adopted its report number {number} this morning" for number in range(100)]
-    german = [f"der Ausschuss hat heute Morgen den Bericht Nummer {number} angenommen" for number in range(100)]
-    (folder / "law.en").write_text("\n".join(german), encoding="utf-8")
-    (folder / "law.de").write_text("\n".join(english), encoding="utf-8")
-    with pytest.raises(InputError, match="law: the en side is in de and the de side in en; exchange the files' names"):
-        main([str(folder)])
-    (folder / "law.en").write_text("\n".join(english), encoding="utf-8")
-    with pytest.raises(InputError, match="law: the en side and the de side are the same text; give translations"):
-        main([str(folder)])
-    assert not Path("my.yaml").exists()
-
-
 def test_a_table_of_pairs_is_named_with_all_other_corpora(folder: Path) -> None:
     (folder / "no.tsv.gz").write_bytes(gzip.compress(b"yes\tja\n" * 200))
-    main([str(folder)])
+    verb("init")([str(folder)])
     config = load_config(Path("my.yaml"))
     assert config.corpora.folder is None
     assert config.corpora.domains == {
@@ -177,7 +149,7 @@ def test_a_table_of_pairs_is_named_with_all_other_corpora(folder: Path) -> None:
 def test_nothing_is_overwritten(folder: Path) -> None:
     Path("my.yaml").write_text("mine")
     with pytest.raises(InputError, match="my.yaml: is there already"):
-        main([str(folder)])
+        verb("init")([str(folder)])
     with pytest.raises(InputError, match="nowhere: no such folder"):
-        main(["nowhere"])
+        verb("init")(["nowhere"])
     assert Path("my.yaml").read_text() == "mine"

@@ -11,11 +11,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.translation.commands import normalise as main
 from tests.small_corpus import write_config, write_corpora
-
-SCRIPT = Path(__file__).parents[3] / "data-prep" / "normalise.py"
-
+from tests.verbs import verb
 
 Normalise = Callable[..., str]
 
@@ -29,7 +26,7 @@ def normalise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Normalise:
         printed = io.BytesIO()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="utf-8", newline="", write_through=True))
-        main([str(config), *options])
+        verb("normalise")([str(config), *options])
         return printed.getvalue().decode()
 
     return run
@@ -58,7 +55,7 @@ def test_text_is_mended_as_by_import(changes: dict, normalise: Normalise) -> Non
 @pytest.mark.slow
 def test_bad_utf8_names_the_line(tmp_path: Path) -> None:
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
-    command = [sys.executable, str(SCRIPT), str(config)]
+    command = [sys.executable, "-m", "fairseq_ext.cli", "normalise", str(config)]
     result = subprocess.run(command, input=b"a\n\xff\n", capture_output=True, check=False)
     assert result.returncode == 1
     assert result.stderr == b"standard input, line 2: is not UTF-8; convert the text to UTF-8\n"
@@ -70,14 +67,14 @@ def test_text_that_becomes_a_tag_is_refused(tmp_path: Path, monkeypatch: pytest.
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"), **changes)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"<domain:a> as it is\n{text}\n".encode())))
     with pytest.raises(InputError, match="standard input, line 2: holds a domain's tag in odd characters"):
-        main([str(config)])
+        verb("normalise")([str(config)])
 
 
 @pytest.mark.slow
 def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
     """As in ``normalise.py … | head``."""
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
-    command = [sys.executable, str(SCRIPT), str(config)]
+    command = [sys.executable, "-m", "fairseq_ext.cli", "normalise", str(config)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         assert process.stdin is not None

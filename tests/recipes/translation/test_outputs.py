@@ -143,17 +143,3 @@ def test_mistakes_in_names_of_runs_are_named(tmp_path: Path) -> None:
 def test_mistakes_in_outputs_are_named(tmp_path: Path, entry: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
         config_of(tmp_path, translate={"outputs": {"x": entry}})
-
-
-@pytest.mark.parametrize(
-    ("examples", "message"),
-    [
-        ({"gad": "a line"}, "translate: examples: gad: "),
-        ({"sad@2": ["a line"]}, "translate: examples: sad@2: no output 'sad'; there are mix, ft"),
-    ],
-)
-def test_examples_are_lines_by_output(tmp_path: Path, examples: Any, message: str) -> None:
-    lines = {"gad@2": ["a line"]}
-    assert config_of(tmp_path, translate={"outputs": OUTPUTS, "examples": lines}).translate.examples == lines
-    with pytest.raises(InputError, match=message):
-        config_of(tmp_path, translate={"outputs": OUTPUTS, "examples": examples})

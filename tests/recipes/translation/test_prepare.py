@@ -10,12 +10,11 @@ from fairseq.data import Dictionary, data_utils
 
 from fairseq_ext.engine.staging import Staging
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes import prepare as prepare_data
 from tests.recipes.commands import kill_in_every_step
 from tests.small_corpus import NOUNS, read_tree, write_config, write_corpora
+from tests.verbs import verb
 
 ROOT = Path(__file__).resolve().parents[3]
-SCRIPT = ROOT / "data-prep" / "prepare.py"
 STEPS = ("corpora", "clean", "splits", "subwords", "encoded", "data-bin")
 
 
@@ -23,7 +22,7 @@ STEPS = ("corpora", "clean", "splits", "subwords", "encoded", "data-bin")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The work directory of an undisturbed run in this process."""
     folder = tmp_path_factory.mktemp("prepared")
-    prepare_data.main([str(write_config(folder / "c.yaml", write_corpora(folder / "corpora"))), "--workers", "1"])
+    verb("prepare")([str(write_config(folder / "c.yaml", write_corpora(folder / "corpora"))), "--workers", "1"])
     return folder / "work"
 
 
@@ -52,13 +51,13 @@ def test_exchanged_languages_are_refused_before_anything_is_trained(tmp_path: Pa
     (folder / "law.en").write_text("\n".join(german), encoding="utf-8")
     (folder / "law.de").write_text("\n".join(english), encoding="utf-8")
     with pytest.raises(InputError, match="law: the en side is in de and the de side in en; exchange the files' names"):
-        prepare_data.main([str(write_config(tmp_path / "c.yaml", folder)), "--workers", "1"])
+        verb("prepare")([str(write_config(tmp_path / "c.yaml", folder)), "--workers", "1"])
 
 
 @pytest.mark.slow
 def test_command_line_gives_the_same_bytes(prepared: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
-    command = [sys.executable, str(SCRIPT), str(config)]
+    command = [sys.executable, "-m", "fairseq_ext.cli", "prepare", str(config)]
     plan = subprocess.run([*command, "--dry-run"], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert [line.split()[0] for line in plan.stdout.splitlines()] == ["build"] * len(STEPS)
     assert not (tmp_path / "work").exists()
@@ -73,9 +72,9 @@ def test_command_line_gives_the_same_bytes(prepared: Path, tmp_path: Path) -> No
 def test_a_run_killed_in_every_step_ends_with_the_same_bytes(prepared: Path, tmp_path: Path) -> None:
     """Each time it goes on from where it was killed, up to the next step."""
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
-    command = [sys.executable, str(SCRIPT), str(config), "--workers", "1"]
+    command = [sys.executable, "-m", "fairseq_ext.cli", "prepare", str(config), "--workers", "1"]
     kill_in_every_step(command, STEPS)
-    prepare_data.main([str(config), "--workers", "1"])
+    verb("prepare")([str(config), "--workers", "1"])
     for name in STEPS:
         assert read_tree(tmp_path / "work" / name) == read_tree(prepared / name)
     assert not list((tmp_path / "work").glob(".*.step"))
@@ -84,7 +83,7 @@ def test_a_run_killed_in_every_step_ends_with_the_same_bytes(prepared: Path, tmp
 def test_changed_option_rebuilds_what_depends_on_it(prepared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = prepared.parent
     config = write_config(folder / "c.yaml", folder / "corpora", subwords={"vocab_size": 71})
-    prepare_data.main([str(config), "--dry-run"])
+    verb("prepare")([str(config), "--dry-run"])
     plan = capsys.readouterr().out.splitlines()
     state = {Path(line[12:].split()[0]).name: line.split()[0] for line in plan}
     assert [name for name in STEPS if state[name] == "build"] == ["subwords", "encoded", "data-bin"]
@@ -97,7 +96,7 @@ def test_subwords_of_another_experiment_are_taken_as_they_are(prepared: Path, tm
     for lang in ("en", "de"):
         (general / f"general.{lang}").write_bytes((prepared / "splits" / "bank" / f"train.{lang}").read_bytes())
     config = write_config(tmp_path / "c.yaml", general, subwords={"reuse": str(prepared / "subwords")})
-    prepare_data.main([str(config), "--workers", "1"])
+    verb("prepare")([str(config), "--workers", "1"])
     made, original = tmp_path / "work" / "data-bin", prepared / "data-bin"
     assert not (tmp_path / "work" / "subwords").exists()
     for name in ("dict.en.txt", "dict.de.txt", "sentencepiece.model"):
@@ -110,7 +109,7 @@ def test_domains_may_be_named_like_anything(tmp_path: Path) -> None:
     for lang in ("en", "de"):
         (text / f"bank.{lang}").rename(text / f"files.{lang}")
         (text / f"garden.{lang}").rename(text / f"blocks.{lang}")
-    prepare_data.main([str(write_config(tmp_path / "c.yaml", text)), "--workers", "1"])
+    verb("prepare")([str(write_config(tmp_path / "c.yaml", text)), "--workers", "1"])
     for name in ("blocks", "files"):
         assert (tmp_path / "work" / "data-bin" / name / "train.en-de.en.bin").stat().st_size > 100
     assert not list((tmp_path / "work").rglob(".tasks*"))
@@ -118,12 +117,12 @@ def test_domains_may_be_named_like_anything(tmp_path: Path) -> None:
 
 def test_an_import_killed_in_the_middle_goes_on(tmp_path: Path) -> None:
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "text"))
-    prepare_data.main([str(config), "--to", "corpora", "--workers", "1"])
+    verb("prepare")([str(config), "--to", "corpora", "--workers", "1"])
     corpora = tmp_path / "work" / "corpora"
     unfinished = Staging(corpora).start("another fingerprint")
     (unfinished / ".tasks" / ".000000.host.1").mkdir(parents=True)
     shutil.rmtree(corpora)
-    prepare_data.main([str(config), "--to", "corpora", "--workers", "1"])
+    verb("prepare")([str(config), "--to", "corpora", "--workers", "1"])
     assert sorted(read_tree(corpora)) == sorted(
         [*(f"{name}.{kind}" for name in NOUNS for kind in ("de", "en", "index.json")), "step.json"]
     )

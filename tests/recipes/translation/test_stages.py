@@ -9,12 +9,12 @@ import pytest
 
 from fairseq_ext.engine.stages import Stage, choose_stages
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes import run
 from fairseq_ext.recipes.registry import load_experiment
-from fairseq_ext.recipes.translation.stages import extra_set_steps, stages_of
+from fairseq_ext.recipes.translation.stages import stages_of
 from tests.recipes.test_config import SYSTEMS
 from tests.recipes.translation.test_outputs import config_of
 from tests.small_corpus import write_config, write_corpora
+from tests.verbs import verb
 
 
 def names(stages: list[Stage]) -> list[str]:
@@ -32,21 +32,6 @@ def test_every_system_is_a_stage(tmp_path: Path) -> None:
     assert steps["ft"] == ["ft@bank", "ft@garden"]
     assert steps["gad"] == ["gad@2", "gad@3"]
     assert len(steps["translate"]) == 13
-
-
-def test_sets_out_of_domain_are_translated_by_those_who_can(tmp_path: Path) -> None:
-    corpora = write_corpora(tmp_path / "corpora")
-    config = config_of(tmp_path, evaluate={"ood": {"NEWS": f"{corpora}/bank.{{lang}}"}})
-    sets, *translated = extra_set_steps(config)
-    assert sets.output == config.work_dir / "extra-sets"
-    assert sets.inputs == [corpora / "bank.en", corpora / "bank.de"]
-    assert [step.output.name for step in translated] == [
-        "mix", "tag-classifier", "ad-law@1", "ad-law@2", "ad-law@3", "gad@2", "gad@3",
-    ]  # fmt: skip
-    assert {step.output.parent for step in translated} == {config.work_dir / "extra"}
-    by_name = {step.output.name: step for step in translated}
-    assert config.work_dir / "teacher" in by_name["tag-classifier"].inputs
-    assert extra_set_steps(config_of(tmp_path)) == []
 
 
 def test_stages_are_chosen_in_their_order(tmp_path: Path) -> None:
@@ -80,20 +65,20 @@ def test_a_system_may_not_have_the_name_of_a_stage(tmp_path: Path) -> None:
 def test_a_missing_stage_is_named(tmp_path: Path) -> None:
     path = experiment_file(tmp_path)
     with pytest.raises(InputError, match=r"mix: needs .*data-bin, which the stage prepare makes; run that first: --"):
-        run.main([str(path), "--only", "mix"])
+        verb("run")([str(path), "--only", "mix"])
     with pytest.raises(InputError, match=r"gad: needs .*teacher, which the stage teacher makes"):
-        run.main([str(path), "--only", "prepare", "gad", "--dry-run"])
+        verb("run")([str(path), "--only", "prepare", "gad", "--dry-run"])
     with pytest.raises(InputError, match=r"translate: needs .*checkpoint_best.pt, which the stage gad makes"):
-        run.main([str(path), "--only", "prepare", "teacher", "mix", "translate", "--dry-run"])
+        verb("run")([str(path), "--only", "prepare", "teacher", "mix", "translate", "--dry-run"])
 
 
 def test_mistakes_in_late_stages_are_named_before_anything_runs(tmp_path: Path) -> None:
     path = experiment_file(tmp_path, evaluate={"ood": {"NEWS": "nowhere.{lang}"}})
     with pytest.raises(InputError, match=r"NEWS: nowhere.en: not found"):
-        run.main([str(path), "--to", "translate"])
+        verb("run")([str(path), "--to", "translate"])
     path = experiment_file(tmp_path, translate={"outputs": {"gad": {"system": "sad"}}})
     with pytest.raises(InputError, match=r"gad: system: no 'sad' under train: systems; there are mix, gad"):
-        run.main([str(path), "--to", "translate"])
+        verb("run")([str(path), "--to", "translate"])
     assert not (tmp_path / "work").exists()
 
 
@@ -103,13 +88,13 @@ def test_one_domain_has_no_classifier_and_nothing_that_needs_one(tmp_path: Path)
     told = experiment_file(
         tmp_path, corpora=one, train={"systems": systems}, translate={"outputs": {"ad": {"system": "ad"}}}
     )
-    run.main([str(told), "--dry-run"])
+    verb("run")([str(told), "--dry-run"])
     by_classifier = {"ad": {"system": "ad", "domain-source": "classifier"}}
     path = experiment_file(tmp_path, corpora=one, train={"systems": systems}, translate={"outputs": by_classifier})
     with pytest.raises(InputError, match="translate: outputs: ad: needs a classifier of domains, but there is one"):
-        run.main([str(path)])
+        verb("run")([str(path)])
     with pytest.raises(InputError, match="train: systems: gad: needs a classifier of domains, but there is one"):
-        run.main([str(experiment_file(tmp_path, corpora=one))])
+        verb("run")([str(experiment_file(tmp_path, corpora=one))])
     assert not (tmp_path / "work").exists()
 
 
@@ -119,10 +104,3 @@ def experiment_file(root: Path, **changes: Any) -> Path:
     outputs = {"mix": {"system": "mix"}, "gad": {"system": "gad"}}
     sections = {"train": {"systems": systems}, "translate": {"outputs": outputs}}
     return write_config(root / "c.yaml", write_corpora(root / "corpora"), **{**sections, **changes})
-
-
-def test_nothing_is_scored_without_outputs(tmp_path: Path) -> None:
-    config = config_of(tmp_path, translate={})
-    stages = {stage.name: stage for stage in stages_of(config)}
-    assert stages["translate"].steps() == []
-    assert stages["score"].steps() == []

@@ -29,18 +29,6 @@ def config_of(root: Path, text: str = CONFIG) -> Any:
     return load_config(path)
 
 
-def test_a_system_comes_after_the_one_it_starts_from(tmp_path: Path) -> None:
-    steps = training_steps(config_of(tmp_path), "gad", ["--bf16"])
-    assert [step.output.name for step in steps] == ["mix", "gad"]
-    mix, gad = steps
-    assert mix.options["extra"] == []
-    assert gad.options["extra"] == ["--bf16"]
-    assert gad.inputs == [
-        tmp_path / "data-bin", tmp_path / "teacher", tmp_path / "systems/mix/checkpoint_best.pt",
-    ]  # fmt: skip
-    assert all(step.resumable for step in steps)
-
-
 def test_options_of_a_command_line_count_for_that_run_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = config_of(tmp_path)
     (tmp_path / "data-bin").mkdir()

@@ -1,0 +1,313 @@
+"""The one place that opens files: plain, compressed (.gz, .zst, .xz), or in a folder, zip or tar archive.
+
+What is damaged or cut off never passes for whole, and limits keep a small archive from filling the memory.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import re
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any, cast
+
+from backports import zstd
+
+from fairseq_ext.inputs.errors import InputError
+
+SUFFIXES = (".gz", ".zst", ".xz")
+# All that reading a damaged file can raise; zipfile has no exceptions of its own for unknown methods and passwords.
+DAMAGE = (
+    *(OSError, EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError),
+    *(zipfile.BadZipFile, tarfile.TarError, NotImplementedError, RuntimeError),
+)
+# Headers that no program writes raise these, too; RuntimeError covers too deep a recursion.
+_ODD_HEADERS = (*DAMAGE, ValueError, KeyError, IndexError, OverflowError, struct.error)
+# Limit of all files taken from an archive together; a language's catalogues in a large desktop have less.
+MAX_BYTES = 128 << 20
+_CHUNK_BYTES = 1 << 18
+# xz -9 needs 65 MiB; a header may ask for 4 GiB.
+_XZ_MEMORY = 256 << 20
+# Names and attributes of a tar member. tarfile's patterns take time quadratic in their length.
+_MAX_HEADER_BYTES = 16 << 10
+_MAX_NAME = 200
+_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+_TAR_COMPRESSIONS: dict[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw, mode="rb"),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ": lzma.LZMAFile,
+}
+
+
+def check_file(path: Path, hint: str = "") -> None:
+    """Check that there is a file to read: opening a pipe would wait for ever, and a device may never end.
+
+    Args:
+        path: of the file.
+        hint: what to say if nothing is there.
+    """
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except FileNotFoundError:
+        raise InputError(f"{path}: not found" + (f"; {hint}" if hint else "")) from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{str(path)!r}: cannot be opened ({getattr(error, 'strerror', None) or error})") from None
+    if kind != stat.S_IFREG:
+        raise InputError(f"{path}: is {_KINDS.get(kind, 'a device')}, not a file; give a file")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path}: cannot be opened (you may not read it); ask for the right to, or copy it")
+
+
+@contextmanager
+def open_binary(path: Path, mode: str) -> Iterator[IO[bytes]]:
+    """Open a file for reading ("rb") or writing ("wb") bytes, (de)compressed if its suffix says so.
+
+    What is written depends on the bytes alone: neither a time nor a file name goes into the header.
+    """
+    if mode == "rb":
+        check_file(path)
+    with ExitStack() as stack:
+        try:
+            raw = stack.enter_context(path.open(mode))
+        except OSError as error:
+            raise InputError(f"{path}: cannot be opened ({error.strerror})") from None
+        yield stack.enter_context(_decompressed(raw) if mode == "rb" else _compressed(raw))
+
+
+def read_chunks(file: IO[bytes], name: str, size: int = _CHUNK_BYTES) -> Iterator[bytes]:
+    """Yield a file's bytes as they come, at most ``size`` at once; damage is an error that names the line."""
+    lines = 0
+    try:
+        # Not read(): it would lose what it has when the damage comes, and with it the place.
+        while chunk := file.read1(size):  # type: ignore[attr-defined]
+            lines += chunk.count(b"\n")
+            yield chunk
+    except DAMAGE as error:
+        raise damage(name, error, f"after line {lines}") from None
+
+
+def read_members(path: Path, wanted: re.Pattern[str]) -> dict[str, bytes]:
+    """Read the files whose names match from a folder or an archive; together at most ``MAX_BYTES``."""
+    if path.is_dir():
+        members = _folder_members(path, wanted)
+    elif is_zip(path):
+        members = _zip_members(path, wanted)
+    elif is_tar(path):
+        members = _tar_members(path, wanted)
+    else:
+        raise InputError(f"{path}: is no catalogue (.po, .mo), folder, zip or tar archive")
+    found: dict[str, bytes] = {}
+    for name, file in members:
+        found[name] = _read_whole(file, f"{path}/{shown(name)}", sum(map(len, found.values())))
+    return found
+
+
+def read_file(path: Path) -> bytes:
+    """Read one file, of at most ``MAX_BYTES``."""
+    check_file(path)
+    with path.open("rb") as file:
+        return _read_whole(file, str(path))
+
+
+def is_zip(path: Path) -> bool:
+    """Whether a file is a zip archive, or named like one."""
+    check_file(path)
+    return path.suffix in (".whl", ".zip") or zipfile.is_zipfile(path)
+
+
+def is_tar(path: Path) -> bool:
+    """Whether a file is a tar archive, compressed by gzip, bzip2, xz or not at all."""
+    check_file(path)
+    try:
+        with _open_tar(path):
+            return True
+    except (InputError, *_ODD_HEADERS):
+        return False
+
+
+@contextmanager
+def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a zip archive; damage found before the block ends is an input error."""
+    check_file(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            end = 0
+            # A small archive whose members share bytes could hold any amount.
+            for member in sorted(archive.infolist(), key=lambda member: member.header_offset):
+                if member.header_offset < end:
+                    raise zipfile.BadZipFile(f"{shown(member.filename)!r} lies within another file")
+                end = member.header_offset + member.compress_size
+            yield archive
+    except _ODD_HEADERS as error:
+        raise damage(str(path), error) from None
+
+
+def damage(name: str, error: BaseException, place: str = "") -> InputError:
+    """The one line that says a file is damaged."""
+    where = f" {place}" if place else ""
+    return InputError(f"{name}: damaged or cut off{where} ({error}); fetch or copy it again")
+
+
+def shown(name: str) -> str:
+    """A name that a file gives, as a message of one line can show it."""
+    short = name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}…"
+    return short if short.isprintable() else ascii(short)[1:-1]
+
+
+def _decompressed(raw: IO[bytes]) -> IO[bytes]:
+    suffix = Path(raw.name).suffix
+    if suffix == ".gz":
+        # Python takes a gzip file of no bytes for a whole one.
+        if not raw.peek(1):  # type: ignore[attr-defined]
+            raise damage(raw.name, EOFError("it holds nothing"))
+        return cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="rb"))
+    if suffix == ".zst":
+        return cast(IO[bytes], zstd.ZstdFile(raw, "rb"))
+    if suffix == ".xz":
+        return cast(IO[bytes], io.BufferedReader(_XzReader(raw)))
+    return raw
+
+
+def _compressed(raw: IO[bytes]) -> IO[bytes]:
+    suffix = Path(raw.name).suffix
+    if suffix == ".gz":
+        return cast(IO[bytes], gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0))
+    if suffix == ".zst":
+        options = {int(zstd.CompressionParameter.checksum_flag): 1}
+        return cast(IO[bytes], zstd.ZstdFile(raw, "wb", options=options))
+    if suffix == ".xz":
+        return cast(IO[bytes], lzma.LZMAFile(raw, "wb"))
+    return raw
+
+
+def _xz_decompressor() -> lzma.LZMADecompressor:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+
+
+class _XzReader(io.RawIOBase):
+    """xz streams one after another; where lzma.LZMAFile takes damage in a later one for the end, this raises."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._stream = _xz_decompressor()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = b""
+        while not data:
+            if self._stream.eof:
+                compressed = self._next_stream()
+                if not compressed:
+                    return 0
+            else:
+                compressed = self._file.read(io.DEFAULT_BUFFER_SIZE) if self._stream.needs_input else b""
+                if self._stream.needs_input and not compressed:
+                    raise EOFError("the stream does not end")
+            data = self._stream.decompress(compressed, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _next_stream(self) -> bytes:
+        """Return the first bytes of another stream, after any padding with zeros; none at the end."""
+        compressed = self._stream.unused_data.lstrip(b"\0")
+        while not compressed and (block := self._file.read(io.DEFAULT_BUFFER_SIZE)):
+            compressed = block.lstrip(b"\0")
+        self._stream = _xz_decompressor() if compressed else self._stream
+        return compressed
+
+
+def _folder_members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, IO[bytes]]]:
+    def fail(error: OSError) -> None:
+        raise InputError(f"{error.filename or path}: cannot be read ({error.strerror})")
+
+    for folder, _, names in os.walk(path, onerror=fail):
+        for file in (Path(folder) / name for name in names):
+            name = file.relative_to(path).as_posix()
+            if wanted.fullmatch(name):
+                check_file(file)
+                with file.open("rb") as opened:
+                    yield name, opened
+
+
+def _zip_members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, IO[bytes]]]:
+    with open_zip(path) as archive:
+        for name in archive.namelist():
+            if wanted.fullmatch(name):
+                with archive.open(name) as file:
+                    yield name, file
+
+
+def _tar_members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, IO[bytes]]]:
+    try:
+        with _open_tar(path) as tar:
+            offset = -1
+            for member in tar:
+                # A size below zero leads back to a header that was read before, for ever.
+                if member.offset <= offset or member.size < 0:
+                    raise tarfile.ReadError(f"{shown(member.name)!r} has no size")
+                offset = member.offset
+                if wanted.fullmatch(member.name) and not member.isdir():
+                    yield member.name, _tar_file(tar, member, path)
+    except _ODD_HEADERS as error:
+        raise damage(str(path), error) from None
+
+
+def _tar_file(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> IO[bytes]:
+    try:
+        file = tar.extractfile(member)
+    except (KeyError, RecursionError):
+        link = shown(member.linkname)
+        raise InputError(f"{path}/{shown(member.name)}: is a link to {link!r}, which the archive lacks") from None
+    if file is None:
+        raise InputError(f"{path}/{shown(member.name)}: is no file; take it out of the archive")
+    return file
+
+
+@contextmanager
+def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
+    with path.open("rb") as raw:
+        start = raw.peek(8)
+        openers = (opener for magic, opener in _TAR_COMPRESSIONS.items() if start.startswith(magic))
+        file = next(openers, lambda raw: raw)(raw)
+        with tarfile.open(fileobj=_Headers(file), mode="r:") as tar:  # type: ignore[call-overload]
+            yield tar
+
+
+class _Headers:
+    """A file for tarfile, which would read a header of any length, and of a length below zero all there is."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= _MAX_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header of {size} bytes")
+        return self._file.read(size)
+
+
+def _read_whole(file: IO[bytes], name: str, before: int = 0) -> bytes:
+    """Read a file in steps that :class:`_Headers` allows, unless there is too much with the bytes read before it."""
+    parts = []
+    try:
+        while part := file.read(_MAX_HEADER_BYTES):
+            parts.append(part)
+            before += len(part)
+            if before > MAX_BYTES:
+                limit = f"more than {MAX_BYTES >> 20} MiB to read"
+                raise InputError(f"{name}: with it, there is {limit}; take it apart, and give the parts one by one")
+    except _ODD_HEADERS as error:
+        raise damage(name, error) from None
+    return b"".join(parts)

@@ -1,0 +1,193 @@
+"""Pairs from translation memories (TMX) and translators' files (XLIFF 1.2 and 2), parsed as they are read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import XMLParser, iterparse
+
+from fairseq_ext.corpora.files import open_binary, read_chunks, shown
+from fairseq_ext.corpora.raw_text import Markup, canonical
+from fairseq_ext.corpora.text_files import Pair
+from fairseq_ext.inputs.errors import InputError
+
+SUFFIXES = (".tmx", ".xlf", ".xliff")
+# Elements that hold a document's own codes; all others that hold text are a part of the sentence.
+_CODES = ("bpt", "ept", "it", "ph", "ut")
+# Elements that stand for one code, or for a pair around text.
+_MARKERS = ("x", "bx", "ex", "sc", "ec", "g", "pc")
+# Of XLIFF 1.2 and 2: the target is there, but no finished translation.
+_UNFINISHED = ("new", "needs-", "initial")
+_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+_MAX_UNIT_BYTES = 16 << 20
+_MAX_DEPTH = 200
+_READ_BYTES = 16 << 10
+_NAMED_LANGS = 10
+
+# Language (lower case, with hyphens) and element of each version of a sentence, and the codes that it refers to.
+Unit = tuple[list[tuple[str, Element]], Mapping[str, str]]
+
+
+def read_memory(path: Path, langs: tuple[str, str], markup: Markup, tally: Counter[str]) -> Iterator[Pair]:
+    """Yield the pairs of a TMX or XLIFF file, compressed or not; units without a translation are counted.
+
+    A language stands for its variants too: ``en`` finds ``en-GB``, unless there is an ``en``. Entities other than
+    XML's own are refused, and no DTD is read (defusedxml).
+    """
+    source, target = map(_normal, langs)
+    pairs = units = 0
+    others: set[str] = set()
+    for versions, codes in _units(path):
+        units += 1
+        sides = [_version(versions, source, target), _version(versions, target, source)]
+        if sides[0] is None or sides[1] is None:
+            others.update(lang for lang, _ in versions if len(others) < _NAMED_LANGS)
+            continue
+        pairs += 1
+        yield Pair(*(canonical(_text(side, markup, codes), tally) for side in sides if side is not None))
+    if not pairs:
+        there = ", ".join(map(shown, sorted(others))) or "none"
+        raise InputError(f"{path}: has no unit in both {langs[0]!r} and {langs[1]!r}; its languages: {there}")
+    tally["lines"] += units
+    tally["units_without_translation"] += units - pairs
+
+
+def _units(path: Path) -> Iterator[Unit]:
+    parser = XMLParser(target=TreeBuilder())
+    with open_binary(path, "rb") as file:
+        source = _Source(read_chunks(file, str(path), _READ_BYTES))
+        try:
+            yield from _parsed(iterparse(source, ("start", "end"), parser), source)
+        except DefusedXmlException as error:
+            name = shown(getattr(error, "name", "") or "external")
+            problem = f"the entity {name!r} is not one of XML's own; write what it stands for instead"
+        except ParseError as error:
+            problem = f"malformed XML ({shown(str(error))}); mend or fetch it again"
+        except (ValueError, LookupError) as error:
+            # pyexpat says so that an encoding is unknown or has characters of more than one byte.
+            problem = f"cannot be read ({shown(str(error))}); convert it to UTF-8, in its XML declaration too"
+        else:
+            return
+    raise InputError(f"{path}, line {parser.parser.CurrentLineNumber}: {problem}")
+
+
+class _Source:
+    """What iterparse reads; refuses to read on where no unit ends."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self.unit_bytes = 0
+
+    def read(self, _: int) -> bytes:
+        chunk = next(self._chunks, b"")
+        self.unit_bytes += len(chunk)
+        if self.unit_bytes > _MAX_UNIT_BYTES:
+            raise ParseError(f"no unit ends within {_MAX_UNIT_BYTES >> 20} MiB")
+        return chunk
+
+
+def _parsed(events: Iterator[tuple[str, Element]], source: _Source) -> Iterator[Unit]:
+    root = next(events)[1]
+    if _name(root) not in ("tmx", "xliff"):
+        raise ParseError(f"<{shown(_name(root))}> begins the file, so it is neither TMX nor XLIFF")
+    file_langs = root.get("srcLang", ""), root.get("trgLang", "")
+    ancestors = [root]
+    for event, element in events:
+        name = _name(element)
+        if event == "start":
+            ancestors.append(element)
+            if len(ancestors) > _MAX_DEPTH:
+                raise ParseError(f"more than {_MAX_DEPTH} elements lie within each other")
+            if name == "file" and element.get("source-language"):
+                file_langs = element.get("source-language", ""), element.get("target-language", "")
+            continue
+        ancestors.pop()
+        if name not in ("tu", "trans-unit", "unit"):
+            continue
+        if name == "tu":
+            yield _versions_of_tu(element), {}
+        else:
+            yield from _translated(element, file_langs)
+        source.unit_bytes = 0
+        # Otherwise the tree would grow to the whole file.
+        ancestors[-1].clear()
+
+
+def _versions_of_tu(unit: Element) -> list[tuple[str, Element]]:
+    return [
+        (_normal(version.get(_LANG) or version.get("lang") or ""), segment)
+        for version in unit
+        for segment in version
+        if _name(segment) == "seg"
+    ]
+
+
+def _translated(unit: Element, langs: tuple[str, str]) -> Iterator[Unit]:
+    """Yield the segments of a unit of XLIFF: one in 1.2, any number in 2."""
+    codes = {data.get("id", ""): "".join(data.itertext()) for data in unit.iter() if _name(data) == "data"}
+    for segment in [unit] if _name(unit) == "trans-unit" else [part for part in unit if _name(part) == "segment"]:
+        sides = {_name(side): side for side in segment}
+        target = sides.get("target")
+        state = segment.get("state") or (target is not None and target.get("state")) or ""
+        is_finished = not state.startswith(_UNFINISHED) and unit.get("translate") != "no"
+        yield (
+            [
+                (_normal(lang), sides[name])
+                for name, lang in zip(("source", "target"), langs, strict=True)
+                if name in sides and (is_finished or name == "source")
+            ],
+            codes,
+        )
+
+
+def _version(versions: list[tuple[str, Element]], lang: str, other_lang: str) -> Element | None:
+    """The version in a language or, if there is none, in a variant of it that is not the other language."""
+    for found, element in versions:
+        if found == lang:
+            return element
+    for found, element in versions:
+        if found.startswith(f"{lang}-") and found != other_lang:
+            return element
+    return None
+
+
+def _text(element: Element, markup: Markup, codes: Mapping[str, str]) -> str:
+    """The text of an element, with or without the inline codes in it."""
+    parts = [element.text or ""]
+    for child in element:
+        opening, closing = _marks(child, codes) if markup == "keep" else ("", "")
+        is_text = _name(child) not in _CODES or (markup == "keep" and not opening)
+        parts += [opening, _text(child, markup, codes) if is_text else "", closing, child.tail or ""]
+    return "".join(parts)
+
+
+def _marks(element: Element, codes: Mapping[str, str]) -> tuple[str, str]:
+    """What an inline element puts before and behind its text: the document's own code if known, else its own tag."""
+    name = _name(element)
+    if name not in (*_CODES, *_MARKERS) or (name in _CODES and (element.text or len(element))):
+        return "", ""
+    if name == "pc":
+        ends = [_code(element, codes, f"dataRef{end}", f"disp{end}") for end in ("Start", "End")]
+        if any(ends):
+            return ends[0], ends[1]
+    elif code := _code(element, codes, "dataRef", "disp", "equiv-text"):
+        return code, ""
+    number = f' id="{element.get("id", element.get("x", ""))}"'
+    return (f"<{name}{number}>", f"</{name}>") if name in ("g", "pc") else (f"<{name}{number}/>", "")
+
+
+def _code(element: Element, codes: Mapping[str, str], reference: str, *attributes: str) -> str:
+    shown_as = (element.get(attribute) for attribute in attributes)
+    return codes.get(element.get(reference, "")) or next(filter(None, shown_as), "")
+
+
+def _name(element: Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _normal(lang: str) -> str:
+    return lang.replace("_", "-").lower()

@@ -1,0 +1,235 @@
+"""Files, compressed or in archives: whole ones are read whole, damaged and hostile ones end in one line."""
+
+import gzip
+import io
+import lzma
+import os
+import re
+import socket
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from backports import zstd
+
+from fairseq_ext.corpora import files
+from fairseq_ext.corpora.files import SUFFIXES, is_tar, open_binary, open_zip, read_chunks, read_file, read_members
+from fairseq_ext.inputs.errors import InputError
+
+PACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".zst": zstd.compress, ".xz": lzma.compress}
+# Numbers and their cubes: too irregular to be packed into one block.
+LINES = [b"%d %d\n" % (number, number**3 * 7919) for number in range(20_000)]
+TEXT = b"".join(LINES)
+WANTED = re.compile(r"(?:.*/)?de\.po")
+PO = b'msgid "one"\nmsgstr "eins"\n'
+compressed = pytest.mark.parametrize("suffix", SUFFIXES)
+
+
+def write(path: Path, text: bytes) -> bytes:
+    with open_binary(path, "wb") as file:
+        file.write(text)
+    return path.read_bytes()
+
+
+def read(path: Path, data: bytes | None = None) -> bytes:
+    if data is not None:
+        path.write_bytes(data)
+    with open_binary(path, "rb") as file:
+        return b"".join(read_chunks(file, str(path)))
+
+
+@pytest.mark.parametrize("suffix", ["", *SUFFIXES])
+def test_what_is_written_is_read_and_depends_on_the_text_alone(tmp_path: Path, suffix: str) -> None:
+    packed = write(tmp_path / f"first{suffix}", TEXT)
+    assert (len(packed) < len(TEXT) / 2) == bool(suffix)
+    assert read(tmp_path / f"first{suffix}") == TEXT
+    os.utime(tmp_path, (0, 0))
+    assert write(tmp_path / f"second{suffix}", TEXT) == packed
+    assert b"first" not in packed
+    assert suffix != ".gz" or packed[4:8] == bytes(4), "no time in the header"
+
+
+@compressed
+def test_streams_end_to_end_are_read_whole(tmp_path: Path, suffix: str) -> None:
+    middle = bytes(8) if suffix == ".xz" else b""  # Padding, which xz allows.
+    data = b"".join([PACK[suffix](line) + middle for line in LINES[:50]])
+    assert read(tmp_path / f"x{suffix}", data) == b"".join(LINES[:50])
+
+
+@compressed
+def test_damage_never_passes_for_whole(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x{suffix}"
+    packed = write(path, TEXT)
+    changed = bytearray(packed)
+    changed[len(packed) // 2] ^= 1
+    cuts = [*range(20), len(packed) // 3, *range(len(packed) - 12, len(packed))]
+    damaged = [packed[:cut] for cut in cuts]
+    damaged += [bytes(changed), packed + b"this is no stream and does not begin like one", TEXT]
+    damaged += [packed + packed[:cut] for cut in (*range(1, 24, 3), len(packed) - 5, len(packed) - 1)]
+    for data in damaged:
+        with pytest.raises(InputError, match=rf"x{suffix}: damaged or cut off"):
+            read(path, data)
+
+
+@compressed
+def test_error_says_how_far_the_file_is_whole(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x{suffix}"
+    packed = write(path, TEXT)
+    path.write_bytes(packed[: len(packed) * 3 // 4])
+    seen: list[bytes] = []
+    with pytest.raises(InputError) as caught, open_binary(path, "rb") as file:
+        seen.extend(read_chunks(file, "x"))
+    whole = b"".join(seen)
+    assert whole
+    assert TEXT.startswith(whole)
+    assert f"after line {whole.count(bytes([10]))} " in str(caught.value)
+
+
+def write_tar(path: Path, *members: tarfile.TarInfo, data: bytes = PO) -> Path:
+    with tarfile.open(path, "w") as tar:
+        for member in members:
+            member.size = len(data) if member.isreg() else 0
+            tar.addfile(member, io.BytesIO(data) if member.isreg() else None)
+    return path
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, link
+    return info
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
+@pytest.mark.parametrize("link", ["nowhere.po", "de.po", "/etc/hostname", "../de.po"])
+def test_link_that_leads_to_no_file_of_the_archive_is_named(tmp_path: Path, kind: bytes, link: str) -> None:
+    with pytest.raises(InputError, match=rf"x\.tar/de\.po: .*{link}"):
+        read_members(write_tar(tmp_path / "x.tar", member("de.po", kind, link)), WANTED)
+
+
+def test_link_to_a_file_of_the_archive_is_followed(tmp_path: Path) -> None:
+    path = write_tar(tmp_path / "x.tar", member("de_AT.po"), member("de.po", tarfile.SYMTYPE, "de_AT.po"))
+    assert read_members(path, WANTED) == {"de.po": PO}
+
+
+@pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
+def test_device_in_a_tar_is_no_file(tmp_path: Path, kind: bytes) -> None:
+    with pytest.raises(InputError, match=r"x\.tar/de\.po: is no file"):
+        read_members(write_tar(tmp_path / "x.tar", member("de.po", kind)), WANTED)
+
+
+def test_paths_out_of_an_archive_lead_nowhere(tmp_path: Path) -> None:
+    names = ["/de.po", "../../de.po", "a/../de.po"]
+    path = write_tar(tmp_path / "x.tar", *map(member, names))
+    assert read_members(path, WANTED) == dict.fromkeys(names, PO)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("size", [-512, 1 << 30])
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_header_of_no_sensible_size_is_not_read(tmp_path: Path, size: int, kind: bytes) -> None:
+    info = member("de.po", kind)
+    info.size = size
+    (tmp_path / "x.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+    assert not is_tar(tmp_path / "x.tar")
+
+
+def test_size_below_zero_leads_to_no_endless_reading(tmp_path: Path) -> None:
+    info = member("de.po")
+    info.size = -512
+    (tmp_path / "x.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+    with pytest.raises(InputError, match=r"x\.tar"):
+        read_members(tmp_path / "x.tar", WANTED)
+
+
+@pytest.mark.parametrize("name", ["x.whl", "x.tar.gz"])
+def test_limit_is_one_of_all_files_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def bomb(size: int) -> Path:
+        members = {f"{part}/de.po": bytes(size // 2) for part in "ab"}
+        if name.endswith(".whl"):
+            with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
+                for member_name, data in members.items():
+                    archive.writestr(member_name, data)
+        else:
+            with tarfile.open(tmp_path / name, "w:gz") as tar:
+                for member_name, data in members.items():
+                    info = member(member_name)
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+        return tmp_path / name
+
+    monkeypatch.setattr(files, "MAX_BYTES", 1 << 20)
+    assert sum(map(len, read_members(bomb(1 << 20), WANTED).values())) == 1 << 20
+    with pytest.raises(InputError, match=rf"{name}/b/de\.po: with it"):
+        read_members(bomb(2 << 20), WANTED)
+
+
+def test_spoilt_zips_name_what_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("aa.po", PO)
+        archive.writestr("de.po", PO + PO)
+        archive.infolist()[1].header_offset = 0
+    with pytest.raises(InputError, match=r"x\.zip: .*'de\.po' lies within another file"), open_zip(path):
+        pass
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("de.po", PO)
+    whole = path.read_bytes()
+    encrypted = bytearray(whole)
+    for place in (whole.index(b"PK\3\4") + 6, whole.index(b"PK\1\2") + 8):
+        encrypted[place] |= 1
+    for spoilt in (encrypted, whole.replace(b"eins", b"zwei"), whole[: len(whole) // 2]):
+        path.write_bytes(spoilt)
+        with pytest.raises(InputError, match=r"x\.zip(/de\.po)?: damaged or cut off"):
+            read_members(path, WANTED)
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (os.mkfifo, "a pipe"),
+        (lambda path: socket.socket(socket.AF_UNIX).bind(path.name), "a socket"),
+        (Path.mkdir, "a folder"),
+        (lambda path: path.symlink_to("nowhere"), "not found"),
+        (lambda path: path.symlink_to("/dev/zero"), "a device"),
+    ],
+)
+def test_what_is_no_file_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None], what: str
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a socket's path must be short
+    make(tmp_path / "de.po")
+    for opens in (read_file, read, *([] if what == "a folder" else [lambda path: read_members(path.parent, WANTED)])):
+        with pytest.raises(InputError, match=rf"de\.po: (is )?{what}"):
+            opens(tmp_path / "de.po")
+
+
+def test_what_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_tar(tmp_path / "x.tar", member("de.po"))
+    listed = os.scandir
+
+    def scan(path: str) -> object:
+        if Path(path).name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    # Of root, everything may be read.
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "scandir", scan)
+    with pytest.raises(InputError, match=r"x\.tar: cannot be opened"):
+        read_members(path, WANTED)
+    (tmp_path / "closed").mkdir()
+    with pytest.raises(InputError, match=r"closed: cannot be read"):
+        read_members(tmp_path, WANTED)
+
+
+def test_failing_disk_is_named() -> None:
+    class Failing(io.BytesIO):
+        def read1(self, size: int | None = -1, /) -> bytes:
+            if self.tell():
+                raise OSError(5, "Input/output error")
+            return super().read1(4)
+
+    with pytest.raises(InputError, match=r"x: damaged or cut off after line 2 "):
+        list(read_chunks(Failing(b"a\nb\nc\n"), "x"))
