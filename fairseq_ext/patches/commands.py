@@ -66,7 +66,9 @@ def _line_in(error: BaseException) -> str | None:
     if isinstance(error, ProcessRaisedException):  # one of several processes; its traceback comes as text
         lines = [line for line in str(error).splitlines() if line.startswith(_AS_TEXT)]
         return lines[-1].removeprefix(_AS_TEXT) if lines else None
-    found = input_error_in(error)  # fairseq wraps what goes wrong with a checkpoint in an exception of its own
+    if isinstance(error, UnicodeDecodeError):
+        return f"the input is not UTF-8 ({error.reason} at byte {error.start} of its part); convert it, e.g. with iconv"
+    found = input_error_in(error)  # fairseq wraps errors about checkpoints in exceptions of its own
     return None if found is None else line_of(found)
 
 
