@@ -48,9 +48,10 @@ def code_in(cell: str) -> list[str]:
 def defaults(kind: type) -> dict[str, Any]:
     """Options of experiment files in order; those without a default are left out."""
     if issubclass(kind, Section):
-        return {name: item.default for name, item in kind.model_fields.items() if not item.is_required()}
-    fields = [item for item in dataclasses.fields(kind) if item.metadata.get("in_file", True)]
-    return {item.name: item.default for item in fields if item.default is not dataclasses.MISSING}
+        fields = kind.model_fields.items()
+        return {item.alias or name: item.default for name, item in fields if not item.is_required()}
+    options = [item for item in dataclasses.fields(kind) if item.metadata.get("in_file", True)]
+    return {item.name: item.default for item in options if item.default is not dataclasses.MISSING}
 
 
 def assert_same(given: Mapping[str, Any], kind: type) -> None:

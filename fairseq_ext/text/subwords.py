@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import io
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
@@ -16,9 +17,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import sentencepiece
-from pydantic import Field
+from pydantic import Field, model_validator
 from tqdm import tqdm
 
+from fairseq_ext.corpora.files import check_file
 from fairseq_ext.corpora.text_files import count_lines, stream_lines, write_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag, is_domain_tag, read_domain_names
 from fairseq_ext.inputs.errors import InputError
@@ -63,6 +65,22 @@ class Subwords(SentencePiece):
 
     reuse: str | None = None
     """The folder of another experiment's subwords, which are taken unchanged, so that models and data of both fit."""
+    base: Annotated[str | None, Field(alias="from")] = None
+    """A base model's own SentencePiece model, taken unchanged; it has no tags of domains."""
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Subwords:
+        if self.reuse and self.base:
+            raise ValueError("reuse and from both name the subwords; take one of them out")
+        return self
+
+
+def take_subwords(folder: Path, model: Path) -> None:
+    """Copy a SentencePiece model, and write fairseq's ``dict.txt`` of its pieces, in their order."""
+    check_file(model, "subwords: from needs the file of a SentencePiece model")
+    pieces = dictionary_pieces(load_subwords(model))
+    shutil.copyfile(model, folder / MODEL_FILE)
+    write_lines(folder / DICT_FILE, (f"{piece} 1" for piece in pieces))
 
 
 def train_subwords(folder: Path, splits: Path, langs: tuple[str, str], *, options: Subwords, seed: int) -> None:

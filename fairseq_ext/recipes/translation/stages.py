@@ -49,7 +49,7 @@ from fairseq_ext.teacher.options import Teacher, TfidfTeacher
 from fairseq_ext.text.binarise import binarise
 from fairseq_ext.text.joined import draw_pairs, write_pairs
 from fairseq_ext.text.split import write_splits
-from fairseq_ext.text.subwords import MODEL_FILE, encode_splits, train_subwords
+from fairseq_ext.text.subwords import MODEL_FILE, encode_splits, take_subwords, train_subwords
 
 GATES_FILE = "gates.jsonl"
 EXAMPLES_FILE = "examples.txt"
@@ -143,7 +143,9 @@ def subword_steps(config: Translation) -> list[Step]:
     """The steps that make ``subwords``, unless another experiment's are used, and, with them, ``encoded``."""
     langs = config.langs
     splits, subwords = config.work_dir / "splits", config.subwords_dir
-    options = config.subwords.model_dump(exclude={"reuse"})
+    options = config.subwords.model_dump(exclude={"reuse", "base"})
+    base = Path(config.subwords.base or "")
+    take = Step(subwords, [base], {}, lambda folder: take_subwords(folder, base))
     train = Step(
         subwords,
         [splits],
@@ -156,7 +158,9 @@ def subword_steps(config: Translation) -> list[Step]:
         {"langs": langs},
         lambda folder: encode_splits(folder, splits, subwords, langs),
     )
-    return [encode] if config.subwords.reuse else [train, encode]
+    if config.subwords.reuse:
+        return [encode]
+    return [take if config.subwords.base else train, encode]
 
 
 def _domains(config: Translation) -> Mapping[str, Sequence[str]]:

@@ -90,15 +90,17 @@ def test_changed_option_rebuilds_what_depends_on_it(prepared: Path, capsys: pyte
     assert [line.partition(" (")[2] for line in plan if "(" in line] == ["vocab_size was 70, is 71)"]
 
 
-def test_subwords_of_another_experiment_are_taken_as_they_are(prepared: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["reuse", "from"])
+def test_subwords_of_others_are_taken_as_they_are(prepared: Path, tmp_path: Path, key: str) -> None:
     general = tmp_path / "corpora"
     general.mkdir()
     for lang in ("en", "de"):
         (general / f"general.{lang}").write_bytes((prepared / "splits" / "bank" / f"train.{lang}").read_bytes())
-    config = write_config(tmp_path / "c.yaml", general, subwords={"reuse": str(prepared / "subwords")})
+    taken = prepared / "subwords" / ("sentencepiece.model" if key == "from" else "")
+    config = write_config(tmp_path / "c.yaml", general, subwords={key: str(taken)})
     verb("prepare")([str(config), "--workers", "1"])
     made, original = tmp_path / "work" / "data-bin", prepared / "data-bin"
-    assert not (tmp_path / "work" / "subwords").exists()
+    assert (tmp_path / "work" / "subwords").exists() == (key == "from")
     for name in ("dict.en.txt", "dict.de.txt", "sentencepiece.model"):
         assert (made / name).read_bytes() == (original / name).read_bytes()
     assert (made / "domains.txt").read_text() == "general\n"
