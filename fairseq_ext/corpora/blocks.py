@@ -11,17 +11,22 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypedDict, TypeGuard, cast
+from typing import Annotated, Self
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
 
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
 
 BLOCK_PAIRS = 20_000
 # Of both sides together; a single pair may have more. 20,000 pairs of ordinary sentences have some 5 MB.
 BLOCK_BYTES = 32 << 20
+_Count = Annotated[int, Field(ge=0)]
 
 
+@with_config(ConfigDict(strict=True))
 class CorpusIndex(TypedDict):
     """What is known of an imported domain, and its file's keys.
 
@@ -34,10 +39,13 @@ class CorpusIndex(TypedDict):
     """
 
     block: int
-    first_pairs: list[int]
-    offsets: list[list[int]]
-    pairs: int
-    tally: dict[str, int]
+    first_pairs: list[_Count]
+    offsets: list[Annotated[list[_Count], Field(min_length=2, max_length=2)]]
+    pairs: _Count
+    tally: dict[str, _Count]
+
+
+_INDEX = TypeAdapter(CorpusIndex)
 
 
 def index_path(folder: Path, name: str) -> Path:
@@ -46,16 +54,17 @@ def index_path(folder: Path, name: str) -> Path:
 
 
 def load_index(folder: Path, name: str) -> CorpusIndex:
-    """Read a domain's index.
-
-    Raises:
-        InputError: if it is missing, or was written for blocks of another size or by an earlier version.
-    """
+    """Read a domain's index."""
     path = index_path(folder, name)
-    content = read_json(path, "import it again")
-    if problem := _problem_of(content):
-        raise InputError(f"{path}: is no index of an imported corpus ({problem}); import it again")
-    return cast(CorpusIndex, content)
+    try:
+        index = _INDEX.validate_python(read_json(path, "import it again"))
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        where = ".".join(map(str, mistake["loc"]))
+        raise InputError(f"{path}: {where}: {mistake['msg'].lower()}; import the corpus again") from None
+    if index["block"] != BLOCK_PAIRS or len(index["first_pairs"]) != len(index["offsets"]):
+        raise InputError(f"{path}: was written for blocks of another size; import the corpus again")
+    return index
 
 
 def num_blocks(index: CorpusIndex) -> int:
@@ -69,16 +78,11 @@ def first_pair(index: CorpusIndex, number: int) -> int:
 
 
 def read_block(folder: Path, name: str, langs: tuple[str, str], number: int) -> list[Pair]:
-    """Read the pairs of one block, counted from 0.
-
-    Raises:
-        InputError: if the files are not those that the index was written for.
-    """
+    """Read the pairs of one block, counted from 0."""
     index = load_index(folder, name)
-    start = index["offsets"][number]
-    is_last = number + 1 == num_blocks(index)
-    end = None if is_last else index["offsets"][number + 1]
-    expected = (index["pairs"] if is_last else first_pair(index, number + 1)) - first_pair(index, number)
+    first_pairs = [*index["first_pairs"], index["pairs"]]
+    offsets = [*index["offsets"], None]
+    start, end = index["offsets"][number], offsets[number + 1]
     sides = []
     for side, lang in enumerate(langs):
         path = folder / f"{name}.{lang}"
@@ -86,18 +90,18 @@ def read_block(folder: Path, name: str, langs: tuple[str, str], number: int) -> 
             file.seek(start[side])
             data = file.read(end[side] - start[side] if end else -1)
         sides.append(data.decode("utf-8").removesuffix("\n").split("\n"))
-        if len(sides[side]) != expected:
+        if len(sides[side]) != first_pairs[number + 1] - first_pairs[number]:
             raise InputError(f"{path}: was changed after its import; import it again")
     return [Pair(*pair) for pair in zip(*sides, strict=True)]
 
 
 class CorpusWriter:
-    """Writes a domain's two files pair by pair, and its index at the end.
+    """Writes a domain's two files ``NAME.LANG`` pair by pair, and its index at the end.
 
     Args:
         folder: where to write.
         name: the domain.
-        langs: source and target language, which end the files' names.
+        langs: source and target language.
     """
 
     def __init__(self, folder: Path, name: str, langs: tuple[str, str]) -> None:
@@ -122,15 +126,14 @@ class CorpusWriter:
 
     def write(self, pairs: Iterable[Pair]) -> int:
         """Append pairs, and return how many of them have text on both sides."""
-        write_source, write_target = self._source.write, self._target.write
         with_text = 0
         for source, target in pairs:
             lines = f"{source}\n".encode(), f"{target}\n".encode()
             num_bytes = len(lines[0]) + len(lines[1])
             if self.pairs == self._end_pair or self._free_bytes < num_bytes:
                 self._begin_block()
-            write_source(lines[0])
-            write_target(lines[1])
+            self._source.write(lines[0])
+            self._target.write(lines[1])
             with_text += bool(source and target)
             self._free_bytes -= num_bytes
             self.pairs += 1
@@ -138,13 +141,12 @@ class CorpusWriter:
 
     def write_index(self, tally: Mapping[str, int]) -> CorpusIndex:
         """Write the index with what import counted, and return it."""
-        counts = {key: count for key, count in sorted(tally.items()) if count}
         index = CorpusIndex(
             block=BLOCK_PAIRS,
             first_pairs=self._first_pairs,
             offsets=self._offsets,
             pairs=self.pairs,
-            tally=counts,
+            tally={key: count for key, count in sorted(tally.items()) if count},
         )
         self._index_path.write_text(json.dumps(index) + "\n", encoding="utf-8")
         return index
@@ -154,20 +156,3 @@ class CorpusWriter:
         self._offsets.append([self._source.tell(), self._target.tell()])
         self._end_pair = self.pairs + BLOCK_PAIRS
         self._free_bytes = BLOCK_BYTES
-
-
-def _problem_of(content: Mapping[str, Any]) -> str | None:
-    """What is wrong with what should be a :class:`CorpusIndex`."""
-    block, first_pairs, offsets, tally = (content.get(key) for key in ("block", "first_pairs", "offsets", "tally"))
-    if block != BLOCK_PAIRS:
-        return f"its blocks have {shown(block)} pairs"
-    if not _are_counts(first_pairs) or not isinstance(offsets, list) or len(first_pairs) != len(offsets):
-        return "its lists of blocks differ in length"
-    counts = tally.values() if isinstance(tally, dict) else [None]
-    if not all(map(_are_counts, offsets)) or not _are_counts([content.get("pairs"), *counts]):
-        return "it holds something else than numbers"
-    return None
-
-
-def _are_counts(value: Any) -> TypeGuard[list[int]]:
-    return isinstance(value, list) and all(type(count) is int and count >= 0 for count in value)

@@ -1,10 +1,13 @@
-"""Sentences that look the same, as one: the measure of what repeats what."""
+"""Sentences that look the same, as one: the measure of what repeats what; and Unicode's normal forms."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from typing import Literal
 
-from fairseq_ext.corpora.normal_forms import normal_form
+import regex
+
 from fairseq_ext.corpora.text_files import collapse
 
 # What nobody sees: control characters that are no white space, and Unicode's Default_Ignorable_Code_Point (soft
@@ -20,6 +23,10 @@ _SPACES = "\u061c\u200b\u200c\u200e\u200f\u2581\ufeff\ufffd"
 _UNSEEN = re.compile(f"[{_DROPPED}{_SPACES}]")
 # Matches the whole of a text that folds to nothing.
 BLANK = re.compile(rf"[\s{_DROPPED}{_SPACES}]*+")
+_MAX_MARKS = 1000
+_MANY_MARKS = regex.compile(rf"\p{{M}}{{{_MAX_MARKS}}}")
+
+Form = Literal["NFC", "NFKC"]
 
 
 def fold(text: str) -> str:
@@ -32,3 +39,13 @@ def fold(text: str) -> str:
         return collapse(text.lower())
     text = _UNSEEN.sub(lambda match: " " if match[0] in _SPACES else "", text)
     return collapse(normal_form("NFKC", normal_form("NFKC", text).casefold()))
+
+
+def normal_form(form: Form, text: str) -> str:
+    """Bring a text to a normal form, unless it has a thousand combining marks in a row.
+
+    No text has; and Python sorts those that follow each other in time quadratic in their number.
+    """
+    if len(text) > _MAX_MARKS and _MANY_MARKS.search(text):
+        return text
+    return unicodedata.normalize(form, text)

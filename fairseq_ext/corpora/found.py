@@ -48,9 +48,6 @@ def find_corpora(folder: Path, source: str | None = None, target: str | None = N
         folder: that holds them.
         source: language; without a word, English where there is some.
         target: language; without a word, the other one.
-
-    Raises:
-        InputError: if languages are not clear, a side is missing, or the sides of a domain differ in length.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; put DOMAIN.en and DOMAIN.pl, or other languages, into it")

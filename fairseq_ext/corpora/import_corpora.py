@@ -56,10 +56,6 @@ def import_domain(
 
     Returns:
         The index, with the number of pairs and the tally of what was read.
-
-    Raises:
-        InputError: if an entry cannot be read or has no pair with text on both sides. Only among catalogues
-            may some have none, as those of many packages do.
     """
     if on_bad_utf8 not in ON_BAD_UTF8:
         raise InputError(f"on_bad_utf8: {on_bad_utf8!r} is unknown; choose one of {', '.join(ON_BAD_UTF8)}")

@@ -48,10 +48,6 @@ def read_examples(path: Path, columns: Columns) -> list[Example]:
     """Read a table's examples, in order, their texts made canonical.
 
     Quotes have no meaning in a .tsv; in a .csv they have the usual one, and may enclose line feeds.
-
-    Raises:
-        InputError: if the file is missing, empty, no such table or has no such column; naming the line, if one is not
-            UTF-8, has too few or too many columns, no label, no text, or a label that cannot be one.
     """
     examples = [_example(row, columns, f"{path}, line {number}") for number, row in _rows(path, columns)]
     if not examples:
@@ -124,43 +120,27 @@ TABLES = {".tsv": _tsv_rows, ".csv": _csv_rows, ".jsonl": _jsonl_rows}
 
 
 def _example(row: dict[str, Any], columns: Columns, where: str) -> Example:
-    label, texts = row[columns.label], tuple(row[name] for name in columns.texts)
-    for name, text in zip(columns.texts, texts, strict=True):
-        if not isinstance(text, str):
-            raise InputError(f"{where}: {name}: expected text, got {shown(text)}")
-    # JSON has numbers; a table has only text.
-    if not isinstance(label, str | int | float) or isinstance(label, bool):
-        raise InputError(f"{where}: {columns.label}: expected a label, got {shown(label)}")
-    # JSON can write half a character, which no file can hold.
-    if any(map(_HALF_CHARACTER.search, (str(label), *texts))):
-        raise InputError(f"{where}: holds half a character (\\ud800 to \\udfff); write it whole")
-    return Example(
-        _label(canonical(str(label), Counter()), columns.is_number, f"{where}: {columns.label}"),
-        tuple(_text(text, f"{where}: {name}") for name, text in zip(columns.texts, texts, strict=True)),
-    )
+    for name in (columns.label, *columns.texts):
+        # JSON has numbers; a table has only text.
+        kinds = str | int | float if name == columns.label else str
+        if not isinstance(row[name], kinds) or isinstance(row[name], bool):
+            raise InputError(f"{where}: {name}: expected text, got {shown(row[name])}")
+        # JSON can write half a character, which no file can hold.
+        if _HALF_CHARACTER.search(str(row[name])):
+            raise InputError(f"{where}: {name}: holds half a character (\\ud800 to \\udfff); write it whole")
+        if BLANK.fullmatch(str(row[name])):
+            raise InputError(f"{where}: {name}: is empty; take the row out")
+    label, *texts = (canonical(str(row[name]), Counter()) for name in (columns.label, *columns.texts))
+    if columns.is_number and not _is_number(label):
+        raise InputError(f"{where}: {columns.label}: {label!r} is no number; classes have kind: classification")
+    if not columns.is_number and (" " in label or label in _RESERVED):
+        allowed = f"use one word, and none of {', '.join(_RESERVED)}"
+        raise InputError(f"{where}: {columns.label}: {label!r} cannot be a label; {allowed}")
+    return Example(label, tuple(texts))
 
 
-def _text(text: str, where: str) -> str:
-    text = canonical(text, Counter())
-    if BLANK.fullmatch(text):
-        raise InputError(f"{where}: is empty; take the row out")
-    return text
-
-
-def _label(label: str, is_number: bool, where: str) -> str:
-    if not label:
-        raise InputError(f"{where}: is empty; every example needs a label")
-    if is_number:
-        return _number(label, where)
-    if " " in label or label in _RESERVED:
-        raise InputError(f"{where}: {label!r} cannot be a label; use one word, and none of {', '.join(_RESERVED)}")
-    return label
-
-
-def _number(label: str, where: str) -> str:
+def _is_number(label: str) -> bool:
     try:
-        if math.isfinite(float(label)):
-            return label
+        return math.isfinite(float(label))
     except ValueError:
-        pass
-    raise InputError(f"{where}: {label!r} is no number; a task of classes has kind: classification")
+        return False

@@ -14,11 +14,7 @@ _WITHOUT_SPACES = _CHINESE | {"bo", "bod", "dz", "dzo", "ja", "jpn", "khm", "km"
 
 
 def check_language(code: str, where: str) -> None:
-    """Check that a code can be one of a language.
-
-    Raises:
-        InputError: naming ``where``, otherwise.
-    """
+    """Check that a code can be one of a language."""
     if _CODE.fullmatch(code) is None:
         raise InputError(f"{where}: {code!r} is no code of a language; give one such as pl, pt_BR or zh-Hans")
 

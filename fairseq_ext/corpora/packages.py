@@ -33,9 +33,6 @@ def fetch_packages(requirements: Sequence[str], folder: Path) -> dict[str, Path]
     """Return every pinned package's wheel, fetching into ``folder`` those it does not hold.
 
     Only wheels are taken: asking pip for a source archive's metadata runs the package's build script.
-
-    Raises:
-        InputError: naming the package that cannot be fetched; those before it are kept.
     """
     folder.mkdir(parents=True, exist_ok=True)
     missing = [requirement for requirement in requirements if find_wheel(requirement, folder) is None]

@@ -51,10 +51,6 @@ def stream_canonical_lines(path: Path, policy: str | None, tally: Counter[str]) 
         path: UTF-8, compressed if its suffix says so.
         policy: one of ``ON_BAD_UTF8``, or None: to stop where there is no choice.
         tally: counts what was mended.
-
-    Raises:
-        InputError: if the file cannot be read to its end, is no text, has lone carriage returns but no line feed,
-            or a line is longer than 16 MiB or, if that stops, not UTF-8; naming the line.
     """
     with open_binary(path, "rb") as file:
         yield from canonical_lines(read_chunks(file, str(path)), str(path), policy, tally)

@@ -16,11 +16,7 @@ from fairseq_ext.inputs.errors import InputError
 
 
 def read_lines_like(path: Path, others: Sequence[str], other_path: Path) -> list[str]:
-    """Read lines that belong one by one to ``others``, read from ``other_path``; all may be blank.
-
-    Raises:
-        InputError: naming both files if their lengths differ.
-    """
+    """Read lines that belong one by one to ``others``, read from ``other_path``; all may be blank."""
     lines = read_lines(path, may_be_blank=True)
     if len(lines) != len(others):
         raise InputError(
@@ -49,20 +45,12 @@ def read_lines(path: Path, *, may_be_blank: bool = False) -> list[str]:
     Args:
         path: of the file.
         may_be_blank: whether it may hold no text, as translations by a model that ends every sentence at once.
-
-    Raises:
-        InputError: if the file is missing, empty, damaged or no text, or a line is not UTF-8 or longer than any text
-            (naming it).
     """
     return list(stream_lines(path, may_be_blank=may_be_blank))
 
 
 def read_parallel(source_path: Path, target_path: Path) -> list[Pair]:
-    """Read the two sides of a corpus; pairs with an empty side are dropped and counted on stderr.
-
-    Raises:
-        InputError: as :func:`read_lines`; also if the files differ in length or no pair is left.
-    """
+    """Read the two sides of a corpus; pairs with an empty side are dropped and counted on stderr."""
     return list(stream_parallel(source_path, target_path))
 
 
@@ -82,11 +70,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def stdin_lines() -> Iterator[str]:
-    """Yield the lines of standard input, each as soon as it has come.
-
-    Raises:
-        InputError: naming the first line that is not UTF-8, or longer than any text.
-    """
+    """Yield the lines of standard input, each as soon as it has come."""
     read = partial(sys.stdin.buffer.readline, MAX_LINE_BYTES + 1)
     for number, raw in enumerate(iter(read, b""), start=1):
         if len(raw) > MAX_LINE_BYTES:
@@ -116,11 +100,7 @@ def stream_lines(path: Path, on_bad_utf8: str | None = None, *, may_be_blank: bo
 
 
 def count_lines(path: Path) -> int:
-    """How many lines a file has, whatever is in them.
-
-    Raises:
-        InputError: if it cannot be read or is empty.
-    """
+    """How many lines a file has, whatever is in them."""
     return sum(1 for _ in stream_lines(path, "replace"))
 
 

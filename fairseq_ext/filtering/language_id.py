@@ -19,8 +19,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from pydantic import Field
 from scipy.sparse import csr_array
 
+from fairseq_ext.corpora.folded_text import normal_form
 from fairseq_ext.corpora.languages import base_language
-from fairseq_ext.corpora.normal_forms import normal_form
 from fairseq_ext.filtering.filter import SIDES, Batch, Filter
 from fairseq_ext.inputs.errors import InputError
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from fairseq_ext.corpora.folded_text import normal_form
 from fairseq_ext.corpora.languages import base_language
-from fairseq_ext.corpora.normal_forms import normal_form
 from fairseq_ext.corpora.text_files import collapse
 
 _MAX_CHARACTERS = 10_000

@@ -99,11 +99,7 @@ def read_spellings(path: Path) -> dict[str, str]:
 
 
 def read_bpe(folder: Path, kind: BpeKind) -> ByteLevelBpe:
-    """Read ``vocab.json`` and ``merges.txt``, or ``tokenizer.json`` where these are not given.
-
-    Raises:
-        InputError: naming the file, and what makes it no byte-level BPE of this kind.
-    """
+    """Read ``vocab.json`` and ``merges.txt``, or ``tokenizer.json`` where these are not given."""
     if (folder / VOCAB_FILE).is_file() or not (folder / TOKENIZER_FILE).is_file():
         where = folder / VOCAB_FILE
         bpe = ByteLevelBpe(read_vocab(where), _merge_lines(folder / MERGES_FILE), kind)
@@ -124,11 +120,7 @@ def write_bpe(folder: Path, bpe: ByteLevelBpe) -> None:
 
 
 def read_imported_bpe(folder: Path, kind: BpeKind) -> ByteLevelBpe:
-    """Read the vocabulary of an imported model's folder.
-
-    Raises:
-        InputError: as :func:`read_bpe`; also if ``dict.txt`` is not that of the vocabulary.
-    """
+    """Read the vocabulary of an imported model's folder."""
     bpe = read_bpe(folder, kind)
     if read_lines(folder / DICT_FILE) != bpe.dictionary_lines():
         raise InputError(

@@ -49,11 +49,7 @@ class EncodeFile:
 
 
 def take_gpt2_subwords(folder: Path, imported: Path) -> None:
-    """Copy the vocabulary of an imported GPT-2.
-
-    Raises:
-        InputError: if the folder has none, or its files do not belong together.
-    """
+    """Copy the vocabulary of an imported GPT-2."""
     read_imported_bpe(imported, GPT2)
     for name in BPE_FILES:
         shutil.copyfile(imported / name, folder / name)
@@ -67,11 +63,7 @@ def encode_texts(folder: Path, texts: Path, subwords: Path, files: Sequence[tupl
 
 
 def subword_files(subwords: Path) -> tuple[str, ...]:
-    """The files of a folder of subwords; by these, its kind is told.
-
-    Raises:
-        InputError: if it is of no kind.
-    """
+    """The files of a folder of subwords; by these, its kind is told."""
     for names in (SENTENCEPIECE_FILES, WORDPIECE_FILES, BPE_FILES):
         if all((subwords / name).is_file() for name in names):
             return names
@@ -95,11 +87,7 @@ def fairseq_bpe_options(subwords: Path) -> dict[str, str]:
 
 
 def load_encoder(subwords: Path) -> Encoder:
-    """The function that yields each line as pieces joined by single spaces; only a block of lines is in memory.
-
-    Raises:
-        InputError: if the folder holds no subwords, or damaged ones.
-    """
+    """The function that yields each line as pieces joined by single spaces; only a block of lines is in memory."""
     files = subword_files(subwords)
     if MODEL_FILE in files:
         return partial(encode_lines, load_subwords(subwords / MODEL_FILE))

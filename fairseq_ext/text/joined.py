@@ -39,9 +39,6 @@ def draw_pairs(splits: Path, langs: tuple[str, str], count: int, max_words: int,
         count: how many.
         max_words: of a joined side, as of a sentence of the corpora.
         seed: of the draw.
-
-    Raises:
-        InputError: if there are not two domains, or not so many sentences that are short enough.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     if len(domains) < 2:

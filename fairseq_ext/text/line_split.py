@@ -86,9 +86,6 @@ def write_text_splits(
 
     Returns:
         How many lines came where, in words.
-
-    Raises:
-        InputError: naming the first domain that is too small.
     """
     domains = {name: _choose(name, count_lines(path), options, seed) for name, path in sorted(texts.items())}
     keys: dict[str, set[str]] = {"test": set(elsewhere), "valid": set()}

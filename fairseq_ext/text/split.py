@@ -94,10 +94,6 @@ def write_splits(
 
     Returns:
         How many pairs came where, in words.
-
-    Raises:
-        InputError: naming the first domain with too few different sources; also if a corpus cannot be read,
-            see :func:`~fairseq_ext.corpora.text_files.read_parallel`.
     """
     roles: dict[str, str] = {}
     domains = {}

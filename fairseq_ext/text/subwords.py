@@ -94,9 +94,6 @@ def train_subwords(folder: Path, splits: Path, langs: tuple[str, str], *, option
             characters that get a symbol (the others become ``<unk>``), and the number of lines of both
             languages beyond which a sample of so many is trained on.
         seed: of the sample and of SentencePiece's generator, which this kind of training hardly uses.
-
-    Raises:
-        InputError: if the vocabulary is too large or too small for the text.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     files = [[splits / name / f"train.{lang}" for lang in langs] for name in domains]
@@ -115,9 +112,6 @@ def train_sentencepiece(
         tags: symbols of their own besides.
         options: see :func:`train_subwords`.
         seed: see :func:`train_subwords`.
-
-    Raises:
-        InputError: if the vocabulary is too large or too small for the text.
     """
     model = _train(_training_lines(files, options, seed), tags, options, seed)
     (folder / MODEL_FILE).write_bytes(model)
@@ -135,11 +129,7 @@ def dictionary_pieces(processor: sentencepiece.SentencePieceProcessor) -> list[s
 
 
 def check_pieces(model: Path, dictionary: Path) -> None:
-    """Check that a dictionary lists the pieces of a model, in its order.
-
-    Raises:
-        InputError: naming the first line that differs, or the file that cannot be read.
-    """
+    """Check that a dictionary lists the pieces of a model, in its order."""
     pieces = dictionary_pieces(load_subwords(model))
     symbols = [line.rpartition(" ")[0] for line in stream_lines(dictionary)]
     for number, (symbol, piece) in enumerate(zip_longest(symbols, pieces), start=1):
@@ -151,11 +141,7 @@ def check_pieces(model: Path, dictionary: Path) -> None:
 
 
 def load_subwords(path: Path) -> sentencepiece.SentencePieceProcessor:
-    """Load a SentencePiece model.
-
-    Raises:
-        InputError: if the file is missing or no model.
-    """
+    """Load a SentencePiece model."""
     try:
         return sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
     except (OSError, RuntimeError) as error:
@@ -163,12 +149,7 @@ def load_subwords(path: Path) -> sentencepiece.SentencePieceProcessor:
 
 
 def encode_splits(folder: Path, splits: Path, subwords: Path, langs: tuple[str, str]) -> None:
-    """Write every set as space-separated pieces to ``DOMAIN/SPLIT.LANG``, and ``domains.txt``.
-
-    Raises:
-        InputError: if a sentence holds a domain tag, or what SentencePiece takes for one, naming file and line, or if
-            the subwords' two files do not belong together.
-    """
+    """Write every set as space-separated pieces to ``DOMAIN/SPLIT.LANG``, and ``domains.txt``."""
     check_pieces(subwords / MODEL_FILE, subwords / DICT_FILE)
     processor = load_subwords(subwords / MODEL_FILE)
     domains = read_domain_names(splits / DOMAINS_FILE)
@@ -195,9 +176,6 @@ def refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> Itera
 
     The pieces decide, not the text: SentencePiece drops control characters and takes full-width letters for ordinary
     ones, so a tag can be written in many ways.
-
-    Raises:
-        InputError: naming the file and the line that holds a tag.
     """
     for number, line in enumerate(lines, start=1):
         for tag in tags:

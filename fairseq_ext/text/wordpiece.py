@@ -66,11 +66,7 @@ class WordPiece:
 
 
 def check_wordpiece(vocabulary: WordPiece, where: Path) -> WordPiece:
-    """Check that the pieces can be a dictionary of fairseq's.
-
-    Raises:
-        InputError: naming ``where`` and the piece that is missing, or cannot be an entry.
-    """
+    """Check that the pieces can be a dictionary of fairseq's."""
     pieces = set(vocabulary.pieces)
     for name in (*_FIRST, *_LAST):
         if name not in pieces:
@@ -90,11 +86,7 @@ def write_wordpiece(folder: Path, vocabulary: WordPiece) -> None:
 
 
 def read_wordpiece(path: Path) -> WordPiece:
-    """Read what :func:`write_wordpiece` wrote.
-
-    Raises:
-        InputError: if it is missing, or something else.
-    """
+    """Read what :func:`write_wordpiece` wrote."""
     content = read_json(path, _REMEDY)
     choices: dict[str, Sequence[Any]] = {
         "lowercase": (True, False),
@@ -110,11 +102,7 @@ def read_wordpiece(path: Path) -> WordPiece:
 
 
 def read_imported_wordpiece(folder: Path) -> WordPiece:
-    """Read the vocabulary of an imported model's folder.
-
-    Raises:
-        InputError: as :func:`read_wordpiece`; also if ``dict.txt`` is not that of the vocabulary.
-    """
+    """Read the vocabulary of an imported model's folder."""
     vocabulary = read_wordpiece(folder / WORDPIECE_FILE)
     if read_lines(folder / DICT_FILE) != vocabulary.dictionary_lines():
         raise InputError(f"{folder / DICT_FILE}: is not the dictionary of {WORDPIECE_FILE} beside it; {_REMEDY}")

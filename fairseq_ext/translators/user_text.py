@@ -13,7 +13,7 @@ from typing import IO
 from tqdm import tqdm
 
 from fairseq_ext.corpora.files import check_file
-from fairseq_ext.corpora.normal_forms import normal_form
+from fairseq_ext.corpora.folded_text import normal_form
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.translators.answers import PRECISIONS, Wanted, load_quietly

@@ -5,8 +5,7 @@ import unicodedata
 
 import pytest
 
-from fairseq_ext.corpora.folded_text import fold
-from fairseq_ext.corpora.normal_forms import Form, normal_form
+from fairseq_ext.corpora.folded_text import Form, fold, normal_form
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFKC"])
