@@ -7,8 +7,11 @@ the launcher must end the rest: torchrun does, srun with ``--kill-on-bad-exit``.
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from fairseq_ext.engine.option_files import options_in
 
 _TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 # srun sets both; in a batch script outside of it there is one process, and SLURM_STEP_NUM_TASKS is missing.
@@ -50,31 +53,37 @@ def this_process(environment: Mapping[str, str] = os.environ) -> Processes:
 def distributed_arguments(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> list[str]:
     """fairseq-train's options for training in these processes together; none where there is one.
 
-    fairseq finds them by itself on some machines: not with one GPU each, not on CPUs, nor under Slurm without a port.
+    fairseq finds them by itself on some machines: not with one GPU each, nor on CPUs.
 
     Args:
         given: options given by the user, which are not repeated.
         environment: of this process.
     """
     processes = this_process(environment)
-    options = {"--distributed-world-size": str(processes.count)}
     if processes.launcher == "torchrun":
         # torchrun's own store, at its port, still holds the keys of a training before; see run_fairseq.
         address = f"{environment['MASTER_ADDR']}:{int(environment['MASTER_PORT']) + 1}"
-        options |= {
-            "--distributed-rank": str(processes.rank),
-            "--distributed-init-method": f"tcp://{address}",
-            "--device-id": environment.get("LOCAL_RANK", "0"),
-        }
-        flags = ["--distributed-no-spawn"]
+        device = environment.get("LOCAL_RANK", "0")
     elif processes.launcher == "srun":
         # Every process must come to the same port without asking the others.
-        job = int(environment.get("SLURM_JOB_ID", "0"))
-        options |= {"--distributed-port": str(_PORTS[job % len(_PORTS)])}
-        flags = []
+        port = dict(options_in(given)).get("distributed-port") or _PORTS[int(environment["SLURM_JOB_ID"]) % len(_PORTS)]
+        address = f"{_first_host(environment['SLURM_STEP_NODELIST'])}:{port}"
+        # With --gpus-per-task each process sees its own GPU alone.
+        visible = environment.get("CUDA_VISIBLE_DEVICES", "").count(",") + 1
+        device = str(int(environment["SLURM_LOCALID"]) % visible)
     else:
         return []
-    return [
-        *(part for name, value in options.items() if name not in given for part in (name, value)),
-        *(flag for flag in flags if flag not in given),
-    ]
+    options = {
+        "--distributed-world-size": str(processes.count),
+        "--distributed-rank": str(processes.rank),
+        "--distributed-init-method": f"tcp://{address}",
+        "--device-id": device,
+    }
+    arguments = [part for name, value in options.items() if name not in given for part in (name, value)]
+    return [*arguments, *({"--distributed-no-spawn"} - {*given})]
+
+
+def _first_host(nodes: str) -> str:
+    """The first of Slurm's list of nodes, such as ``gpu[03-07]``."""
+    command = ["scontrol", "show", "hostnames", nodes]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]

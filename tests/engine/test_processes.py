@@ -1,16 +1,22 @@
 """Which process this is, and what fairseq-train has to be told of it."""
 
+import pytest
+
+from fairseq_ext.engine import processes
 from fairseq_ext.engine.processes import Processes, distributed_arguments, this_process
 
 TORCHRUN = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "first", "MASTER_PORT": "29500"}
-SRUN = {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_JOB_ID": "70123"}
+SRUN = {
+    "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_STEP_NUM_TASKS": "8", "SLURM_JOB_ID": "70123",
+    "SLURM_STEP_NODELIST": "gpu[3-4]", "CUDA_VISIBLE_DEVICES": "0,1,2,3",
+}  # fmt: skip
 
 
 def test_launchers_are_recognised() -> None:
     assert this_process({}) == Processes()
     assert this_process({}).is_first
     assert this_process(TORCHRUN) == Processes(3, 4, "torchrun")
-    assert this_process(SRUN) == Processes(1, 2, "srun")
+    assert this_process(SRUN) == Processes(5, 8, "srun")
     assert not this_process(SRUN).is_first
 
 
@@ -26,9 +32,18 @@ def test_fairseq_is_told_where_to_meet() -> None:
         "--distributed-world-size", "4", "--distributed-rank", "3", "--distributed-init-method", "tcp://first:29501",
         "--device-id", "1", "--distributed-no-spawn",
     ]  # fmt: skip
-    assert distributed_arguments([], SRUN) == ["--distributed-world-size", "2", "--distributed-port", "50123"]
+
+
+def test_under_slurm_the_first_node_is_the_meeting_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_first_host", lambda nodes: {"gpu[3-4]": "gpu3"}[nodes])
+    assert distributed_arguments([], SRUN) == [
+        "--distributed-world-size", "8", "--distributed-rank", "5", "--distributed-init-method", "tcp://gpu3:50123",
+        "--device-id", "1", "--distributed-no-spawn",
+    ]  # fmt: skip
+    alone = distributed_arguments(["--distributed-port", "5000"], {**SRUN, "CUDA_VISIBLE_DEVICES": "1"})
+    assert alone[5:8] == ["tcp://gpu3:5000", "--device-id", "0"]
 
 
 def test_what_the_user_gives_is_not_repeated() -> None:
-    given = ["--distributed-port", "5000"]
-    assert distributed_arguments(given, SRUN) == ["--distributed-world-size", "2"]
+    given = ["--distributed-init-method", "tcp://other:1", "--distributed-no-spawn"]
+    assert distributed_arguments(given, TORCHRUN)[4:] == ["--device-id", "1"]

@@ -37,7 +37,7 @@ FEW = {
     "systems": {
         "mix": {**TRAIN["systems"]["mix"], "max-epoch": 30},
         "ad": {**TRAIN["systems"]["ad"], "seeds": [1, 2, 3]},
-        "gad": {**TRAIN["systems"]["gad"], "seeds": [1, 2, 3]},
+        "gad": TRAIN["systems"]["gad"],
     },
 }
 
@@ -64,7 +64,7 @@ def results(path: Path) -> dict[str, bytes]:
 def assert_same(path: Path, other: Path) -> None:
     assert results(path) == results(other)
     names = sorted(file.parent.name for file in other.parent.glob("work/systems/*/step.json"))
-    assert len(names) == 1 + 3 + 3
+    assert len(names) == 1 + 3 + 1
     for name in names:
         mine, others = (weights(each.parent / "work/systems" / name / "checkpoint_best.pt") for each in (path, other))
         assert mine.keys() == others.keys()
@@ -113,7 +113,7 @@ def test_lost_workers_change_nothing(whole: Path, tmp_path: Path) -> None:
         kill_when_it("train", workers)
         kill_when_it("generate", workers)
         messages = finish(command)
-        assert "gad@1: done" in messages
+        assert "gad: done" in messages
         assert "done" not in finish(start(path, "--scheduler", str(scheduler)))
     assert_same(path, whole)
 
@@ -174,9 +174,10 @@ def job_ends(script: str, path: Path, *options: str) -> str:
         return re.findall(r"JobState=(\w+)", shown)[0]
 
     deadline = time.monotonic() + SECONDS * 3
-    while (now := state()) in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"):
-        assert time.monotonic() < deadline, path.with_name(f"{number}.log").read_text()[-3000:]
+    while (now := state()) in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING") and time.monotonic() < deadline:
         time.sleep(1)
+    log = path.with_name(f"{number}.log")
+    assert now in ("COMPLETED", "TIMEOUT"), log.read_text()[-3000:] if log.exists() else now
     return now
 
 
@@ -190,8 +191,7 @@ def test_a_job_out_of_time_is_submitted_again(whole: Path, slurm: None, tmp_path
 
 
 def test_one_training_by_srun(slurm: None, tmp_path: Path) -> None:
-    systems = {"common": {**TRAIN["common"], **TWO_PROCESSES}, "systems": {"mix": TRAIN["systems"]["mix"]}}
-    path = project(tmp_path / "experiment", systems)
+    path = project(tmp_path / "experiment", {**FEW, "common": {**TRAIN["common"], **TWO_PROCESSES}})
     verb("prepare")([str(path), "--workers", "1"])
     training = job_scripts()[1].replace(" --gpus-per-task=1", "").replace("gad", "mix")
     assert job_ends(training, path, "--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1") == "COMPLETED"
