@@ -6,7 +6,7 @@
     python scripts/measure_filters.py loose.yaml strict.yaml --files a.en a.pl   # any text, several experiments
 
 Good are pairs drawn evenly from the domains, taken as they are; where there is noise in the corpora, it counts as
-lost here. Each of 18 kinds of noise is put into all of them, and both are filtered as the experiment says. What the
+lost here. Each of 15 kinds of noise is put into all of them, and both are filtered as the experiment says. What the
 filters have to learn, they learn from other pairs of the same corpora. Judge a limit by changing it in a copy of the
 experiment, and giving both. All text is kept in memory.
 """

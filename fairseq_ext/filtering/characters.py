@@ -11,14 +11,46 @@ import numpy as np
 import regex
 from pydantic import Field
 
+from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.filtering.filter import SIDES, Batch, Filter
 from fairseq_ext.filtering.markup import strip_markup
-from fairseq_ext.filtering.writing_systems import scripts_of
 from fairseq_ext.inputs.errors import InputError
 
-# Of one side: letters of the language's scripts, letters, and characters without spaces; and the first two again
-# without markup, if letters of other scripts are many.
-_Counts = tuple[int, int, int, int, int]
+# Scripts by their Unicode names; a language written in several stands in each of their lines.
+_LANGUAGES_OF = {
+    "Latin": "af an ast az br bs ca ceb co crh cs csb cy da de dsb en eo es et eu fi fo fr fur fy ga gd gl gn gv ha "
+    "haw hr hsb ht hu ia id ig io is it jv kab kk ku kw la lb li ln lt lv mg mi ms mt nb nds nl nn no ny oc om pap pl "
+    "pt qu rm ro rw sc scn se sh sk sl sm sn so sq sr st su sv sw szl tk tl tn tr ts uz ve vi vo wa wo xh yo zu",
+    "Cyrillic": "ab av az ba be bg bs ce cu cv kk ky mk mn os ru sah sh sr tg tt udm uk uz",
+    "Greek": "el",
+    "Arabic": "ar ckb fa ks ku ms pnb ps sd ug ur",
+    "Hebrew": "he iw yi",
+    "Han": "ja ko yue zh",
+    "Hiragana": "ja",
+    "Katakana": "ja",
+    "Bopomofo": "yue zh",
+    "Hangul": "ko",
+    "Devanagari": "bho hi kok ks mai mr ne sa sd",
+    "Thai": "th",
+    "Georgian": "ka",
+    "Armenian": "hy",
+    "Bengali": "as bn",
+    "Gurmukhi": "pa",
+    "Gujarati": "gu",
+    "Oriya": "or",
+    "Tamil": "ta",
+    "Telugu": "te",
+    "Kannada": "kn",
+    "Malayalam": "ml",
+    "Sinhala": "si",
+    "Lao": "lo",
+    "Khmer": "km",
+    "Myanmar": "my",
+    "Tibetan": "bo dz",
+    "Ethiopic": "am ti",
+    "Thaana": "dv",
+    "Mongolian": "mn",
+}
 
 
 @dataclass(frozen=True)
@@ -50,44 +82,50 @@ class Characters(Filter):
                         f"characters: {side}_scripts: {script!r} is no script of Unicode; give names like Latin"
                     )
 
-    def scores(self, batch: Batch) -> Iterable[tuple[_Counts, _Counts]]:
-        """Counts of characters, by side."""
+    def scores(self, batch: Batch) -> Iterable[Sequence[float]]:
+        """Of source and target, the share of letters, and that of the language's scripts among these."""
         sides = [
-            self._count([pair[side] for pair in batch.pairs], scripts)
+            self._shares([pair[side] for pair in batch.pairs], scripts)
             for side, scripts in enumerate(self._scripts(batch.langs))
         ]
-        return zip(*sides, strict=True)
+        return np.hstack(sides).tolist()
 
-    def accept(self, score: tuple[_Counts, _Counts]) -> bool:
-        return not any(self._has_few_letters(side) or self._is_foreign(side) for side in score)
+    def accept(self, score: Sequence[float]) -> bool:
+        source_letters, source_script, target_letters, target_script = score
+        return (
+            min(source_letters, target_letters) >= self.min_letters
+            and min(source_script, target_script) >= self.min_share
+        )
 
-    def describe(self, score: tuple[_Counts, _Counts]) -> str:
-        side = 0 if not self.accept((score[0], score[0])) else 1
-        expected, letters, characters, plain_expected, plain_letters = score[side]
-        if self._is_foreign(score[side]):
-            return f"{_percent(plain_expected, plain_letters)} of the {SIDES[side]}'s letters are of its scripts"
-        return f"{_percent(letters, characters)} of the {SIDES[side]} is letters"
-
-    def _has_few_letters(self, counts: _Counts) -> bool:
-        return counts[1] < self.min_letters * counts[2]
-
-    def _is_foreign(self, counts: _Counts) -> bool:
-        return counts[3] < self.min_share * counts[4]
+    def describe(self, score: Sequence[float]) -> str:
+        for side, (letters, script) in zip(SIDES, (score[:2], score[2:]), strict=True):
+            if script < self.min_share:
+                return f"{_percent(script)} of the {side}'s letters are of its scripts"
+            if letters < self.min_letters:
+                return f"{_percent(letters)} of the {side} is letters"
+        raise ValueError(score)
 
     def _scripts(self, langs: tuple[str, str]) -> list[tuple[str, ...]]:
         given = (self.source_scripts, self.target_scripts)
         return [tuple(given[side] or scripts_of(langs[side], f"{SIDES[side]}_scripts")) for side in (0, 1)]
 
-    def _count(self, texts: Sequence[str], scripts: tuple[str, ...]) -> list[_Counts]:
-        counts = count_letters(texts, scripts)
-        suspects = np.flatnonzero(counts[:, 0] < self.min_share * counts[:, 1]).tolist()
-        plain = counts[:, :2].copy()
-        plain[suspects] = count_letters([strip_markup(texts[row]) for row in suspects], scripts)[:, :2]
-        return [tuple(row) for row in np.hstack([counts, plain]).tolist()]
+    def _shares(self, texts: Sequence[str], scripts: tuple[str, ...]) -> np.ndarray:
+        """Shape: N×2."""
+        expected, letters, characters = count_letters(texts, scripts).T
+        shares = np.stack([_divide(letters, characters), _divide(expected, letters)], axis=1)
+        suspects = np.flatnonzero(shares[:, 1] < self.min_share).tolist()
+        expected, letters, _ = count_letters([strip_markup(texts[row]) for row in suspects], scripts).T
+        shares[suspects, 1] = _divide(expected, letters)
+        return shares
 
 
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part // whole}%"
+def _divide(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """The share, 1 of nothing."""
+    return np.where(whole > 0, part / np.maximum(whole, 1), 1.0)
+
+
+def _percent(share: float) -> str:
+    return f"{int(100 * share + 1e-9)}%"
 
 
 _IGNORED, _OTHER, _FOREIGN, _EXPECTED = range(4)
@@ -141,3 +179,17 @@ def _kind_of_character(scripts: tuple[str, ...]) -> np.ndarray:
         for match in regex.finditer(f"{pattern}+", every, regex.VERSION1):
             kinds[match.start() : match.end()] = kind
     return kinds
+
+
+def scripts_of(code: str, option: str) -> tuple[str, ...]:
+    """Unicode names of the scripts a language is written in.
+
+    Args:
+        code: the language.
+        option: of the filter, which names them where they are not known here.
+    """
+    language = base_language(code)
+    scripts = tuple(script for script, languages in _LANGUAGES_OF.items() if language in languages.split())
+    if not scripts:
+        raise InputError(f"characters: the scripts of {code!r} are not known; give {option}, such as [Latin]")
+    return scripts

@@ -25,11 +25,9 @@ from fairseq_ext.filtering.characters import Characters
 from fairseq_ext.filtering.completeness import Completeness
 from fairseq_ext.filtering.deduplicate import find_repeats, pair_keys
 from fairseq_ext.filtering.dictionary import Dictionary
-from fairseq_ext.filtering.encoding import Encoding
-from fairseq_ext.filtering.filter import Batch, Filter, run_filters
-from fairseq_ext.filtering.filters import Empty, Identical, Length, LengthRatio, LongWord
+from fairseq_ext.filtering.filter import Batch, Filter, Learned, run_filters
+from fairseq_ext.filtering.filters import Empty, Encoding, Identical, Length, LengthRatio, LongWord
 from fairseq_ext.filtering.language_id import LanguageId
-from fairseq_ext.filtering.learned import Learned
 from fairseq_ext.filtering.normalise import Normalise, normalise_lines
 from fairseq_ext.filtering.report import Drop, Tally, word_histogram, write_cleaning_report
 from fairseq_ext.inputs.errors import InputError

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field
 
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.filtering.filter import SIDES, Batch, Filter
-from fairseq_ext.filtering.length_ratios import count_characters
-from fairseq_ext.filtering.lexical_evidence import LexicalEvidence
+from fairseq_ext.filtering.lexical_evidence import EVIDENCE_FILE, LexicalEvidence
 
+LENGTHS_FILE = "lengths.json"
 _FINAL_MARK = re.compile(r"[.!?…。！？।؟۔][\s\"'”’»«)\]]*$").search
 # What else speaks for a missing part, in deviations: that the shorter side lacks the mark that ends the longer one, and
 # that the last words of the longer one have no translation; these by a third of their evidence, as far as it goes.
 _NO_MARK = 1.5
 _PER_EVIDENCE = 1 / 3
 _MAX_EVIDENCE = 5.0
+# Mean characters of both sides. Ratios of short pairs vary more, and have other means.
+EDGES = (10, 20, 30, 45, 65, 90, 130, 180, 260)
+# The twentieth part of the pairs with the smallest and the largest ratios may be anything: a normal distribution has
+# its limits at 1.645 deviations. Each direction has its own, as lists of terms are explained more often than cut.
+_QUANTILES = (0.05, 0.5, 0.95)
+_DEVIATIONS = 1.645
+# A class of lengths starts at these, as if it had so many pairs: no ratio, and deviations that suit short text.
+_USUAL_DEVIATION = 0.3
+_USUAL_COUNT = 50
+# Where nearly all pairs are names, equal on both sides, a letter more would be many deviations.
+_MIN_DEVIATION = 0.15
 
 
-@dataclass(frozen=True)
-class Score:
+class Score(NamedTuple):
     """How far a pair is from the usual length, and what else speaks for a missing part.
 
     Attributes:
@@ -52,7 +64,7 @@ class Completeness(Filter):
     """Drops pairs of which one side is shorter than it should be, by what such pairs of the corpora have.
 
     Counted are deviations of the logarithm of the ratio of characters from its median among pairs of that length
-    (:mod:`fairseq_ext.filtering.length_ratios`); more of them, if the longer side ends with a full stop or the like and
+    (:class:`LengthRatios`); more of them, if the longer side ends with a full stop or the like and
     the shorter one does not, and if the last words of the longer one have no translation (where the filter
     ``dictionary`` is on, which learns what words have).
 
@@ -67,9 +79,10 @@ class Completeness(Filter):
 
     def scores(self, batch: Batch) -> Iterator[Score]:
         """The score of every pair, ``_COMPLETE`` where lengths alone show that it is within the limit."""
-        evidence = batch.learned.evidence if batch.learned.has_evidence else None
+        lengths = batch.learned.load(LENGTHS_FILE, LengthRatios.read)
+        evidence = batch.learned.load(EVIDENCE_FILE, lambda path: LexicalEvidence.read(path) if path.exists() else None)
         characters = count_characters(batch.pairs)
-        deviations = batch.learned.lengths.deviations(np.maximum(characters, 1))
+        deviations = lengths.deviations(np.maximum(characters, 1))
         most = np.abs(deviations) + _NO_MARK + _PER_EVIDENCE * _MAX_EVIDENCE
         is_suspect = (most > self.max_deviation) & (characters.max(axis=1, initial=0) > self.exempt)
         for pair, deviation, suspect in zip(batch.pairs, deviations.tolist(), is_suspect.tolist(), strict=True):
@@ -93,3 +106,72 @@ def _score(pair: Pair, deviation: float, evidence: LexicalEvidence | None) -> Sc
     lacks_mark = bool(_FINAL_MARK(pair[longer]) and not _FINAL_MARK(pair[shorter]))
     tail = min(evidence.tail(pair, longer), _MAX_EVIDENCE) if evidence else 0.0
     return Score(abs(deviation), shorter, lacks_mark, tail)
+
+
+@dataclass(frozen=True)
+class LengthRatios:
+    """Of pairs in each of E + 1 classes of length: the logarithm of target to source characters, and its deviations.
+
+    Attributes:
+        median: E + 1 values.
+        shorter: deviation of ratios below the median, E + 1 values.
+        longer: the same above it.
+    """
+
+    median: np.ndarray
+    shorter: np.ndarray
+    longer: np.ndarray
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read what :func:`learn_lengths` wrote."""
+        return cls(*np.array(json.loads(path.read_text(encoding="utf-8"))["usual"]).T)
+
+    def deviations(self, characters: np.ndarray) -> np.ndarray:
+        """Deviations by which a target is longer than usual; negative where it is shorter.
+
+        Shape:
+            characters: N×2, at least 1; result: N
+        """
+        ratios, classes = _log_ratios(characters), _classes(characters)
+        beyond = ratios - self.median[classes]
+        return beyond / np.where(beyond < 0, self.shorter[classes], self.longer[classes])
+
+
+def count_characters(pairs: Iterable[Pair]) -> np.ndarray:
+    """Shape: N×2."""
+    return np.array([(len(one), len(other)) for one, other in pairs], dtype=np.int64).reshape(-1, 2)
+
+
+def learn_lengths(pairs: Iterable[Pair], output: Path) -> None:
+    """Write what is usual among some pairs; neither their order nor repetitions matter.
+
+    Args:
+        pairs: sentences and their translations, none empty.
+        output: file to write, JSON.
+    """
+    characters = count_characters(set(pairs))
+    ratios, classes = _log_ratios(characters), _classes(characters)
+    rows = [_usual(np.sort(ratios[classes == number])) for number in range(len(EDGES) + 1)]
+    document = {"edges": list(EDGES), "usual": rows}
+    output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _usual(ratios: np.ndarray) -> list[float]:
+    """Median and deviations of a class of N pairs, drawn to the usual ones if these are few. Shape: N; result: 3"""
+    count = len(ratios)
+    low, median, high = np.quantile(ratios, _QUANTILES) if count else (0.0, 0.0, 0.0)
+    share = count / (count + _USUAL_COUNT)
+    deviations = (
+        (share * ((limit - median) / _DEVIATIONS) ** 2 + (1 - share) * _USUAL_DEVIATION**2) ** 0.5
+        for limit in (low, high)
+    )
+    return [round(float(share * median), 4), *(round(max(float(each), _MIN_DEVIATION), 4) for each in deviations)]
+
+
+def _log_ratios(characters: np.ndarray) -> np.ndarray:
+    return np.log(characters[:, 1] / characters[:, 0])
+
+
+def _classes(characters: np.ndarray) -> np.ndarray:
+    return np.searchsorted(EDGES, characters.mean(axis=1), side="right")

@@ -15,7 +15,14 @@ from pydantic import Field
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.filtering.filter import Batch, Filter
-from fairseq_ext.filtering.lexical_evidence import LexicalEvidence, Sides, stems, stems_of, supported_words
+from fairseq_ext.filtering.lexical_evidence import (
+    EVIDENCE_FILE,
+    LexicalEvidence,
+    Sides,
+    stems,
+    stems_of,
+    supported_words,
+)
 from fairseq_ext.inputs.errors import InputError
 
 
@@ -53,7 +60,7 @@ class Dictionary(Filter):
 
     def scores(self, batch: Batch) -> Iterator[tuple[float, int, int]]:
         """Evidence against a pair, known words that have a translation, and known words; 0 where no limit asks."""
-        evidence = batch.learned.evidence
+        evidence = batch.learned.load(EVIDENCE_FILE, LexicalEvidence.read)
         for pair in batch.pairs:
             sides = stems_of(pair)
             counts = (0, 0) if self.min_share is None else _count_known(sides, evidence)

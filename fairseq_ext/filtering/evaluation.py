@@ -9,16 +9,14 @@ from __future__ import annotations
 import random
 import re
 import tempfile
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ext.corpora.text_files import Pair, collapse
 from fairseq_ext.filtering.clean import Cleaning, normalise_pairs
-from fairseq_ext.filtering.filter import Batch, Filter, run_filters
+from fairseq_ext.filtering.filter import Batch, Filter, Learned, run_filters
 from fairseq_ext.filtering.learn import has_to_learn, learn_from_pairs
-from fairseq_ext.filtering.learned import Learned
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.tables import Column, Table
 
@@ -36,8 +34,6 @@ _FOREIGN = (
     "Вчера вечером мы долго ждали последнего поезда в город.",
     "Dün akşam şehre giden son treni uzun süre bekledik.",
 )
-# Letters that Unicode does not take apart.
-_BASE_LETTERS = str.maketrans("łŁøØđĐıßæÆœŒ", "lLoOdDisaAoO")
 _BOILERPLATE_WORDS = range(5, 9)
 
 
@@ -134,11 +130,6 @@ def misread(text: str, encoding: str) -> str:
     return collapse("".join(char if char.isprintable() else " " for char in characters))
 
 
-def _without_diacritics(text: str) -> str:
-    plain = unicodedata.normalize("NFD", text.translate(_BASE_LETTERS))
-    return "".join(char for char in plain if not unicodedata.combining(char))
-
-
 def _shift_digits(text: str) -> str:
     return re.sub("[0-9]", lambda digit: str((int(digit[0]) + 1) % 10), text)
 
@@ -153,15 +144,12 @@ _TARGETS: dict[str, Callable[[Example], str]] = {
     ),
     "target copied from source": lambda each: each.source,
     "target in another language": lambda each: each.foreign,
-    "target cut to a quarter": lambda each: _cut(each.target, 0.25),
     "target cut to half": lambda each: _cut(each.target, 0.5),
     "boilerplate appended": lambda each: f"{each.target} {each.boilerplate}",
     "a second sentence appended": lambda each: f"{each.target} {each.other.target}",
     "half of the target left in the source language": _half_untranslated,
-    "a phrase repeated four times": lambda each: " ".join([each.target, *each.target.split()[-3:] * 3]),
     "UTF-8 read as Latin-1": lambda each: misread(each.target, "latin-1"),
     "UTF-8 read as Windows-1252": lambda each: misread(each.target, "cp1252"),
-    "diacritics lost": lambda each: _without_diacritics(each.target),
     "numbers changed": lambda each: _shift_digits(each.target),
     "wrapped in HTML": lambda each: f'<p class="text">{each.target}</p>',
 }

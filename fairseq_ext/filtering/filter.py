@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
 
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.learned import Learned
+from fairseq_ext.inputs.errors import InputError
 
 SIDES = ("source", "target")
-NOTHING_LEARNED = Learned()
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The folder that :mod:`fairseq_ext.filtering.learn` has written; each file is read when it is first asked for."""
+
+    folder: Path | None = None
+    _contents: dict[str, Any] = field(default_factory=dict)
+
+    def load(self, name: str, read: Callable[[Path], _T]) -> _T:
+        """What a file holds."""
+        if self.folder is None:
+            raise InputError("clean: filters: completeness, dictionary: nothing was learned from the corpora")
+        if name not in self._contents:
+            self._contents[name] = read(self.folder / name)
+        return self._contents[name]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -26,7 +43,7 @@ class Batch:
 
     pairs: Sequence[Pair]
     langs: tuple[str, str]
-    learned: Learned = NOTHING_LEARNED
+    learned: Learned = field(default_factory=Learned)
 
 
 class Filter(ABC):
@@ -57,11 +74,14 @@ def run_filters(filters: Mapping[str, Filter], batch: Batch) -> tuple[list[int],
     rows, rejected = list(range(len(batch.pairs))), {}
     for name, criterion in filters.items():
         accepted = []
-        current = Batch([batch.pairs[row] for row in rows], batch.langs, batch.learned)
-        for row, score in zip(rows, criterion.scores(current), strict=True):
+        # Scores are many small objects: they are not kept.
+        for row, score in zip(rows, criterion.scores(batch), strict=True):
             if criterion.accept(score):
                 accepted.append(row)
             else:
                 rejected[row] = (name, criterion.describe(score))
-        rows = accepted
+        if len(accepted) < len(rows):
+            kept = set(accepted)
+            pairs = [pair for row, pair in zip(rows, batch.pairs, strict=True) if row in kept]
+            rows, batch = accepted, Batch(pairs, batch.langs, batch.learned)
     return rows, rejected

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -35,24 +35,16 @@ _PIECE_BYTES = 128
 _CHUNK_BYTES = 1 << 20
 
 
-@dataclass(frozen=True)
-class Guess:
-    """The language of a side.
-
-    Attributes:
-        found: the likeliest language.
-        probability: of that.
-        expected: the language of the side.
-        expected_probability: of that.
-    """
+class Guess(NamedTuple):
+    """The likeliest language of a side, the expected one, and their probabilities."""
 
     found: str
-    probability: float
     expected: str
+    probability: float
     expected_probability: float
 
 
-_TOO_SHORT = Guess("", 1.0, "", 1.0)
+_AS_EXPECTED = Guess("", "", 1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -113,11 +105,11 @@ class LanguageId(Filter):
         shortest = _MIN_CHARACTERS[self.backend] if self.min_characters is None else self.min_characters
         rows = [row for row, text in enumerate(texts) if len(text) >= shortest]
         probabilities = classifier.probabilities([texts[row] for row in rows])
-        best = probabilities.argmax(axis=1).tolist()
-        column = classifier.langs.index(expected)
-        guesses = [_TOO_SHORT] * len(texts)
-        for row, found, values in zip(rows, best, probabilities, strict=True):
-            guesses[row] = Guess(classifier.langs[found], values[found], expected, values[column])
+        best, column = probabilities.argmax(axis=1), classifier.langs.index(expected)
+        guesses = [_AS_EXPECTED] * len(texts)
+        for index in np.flatnonzero(best != column).tolist():
+            values, found = probabilities[index], int(best[index])
+            guesses[rows[index]] = Guess(classifier.langs[found], expected, float(values[found]), float(values[column]))
         return guesses
 
 

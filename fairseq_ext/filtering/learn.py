@@ -9,13 +9,13 @@ from pathlib import Path
 from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.filtering.clean import Cleaning, normalise_pairs
+from fairseq_ext.filtering.completeness import LENGTHS_FILE, learn_lengths
 from fairseq_ext.filtering.dictionary import Dictionary, read_word_list
 from fairseq_ext.filtering.filter import Batch, Filter, run_filters
-from fairseq_ext.filtering.learned import DICTIONARY_FILE, EVIDENCE_FILE, LENGTHS_FILE
-from fairseq_ext.filtering.length_ratios import learn_lengths
-from fairseq_ext.filtering.lexical_evidence import learn_evidence
+from fairseq_ext.filtering.lexical_evidence import EVIDENCE_FILE, learn_evidence
 from fairseq_ext.filtering.model_1 import learn_dictionary
 
+DICTIONARY_FILE = "dictionary.tsv"
 _LEARNING = ("completeness", "dictionary")
 # Learning needs what the cheap filters leave; the language filter would cost more than it gains here.
 _NOT_BEFORE = (*_LEARNING, "language")

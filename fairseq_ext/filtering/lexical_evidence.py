@@ -18,6 +18,7 @@ from typing import Self
 
 from fairseq_ext.corpora.text_files import Pair
 
+EVIDENCE_FILE = "evidence.json"
 # Words are compared by their first six letters, which brings most inflected forms together.
 _STEM = re.compile(r"(\w{1,6})\w*")
 # A word's rate starts at that of words in general, as if it had been met so many times: rare words always have their

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.filter import Batch, Filter, run_filters
-from fairseq_ext.filtering.learned import Learned
+from fairseq_ext.filtering.filter import Batch, Filter, Learned, run_filters
 
 
 def judge(

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.completeness import Completeness
-from fairseq_ext.filtering.learned import EVIDENCE_FILE, LENGTHS_FILE
-from fairseq_ext.filtering.length_ratios import EDGES, LengthRatios, learn_lengths
+from fairseq_ext.filtering.completeness import EDGES, LENGTHS_FILE, Completeness, LengthRatios, learn_lengths
+from fairseq_ext.filtering.lexical_evidence import EVIDENCE_FILE
 from fairseq_ext.inputs.errors import InputError
 from tests.filtering.judging import judge
 

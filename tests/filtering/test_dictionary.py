@@ -9,8 +9,8 @@ import pytest
 
 from fairseq_ext.corpora.text_files import Pair, read_parallel
 from fairseq_ext.filtering.dictionary import Dictionary, read_word_list
-from fairseq_ext.filtering.learned import DICTIONARY_FILE, EVIDENCE_FILE
-from fairseq_ext.filtering.lexical_evidence import LexicalEvidence, learn_evidence, stems, stems_of
+from fairseq_ext.filtering.learn import DICTIONARY_FILE
+from fairseq_ext.filtering.lexical_evidence import EVIDENCE_FILE, LexicalEvidence, learn_evidence, stems, stems_of
 from fairseq_ext.filtering.model_1 import learn_dictionary
 from fairseq_ext.inputs.errors import InputError
 from tests.filtering.judging import judge

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairseq_ext.filtering.encoding import Encoding, is_misread
 from fairseq_ext.filtering.evaluation import misread
+from fairseq_ext.filtering.filters import Encoding, is_misread
 from tests.filtering.judging import judge
 
 

@@ -8,9 +8,8 @@ import yaml
 from fairseq_ext.corpora.text_files import Pair, collapse, read_parallel
 from fairseq_ext.filtering.agreement import Agreement
 from fairseq_ext.filtering.characters import Characters
-from fairseq_ext.filtering.encoding import Encoding
 from fairseq_ext.filtering.filter import Filter
-from fairseq_ext.filtering.filters import Empty, Identical, Length, LengthRatio, LongWord
+from fairseq_ext.filtering.filters import Empty, Encoding, Identical, Length, LengthRatio, LongWord
 from fairseq_ext.filtering.language_id import LanguageId
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import Clean

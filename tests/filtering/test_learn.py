@@ -6,12 +6,12 @@ import pytest
 
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.filtering.clean import Cleaning, clean_corpora
-from fairseq_ext.filtering.completeness import Completeness
+from fairseq_ext.filtering.completeness import LENGTHS_FILE, Completeness
 from fairseq_ext.filtering.dictionary import Dictionary
 from fairseq_ext.filtering.filter import Filter
 from fairseq_ext.filtering.filters import Empty
-from fairseq_ext.filtering.learn import has_to_learn, learn_from_corpora, learn_from_pairs
-from fairseq_ext.filtering.learned import DICTIONARY_FILE, EVIDENCE_FILE, LENGTHS_FILE
+from fairseq_ext.filtering.learn import DICTIONARY_FILE, has_to_learn, learn_from_corpora, learn_from_pairs
+from fairseq_ext.filtering.lexical_evidence import EVIDENCE_FILE
 from tests.filtering.test_clean import import_domains
 from tests.filtering.test_model_1 import invented_pairs
 
