@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_ext.classifiers.predictions import load_model, logits_of
+from fairseq_ext.classifiers.predictions import logits_of
 from fairseq_ext.classifiers.task_data import FIRST, SECOND
 from fairseq_ext.corpora.raw_text import canonical
-from fairseq_ext.corpora.text_files import stdin_lines
-from fairseq_ext.inputs.errors import InputError, run_command
-from fairseq_ext.text.encoders import load_encoder
+from fairseq_ext.inputs.errors import InputError
 
 _BLOCK_BATCHES = 16  # so many batches are read, and ordered by length, at a time
 _PAIR = "\t"
@@ -59,28 +55,6 @@ def to_input(model: Any, texts: Sequence[str]) -> Tensor:
     return torch.cat(opened)[: model.max_positions()]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``fairseq-ext classify``."""
-    parser = argparse.ArgumentParser(
-        prog="classify.py",
-        description="Label lines from standard input by a task of a trained model: prints the label, a tab and its "
-        "probability for each, or the number that a regression predicts. A tab parts the two texts of a pair.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("checkpoint", type=Path, help="of roberta_houlsby_adapter, with the task")
-    parser.add_argument("task", help="its name; fairseq-ext tasks list shows those of a checkpoint")
-    parser.add_argument("--subwords", type=Path, required=True, help="folder of the base's subwords: WORK_DIR/subwords")
-    parser.add_argument("--batch-size", type=int, default=64, help="lines at a time")
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
-    given = parser.parse_args(arguments)
-    if given.batch_size < 1:
-        raise InputError(f"--batch-size: {given.batch_size} is too small; give at least 1")
-    encode = load_encoder(given.subwords)
-    model = load_model(given.checkpoint, given.subwords, cpu=given.cpu)
-    for answer in classify(model, given.task, stdin_lines(), encode, given.batch_size):
-        print(answer)
-
-
 def _texts_of(line: str, number: int) -> list[str]:
     """The texts of a line, as those that the task was trained on."""
     texts = [canonical(text, Counter()) for text in line.split(_PAIR)]
@@ -95,7 +69,3 @@ def _format(logits: np.ndarray, labels: Sequence[str]) -> str:
     powers = np.exp(logits - logits.max())
     best = int(logits.argmax())
     return f"{labels[best]}\t{powers[best] / powers.sum():.4f}"
-
-
-if __name__ == "__main__":
-    run_command(main)

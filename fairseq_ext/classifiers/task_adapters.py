@@ -6,11 +6,10 @@ its SHA-256, and the base by that of its encoder, so that neither a damaged file
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -177,34 +176,18 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     return state
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``fairseq-ext tasks``."""
-    parser = argparse.ArgumentParser(
-        description="List the tasks of a checkpoint, or take one out, put it in, remove it."
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, words, places in [
-        ("list", "print the tasks of a checkpoint", ["checkpoint"]),
-        ("save", f"write a task alone: {WEIGHTS_FILE} and {MANIFEST_FILE}", ["checkpoint", "task", "folder"]),
-        ("load", "write a checkpoint with a task that was saved alone", ["folder", "checkpoint", "output"]),
-        ("remove", "write a checkpoint without a task", ["checkpoint", "task", "output"]),
-    ]:
-        command = commands.add_parser(name, help=words, description=words)
-        for place in places:
-            command.add_argument(place, type=str if place == "task" else Path)
-    given = vars(parser.parse_args(arguments))
-    actions: dict[str, Callable[..., None]]
-    actions = {"list": _print_tasks, "save": save_task, "load": load_task, "remove": remove_task}
-    actions[given.pop("command")](**given)
+def describe_tasks(checkpoint: Path) -> Iterator[str]:
+    """A line on each task of a checkpoint.
 
-
-def _print_tasks(checkpoint: Path) -> None:
+    Raises:
+        InputError: if it cannot be read.
+    """
     state = read_checkpoint(checkpoint)["model"]
     for task in task_names(state):
         about = describe(state, task)
         width = f" of width {about['bottleneck_dim']}" if about["bottleneck_dim"] else ""
         labels = ", ".join(about["labels"]) or "no labels"
-        print(f"{task}: {about['tuning']}{width}, {about['parameters']:,} parameters, {labels}")
+        yield f"{task}: {about['tuning']}{width}, {about['parameters']:,} parameters, {labels}"
 
 
 def _read_task(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -164,6 +164,56 @@ def _export(options: Namespace) -> None:
     )
 
 
+def _serve_options(parser: ArgumentParser) -> None:
+    parser.description = "Serve an exported system: a page at /, JSON at /translate (docs/using.md)."
+    add = parser.add_argument
+    add("exported", type=Path, metavar="EXPORTED", help="directory that fairseq-ext export made")
+    add("--host", default="127.0.0.1", help="address to listen on; any but this machine's own needs --token-file")
+    add("--port", type=number(0, 65_535), default=8000, help="port; 0: any that is free")
+    add("--token-file", type=Path, metavar="FILE", help="file with the token that clients must send")
+    add("--device", default="cpu", help="where the model runs, e.g. cuda")
+    _add_precision(parser)
+    add("--threads", type=number(1), default=1, help="cores that the model uses")
+    for option, default, words in (
+        ("queue", 1024, "texts that may wait; beyond it clients are told to come back (503)"),
+        ("max-tokens", 256, "source tokens of a batch; more pay on a GPU"),
+        ("window", 10, "milliseconds that the first text of a batch waits for others"),
+        ("connections", 512, "open connections; beyond it, the one that has been idle for longest is closed"),
+        ("max-bytes", 1 << 20, "of a request"),
+        ("max-texts", 256, "of a request"),
+        ("max-characters", 20_000, "of all texts of a request"),
+        ("max-beam", 16, "that a request may ask for"),
+        ("patience", 20, "seconds for a client to send its request, and to read on in its answer"),
+    ):
+        add(f"--{option}", type=number(0 if option == "window" else 1), default=default, help=words)
+
+
+def _serve(options: Namespace) -> None:
+    from fairseq_ext.serving.batcher import Batching
+    from fairseq_ext.serving.body import Limits
+    from fairseq_ext.serving.server import Service, serve
+
+    limits = Limits(
+        bytes=options.max_bytes,
+        texts=options.max_texts,
+        characters=options.max_characters,
+        beam=options.max_beam,
+        seconds=options.patience,
+    )
+    service = Service(
+        host=options.host,
+        port=options.port,
+        token_file=options.token_file,
+        device=options.device,
+        decoding_precision=options.decoding_precision,
+        threads=options.threads,
+        connections=options.connections,
+        limits=limits,
+        batching=Batching(queue=options.queue, tokens=options.max_tokens, window=options.window / 1000),
+    )
+    serve(options.exported, service)
+
+
 def _add_precision(parser: ArgumentParser | _ArgumentGroup) -> None:
     from fairseq_ext.translators.answers import PRECISIONS
 
@@ -178,4 +228,5 @@ def _add_precision(parser: ArgumentParser | _ArgumentGroup) -> None:
 VERBS = {
     "translate": Verb("translate a text, or an experiment's test sets", _translate_options, _translate, passes_on=True),
     "export": Verb("export a trained system as one directory", _export_options, _export),
+    "serve": Verb("serve an exported system over HTTP", _serve_options, _serve),
 }

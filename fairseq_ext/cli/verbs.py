@@ -46,13 +46,18 @@ class Verb:
             prog: the command's name in its help.
             arguments: what follows the name.
         """
-        parser = _Parser(prog=prog, allow_abbrev=False)
-        self._set_up(parser)
+        parser = self.parser(prog)
         options, extra = parser.parse_known_args(arguments)
         if extra and not options.verb.passes_on:
             parser.error(f"unrecognized arguments: {' '.join(extra)}")
         options.extra = extra
         options.verb.run(options)
+
+    def parser(self, prog: str) -> ArgumentParser:
+        """What reads its command line."""
+        parser = _Parser(prog=prog, allow_abbrev=False)
+        self._set_up(parser)
+        return parser
 
     def _set_up(self, parser: ArgumentParser) -> None:
         parser.formatter_class = _Formatter

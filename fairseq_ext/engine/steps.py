@@ -8,7 +8,6 @@ command again does only what is missing.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import pickle
@@ -286,11 +285,6 @@ def _was_built(step: Step) -> bool:
         return is_finished(step.output, step.provenance().fingerprint)
     except InputError:  # of an input that is damaged; the step itself will say so, or it is made anew
         return False
-
-
-def add_step_options(parser: argparse.ArgumentParser) -> None:
-    """Give a command line the option ``--dry-run`` of :func:`run_steps`."""
-    parser.add_argument("--dry-run", action="store_true", help="only print which steps would run")
 
 
 def follow_step(step: Step) -> None:

@@ -7,7 +7,6 @@ run ended. Which process runs a task changes nothing in what it writes.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import os
 import queue
@@ -47,32 +46,6 @@ class Engine:
 
     workers: int = 0
     scheduler: str | None = None
-
-
-def add_engine_options(parser: argparse.ArgumentParser) -> None:
-    """Let a command line say where tasks run."""
-    parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes; 0 takes one a core")
-    add_scheduler_option(parser)
-
-
-def add_scheduler_option(parser: argparse.ArgumentParser) -> None:
-    """Let a command line name a Dask cluster."""
-    parser.add_argument(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="run on a Dask cluster instead: its scheduler's address or scheduler file (see docs/cluster.md)",
-    )
-
-
-def engine_from(options: argparse.Namespace) -> Engine:
-    """What a command line said by :func:`add_engine_options`.
-
-    Raises:
-        InputError: if there are less than no processes.
-    """
-    if options.workers < 0:
-        raise InputError(f"--workers: {options.workers} is no number of processes; give 0 or more")
-    return Engine(options.workers, options.scheduler)
 
 
 def task_output(folder: Path, index: int) -> Path:

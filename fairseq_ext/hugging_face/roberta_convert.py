@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from fairseq import checkpoint_utils
 from fairseq.models.roberta.model import base_architecture
 from torch import Tensor
 
-from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.hugging_face.bert_weights import read_bert_weights
 from fairseq_ext.hugging_face.config_file import CONFIG_FILE, check_vocab_size
 from fairseq_ext.hugging_face.conversion import Conversion
@@ -105,10 +104,7 @@ def export_roberta(checkpoint: Path, subwords: Path, folder: Path) -> None:
     write_tokenizer(folder, vocabulary, config.max_positions)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``fairseq-ext import roberta``."""
-    quieten_fairseq()
-    Conversion("RoBERTa, XLM-R or BERT", SOURCE_FILES, import_roberta, export_roberta).run(arguments)
+CONVERSION = Conversion(SOURCE_FILES, import_roberta, export_roberta)
 
 
 def _arguments(config: RobertaConfig, arch: str) -> list[str]:

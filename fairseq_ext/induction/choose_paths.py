@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.domains.path_chooser import PathChooser
 from fairseq_ext.engine.quiet import quieten_fairseq
-from fairseq_ext.engine.steps import run_steps
-from fairseq_ext.induction.command_line import add_fields, read_fields
 from fairseq_ext.induction.encoding import LanguageModel, block_length, draw_blocks, log
 from fairseq_ext.induction.induce_tree import read_record
-from fairseq_ext.induction.steps import PATHS_FILE, VOTES_FILE, PathChoice, paths_step
-from fairseq_ext.inputs.errors import run_command
+from fairseq_ext.induction.steps import PATHS_FILE, VOTES_FILE, PathChoice
 from fairseq_ext.inputs.json_file import read_json
 
 
@@ -55,28 +50,3 @@ def describe_paths(directory: Path, tree: Path) -> str:
         total = sum(votes[domain].values())
         lines += [f"{domain}  {count / total:6.1%}  {labels[leaf]}" for leaf, count in leaves.items()]
     return "\n".join(lines)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``fairseq-ext paths``."""
-    parser = argparse.ArgumentParser(
-        prog="choose_paths.py",
-        description="Choose paths of an induced tree for the domains of a data directory: their sequences vote for "
-        "leaves, and its paths are averaged by their votes. Prints the choice and writes paths.json, for --paths, and "
-        "votes.json.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("checkpoint", type=Path, help="the language model the tree was induced with, or an adapted one")
-    parser.add_argument("tree", type=Path, help="directory that induce_tree.py made")
-    parser.add_argument("data", type=Path, help="data directory: domains.txt, dict.txt, DOMAIN/SPLIT.{bin,idx}")
-    parser.add_argument("output", type=Path, help="directory to write; one that is up to date is not made again")
-    add_fields(parser, PathChoice)
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
-    given = parser.parse_args(arguments)
-    options = read_fields(given, PathChoice)
-    run_steps([paths_step(given.output, given.checkpoint, given.tree, given.data, options, cpu=given.cpu)])
-    print(describe_paths(given.output, given.tree))
-
-
-if __name__ == "__main__":
-    run_command(main)

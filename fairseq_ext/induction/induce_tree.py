@@ -7,7 +7,6 @@ dimensions, not two, and a domain is settled by most of its sequences, as the pa
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import shutil
@@ -23,7 +22,7 @@ from fairseq_ext.domains.gaussian_clusters import Fit, fit_clusters
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.domains.path_chooser import PathChooser
 from fairseq_ext.engine.quiet import quieten_fairseq
-from fairseq_ext.engine.steps import atomic_write, run_steps
+from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.induction.clustering import (
     link,
     name_leaves,
@@ -31,7 +30,6 @@ from fairseq_ext.induction.clustering import (
     symmetrised_divergences,
     tree_from_linkage,
 )
-from fairseq_ext.induction.command_line import add_fields, read_fields
 from fairseq_ext.induction.encoding import LanguageModel, block_length, draw_blocks, log
 from fairseq_ext.induction.pictures import draw_dendrogram, draw_domains_by_cluster
 from fairseq_ext.induction.steps import (
@@ -40,9 +38,7 @@ from fairseq_ext.induction.steps import (
     RECORD_FILE,
     TREE_FILE,
     Induction,
-    tree_step,
 )
-from fairseq_ext.inputs.errors import run_command
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.models import read_model
 
@@ -151,26 +147,6 @@ def induce(
     return tree, PathChooser(kept, tuple(leaves.values())), record
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``fairseq-ext induce``."""
-    parser = argparse.ArgumentParser(
-        prog="induce_tree.py",
-        description="Induce a domain tree from text: a language model encodes sequences of every domain, a Gaussian "
-        "mixture clusters them, and near clusters are joined to a binary tree. Writes tree.json, clusters.npz (what "
-        "choose_paths.py needs), clusters.json and pictures.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("checkpoint", type=Path, help="language model, a fairseq checkpoint (transformer_lm)")
-    parser.add_argument("data", type=Path, help="data directory: domains.txt, dict.txt, DOMAIN/train.{bin,idx}")
-    parser.add_argument("output", type=Path, help="directory to write; one that is up to date is not made again")
-    add_fields(parser, Induction)
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
-    given = parser.parse_args(arguments)
-    options = read_fields(given, Induction)
-    run_steps([tree_step(given.output, given.checkpoint, given.data, options, cpu=given.cpu)])
-    print(describe_tree(given.output))
-
-
 def describe_tree(directory: Path) -> str:
     """An induced tree as indented lines, the domains of a leaf behind it, and a line on its size."""
     tree, record = read_tree(directory / TREE_FILE), read_record(directory)
@@ -188,7 +164,3 @@ def describe_tree(directory: Path) -> str:
     if not record.fit.has_converged:
         described.append(f"the mixture had not converged after {record.fit.iterations} iterations")
     return "\n".join(described)
-
-
-if __name__ == "__main__":
-    run_command(main)

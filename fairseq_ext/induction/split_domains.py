@@ -5,7 +5,6 @@ It makes what experiments with many domains, some of them nearly alike, need: k-
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,9 +15,8 @@ import numpy as np
 from fairseq_ext.corpora.entries import entry_paths, folder_entries
 from fairseq_ext.corpora.parallel_files import read_parallel_files
 from fairseq_ext.corpora.text_files import write_parallel
-from fairseq_ext.engine.steps import Step, add_step_options, run_steps
-from fairseq_ext.inputs.errors import InputError, run_command
-from fairseq_ext.inputs.models import LARGEST
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.errors import InputError
 
 _COLUMNS = 1 << 16  # into which words are hashed
 _DIMENSIONS = 50  # of the space in which sentences are clustered
@@ -104,31 +102,3 @@ def cluster(texts: Sequence[str], count: int, seed: int) -> np.ndarray:
         found = MiniBatchKMeans(count, random_state=seed, n_init=_STARTS).fit_predict(points)
     order = np.argsort(-np.bincount(found, minlength=count), kind="stable")
     return np.argsort(order)[found]
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``fairseq-ext split-domains``."""
-    parser = argparse.ArgumentParser(
-        description="Cut the domains of a folder of DOMAIN.LANG files into more, by the words of their sentences: "
-        "k-means on TF-IDF within each, which has parts in proportion to its size. What is finished is not made again.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("folder", type=Path, help="has DOMAIN.LANG, compressed or not")
-    parser.add_argument("output", type=Path, help="folder to write DOMAIN-1.LANG, DOMAIN-2.LANG, ... to")
-    parser.add_argument("--domains", type=int, required=True, metavar="N", help="how many to make of all together")
-    parser.add_argument(
-        "--source-lang", default="en", metavar="LANG", help="language by which sentences are told apart"
-    )
-    parser.add_argument("--target-lang", required=True, metavar="LANG", help="the other language")
-    parser.add_argument("--seed", type=int, default=1, help="where the clustering starts")
-    add_step_options(parser)
-    options = parser.parse_args(arguments)
-    if not 0 <= options.seed < LARGEST:
-        parser.error(f"--seed: {options.seed} is out of range; give 0 to {LARGEST - 1}")
-    langs = (options.source_lang, options.target_lang)
-    step = split_step(options.folder, options.output, langs, options.domains, options.seed)
-    run_steps([step], dry_run=options.dry_run)
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -11,11 +11,10 @@ from functools import partial
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
-from fairseq_ext.metrics.corpus_metrics import USUAL_TOKENIZER, SacrebleuMetric
+from fairseq_ext.metrics.corpus_metrics import SacrebleuMetric
 from fairseq_ext.reranking.nbest import NBest
 
 # sacrebleu has more; they need further packages, or fetch models.
-TOKENIZERS = ("none", USUAL_TOKENIZER, "intl", "char", "zh")
 _ORDERS = 4
 
 

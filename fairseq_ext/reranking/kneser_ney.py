@@ -10,8 +10,6 @@ Perplexity is counted as for neural models: over every word and one ``</s>`` a l
 
 from __future__ import annotations
 
-import argparse
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +18,7 @@ import numpy as np
 
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.reranking.arpa import END, NEVER, START, UNKNOWN, ArpaModel, Table, find, read_sizes, wanted, with_ends
 
 ORDERS = range(2, 7)
@@ -145,22 +143,6 @@ def count_ngrams(arpa: Path) -> int:
     return sum(read_sizes(arpa))
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``fairseq-ext ngrams``."""
-    parser = argparse.ArgumentParser(
-        description="Train an n-gram language model with modified Kneser-Ney smoothing, as an ARPA file."
-    )
-    parser.add_argument("text", type=Path, help="text of words separated by blanks, one sentence a line")
-    parser.add_argument("arpa", type=Path, help="the model to write")
-    parser.add_argument("--order", type=int, default=5, choices=ORDERS, help="n (default: 5)")
-    parser.add_argument("--test", type=Path, nargs="*", default=[], help="print the perplexity of these texts")
-    options = parser.parse_args(arguments)
-    train_kneser_ney(options.text, options.arpa, order=options.order)
-    for path in options.test:
-        nats, tokens = likelihood(options.arpa, path)
-        print(f"{path}: perplexity {math.exp(nats / tokens):.2f} over {tokens:,} tokens")
-
-
 def _sentences(text: Path) -> Iterator[list[str]]:
     for number, line in enumerate(stream_lines(text), start=1):
         words = line.split()
@@ -168,7 +150,3 @@ def _sentences(text: Path) -> Iterator[list[str]]:
             if word in words:
                 raise InputError(f"{text}, line {number}: holds {word!r}, which marks the ends of lines; take it out")
         yield words
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from fairseq_ext.corpora.text_files import count_lines
-from fairseq_ext.data.teacher_labels import check_labels, read_teacher_record
+from fairseq_ext.data.teacher_labels import read_teacher_record
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.staging import Staging, locked
-from fairseq_ext.engine.tasks import Engine, add_engine_options, engine_from, run_tasks
+from fairseq_ext.engine.tasks import Engine, run_tasks
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.classifier import MODEL_FOLDER
 from fairseq_ext.teacher.labelling import (
@@ -74,28 +71,3 @@ def label_file(
         parts = ((slice(*block), read_block(folder, number, num_domains)) for number, block in enumerate(blocks))
         write_rows(output_path, (text.counts[0], num_domains), parts)
         staging.clear()
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line of ``fairseq-ext label``."""
-    parser = argparse.ArgumentParser(
-        description="Label text with a trained teacher: one row of domain probabilities a line, a .npy file.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("--teacher", type=Path, required=True, metavar="DIR", help="folder with teacher.json")
-    parser.add_argument("--input", type=Path, metavar="FILE", help="text, one sentence a line")
-    parser.add_argument("--output", type=Path, metavar="FILE.npy", help="labels to write")
-    parser.add_argument(
-        "--check", action="store_true", help="label nothing; read all labels in --teacher and compare their checksums"
-    )
-    add_engine_options(parser)
-    options = parser.parse_args(arguments)
-    if options.check:
-        count = check_labels(options.teacher)
-        print(f"{options.teacher}: {count} label files are as they were written", file=sys.stderr)
-        return
-    if options.input is None or options.output is None:
-        parser.error("give --input and --output, or --check")
-    if options.output.suffix != ".npy":
-        parser.error(f"--output must end in .npy, got {options.output}")
-    label_file(options.teacher, options.input, options.output, engine_from(options))

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import torch
 
-from fairseq_ext.classifiers import classify as module
-from fairseq_ext.classifiers.classify import classify, main, to_input
+from fairseq_ext.classifiers.classify import classify, to_input
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text import encoders
 from tests import toy_tasks
 from tests.toy_task_data import write_model, write_task
+from tests.verbs import verb
 
 
 def words(lines: Iterable[str]) -> Iterator[str]:
@@ -71,11 +72,11 @@ def test_mistakes_are_named(model: Any) -> None:
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     data = write_task(tmp_path / "films")
     checkpoint = write_model(tmp_path / "model.pt", "films")
-    monkeypatch.setattr(module, "load_encoder", lambda folder: words)
+    monkeypatch.setattr(encoders, "load_encoder", lambda folder: words)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"w1 w2\nw3\n")))
-    main([str(checkpoint), "films", "--subwords", str(data / "input0"), "--cpu"])
+    verb("classify")([str(checkpoint), "films", "--subwords", str(data / "input0"), "--cpu"])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
     assert all(line.partition("\t")[0] in toy_tasks.LABELS for line in lines)
     with pytest.raises(InputError, match="--batch-size: 0"):
-        main([str(checkpoint), "films", "--subwords", str(data / "input0"), "--batch-size", "0"])
+        verb("classify")([str(checkpoint), "films", "--subwords", str(data / "input0"), "--batch-size", "0"])

@@ -16,7 +16,6 @@ from fairseq_ext.classifiers.task_adapters import (
     base_fingerprint,
     load_task,
     load_task_model,
-    main,
     read_checkpoint,
     remove_task,
     save_task,
@@ -25,6 +24,7 @@ from fairseq_ext.classifiers.task_adapters import (
 from fairseq_ext.inputs.errors import InputError
 from tests import toy_tasks
 from tests.toy_tasks import PLAIN, logits, make_base, make_model, randomise, started_from, train, write_checkpoint
+from tests.verbs import verb
 
 
 @pytest.fixture(scope="module")
@@ -176,13 +176,13 @@ def test_damaged_checkpoints_and_those_of_another_model_are_one_line(world: Path
 
 
 def test_command_line(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["list", str(world / "both.pt")])
+    verb("tasks")(["list", str(world / "both.pt")])
     assert capsys.readouterr().out == (
         "sst2: adapters of width 64, 18,243 parameters, bad, good, mixed\n"
         "trec: adapters of width 5, 3,002 parameters, a, b, c, d, e, f\n"
     )
-    main(["save", str(world / "both.pt"), "trec", str(tmp_path / "trec")])
-    main(["remove", str(world / "both.pt"), "trec", str(tmp_path / "one.pt")])
+    verb("tasks")(["save", str(world / "both.pt"), "trec", str(tmp_path / "trec")])
+    verb("tasks")(["remove", str(world / "both.pt"), "trec", str(tmp_path / "one.pt")])
     assert equal(weights(tmp_path / "one.pt"), weights(world / "sst2.pt"))
-    main(["load", str(tmp_path / "trec"), str(tmp_path / "one.pt"), str(tmp_path / "two.pt")])
+    verb("tasks")(["load", str(tmp_path / "trec"), str(tmp_path / "one.pt"), str(tmp_path / "two.pt")])
     assert equal(weights(tmp_path / "two.pt"), weights(world / "both.pt"))

@@ -16,11 +16,12 @@ from fairseq_ext.corpora import import_corpora
 from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
 from fairseq_ext.corpora.entries import folder_entries
 from fairseq_ext.corpora.files import open_binary
-from fairseq_ext.corpora.import_corpora import import_domain, main
+from fairseq_ext.corpora.import_corpora import import_domain
 from fairseq_ext.inputs.errors import InputError, run_command
 from tests.corpora.test_entries import make
 from tests.real_corpora import corpus
 from tests.small_corpus import read_tree
+from tests.verbs import verb
 
 LANGS = ("en", "pl")
 
@@ -127,14 +128,14 @@ def test_command_writes_one_domain(tmp_path: Path, compress: str) -> None:
     out = tmp_path / "out"
     command = ["shop", str(tmp_path / "x.po"), "--target-lang=pl", f"--output={out}", f"--compress={compress}"]
     command.append("--markup=strip")
-    main(command)
+    verb("corpora")(command)
     first = read_tree(out)
     suffix = "" if compress == "none" else f".{compress}"
     assert set(first) == {f"shop.en{suffix}", f"shop.pl{suffix}"}
     for lang, text in zip(LANGS, ("Save\n", "Zapisz\n"), strict=True):
         with open_binary(out / f"shop.{lang}{suffix}", "rb") as file:
             assert file.read() == text.encode()
-    main([*command, "--overwrite"])
+    verb("corpora")([*command, "--overwrite"])
     assert read_tree(out) == first
     assert folder_entries(out, LANGS) == {"shop": [str(out / f"shop.{{lang}}{suffix}")]}
 
@@ -142,10 +143,12 @@ def test_command_writes_one_domain(tmp_path: Path, compress: str) -> None:
 @pytest.mark.parametrize(("policy", "text"), [("drop", "ok\n"), ("replace", "\ufffd\nok\n")])
 def test_command_takes_a_policy(tmp_path: Path, policy: str, text: str) -> None:
     (tmp_path / "x.tsv").write_bytes(b"\xff\tx\nok\tok\n")
-    main(["law", str(tmp_path / "x.tsv"), "--target-lang=pl", f"--output={tmp_path}", f"--on-bad-utf8={policy}"])
+    verb("corpora")(
+        ["law", str(tmp_path / "x.tsv"), "--target-lang=pl", f"--output={tmp_path}", f"--on-bad-utf8={policy}"]
+    )
     assert (tmp_path / "law.en").read_text(encoding="utf-8") == text
     with pytest.raises(InputError, match="line 1: byte 1 is not UTF-8"):
-        main(["law", str(tmp_path / "x.tsv"), "--target-lang=pl", f"--output={tmp_path}", "--overwrite"])
+        verb("corpora")(["law", str(tmp_path / "x.tsv"), "--target-lang=pl", f"--output={tmp_path}", "--overwrite"])
     assert (tmp_path / "law.en").read_text(encoding="utf-8") == text
 
 
@@ -170,13 +173,13 @@ def test_command_refuses_what_cannot_be_right(
     before = read_tree(tmp_path)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
-        main(arguments)
+        verb("corpora")(arguments)
     assert read_tree(tmp_path) == before
 
 
 def test_kill_between_the_sides_leaves_no_wrong_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, command = tmp_path / "out", ["--target-lang=pl", f"--output={tmp_path / 'out'}"]
-    main(["law", make(tmp_path, "x.tsv"), *command])
+    verb("corpora")(["law", make(tmp_path, "x.tsv"), *command])
     (tmp_path / "y.tsv").write_text("two\tdwa\n")
 
     def die(*_: object) -> None:
@@ -187,7 +190,7 @@ def test_kill_between_the_sides_leaves_no_wrong_pair(tmp_path: Path, monkeypatch
     done: list[object] = []
     monkeypatch.setattr(import_corpora.os, "replace", lambda *paths: die() if done else done.append(replace(*paths)))
     with pytest.raises(KeyboardInterrupt):
-        main(["law", str(tmp_path / "y.tsv"), *command, "--overwrite"])
+        verb("corpora")(["law", str(tmp_path / "y.tsv"), *command, "--overwrite"])
     with pytest.raises(InputError, match="its other side law.pl is missing"):
         folder_entries(out, LANGS)
 
@@ -197,9 +200,9 @@ def test_files_that_are_there_stay_unless_told_otherwise(tmp_path: Path, name: s
     (tmp_path / name).write_text("mine")
     command = ["law", make(tmp_path, "x.tsv"), "--target-lang=pl", f"--output={tmp_path}"]
     with pytest.raises(InputError, match=rf"{name}: is there already; give --overwrite"):
-        main(command)
+        verb("corpora")(command)
     assert (tmp_path / name).read_text() == "mine"
-    main([*command, "--overwrite"])
+    verb("corpora")([*command, "--overwrite"])
     assert (tmp_path / name).read_text() != "mine"
 
 
@@ -207,7 +210,7 @@ def test_files_that_are_there_stay_unless_told_otherwise(tmp_path: Path, name: s
 def test_output_that_is_a_file_is_refused(tmp_path: Path, output: str) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(InputError, match=rf"{output}: (File exists|Not a directory)"):
-        main(["law", make(tmp_path, "x.tsv"), "--target-lang=pl", f"--output={tmp_path / output}"])
+        verb("corpora")(["law", make(tmp_path, "x.tsv"), "--target-lang=pl", f"--output={tmp_path / output}"])
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -216,7 +219,7 @@ def test_folder_in_the_place_of_an_output_costs_nothing(tmp_path: Path) -> None:
     (out / "law.pl").mkdir(parents=True)
     (out / "law.en").write_text("mine")
     with pytest.raises(InputError, match=r"law\.pl: is a folder, where a file is to be written"):
-        main(["law", make(tmp_path, "x.tsv"), "--target-lang=pl", f"--output={out}"])
+        verb("corpora")(["law", make(tmp_path, "x.tsv"), "--target-lang=pl", f"--output={out}"])
     assert (out / "law.en").read_text() == "mine"
 
 
@@ -224,7 +227,7 @@ def test_folder_in_the_place_of_an_output_costs_nothing(tmp_path: Path) -> None:
 def test_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name.replace("{lang}", "en"))
     with pytest.raises(InputError, match=r"law: .*x.*: is a pipe, not a file"):
-        main(["law", str(tmp_path / name), "--target-lang=pl", f"--output={tmp_path / 'out'}"])
+        verb("corpora")(["law", str(tmp_path / name), "--target-lang=pl", f"--output={tmp_path / 'out'}"])
     assert not (tmp_path / "out").exists()
 
 
@@ -239,7 +242,7 @@ def test_termination_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(import_corpora, "import_domain", terminated)
     try:
         with pytest.raises(SystemExit) as caught:
-            run_command(lambda: main(["law", entry, "--target-lang=pl", f"--output={out}"]))
+            run_command(lambda: verb("corpora")(["law", entry, "--target-lang=pl", f"--output={out}"]))
     finally:
         signal.signal(signal.SIGTERM, before)
     assert caught.value.code == 143

@@ -83,9 +83,8 @@ def help_of(program: str, *verbs: str) -> str:
 
 def verbs_in(words: list[str]) -> list[str]:
     """The verb that a command of ``fairseq-ext`` begins with, and the one below it where there are some."""
-    both = words[:2] if words[0] in ("adapters", "import", "rerank", "tasks") else words[:1]
-    assert words[0] in VERBS or " ".join(both) in VERBS, f"fairseq-ext {' '.join(words)}: no such verb"
-    return both
+    assert words[0] in VERBS, f"fairseq-ext {' '.join(words)}: no such verb"
+    return words[:2] if VERBS[words[0]].verbs else words[:1]
 
 
 def unknown_options(words: list[str]) -> list[str]:

@@ -14,7 +14,6 @@ from fairseq.models.roberta import RobertaModel
 
 from fairseq_ext.classifiers.task_adapters import load_task_model, size_options, write_model_alone
 from fairseq_ext.hugging_face.fairseq_checkpoint import MODEL_FILE
-from fairseq_ext.hugging_face.roberta_convert import main
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.bert import NORM_EPS, BertModel
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
@@ -22,6 +21,7 @@ from fairseq_ext.text.wordpiece import read_imported_wordpiece
 from tests.hugging_face.test_roberta_convert import load, outputs
 from tests.hugging_face.tiny_bert import make_bert
 from tests.hugging_face.tiny_gpt2 import TEXT
+from tests.verbs import verb
 
 TOLERANCE = 1e-5
 MINILM = os.environ.get("MINILM")  # a Hugging Face directory of all-MiniLM-L6-v2
@@ -36,7 +36,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
 @pytest.fixture(scope="module")
 def imported(source: tuple[Path, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fairseq") / "bert"
-    main([str(source[0]), str(folder)])
+    verb("import", "roberta")([str(source[0]), str(folder)])
     return folder
 
 
@@ -88,7 +88,7 @@ def test_the_epsilon_matters_here(source: tuple[Path, Any], imported: Path) -> N
 def test_without_a_head_for_masked_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As MiniLM comes: tensors without the prefix, and a pooler."""
     theirs = make_bert(tmp_path / "hf", with_head=False)
-    main([str(tmp_path / "hf"), str(tmp_path / "fs")])
+    verb("import", "roberta")([str(tmp_path / "hf"), str(tmp_path / "fs")])
     assert "has no head for masked tokens" in capsys.readouterr().err
     order = read_imported_wordpiece(tmp_path / "fs").order()
     model = load(tmp_path / "fs" / MODEL_FILE, tmp_path / "fs")[0]
@@ -156,14 +156,14 @@ def test_other_directories_are_one_clear_line(
         (tmp_path / name).write_bytes((source[0] / name).read_bytes())
     spoil(tmp_path)
     with pytest.raises(InputError, match=message) as caught:
-        main([str(tmp_path), str(tmp_path / "fs")])
+        verb("import", "roberta")([str(tmp_path), str(tmp_path / "fs")])
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "fs").exists()
 
 
 def test_there_is_no_way_back(imported: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"wordpiece\.json: is a BERT's, which has no way back"):
-        main(["--export", str(imported / MODEL_FILE), str(tmp_path / "hf")])
+        verb("export-hf", "roberta")([str(imported / MODEL_FILE), str(tmp_path / "hf")])
 
 
 @pytest.mark.slow
@@ -172,7 +172,7 @@ def test_minilm_itself(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
     from transformers import BertModel as TheirBert
 
-    main([str(MINILM), str(tmp_path / "fs")])
+    verb("import", "roberta")([str(MINILM), str(tmp_path / "fs")])
     theirs, tokenizer = TheirBert.from_pretrained(MINILM).eval(), AutoTokenizer.from_pretrained(MINILM)
     order = read_imported_wordpiece(tmp_path / "fs").order()
     model = load(tmp_path / "fs" / MODEL_FILE, tmp_path / "fs")[0]

@@ -19,11 +19,12 @@ from fairseq import checkpoint_utils
 from safetensors.torch import load_file, save_file
 
 from fairseq_ext.hugging_face.fairseq_checkpoint import MODEL_FILE
-from fairseq_ext.hugging_face.gpt2_convert import export_gpt2, import_gpt2, main
+from fairseq_ext.hugging_face.gpt2_convert import export_gpt2, import_gpt2
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.bpe_kinds import GPT2
 from fairseq_ext.text.byte_level_bpe import read_imported_bpe
 from tests.hugging_face.tiny_gpt2 import TEXT, make_gpt2
+from tests.verbs import verb
 
 ROOT = Path(__file__).resolve().parents[2]
 # The paper's bound; in single precision these sizes agree to the last bits.
@@ -40,7 +41,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
 @pytest.fixture(scope="module")
 def imported(source: tuple[Path, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fairseq") / "gpt2"
-    main([str(source[0]), str(folder)])
+    verb("import", "gpt2")([str(source[0]), str(folder)])
     return folder
 
 
@@ -128,7 +129,7 @@ def test_all_forms_of_weights(source: tuple[Path, Any], tmp_path: Path) -> None:
 def test_export_is_loaded_by_hugging_face(source: tuple[Path, Any], imported: Path, tmp_path: Path) -> None:
     from transformers import GPT2LMHeadModel, GPT2Tokenizer
 
-    main(["--export", str(imported / MODEL_FILE), str(tmp_path / "back")])
+    verb("export-hf", "gpt2")([str(imported / MODEL_FILE), str(tmp_path / "back")])
     back = GPT2LMHeadModel.from_pretrained(tmp_path / "back").eval()
     for name, value in source[1].state_dict().items():
         assert torch.equal(back.state_dict()[name], value)
@@ -137,7 +138,7 @@ def test_export_is_loaded_by_hugging_face(source: tuple[Path, Any], imported: Pa
     for text in [*TEXT[:3], "odd \r\n  🙂 text<|endoftext|>"]:
         assert one(text)["input_ids"] == other(text)["input_ids"]
     # And the way here again gives the same bytes.
-    main([str(tmp_path / "back"), str(tmp_path / "again")])
+    verb("import", "gpt2")([str(tmp_path / "back"), str(tmp_path / "again")])
     for name in ("dict.txt", "vocab.json", "merges.txt", MODEL_FILE):
         assert (tmp_path / "again" / name).read_bytes() == (imported / name).read_bytes()
 
@@ -295,7 +296,7 @@ def test_hostile_and_damaged_directories_are_one_clear_line(
     (folder / "model.safetensors").write_bytes((source[0] / "model.safetensors").read_bytes())
     spoil(folder)
     with pytest.raises(InputError, match=message) as caught:
-        main([str(folder), str(tmp_path / "fs")])
+        verb("import", "gpt2")([str(folder), str(tmp_path / "fs")])
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "fs").exists()
     assert not (tmp_path / "MALICE").exists()
@@ -315,8 +316,6 @@ def test_other_models_are_not_exported(imported: Path, tmp_path: Path) -> None:
         export(cfg=state["cfg"] | {"model": model | {"activation_fn": "tanh"}})
     with pytest.raises(InputError, match=r"the tensor 'decoder\.layers\.0\.adapter\.up' is unknown; only plain GPT-2"):
         export(model=state["model"] | {"decoder.layers.0.adapter.up": torch.ones(1)})
-    with pytest.raises(InputError, match=r"--subwords: is for --export only"):
-        main([str(imported), str(tmp_path / "x"), "--subwords", str(imported)])
     (tmp_path / "model.pt").write_bytes(b"nonsense")
     with pytest.raises(InputError, match=r"model\.pt: "):
         export_gpt2(tmp_path / "model.pt", imported, tmp_path)

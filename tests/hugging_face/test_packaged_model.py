@@ -70,7 +70,7 @@ def test_a_conversion_takes_a_package(wheel: dict[str, bytes], tmp_path: Path) -
         sources.append(source)
         (folder / "done").touch()
 
-    conversion = Conversion("BERT", ["vocab.txt"], convert, lambda *_: None)
+    conversion = Conversion(["vocab.txt"], convert, lambda *_: None)
     for _ in range(2):
-        conversion.run(["pkg==1.0", str(tmp_path / "fs"), "--sha256", SHA256])
+        conversion.import_model(Path("pkg==1.0"), tmp_path / "fs", SHA256)
     assert sources == [tmp_path / "pkg-1.0"]

@@ -21,13 +21,14 @@ from safetensors.torch import load_file, save_file
 
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.hugging_face.fairseq_checkpoint import MODEL_FILE, write_checkpoint
-from fairseq_ext.hugging_face.roberta_convert import export_roberta, import_roberta, main
+from fairseq_ext.hugging_face.roberta_convert import export_roberta, import_roberta
 from fairseq_ext.hugging_face.roberta_vocabulary import read_imported
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
 from fairseq_ext.text.subwords import SentencePiece, train_sentencepiece
 from tests.hugging_face.tiny_gpt2 import TEXT
 from tests.hugging_face.tiny_roberta import make_roberta
+from tests.verbs import verb
 
 ROOT = Path(__file__).resolve().parents[2]
 LENGTH = 24
@@ -50,7 +51,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, A
 def imported(sources: dict[str, tuple[Path, Any]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("fairseq")
     for name, (source, _) in sources.items():
-        main([str(source), str(folder / name)])
+        verb("import", "roberta")([str(source), str(folder / name)])
     return {name: folder / name for name in sources}
 
 
@@ -113,7 +114,7 @@ def test_states_and_logits_are_the_same(
 def test_other_sizes(tmp_path: Path) -> None:
     changes = {"num_hidden_layers": 3, "hidden_size": 24, "num_attention_heads": 2, "type_vocab_size": 1}
     theirs = make_roberta(tmp_path / "hf", hidden_dropout_prob=0.0, **changes)
-    main([str(tmp_path / "hf"), str(tmp_path / "fs")])
+    verb("import", "roberta")([str(tmp_path / "hf"), str(tmp_path / "fs")])
     check_outputs(tmp_path / "fs", theirs)
 
 
@@ -154,7 +155,7 @@ def test_a_model_without_head_gets_one_that_knows_nothing(
     bare = {name.removeprefix("roberta."): value for name, value in load_file(source / "model.safetensors").items()}
     bare = {name: value for name, value in bare.items() if not name.startswith("lm_head.")}
     save_file(bare, folder / "model.safetensors")
-    main([str(folder), str(tmp_path / "fs")])
+    verb("import", "roberta")([str(folder), str(tmp_path / "fs")])
     assert "has no head for masked tokens" in capsys.readouterr().err
     rows = random_rows(theirs.config.vocab_size)
     *states, logits = outputs(load(tmp_path / "fs" / MODEL_FILE, tmp_path / "fs")[0], rows)
@@ -171,7 +172,7 @@ def test_export_is_loaded_by_hugging_face(
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
     source, theirs = sources[name]
-    main(["--export", str(imported[name] / MODEL_FILE), str(tmp_path / "back")])
+    verb("export-hf", "roberta")([str(imported[name] / MODEL_FILE), str(tmp_path / "back")])
     back = AutoModelForMaskedLM.from_pretrained(tmp_path / "back").eval()
     assert type(back) is type(theirs)
     for tensor, value in theirs.state_dict().items():
@@ -183,7 +184,7 @@ def test_export_is_loaded_by_hugging_face(
     for text in (*TEXT[:3], "odd \r\n  🙂 text with a <mask>"):
         assert one(text)["input_ids"] == other(text)["input_ids"]
     # And the way here again gives the same bytes.
-    main([str(tmp_path / "back"), str(tmp_path / "again")])
+    verb("import", "roberta")([str(tmp_path / "back"), str(tmp_path / "again")])
     for path in imported[name].iterdir():
         if path.name != "step.json":
             assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
@@ -233,7 +234,7 @@ def from_scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_model_from_scratch_becomes_an_xlmr(from_scratch: Path, tmp_path: Path) -> None:
     from transformers import AutoTokenizer, XLMRobertaForMaskedLM
 
-    main(["--export", str(from_scratch / MODEL_FILE), str(tmp_path / "hf")])
+    verb("export-hf", "roberta")([str(from_scratch / MODEL_FILE), str(tmp_path / "hf")])
     theirs = XLMRobertaForMaskedLM.from_pretrained(tmp_path / "hf").eval()
     _, task = load(from_scratch / MODEL_FILE, from_scratch)
     check_outputs(from_scratch, theirs)
@@ -244,7 +245,7 @@ def test_a_model_from_scratch_becomes_an_xlmr(from_scratch: Path, tmp_path: Path
         rows = task.dictionary.encode_line(pieces, add_if_not_exist=False).tolist()
         assert tokenizer(text)["input_ids"] == [0, *rows]
     # The subwords are now in the other layout, and split as before.
-    main([str(tmp_path / "hf"), str(tmp_path / "again")])
+    verb("import", "roberta")([str(tmp_path / "hf"), str(tmp_path / "again")])
     assert (tmp_path / "again" / "dict.txt").read_bytes() == (from_scratch / "dict.txt").read_bytes()
     check_outputs(tmp_path / "again", theirs)
 
@@ -275,7 +276,7 @@ def test_fairseq_trains_it_on_and_the_result_goes_back(
 def test_the_size_of_roberta_base(tmp_path: Path) -> None:
     sizes = {"max_position_embeddings": 514, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
     theirs = make_roberta(tmp_path / "hf", intermediate_size=3072, type_vocab_size=1, noise=0.02, **sizes)
-    main([str(tmp_path / "hf"), str(tmp_path / "fs")])
+    verb("import", "roberta")([str(tmp_path / "hf"), str(tmp_path / "fs")])
     check_outputs(tmp_path / "fs", theirs)
 
 
@@ -397,7 +398,7 @@ def test_hostile_and_other_directories_are_one_clear_line(
     (folder / "model.safetensors").write_bytes((source / "model.safetensors").read_bytes())
     spoil(folder)
     with pytest.raises(InputError, match=message) as caught:
-        main([str(folder), str(tmp_path / "fs")])
+        verb("import", "roberta")([str(folder), str(tmp_path / "fs")])
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "fs").exists()
     assert not (tmp_path / "MALICE").exists()
@@ -426,6 +427,4 @@ def test_other_models_are_not_exported(imported: dict[str, Path], from_scratch: 
     with pytest.raises(InputError, match=r"is torch.float32 of shape \(\d+, 16\), expected .*; model and options"):
         export_roberta(folder / MODEL_FILE, imported["xlmr"], tmp_path)
     with pytest.raises(InputError, match=r"holds no subwords; expected dict\.txt with"):
-        main(["--export", str(tmp_path / "model.pt"), str(tmp_path / "x")])
-    with pytest.raises(InputError, match=r"--subwords: is for --export only"):
-        main([str(folder), str(tmp_path / "x"), "--subwords", str(folder)])
+        verb("export-hf", "roberta")([str(tmp_path / "model.pt"), str(tmp_path / "x")])

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from fairseq_ext.domains.domain_tree import read_tree
-from fairseq_ext.induction import choose_paths, induce_tree
 from fairseq_ext.induction.encoding import LanguageModel
 from fairseq_ext.induction.induce_tree import describe_tree, induce
 from fairseq_ext.induction.steps import Induction
 from fairseq_ext.inputs.errors import InputError
 from tests.induction.small_lm import DOMAINS, WORDS, make_checkpoint, make_data, make_tree_file
+from tests.verbs import verb
 
 FILES = {"tree.json", "clusters.npz", "clusters.json", "dendrogram.png", "domains-by-cluster.svg"}
 OPTIONS = ["--sequences", "20", "--cpu"]
@@ -35,7 +35,7 @@ def induced(small: tuple[Path, Path]) -> Path:
     """An induced tree of the four domains."""
     data, checkpoint = small
     output = data.parent / "tree"
-    induce_tree.main([str(checkpoint), str(data), str(output), *OPTIONS])
+    verb("induce")([str(checkpoint), str(data), str(output), *OPTIONS])
     return output
 
 
@@ -80,13 +80,13 @@ def test_what_is_encoded_survives_a_kill(
 
     monkeypatch.setattr(LanguageModel, "encode", encode_two)
     with pytest.raises(MemoryError):
-        induce_tree.main(arguments)
+        verb("induce")(arguments)
     assert not (tmp_path / "tree").exists()
-    induce_tree.main(arguments)
+    verb("induce")(arguments)
     assert len(calls) == 3 + 2
     for name in FILES:
         assert (tmp_path / "tree" / name).read_bytes() == (induced / name).read_bytes(), name
-    induce_tree.main(arguments)  # up to date
+    verb("induce")(arguments)  # up to date
     assert len(calls) == 5
 
 
@@ -105,7 +105,7 @@ def test_what_is_encoded_survives_a_kill(
 def test_what_cannot_be_is_refused(small: tuple[Path, Path], tmp_path: Path, options: list[str], place: str) -> None:
     data, checkpoint = small
     with pytest.raises(InputError, match=place):
-        induce_tree.main([str(checkpoint), str(data), str(tmp_path / "tree"), *OPTIONS, *options])
+        verb("induce")([str(checkpoint), str(data), str(tmp_path / "tree"), *OPTIONS, *options])
     assert not (tmp_path / "tree").exists()
 
 
@@ -142,7 +142,7 @@ def test_unseen_domains_find_their_kin(
     _, checkpoint = small
     unseen = make_data(tmp_path / "unseen", {"court": WORDS[21:31], "drug": WORDS[1:11]}, seed=9)
     arguments = [str(checkpoint), str(induced), str(unseen), str(tmp_path / "paths"), "--cpu"]
-    choose_paths.main(arguments)
+    verb("paths")(arguments)
     paths = json.loads((tmp_path / "paths" / "paths.json").read_text())
     votes = json.loads((tmp_path / "paths" / "votes.json").read_text())
     tree = read_tree(induced / "tree.json")
@@ -155,7 +155,7 @@ def test_unseen_domains_find_their_kin(
     assert first.startswith(f"court  {next(iter(paths['court'].values())) / sum(votes['court'].values()):6.1%}  ")
     # A few tokens of a few sequences do nearly as well, and an adapted model chooses as its base does.
     short = [*arguments[:3], str(tmp_path / "short"), "--cpu", "--choose-tokens", "4", "--num-paths", "1"]
-    choose_paths.main([*short, "--sequences", "10"])
+    verb("paths")([*short, "--sequences", "10"])
     few = json.loads((tmp_path / "short" / "paths.json").read_text())
     assert all(set(few[name]) < {tree.names[tree.domains[domain]] for domain in kin[name]} for name in kin)
 
@@ -169,7 +169,7 @@ def test_an_adapted_model_chooses_as_its_base(small: tuple[Path, Path], induced:
     state["model"] |= torch.load(base, weights_only=True)["model"]
     torch.save(state, adapted)
     for path in (base, adapted):
-        choose_paths.main([str(path), str(induced), str(data), str(tmp_path / path.stem), "--cpu"])
+        verb("paths")([str(path), str(induced), str(data), str(tmp_path / path.stem), "--cpu"])
     for name in ("paths.json", "votes.json"):
         assert (tmp_path / base.stem / name).read_bytes() == (tmp_path / "tree" / name).read_bytes()
 
@@ -178,7 +178,7 @@ def test_wrong_choices_are_refused_in_one_line(small: tuple[Path, Path], induced
     data, checkpoint = small
 
     def choose(*options: str, model: Path = checkpoint, tree: Path = induced) -> None:
-        choose_paths.main([str(model), str(tree), str(data), str(tmp_path / "paths"), "--cpu", *options])
+        verb("paths")([str(model), str(tree), str(data), str(tmp_path / "paths"), "--cpu", *options])
 
     with pytest.raises(InputError, match="9 paths"):
         choose("--num-paths", "9")

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from fairseq_ext.corpora.entries import folder_entries
-from fairseq_ext.induction.split_domains import cluster, main, shares
+from fairseq_ext.induction.split_domains import cluster, shares
 from fairseq_ext.inputs.errors import InputError
+from tests.verbs import verb
 
 SUBJECTS = {
     "law": ["court judge appeal", "tax income duty", "border visa asylum"],
@@ -50,7 +51,7 @@ def test_sentences_of_one_subject_are_together_and_the_largest_is_first() -> Non
 
 
 def test_every_pair_is_in_one_part(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main([str(folder), str(tmp_path / "many"), "--domains", "5", "--target-lang", "de"])
+    verb("split-domains")([str(folder), str(tmp_path / "many"), "--domains", "5", "--target-lang", "de"])
     parts = folder_entries(tmp_path / "many", ("en", "de"))
     assert list(parts) == ["law-1", "law-2", "law-3", "med-1", "med-2"]
     read = {name: (tmp_path / f"many/{name}.en").read_text().splitlines() for name in parts}
@@ -64,18 +65,18 @@ def test_every_pair_is_in_one_part(folder: Path, tmp_path: Path, capsys: pytest.
         subject for subject in SUBJECTS["law"] for line in read["law-1"] if line.split()[1] in subject
     }
     assert "5 domains of 20 to 20 pairs" in capsys.readouterr().err
-    main([str(folder), str(tmp_path / "many"), "--domains", "5", "--target-lang", "de"])
+    verb("split-domains")([str(folder), str(tmp_path / "many"), "--domains", "5", "--target-lang", "de"])
     assert "many: up to date" in capsys.readouterr().err
 
 
 def test_a_domain_that_stays_whole_keeps_its_name(folder: Path, tmp_path: Path) -> None:
-    main([str(folder), str(tmp_path / "many"), "--domains", "3", "--target-lang", "de"])
+    verb("split-domains")([str(folder), str(tmp_path / "many"), "--domains", "3", "--target-lang", "de"])
     assert list(folder_entries(tmp_path / "many", ("en", "de"))) == ["law-1", "law-2", "med"]
 
 
 def test_mistakes_are_named(folder: Path, tmp_path: Path) -> None:
     def split(domains: int) -> None:
-        main([str(folder), str(tmp_path / "many"), "--domains", str(domains), "--target-lang", "de"])
+        verb("split-domains")([str(folder), str(tmp_path / "many"), "--domains", str(domains), "--target-lang", "de"])
 
     with pytest.raises(InputError, match="--domains 1"):
         split(1)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.interchange.import_command import main
 from tests import toy
 from tests.integration.test_command_lines import run_well
 from tests.interchange import others
+from tests.verbs import verb
 
 pytestmark = pytest.mark.slow
 FAMILIES = {"mbart": (others.MBART, "transformer_gated_adapter"), "m2m": (others.M2M, "transformer_domain_adapter")}
@@ -20,7 +20,7 @@ def test_import_train_generate_and_type(data: Path, tmp_path: Path, family: str)
     pretrained = others.pretrained_data(data, tmp_path / "data-bin")
     arguments, arch = FAMILIES[family]
     _, args, model = others.make(pretrained, arguments)
-    main([str(others.write_old(tmp_path / "old.pt", args, model)), str(tmp_path / "base")])
+    verb("import", "checkpoint")([str(others.write_old(tmp_path / "old.pt", args, model)), str(tmp_path / "base")])
     told = (tmp_path / "base/options.txt").read_text().split()
     task = [str(pretrained), "--task", "multi_domain_translation", "--cpu", *told]
     # No size is typed.

@@ -14,9 +14,11 @@ import torch
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.interchange.conversions import import_checkpoints
-from fairseq_ext.interchange.import_command import main
 from fairseq_ext.training.adapter_names import NAMES, read_names
 from tests.real_corpora import corpus
+from tests.verbs import verb
+
+import_checkpoint = verb("import", "checkpoint")
 
 ORDER = ["LAW", "IT", "SUB", "TALKS", "MED", "REL"]
 
@@ -45,7 +47,9 @@ def changed(state: dict[str, Any], folder: Path, change: Callable[[dict, dict], 
 def test_the_command_holds_the_import_to_the_published_outputs(
     published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main([str(published / "checkpoint.pt"), str(tmp_path / "ours"), "--outputs", str(published / "outputs.npz")])
+    import_checkpoint(
+        [str(published / "checkpoint.pt"), str(tmp_path / "ours"), "--outputs", str(published / "outputs.npz")]
+    )
     assert float(re.search(r"to (\S+)\n", capsys.readouterr().err)[1]) < 1e-4  # type: ignore[index]
     assert (tmp_path / "ours/domains.txt").read_text().split() == sorted(ORDER)
     saved = torch.load(tmp_path / "ours/model.pt", weights_only=True)
@@ -58,7 +62,9 @@ def test_other_outputs_are_no_import(published: Path, tmp_path: Path) -> None:
     arrays["eval.encoder_gate_logits.1"] = arrays["eval.encoder_gate_logits.1"] + 2e-4
     np.savez(tmp_path / "outputs.npz", **arrays)
     with pytest.raises(InputError, match=r"outputs\.npz: eval\.encoder_gate_logits\.1 differs by [23]"):
-        main([str(published / "checkpoint.pt"), str(tmp_path / "ours"), "--outputs", str(tmp_path / "outputs.npz")])
+        import_checkpoint(
+            [str(published / "checkpoint.pt"), str(tmp_path / "ours"), "--outputs", str(tmp_path / "outputs.npz")]
+        )
     assert not (tmp_path / "ours").exists()
 
 

@@ -15,10 +15,10 @@ import torch
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.interchange.conversions import import_checkpoints
-from fairseq_ext.interchange.import_command import main
 from tests import toy
 from tests.interchange import others
 from tests.patches.hostile import Runs
+from tests.verbs import verb
 
 SEPARATE = ["--task", "translation", "--arch", "transformer", *others.SIZES]
 SHARED = [*SEPARATE, "--share-all-embeddings", "--encoder-normalize-before", "--decoder-normalize-before"]
@@ -144,9 +144,9 @@ def test_the_command_tells_how_to_go_on(
 ) -> None:
     _, args, base = models["separate"]
     source = others.write_old(tmp_path / "old.pt", args, base)
-    main([str(source), str(tmp_path / "base")])
+    verb("import", "checkpoint")([str(source), str(tmp_path / "base")])
     assert f"--finetune-from-model {tmp_path}/base/model.pt" in capsys.readouterr().out
-    main([str(source), str(tmp_path / "base")])
+    verb("import", "checkpoint")([str(source), str(tmp_path / "base")])
     assert "up to date" in capsys.readouterr().err
     for arguments, match in (
         ([str(tmp_path / "none.pt"), str(tmp_path / "x")], "none.pt"),
@@ -155,4 +155,4 @@ def test_the_command_tells_how_to_go_on(
         ([str(source), str(tmp_path / "x"), "--rename", "a=b"], "which this has not"),
     ):
         with pytest.raises(InputError, match=match):
-            main(arguments)
+            verb("import", "checkpoint")(arguments)

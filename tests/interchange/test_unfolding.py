@@ -9,8 +9,8 @@ import torch
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.interchange.conversions import export_domain
-from fairseq_ext.interchange.export_command import main
 from tests import toy
+from tests.verbs import verb
 
 AD = "transformer_domain_adapter_tiny"
 PRE_NORM = ["--encoder-normalize-before", "--decoder-normalize-before", "--bottleneck-dim", "12"]
@@ -25,7 +25,7 @@ def write_ad(data: Path, folder: Path, *options: str) -> Path:
 
 def test_a_plain_transformer_translates_as_one_domains_adapters(data: Path, tmp_path: Path) -> None:
     source = write_ad(data, tmp_path, *PRE_NORM)
-    main([str(source), "med", str(tmp_path / "med")])
+    verb("export-domain")([str(source), "med", str(tmp_path / "med")])
     saved = torch.load(tmp_path / "med/model.pt", weights_only=True)
     assert saved["cfg"]["model"].arch == "transformer"
     assert saved["cfg"]["model"].encoder_layers == 4

@@ -15,12 +15,11 @@ from fairseq import checkpoint_utils
 from fairseq.models.transformer import TransformerModel
 from fairseq_cli import train
 
-from fairseq_ext.classifiers.classify import main as classify
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.patches.checkpoints import check_checkpoint
-from fairseq_ext.reranking.command_line import main as rerank
 from tests import toy
 from tests.patches import hostile
+from tests.verbs import verb
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +62,7 @@ def load_to_rerank(path: Path, data: Path) -> None:
     Path("list.nbest").write_text("0 ||| a ||| f= 1 ||| 1\n0 ||| b ||| f= 2 ||| 2\n")
     Path("list.ref").write_text("a\n")
     (data / "dict.txt").write_bytes((data / "dict.en.txt").read_bytes())
-    rerank(
+    verb("rerank")(
         ["tune", "list.nbest", "--references", "list.ref", "--output", "w.json", "--lm", f"lm={path}:{data}", "--cpu"]
     )
 
@@ -71,7 +70,7 @@ def load_to_rerank(path: Path, data: Path) -> None:
 def load_to_classify(path: Path, data: Path) -> None:
     (data / "vocab.json").write_text("{}")
     (data / "merges.txt").write_text("")
-    classify([str(path), "films", "--subwords", str(data), "--cpu"])
+    verb("classify")([str(path), "films", "--subwords", str(data), "--cpu"])
 
 
 WAYS: dict[str, Callable[[Path, Path], None]] = {

@@ -11,11 +11,11 @@ import pytest
 
 from fairseq_ext.corpora.text_files import read_lines, write_lines
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.reranking import kneser_ney
 from fairseq_ext.reranking.arpa import ArpaModel
 from fairseq_ext.reranking.kneser_ney import count_ngrams, likelihood, train_kneser_ney
 from tests.real_corpora import corpus
 from tests.reranking.plain_kneser_ney import PlainKneserNey, split_lines
+from tests.verbs import verb
 
 COUNTS = {"train": 1000, "valid": 200, "test": 200}
 WORDS = ["w0", "<unk>", "<UNK>", *(f"w{number}" for number in range(1, 198))]
@@ -121,7 +121,7 @@ def test_reserved_words_and_orders_are_refused(tmp_path: Path) -> None:
 
 def test_the_command_tells_perplexities(texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = tmp_path / "model.arpa"
-    kneser_ney.main([str(texts / "train"), str(model), "--order", "2", "--test", str(texts / "test")])
+    verb("ngrams")([str(texts / "train"), str(model), "--order", "2", "--test", str(texts / "test")])
     tokens = likelihood(model, texts / "test")[1]
     assert f"test: perplexity {perplexity(model, texts / 'test'):.2f} over {tokens:,} tokens" in capsys.readouterr().out
 

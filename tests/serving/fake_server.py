@@ -12,7 +12,7 @@ from typing import Any
 from fairseq_ext.serving.app import make_app
 from fairseq_ext.serving.batcher import Batching
 from fairseq_ext.serving.body import Limits
-from fairseq_ext.serving.command_line import listen, make_server
+from fairseq_ext.serving.server import listen, make_server
 from tests.serving.fake_system import FakeSystem
 
 TIMEOUT = 60  # seconds for what takes milliseconds

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from fairseq_ext.cli.main import run_verb
 from fairseq_ext.inputs.errors import InputError, run_command
-from fairseq_ext.serving import command_line
-from fairseq_ext.translators import answers
+from fairseq_ext.serving import server
 from fairseq_ext.translators.requests import Answer, Candidate, Request, TokenGates
 
 DOMAINS = ["law", "med", "sub"]
@@ -95,8 +95,8 @@ def main() -> None:
         system.go.set()
 
     threading.Thread(target=tell_and_go, daemon=True).start()
-    answers.load_quietly = lambda *_: system  # type: ignore[assignment]
-    command_line.main(["there", "--port", "0", *sys.argv[1:]])
+    server.load_quietly = lambda *_: system  # type: ignore[assignment]
+    run_verb(["serve", "there", "--port", "0", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

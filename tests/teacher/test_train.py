@@ -161,7 +161,7 @@ def test_labels_lie_in_the_order_of_the_text(prepared: Path) -> None:
             hits.append((probs.best() == number).mean())
     # The nouns tell the domains apart, and every noun is in every fold.
     assert min(hits) > 0.95
-    label.main(
+    verb("label")(
         ["--teacher", str(work / "teacher"), "--input", str(work / "splits" / "bank" / "test.en")]
         + ["--output", str(prepared / "again.npy")]
     )
@@ -197,13 +197,13 @@ def test_labelling_goes_on_where_it_was_killed(
 
 
 def test_checksums_are_checked_by_a_command(prepared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    label.main(["--teacher", str(prepared / "work/teacher"), "--check"])
+    verb("label")(["--teacher", str(prepared / "work/teacher"), "--check"])
     assert "6 label files are as they were written" in capsys.readouterr().err
     damaged = Path(shutil.copytree(prepared / "work/teacher", tmp_path / "teacher"))
     file = damaged / "garden" / "valid.npy"
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     with pytest.raises(InputError, match=r"garden/valid\.npy: "):
-        label.main(["--teacher", str(damaged), "--check"])
+        verb("label")(["--teacher", str(damaged), "--check"])
     assert hash_path(file) != hash_path(prepared / "work/teacher/garden/valid.npy")
 
 

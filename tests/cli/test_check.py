@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.patches.check_checkpoint import main
 from tests.patches import hostile
+from tests.verbs import verb
 
 
 def test_good_ones_are_said_to_be_and_the_first_other_one_ends_it(
@@ -19,7 +19,7 @@ def test_good_ones_are_said_to_be_and_the_first_other_one_ends_it(
     torch.save(good, tmp_path / "good.pt")
     hostile.write(tmp_path / "evil.pt", good, "fconv as namespace")
     with pytest.raises(InputError, match=r"evil\.pt: its model 'fconv' is refused"):
-        main([str(tmp_path / name) for name in ("good.pt", "evil.pt", "none.pt")])
+        verb("check")([str(tmp_path / name) for name in ("good.pt", "evil.pt", "none.pt")])
     assert capsys.readouterr().out == f"{tmp_path / 'good.pt'}: holds weights and plain options, nothing else\n"
 
 
@@ -30,7 +30,7 @@ def test_what_is_refused_is_one_line_and_not_run(
     monkeypatch.chdir(tmp_path)
     path = hostile.write(tmp_path / "evil.pt", hostile.make_good(data), form)
     with pytest.raises(InputError) as refused:
-        main([str(path)])
+        verb("check")([str(path)])
     assert str(refused.value).startswith(f"{path}: ")
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "PWN").exists()

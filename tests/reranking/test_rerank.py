@@ -13,10 +13,12 @@ import pytest
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.comparison import read_comparisons
 from fairseq_ext.report.measurements import read_records
-from fairseq_ext.reranking.command_line import main
 from fairseq_ext.reranking.tuning import Weights
 from tests.induction import small_lm
 from tests.reranking.made_up import as_moses, make_list, write_list
+from tests.verbs import verb
+
+rerank = verb("rerank")
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reranking.md"
@@ -33,7 +35,7 @@ def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tune(*extra: str, output: str = "w.json") -> Weights:
-    main(["tune", "tune.nbest", "--references", "tune.ref", "--output", output, "--restarts", "3", *extra])
+    rerank(["tune", "tune.nbest", "--references", "tune.ref", "--output", output, "--restarts", "3", *extra])
     return Weights.read(Path(output))
 
 
@@ -55,8 +57,8 @@ def test_everything_is_the_same_again() -> None:
     for name in ("one", "two"):
         Path(name).mkdir()
         tune("--word-count", output=f"{name}/w.json")
-        main(["apply", "test.nbest", "--weights", f"{name}/w.json", "--word-count", "--output", f"{name}/best.txt"])
-        main(["report", "test.nbest", "--references", "test.ref", "--weights", f"{name}/w.json", "--word-count",
+        rerank(["apply", "test.nbest", "--weights", f"{name}/w.json", "--word-count", "--output", f"{name}/best.txt"])
+        rerank(["report", "test.nbest", "--references", "test.ref", "--weights", f"{name}/w.json", "--word-count",
               "--output", f"{name}/report", "--resamples", "20"])  # fmt: skip
         files = sorted(path for path in Path(name).rglob("*") if path.is_file())
         written.append({path.name: path.read_bytes() for path in files})
@@ -70,8 +72,8 @@ def test_report_has_groups_and_every_file_of_weights(capsys: pytest.CaptureFixtu
     Weights({"f1": 1.0}).write(Path("one.json"))
     Weights({"f2": 1.0}).write(Path("two.json"))
     Path("groups").write_text("".join(f"{'law' if n < 10 else 'med'}\n" for n in range(30)))
-    main(["report", "test.nbest", "--references", "test.ref", "--weights", "one.json", "two.json", "--groups", "groups",
-          "--also", "perfect=test.ref", "--output", "out", "--resamples", "30"])  # fmt: skip
+    rerank(["report", "test.nbest", "--references", "test.ref", "--weights", "one.json", "two.json",
+            "--groups", "groups", "--also", "perfect=test.ref", "--output", "out", "--resamples", "30"])  # fmt: skip
     records = read_records(Path("out/records.jsonl"))
     assert records.systems("BLEU") == ["first-best", "perfect", "one", "two", "oracle"]
     assert {each.domain: each.n for each in records if each.system == "perfect"} == {"all": 30, "law": 10, "med": 20}
@@ -95,7 +97,7 @@ def test_report_has_groups_and_every_file_of_weights(capsys: pytest.CaptureFixtu
         (["--arpa", "a=c", "--lm-paths", "a=law"], "--lm-paths a: "),
         (["--lm-subwords", "a=law"], "--lm-subwords a: "),
         (["--arpa", "a=none.arpa"], "a: "),
-        (["--restarts", "-1"], "--restarts -1: "),
+        (["--restarts", "-1"], "--restarts: -1: "),
         (["--references", "short"], "short: "),
     ],
 )
@@ -119,7 +121,7 @@ def test_rows_and_groups_of_a_report_need_names_of_their_own(weights: str, group
     Weights({"f1": 1.0}).write(Path(f"{weights}.json"))
     Path("groups").write_text(groups)
     with pytest.raises(InputError) as error:
-        main(["report", "test.nbest", "--references", "test.ref", "--weights", f"{weights}.json", "--output", "out",
+        rerank(["report", "test.nbest", "--references", "test.ref", "--weights", f"{weights}.json", "--output", "out",
               "--also", "beam=test.ref", "--groups", "groups"])  # fmt: skip
     assert str(error.value).startswith(place)
 
@@ -128,7 +130,7 @@ def test_options_on_the_page_exist(capsys: pytest.CaptureFixture[str]) -> None:
     known = set()
     for command in ("tune", "apply", "report"):
         with pytest.raises(SystemExit):
-            main([command, "--help"])
+            rerank([command, "--help"])
         known |= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
     page = PAGE.read_text(encoding="utf-8")
     commands = re.findall(r"fairseq-ext rerank .*(?:\\\n.*)*|^lm=.*", page, re.MULTILINE)
@@ -148,10 +150,10 @@ def test_script_reranks_with_a_language_model(tmp_path: Path, capfd: pytest.Capt
     tuning = ["tune", "tune.nbest", "--references", "tune.ref", *features]
     command = [sys.executable, "-m", "fairseq_ext.cli", "rerank", *tuning, "--output", "w.json"]
     assert "tiny-" in subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    main([*tuning, "--output", "again.json", "--restarts", "1"])
+    rerank([*tuning, "--output", "again.json", "--restarts", "1"])
     assert "up to date" in capfd.readouterr().err
-    main(["apply", "test.nbest", "--weights", "w.json", "--output", "best.txt", *features])
-    main(["report", "test.nbest", "--references", "test.ref", "--weights", "w.json", "--output", "out", *features])
+    rerank(["apply", "test.nbest", "--weights", "w.json", "--output", "best.txt", *features])
+    rerank(["report", "test.nbest", "--references", "test.ref", "--weights", "w.json", "--output", "out", *features])
     records = read_records(Path("out/records.jsonl"))
     nbest, _, _ = make_list(2, sentences=30)
     chosen = lines_of("best.txt")

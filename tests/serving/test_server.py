@@ -12,15 +12,16 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.serving.command_line import listen, main
+from fairseq_ext.serving.server import listen
 from tests.serving.fake_server import TIMEOUT, Served, answer_of, head
+from tests.verbs import verb
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_other_machines_need_a_token() -> None:
     with pytest.raises(InputError, match=r"--host 0\.0\.0\.0: .* --token-file"):
-        main(["there", "--host", "0.0.0.0"])
+        verb("serve")(["there", "--host", "0.0.0.0"])
 
 
 def test_an_address_in_use_is_named() -> None:
@@ -31,10 +32,9 @@ def test_an_address_in_use_is_named() -> None:
 
 
 @pytest.mark.parametrize(("option", "value"), [("port", "65536"), ("port", "-1"), ("queue", "0"), ("threads", "x")])
-def test_a_number_that_cannot_be_is_named(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["there", f"--{option}", value])
-    assert f"--{option}: " in capsys.readouterr().err
+def test_a_number_that_cannot_be_is_named(option: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"--{option}: "):
+        verb("serve")(["there", f"--{option}", value])
 
 
 @pytest.mark.slow

