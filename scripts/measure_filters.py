@@ -23,9 +23,9 @@ from fairseq_ext.engine.own_python import use_own_python
 
 use_own_python()
 
+from fairseq_ext.cleaning.evaluation import choose_pairs, draw_examples, measure
 from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
 from fairseq_ext.corpora.text_files import Pair, read_parallel
-from fairseq_ext.filtering.evaluation import choose_pairs, draw_examples, measure
 from fairseq_ext.inputs.errors import InputError, run_command
 from fairseq_ext.recipes.translation.config import Translation, load_config
 

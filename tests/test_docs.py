@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
+from fairseq_ext.cleaning.clean import FILTERS
+from fairseq_ext.cleaning.language_id import _MIN_CHARACTERS, DISTRACTORS, LanguageId
+from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.corpora.entries import Form, entry_form
-from fairseq_ext.filtering.clean import FILTERS
-from fairseq_ext.filtering.language_id import _MIN_CHARACTERS, DISTRACTORS, LanguageId
-from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.inputs.models import Section
 from fairseq_ext.recipes.translation.config import Clean, Corpora, Translation, load_config
 from fairseq_ext.recipes.translation.stages import preparation_steps

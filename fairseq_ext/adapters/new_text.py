@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairseq_ext.cleaning.normalise import normalise_lines
 from fairseq_ext.corpora.text_files import Pair, read_parallel, write_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, is_domain_tag
 from fairseq_ext.engine.tasks import Engine
-from fairseq_ext.filtering.normalise import normalise_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.binarise import binarise_files
 from fairseq_ext.text.split import normalise_source, stable_hash

@@ -125,10 +125,10 @@ def _normalise_options(parser: ArgumentParser) -> None:
 def _normalise(options: Namespace) -> None:
     from collections import Counter
 
+    from fairseq_ext.cleaning.normalise import normalise_lines
     from fairseq_ext.corpora.raw_text import canonical
     from fairseq_ext.corpora.text_files import stdin_lines
     from fairseq_ext.domains.names import count_domain_tags
-    from fairseq_ext.filtering.normalise import normalise_lines
     from fairseq_ext.recipes.translation.config import load_config
 
     config = load_config(options.config)

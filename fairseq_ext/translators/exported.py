@@ -26,10 +26,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.domains.names import DOMAINS_FILE, RESERVED_NAMES, check_domain_names, read_domain_names
 from fairseq_ext.engine.hashing import hash_file, relative_files
 from fairseq_ext.engine.staging import Staging, locked
-from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import is_texts, read_json
 from fairseq_ext.text.subwords import MODEL_FILE as SUBWORDS_FILE

@@ -16,8 +16,8 @@ from fairseq import utils
 from fairseq.data import data_utils
 from torch import Tensor
 
+from fairseq_ext.cleaning.normalise import normalise_lines
 from fairseq_ext.corpora.raw_text import canonical
-from fairseq_ext.filtering.normalise import normalise_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
 from fairseq_ext.patches.inference import lower_precision

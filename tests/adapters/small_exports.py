@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.corpora.text_files import write_lines
-from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.text.subwords import DICT_FILE, SentencePiece, train_sentencepiece
 from fairseq_ext.translators.exported import Manifest, Parts, writing
 from tests import toy, toy_systems

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from fairseq_ext.cleaning.report import write_cleaning_report
 from fairseq_ext.engine.steps import run_steps
-from fairseq_ext.filtering.report import write_cleaning_report
 from fairseq_ext.recipes.registry import load_recipe
 from fairseq_ext.report.measurements import Mean, Records
 from fairseq_ext.report.overview import INDEX_FILE, find_reports, write_index
 from fairseq_ext.report.render import Page, write_report
 from fairseq_ext.report.tables import Column, Table
 from tests.browser import needs_axe, needs_browser, open_browser, show, violations
-from tests.filtering.test_report import LAW, OPTIONS, tally
+from tests.cleaning.test_report import LAW, OPTIONS, tally
 from tests.recipes.reranking.test_report import made_up, run
 from tests.recorded import restore
 from tests.recorded.record import WRITERS

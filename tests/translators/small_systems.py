@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_ext.filtering.normalise import Normalise
+from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.teacher.options import TfidfTeacher
 from fairseq_ext.teacher.tfidf import TfidfClassifier
 from fairseq_ext.translators.exported import Manifest, Parts, writing

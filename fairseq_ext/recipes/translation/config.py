@@ -23,13 +23,13 @@ from pydantic import (
     model_validator,
 )
 
+from fairseq_ext.cleaning.clean import FILTERS, Cleaning
+from fairseq_ext.cleaning.filters import Empty
+from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.corpora.entries import folder_entries
 from fairseq_ext.corpora.languages import check_language
 from fairseq_ext.domains.names import DOMAINS_FILE, check_domain_names, read_domain_names
 from fairseq_ext.engine.fairseq_cli import option_of
-from fairseq_ext.filtering.clean import FILTERS, Cleaning
-from fairseq_ext.filtering.filters import Empty
-from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.models import (
     EMPTY_AS_DEFAULTS,

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
+from fairseq_ext.cleaning.sides import SAMPLE, check_sides
 from fairseq_ext.corpora.entries import folder_entries, read_entry
 from fairseq_ext.corpora.found import Corpora, find_corpora
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.engine.cores import cores
 from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.filtering.sides import SAMPLE, check_sides
 from fairseq_ext.inputs.errors import InputError
 
 TEMPLATE = Path(__file__).with_name("own.yaml.jinja")

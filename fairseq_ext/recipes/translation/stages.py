@@ -18,6 +18,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.cleaning.clean import Cleaning, clean_corpora
+from fairseq_ext.cleaning.dictionary import Dictionary
+from fairseq_ext.cleaning.learn import has_to_learn, learn_from_corpora
+from fairseq_ext.cleaning.normalise import normalise_lines
+from fairseq_ext.cleaning.sides import SAMPLE, check_sides
 from fairseq_ext.corpora.blocks import index_path
 from fairseq_ext.corpora.entries import check_entries, entry_paths, fetch_entries, folder_entries
 from fairseq_ext.corpora.import_corpora import import_domain
@@ -32,11 +37,6 @@ from fairseq_ext.engine.provenance import EXTRA
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
-from fairseq_ext.filtering.clean import Cleaning, clean_corpora
-from fairseq_ext.filtering.dictionary import Dictionary
-from fairseq_ext.filtering.learn import has_to_learn, learn_from_corpora
-from fairseq_ext.filtering.normalise import normalise_lines
-from fairseq_ext.filtering.sides import SAMPLE, check_sides
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.sections import check_choice
 from fairseq_ext.metrics.convergence import read_curve, warning

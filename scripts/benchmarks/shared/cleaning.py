@@ -71,8 +71,8 @@ def equivalents(langs: tuple[str, str]) -> dict[str, tuple[dict[str, Any], list[
     language models are langid's). What is left: we pass long addresses, ignore digits and punctuation in
     ``identical``, and in ``agreement`` OpusFilter compares the sequence of non-zero digits and drops any tag.
     """
-    from fairseq_ext.filtering.characters import scripts_of
-    from fairseq_ext.filtering.language_id import DISTRACTORS
+    from fairseq_ext.cleaning.characters import scripts_of
+    from fairseq_ext.cleaning.language_id import DISTRACTORS
 
     scripts = [scripts_of(lang, "")[0] for lang in langs]
     candidates = sorted({*langs, *DISTRACTORS})

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairseq_ext.filtering.normalise import Normalise
+from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import Evaluate, ReportOptions, load_config
 from fairseq_ext.teacher.options import TfidfTeacher

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.data.teacher_labels import write_teacher_record
-from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.export import trained_outputs, trained_run

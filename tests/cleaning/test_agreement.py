@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from fairseq_ext.filtering.agreement import Agreement, numbers
-from fairseq_ext.filtering.markup import addresses, elements, placeholders
-from tests.filtering import judging
+from fairseq_ext.cleaning.agreement import Agreement, numbers
+from fairseq_ext.cleaning.markup import addresses, elements, placeholders
+from tests.cleaning import judging
 
 
 def judge(criterion: Agreement, source: str, target: str, langs: tuple[str, str] = ("en", "pl")) -> str | None:

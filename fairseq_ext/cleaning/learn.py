@@ -6,14 +6,14 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fairseq_ext.cleaning.clean import Cleaning, normalise_pairs
+from fairseq_ext.cleaning.completeness import LENGTHS_FILE, learn_lengths
+from fairseq_ext.cleaning.dictionary import Dictionary, read_word_list
+from fairseq_ext.cleaning.filter import Batch, Filter, run_filters
+from fairseq_ext.cleaning.lexical_evidence import EVIDENCE_FILE, learn_evidence
+from fairseq_ext.cleaning.model_1 import learn_dictionary
 from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.clean import Cleaning, normalise_pairs
-from fairseq_ext.filtering.completeness import LENGTHS_FILE, learn_lengths
-from fairseq_ext.filtering.dictionary import Dictionary, read_word_list
-from fairseq_ext.filtering.filter import Batch, Filter, run_filters
-from fairseq_ext.filtering.lexical_evidence import EVIDENCE_FILE, learn_evidence
-from fairseq_ext.filtering.model_1 import learn_dictionary
 
 DICTIONARY_FILE = "dictionary.tsv"
 _LEARNING = ("completeness", "dictionary")

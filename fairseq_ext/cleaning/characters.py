@@ -11,9 +11,9 @@ import numpy as np
 import regex
 from pydantic import Field
 
+from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
+from fairseq_ext.cleaning.markup import strip_markup
 from fairseq_ext.corpora.languages import base_language
-from fairseq_ext.filtering.filter import SIDES, Batch, Filter
-from fairseq_ext.filtering.markup import strip_markup
 from fairseq_ext.inputs.errors import InputError
 
 # Scripts by their Unicode names; a language written in several stands in each of their lines.

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fairseq_ext.filtering.evaluation import misread
-from fairseq_ext.filtering.filters import Encoding, is_misread
-from tests.filtering.judging import judge
+from fairseq_ext.cleaning.evaluation import misread
+from fairseq_ext.cleaning.filters import Encoding, is_misread
+from tests.cleaning.judging import judge
 
 
 @pytest.mark.parametrize(

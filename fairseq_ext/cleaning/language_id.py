@@ -19,9 +19,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from pydantic import Field
 from scipy.sparse import csr_array
 
+from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
 from fairseq_ext.corpora.folded_text import normal_form
 from fairseq_ext.corpora.languages import base_language
-from fairseq_ext.filtering.filter import SIDES, Batch, Filter
 from fairseq_ext.inputs.errors import InputError
 
 # What text on the web is mostly in, less the closest relatives of others here (sk, uk, gl, no …), which a short

@@ -12,9 +12,9 @@ from typing import Annotated, NamedTuple, Self
 import numpy as np
 from pydantic import Field
 
+from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
+from fairseq_ext.cleaning.lexical_evidence import EVIDENCE_FILE, LexicalEvidence
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.filter import SIDES, Batch, Filter
-from fairseq_ext.filtering.lexical_evidence import EVIDENCE_FILE, LexicalEvidence
 
 LENGTHS_FILE = "lengths.json"
 _FINAL_MARK = re.compile(r"[.!?…。！？।؟۔][\s\"'”’»«)\]]*$").search

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairseq_ext.cleaning.clean import Cleaning, normalise_pairs
+from fairseq_ext.cleaning.filter import Batch, Filter, Learned, run_filters
+from fairseq_ext.cleaning.learn import has_to_learn, learn_from_pairs
 from fairseq_ext.corpora.text_files import Pair, collapse
-from fairseq_ext.filtering.clean import Cleaning, normalise_pairs
-from fairseq_ext.filtering.filter import Batch, Filter, Learned, run_filters
-from fairseq_ext.filtering.learn import has_to_learn, learn_from_pairs
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.tables import Column, Table
 

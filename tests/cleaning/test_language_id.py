@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairseq_ext.cleaning import language_id
+from fairseq_ext.cleaning.language_id import DISTRACTORS, LanguageId, load_classifier
 from fairseq_ext.corpora.text_files import read_lines, read_parallel
-from fairseq_ext.filtering import language_id
-from fairseq_ext.filtering.language_id import DISTRACTORS, LanguageId, load_classifier
 from fairseq_ext.inputs.errors import InputError
-from tests.filtering.judging import judge
+from tests.cleaning.judging import judge
 from tests.real_corpora import corpus
 
 BACKENDS = ("langid", "py3langid")
@@ -95,7 +95,7 @@ def test_neighbours_do_not_matter(backend: str, monkeypatch: pytest.MonkeyPatch)
     together = classifier.probabilities(ODD_TEXTS)
     for row, text in enumerate(ODD_TEXTS):
         assert np.array_equal(classifier.probabilities([text])[0], together[row])
-    monkeypatch.setattr("fairseq_ext.filtering.language_id._CHUNK_BYTES", 7)
+    monkeypatch.setattr("fairseq_ext.cleaning.language_id._CHUNK_BYTES", 7)
     assert np.array_equal(classifier.probabilities(ODD_TEXTS), together)
     assert classifier.probabilities([]).shape == (0, len(DISTRACTORS))
 

@@ -1,6 +1,6 @@
 """The filter that asks word translations: does the other side hold what this side says?
 
-The list of translations is given, or learned from the corpus itself (:mod:`fairseq_ext.filtering.model_1`).
+The list of translations is given, or learned from the corpus itself (:mod:`fairseq_ext.cleaning.model_1`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fairseq_ext.corpora.languages import has_spaces
-from fairseq_ext.corpora.text_files import read_lines
-from fairseq_ext.filtering.filter import Batch, Filter
-from fairseq_ext.filtering.lexical_evidence import (
+from fairseq_ext.cleaning.filter import Batch, Filter
+from fairseq_ext.cleaning.lexical_evidence import (
     EVIDENCE_FILE,
     LexicalEvidence,
     Sides,
@@ -23,6 +21,8 @@ from fairseq_ext.filtering.lexical_evidence import (
     stems_of,
     supported_words,
 )
+from fairseq_ext.corpora.languages import has_spaces
+from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError
 
 
@@ -36,7 +36,7 @@ class Dictionary(Filter):
     Attributes:
         word_list: file of lines ``source<TAB>target``, or with a probability as the third column, which is not
             used; left out, a list is learned from the corpora.
-        max_evidence: most evidence against a pair (:mod:`fairseq_ext.filtering.lexical_evidence`), in natural units
+        max_evidence: most evidence against a pair (:mod:`fairseq_ext.cleaning.lexical_evidence`), in natural units
             of information: 6.5 is one to 665. Words count by how reliably they are translated in the corpora,
             and a short pair without any translation may pass. None: it does not matter.
         min_share: least share of the known words that have a translation, whatever words these are. None: it does

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import sentencepiece
 
+from fairseq_ext.cleaning.deduplicate import find_repeats, pair_keys
 from fairseq_ext.corpora.folded_text import BLANK, fold
 from fairseq_ext.corpora.text_files import Pair, collapse
-from fairseq_ext.filtering.deduplicate import find_repeats, pair_keys
 
 PAIRS = [
     Pair("A dog", "Pies"),

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_ext.cleaning.dictionary import Dictionary, read_word_list
+from fairseq_ext.cleaning.learn import DICTIONARY_FILE
+from fairseq_ext.cleaning.lexical_evidence import EVIDENCE_FILE, LexicalEvidence, learn_evidence, stems, stems_of
+from fairseq_ext.cleaning.model_1 import learn_dictionary
 from fairseq_ext.corpora.text_files import Pair, read_parallel
-from fairseq_ext.filtering.dictionary import Dictionary, read_word_list
-from fairseq_ext.filtering.learn import DICTIONARY_FILE
-from fairseq_ext.filtering.lexical_evidence import EVIDENCE_FILE, LexicalEvidence, learn_evidence, stems, stems_of
-from fairseq_ext.filtering.model_1 import learn_dictionary
 from fairseq_ext.inputs.errors import InputError
-from tests.filtering.judging import judge
+from tests.cleaning.judging import judge
 from tests.real_corpora import corpus
 
 PAIRS = [Pair("cat", "kot"), Pair("cat dog", "kot pies"), Pair("cat runs", "biega"), Pair("dog", "pies")]

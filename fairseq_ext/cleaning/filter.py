@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Learned:
-    """The folder that :mod:`fairseq_ext.filtering.learn` has written; each file is read when it is first asked for."""
+    """The folder that :mod:`fairseq_ext.cleaning.learn` has written; each file is read when it is first asked for."""
 
     folder: Path | None = None
     _contents: dict[str, Any] = field(default_factory=dict)

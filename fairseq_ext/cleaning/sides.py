@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fairseq_ext.cleaning.language_id import load_classifier
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.language_id import load_classifier
 from fairseq_ext.inputs.errors import InputError
 
 SAMPLE = 1000  # pairs that are looked at

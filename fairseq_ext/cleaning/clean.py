@@ -16,20 +16,20 @@ from typing import IO
 
 import numpy as np
 
+from fairseq_ext.cleaning.agreement import Agreement
+from fairseq_ext.cleaning.characters import Characters
+from fairseq_ext.cleaning.completeness import Completeness
+from fairseq_ext.cleaning.deduplicate import find_repeats, pair_keys
+from fairseq_ext.cleaning.dictionary import Dictionary
+from fairseq_ext.cleaning.filter import Batch, Filter, Learned, run_filters
+from fairseq_ext.cleaning.filters import Empty, Encoding, Identical, Length, LengthRatio, LongWord
+from fairseq_ext.cleaning.language_id import LanguageId
+from fairseq_ext.cleaning.normalise import Normalise, normalise_lines
+from fairseq_ext.cleaning.report import Drop, Tally, word_histogram, write_cleaning_report
 from fairseq_ext.corpora.blocks import first_pair, load_index, num_blocks, read_block
 from fairseq_ext.corpora.files import open_binary
 from fairseq_ext.corpora.text_files import Pair, write_lines
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
-from fairseq_ext.filtering.agreement import Agreement
-from fairseq_ext.filtering.characters import Characters
-from fairseq_ext.filtering.completeness import Completeness
-from fairseq_ext.filtering.deduplicate import find_repeats, pair_keys
-from fairseq_ext.filtering.dictionary import Dictionary
-from fairseq_ext.filtering.filter import Batch, Filter, Learned, run_filters
-from fairseq_ext.filtering.filters import Empty, Encoding, Identical, Length, LengthRatio, LongWord
-from fairseq_ext.filtering.language_id import LanguageId
-from fairseq_ext.filtering.normalise import Normalise, normalise_lines
-from fairseq_ext.filtering.report import Drop, Tally, word_histogram, write_cleaning_report
 from fairseq_ext.inputs.errors import InputError
 
 # Cheapest first: what an early filter drops costs a later one nothing.
@@ -57,7 +57,7 @@ class Cleaning:
 
     Attributes:
         filters: by name, in the order of :data:`FILTERS`.
-        normalise: see :mod:`fairseq_ext.filtering.normalise`; without it nothing is changed.
+        normalise: see :mod:`fairseq_ext.cleaning.normalise`; without it nothing is changed.
         deduplicate: what has to be equal for a pair to repeat an earlier one of its domain (``pair``,
             ``source`` or ``target``); without it repetitions stay.
         write_rejected: write every dropped pair with its line and reason to ``rejected/DOMAIN.tsv.gz``.

@@ -4,13 +4,13 @@ import random
 
 import pytest
 
+from fairseq_ext.cleaning.clean import FILTERS, Cleaning
+from fairseq_ext.cleaning.completeness import Completeness
+from fairseq_ext.cleaning.dictionary import Dictionary
+from fairseq_ext.cleaning.evaluation import GOOD, TOGETHER, Example, add_noise, draw_examples, measure, misread
+from fairseq_ext.cleaning.filters import Empty, Length
+from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.clean import FILTERS, Cleaning
-from fairseq_ext.filtering.completeness import Completeness
-from fairseq_ext.filtering.dictionary import Dictionary
-from fairseq_ext.filtering.evaluation import GOOD, TOGETHER, Example, add_noise, draw_examples, measure, misread
-from fairseq_ext.filtering.filters import Empty, Length
-from fairseq_ext.filtering.normalise import Normalise
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.tables import Table
 from tests.real_corpora import corpus

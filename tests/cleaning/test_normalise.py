@@ -6,8 +6,8 @@ import unicodedata
 import pytest
 from sacremoses import MosesPunctNormalizer
 
+from fairseq_ext.cleaning.normalise import Normalise, normalise_lines
 from fairseq_ext.corpora.text_files import collapse, read_lines
-from fairseq_ext.filtering.normalise import Normalise, normalise_lines
 from tests.real_corpora import corpus
 
 PUNCTUATION = Normalise(unicode=None)

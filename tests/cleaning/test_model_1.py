@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_ext.cleaning.model_1 import learn_dictionary
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.model_1 import learn_dictionary
 from fairseq_ext.inputs.errors import InputError
 
 WORDS = 200
@@ -91,8 +91,8 @@ def test_learning_is_the_same_in_every_process(tmp_path: Path) -> None:
     program = (
         "import random, sys\n"
         "from pathlib import Path\n"
-        "from fairseq_ext.filtering.model_1 import learn_dictionary\n"
-        "from tests.filtering.test_model_1 import invented_pairs\n"
+        "from fairseq_ext.cleaning.model_1 import learn_dictionary\n"
+        "from tests.cleaning.test_model_1 import invented_pairs\n"
         "pairs = invented_pairs(600) * int(sys.argv[1])\n"
         "random.Random(int(sys.argv[1])).shuffle(pairs)\n"
         "learn_dictionary(pairs, Path(sys.argv[2]))\n"
@@ -111,8 +111,8 @@ def test_learning_is_the_same_in_every_process(tmp_path: Path) -> None:
 def test_blocks_and_chunks_do_not_matter(tmp_path: Path, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = invented_pairs(300)
     whole = learn(pairs, tmp_path / "whole.tsv")
-    monkeypatch.setattr("fairseq_ext.filtering.model_1._WORDS_A_BLOCK", block)
-    monkeypatch.setattr("fairseq_ext.filtering.model_1._ENTRIES_A_CHUNK", block)
+    monkeypatch.setattr("fairseq_ext.cleaning.model_1._WORDS_A_BLOCK", block)
+    monkeypatch.setattr("fairseq_ext.cleaning.model_1._ENTRIES_A_CHUNK", block)
     assert learn(pairs, tmp_path / "cut.tsv") == whole
 
 

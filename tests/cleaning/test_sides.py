@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fairseq_ext.cleaning.sides import check_sides
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.sides import check_sides
 from fairseq_ext.inputs.errors import InputError
 
 ENGLISH = [f"the committee adopted its report number {number} this morning" for number in range(60)]

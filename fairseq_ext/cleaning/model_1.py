@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
+from fairseq_ext.cleaning.lexical_evidence import stems
 from fairseq_ext.corpora.text_files import Pair, write_lines
-from fairseq_ext.filtering.lexical_evidence import stems
 from fairseq_ext.inputs.errors import InputError
 
 # Only these words and pairs of words are learned from: words of more than one and of at most a twentieth of all

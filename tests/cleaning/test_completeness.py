@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairseq_ext.cleaning.completeness import EDGES, LENGTHS_FILE, Completeness, LengthRatios, learn_lengths
+from fairseq_ext.cleaning.lexical_evidence import EVIDENCE_FILE
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.completeness import EDGES, LENGTHS_FILE, Completeness, LengthRatios, learn_lengths
-from fairseq_ext.filtering.lexical_evidence import EVIDENCE_FILE
 from fairseq_ext.inputs.errors import InputError
-from tests.filtering.judging import judge
+from tests.cleaning.judging import judge
 
 
 @pytest.fixture

@@ -5,15 +5,15 @@ import random
 import pytest
 import yaml
 
+from fairseq_ext.cleaning.agreement import Agreement
+from fairseq_ext.cleaning.characters import Characters
+from fairseq_ext.cleaning.filter import Filter
+from fairseq_ext.cleaning.filters import Empty, Encoding, Identical, Length, LengthRatio, LongWord
+from fairseq_ext.cleaning.language_id import LanguageId
 from fairseq_ext.corpora.text_files import Pair, collapse, read_parallel
-from fairseq_ext.filtering.agreement import Agreement
-from fairseq_ext.filtering.characters import Characters
-from fairseq_ext.filtering.filter import Filter
-from fairseq_ext.filtering.filters import Empty, Encoding, Identical, Length, LengthRatio, LongWord
-from fairseq_ext.filtering.language_id import LanguageId
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import Clean
-from tests.filtering.judging import judge
+from tests.cleaning.judging import judge
 from tests.real_corpora import corpus
 
 FILTERS = [Empty, Length, LengthRatio, LongWord, Characters, Encoding, Identical, Agreement, LanguageId]

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from fairseq_ext.cleaning.filter import Batch, Filter, Learned, run_filters
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.filter import Batch, Filter, Learned, run_filters
 
 
 def judge(

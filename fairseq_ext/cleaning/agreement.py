@@ -11,10 +11,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
+from fairseq_ext.cleaning.markup import MAYBE, addresses, elements, placeholders, strip_placeholders
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.filtering.filter import SIDES, Batch, Filter
-from fairseq_ext.filtering.markup import MAYBE, addresses, elements, placeholders, strip_placeholders
 
 # 1,000,000 or 1.000.000 or 1 000 000 or 1'000'000
 _THOUSANDS = re.compile(r"(?<!\d)\d{1,3}(?:([., '’])\d{3}(?:\1\d{3})*+)(?!\d)")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.filtering.filters import Length
-from fairseq_ext.filtering.language_id import LanguageId
-from fairseq_ext.filtering.normalise import Normalise
-from fairseq_ext.filtering.report import ALL, MAX_SAMPLES, Drop, Tally, word_histogram, write_cleaning_report
+from fairseq_ext.cleaning.filters import Length
+from fairseq_ext.cleaning.language_id import LanguageId
+from fairseq_ext.cleaning.normalise import Normalise
+from fairseq_ext.cleaning.report import ALL, MAX_SAMPLES, Drop, Tally, word_histogram, write_cleaning_report
 from fairseq_ext.report.measurements import RECORDS_FILE, read_records
 
 OPTIONS = {

@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 from ftfy.badness import is_bad
 from pydantic import Field
 
+from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
 from fairseq_ext.corpora.folded_text import BLANK
 from fairseq_ext.corpora.languages import has_spaces
-from fairseq_ext.filtering.filter import SIDES, Batch, Filter
 from fairseq_ext.inputs.errors import InputError
 
 
