@@ -6,11 +6,11 @@ The file of a recipe is one subclass of :class:`Experiment`. Its sections are su
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Generic, Protocol, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -146,6 +146,9 @@ class Entry(Section):
 class System(Entry):
     """A system to train. Keys that are not listed are options of fairseq-train."""
 
+    refused: ClassVar[Collection[str]] = ()
+    """Attributes that a recipe has no use for."""
+
     start: str | None = Field(None, alias="from")
     """The system whose best checkpoint it starts from."""
     uses_teacher: bool = False
@@ -167,6 +170,13 @@ class System(Entry):
         options = with_values(self.options, combinations(self.tune)[0])
         self.options.clear()
         self.options.update(options)
+        return self
+
+    @model_validator(mode="after")
+    def _check_refused(self) -> System:
+        for name in self.refused:
+            if getattr(self, name):
+                raise ValueError(f"{System.model_fields[name].alias or name}: is not for this recipe; take it out")
         return self
 
     @model_validator(mode="after")
@@ -200,7 +210,9 @@ class Train(Section, Generic[System_co]):
     @classmethod
     def _merge_common(cls, value: Any, info: ValidationInfo) -> Any:
         where = f"{(info.context or {}).get('path', '')}: train: systems"
-        model: type[System] = get_args(cls.model_fields["systems"].annotation)[1]
+        model = get_args(cls.model_fields["systems"].annotation)[1]
+        if isinstance(model, TypeVar):
+            model = System  # a recipe without systems of its own kind
         return model.merge_common(value, "systems", where)
 
     @field_validator("systems")
@@ -213,14 +225,14 @@ class Train(Section, Generic[System_co]):
         return ordered
 
 
-class Experiment(Section):
+class Experiment(Section, Generic[System_co]):
     """An experiment file; each recipe adds its own sections."""
 
     work_dir: File
     """Everything is written below it; relative to the current directory."""
     seed: Seed = 1
     """Of whatever is drawn at random, and of trainings without seeds of their own."""
-    train: Train[System] = Field(default_factory=Train[System])
+    train: Train[System_co] = Field(default_factory=Train)
     """The systems to train."""
     compare: dict[str, OneOrMore[str]] = Field(default_factory=dict)
     """The baselines that a system is compared with, by the system's name; by default the recipe's own pairs."""
@@ -231,7 +243,7 @@ class Experiment(Section):
         self._path = (context or {}).get("path", Path())
 
     @model_validator(mode="after")
-    def _check_compared(self) -> Experiment:
+    def _check_compared(self) -> Experiment[System_co]:
         for system, baselines in self.compare.items():
             for name in (system, *baselines):
                 if name not in self.compared_names:
@@ -249,7 +261,7 @@ class Experiment(Section):
         return self._path
 
     @cached_property
-    def systems(self) -> Mapping[str, System]:
+    def systems(self) -> Mapping[str, System_co]:
         """The systems to train, by name."""
         return self.train.systems
 

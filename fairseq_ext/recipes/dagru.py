@@ -1,8 +1,11 @@
-"""What recipes with models ``dagru_lm*`` share: how a system combines two domains, and what it may say."""
+"""What recipes with models ``dagru_lm*`` share: the systems."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import ClassVar
+
+from pydantic import model_validator
 
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION
@@ -18,25 +21,18 @@ def combination_of(system: System) -> str:
 
 def needs_vectors(system: System) -> bool:
     """Whether a system reads general-domain word vectors."""
-    combination = COMBINATIONS.get(combination_of(system))
-    return combination is not None and combination.has_general_words
+    return COMBINATIONS[combination_of(system)].has_general_words
 
 
-def check_dagru(system: System, refused: Collection[str]) -> None:
-    """Check that a system is a recurrent language model.
+class RecurrentModel(System):
+    """A recurrent language model. Keys that are not listed are options of fairseq-train."""
 
-    Args:
-        system: what the file says of it.
-        refused: attributes of systems that the recipe has no use for.
+    refused: ClassVar[Collection[str]] = ("start", "uses_teacher", "data")
 
-    Raises:
-        ValueError: naming the key.
-    """
-    for name in refused:
-        if getattr(system, name):
-            raise ValueError(f"{System.model_fields[name].alias or name}: is not for this recipe; take it out")
-    if not str(option_of(system.options, "arch")).startswith(ARCHITECTURE):
-        raise ValueError(f"arch: give one of {ARCHITECTURE}*, which carries its state over")
-    combination = combination_of(system)
-    if combination not in COMBINATIONS:
-        raise ValueError(f"combination: {combination!r} is unknown; choose one of {', '.join(COMBINATIONS)}")
+    @model_validator(mode="after")
+    def _check_model(self) -> RecurrentModel:
+        if not str(option_of(self.options, "arch")).startswith(ARCHITECTURE):
+            raise ValueError(f"arch: give one of {ARCHITECTURE}*, which carries its state over")
+        if (combination := combination_of(self)) not in COMBINATIONS:
+            raise ValueError(f"combination: {combination!r} is unknown; choose one of {', '.join(COMBINATIONS)}")
+        return self

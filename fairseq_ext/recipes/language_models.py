@@ -8,13 +8,12 @@ the training domains, ``data-bin-unseen`` the others, with the same dictionary. 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.domains.names import DOMAINS_FILE
@@ -24,7 +23,7 @@ from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import File, Section
 from fairseq_ext.modules.language_model_options import LANGUAGE_MODELING_TASK
-from fairseq_ext.recipes.config import Experiment, Run, System, Train, fitting_run
+from fairseq_ext.recipes.config import Experiment, Run, System, fitting_run
 from fairseq_ext.recipes.text_steps import encode_step, import_text_step, sentencepiece_step, text_files
 from fairseq_ext.recipes.train import best_checkpoint, train_step
 from fairseq_ext.recipes.tune import steps_of_runs
@@ -70,11 +69,23 @@ class Subwords(SentencePiece):
     """A folder made by ``fairseq-ext import gpt2``; the other options are then not used."""
 
 
-class LanguageModel(System):
-    """A language model. Keys that are not listed are options of fairseq-train."""
+class TrainedOrGiven(System):
+    """A system that may be there already."""
+
+    refused: ClassVar[Collection[str]] = ("uses_teacher", "per_domain")
 
     checkpoint: File | None = None
-    """A trained model to measure as it is."""
+    """A trained model to take as it is."""
+
+    @model_validator(mode="after")
+    def _check_checkpoint(self) -> TrainedOrGiven:
+        if self.checkpoint is not None and (self.start or self.seeds or self.tune):
+            raise ValueError("checkpoint: is not trained, so it has no from, seeds or tune; take them out")
+        return self
+
+
+class LanguageModel(TrainedOrGiven):
+    """A language model. Keys that are not listed are options of fairseq-train."""
 
     @property
     def tokens_per_sample(self) -> int:
@@ -86,25 +97,21 @@ class LanguageModel(System):
         return str(option_of(self.options, "arch")).startswith(model)
 
     @model_validator(mode="after")
-    def _check_keys_of_language_models(self) -> LanguageModel:
-        for key in ("uses_teacher", "per_domain"):
-            if getattr(self, key):
-                raise ValueError(f"{key}: is for translation; take it out")
-        if self.checkpoint is not None and (self.start or self.seeds or self.tune):
-            raise ValueError("checkpoint: is not trained, so it has no from, seeds or tune; take them out")
+    def _check_length(self) -> LanguageModel:
         check_counts(self.options, ("tokens-per-sample",), self.place.where)
         return self
 
 
-class LanguageModelExperiment(Experiment):
+ModelT_co = TypeVar("ModelT_co", bound=LanguageModel, covariant=True)
+
+
+class LanguageModelExperiment(Experiment[ModelT_co]):
     """An experiment with language models of several domains."""
 
     corpora: Corpora
     split: LanguageModelSplit = LanguageModelSplit()
     """Which lines are held out."""
     subwords: Subwords = Subwords()
-    train: Train[LanguageModel] = Field(default_factory=Train[LanguageModel])
-    """The systems to train."""
 
     @field_validator("split")
     @classmethod
@@ -114,15 +121,10 @@ class LanguageModelExperiment(Experiment):
         return split
 
     @model_validator(mode="after")
-    def _check_starts(self) -> LanguageModelExperiment:
+    def _check_starts(self) -> LanguageModelExperiment[ModelT_co]:
         for run in self.all_runs:
             self.start_of(run)
         return self
-
-    @cached_property
-    def systems(self) -> Mapping[str, LanguageModel]:
-        """The systems, by name."""
-        return self.train.systems
 
     def start_of(self, run: Run) -> Run | None:
         """The run that a run starts from, if any; see :func:`~fairseq_ext.recipes.config.fitting_run`."""
@@ -131,12 +133,11 @@ class LanguageModelExperiment(Experiment):
         return fitting_run(run, self.runs[run.system.start], f"{self.path}: train: systems")
 
 
-def preparation_steps(config: LanguageModelExperiment, engine: Engine = _THIS_MACHINE) -> list[Step]:
-    """The steps of the data preparation of language models, in order; all write below ``config.work_dir``.
+Config = LanguageModelExperiment[LanguageModel]
 
-    Raises:
-        InputError: if a folder of the corpora holds no text, or a domain is in both.
-    """
+
+def preparation_steps(config: Config, engine: Engine = _THIS_MACHINE) -> list[Step]:
+    """The steps of the data preparation of language models, in order; all write below ``config.work_dir``."""
     files, unseen = _text_files(config)
     steps = [
         import_text_step(config.work_dir, {**files, **unseen}, config.corpora.on_bad_utf8, engine),
@@ -148,7 +149,7 @@ def preparation_steps(config: LanguageModelExperiment, engine: Engine = _THIS_MA
     return [*steps, _binarise_step(config, UNSEEN_DATA_DIR, list(unseen), engine)] if unseen else steps
 
 
-def _text_files(config: LanguageModelExperiment) -> tuple[dict[str, Path], dict[str, Path]]:
+def _text_files(config: Config) -> tuple[dict[str, Path], dict[str, Path]]:
     corpora = config.corpora
     files = text_files(corpora.folder)
     unseen = text_files(corpora.unseen) if corpora.unseen is not None else {}
@@ -157,7 +158,7 @@ def _text_files(config: LanguageModelExperiment) -> tuple[dict[str, Path], dict[
     return files, unseen
 
 
-def _split_step(config: LanguageModelExperiment, names: Sequence[str]) -> Step:
+def _split_step(config: Config, names: Sequence[str]) -> Step:
     texts = {name: config.work_dir / "corpora" / f"{name}.{_ENDING}" for name in sorted(names)}
     return Step(
         config.work_dir / "splits",
@@ -167,7 +168,7 @@ def _split_step(config: LanguageModelExperiment, names: Sequence[str]) -> Step:
     )
 
 
-def _subword_step(config: LanguageModelExperiment, names: Sequence[str]) -> Step:
+def _subword_step(config: Config, names: Sequence[str]) -> Step:
     output, options = config.work_dir / "subwords", config.subwords
     imported = options.gpt2
     if imported is not None:
@@ -185,7 +186,7 @@ def _sets(names: Sequence[str]) -> list[tuple[str, str]]:
     return [(name, role) for name in sorted(names) for role in SPLITS]
 
 
-def _binarise_step(config: LanguageModelExperiment, output: str, names: Sequence[str], engine: Engine) -> Step:
+def _binarise_step(config: Config, output: str, names: Sequence[str], engine: Engine) -> Step:
     encoded, subwords = config.work_dir / "encoded", config.work_dir / "subwords"
     files = [(f"{name}/{role}.{_ENDING}", f"{name}/{role}") for name in names for role in SPLITS]
 
@@ -205,43 +206,38 @@ def _binarise_step(config: LanguageModelExperiment, output: str, names: Sequence
     )
 
 
-def checkpoint_of(experiment: LanguageModelExperiment, run: Run) -> Path:
+def checkpoint_of(experiment: Experiment[TrainedOrGiven], run: Run) -> Path:
     """The checkpoint of a run: that of its training, or the one that the file names."""
     return experiment.systems[run.system.name].checkpoint or best_checkpoint(experiment, run.name)
 
 
-def training_steps(
-    experiment: LanguageModelExperiment,
-    name: str,
-    options: Mapping[str, Any] = _NONE,
-    files: Mapping[str, Path] = _NONE,
-) -> list[Step]:
-    """The steps that train a system, its trials among them; none for a given checkpoint.
-
-    Args:
-        experiment: the experiment.
-        name: the system's name.
-        options: of fairseq-train, beside the system's own.
-        files: further options, which name files that other steps make.
-
-    Raises:
-        InputError: if a given checkpoint does not exist.
-    """
+def training_steps(experiment: Experiment[TrainedOrGiven], name: str, train: Callable[[Run], Step]) -> list[Step]:
+    """The steps that train a system by ``train``, its trials among them; none for a given checkpoint."""
     checkpoint = experiment.systems[name].checkpoint
     if checkpoint is None:
-        train = partial(_training_step, experiment, options=options, files=files)
         return steps_of_runs(experiment, experiment.runs[name], train)
     if not checkpoint.is_file():
         raise InputError(
-            f"{experiment.path}: train: systems: {name}: checkpoint: no file {checkpoint}; a GPT-2 is imported by "
-            "fairseq-ext import gpt2"
+            f"{experiment.path}: train: systems: {name}: checkpoint: no file {checkpoint}; a GPT-2 or a "
+            "RoBERTa is imported by fairseq-ext import"
         )
     return []
 
 
-def _training_step(
-    experiment: LanguageModelExperiment, run: Run, options: Mapping[str, Any], files: Mapping[str, Path]
+def training_step(
+    experiment: Config,
+    run: Run,
+    options: Mapping[str, Any] = _NONE,
+    files: Mapping[str, Path] = _NONE,
 ) -> Step:
+    """The step that trains a run.
+
+    Args:
+        experiment: the experiment.
+        run: what is trained.
+        options: of fairseq-train, beside the system's own.
+        files: further options, which name files that other steps make.
+    """
     start, options = experiment.start_of(run), {**run.system.options, **options}
     if start is not None:
         files = {"finetune-from-model": checkpoint_of(experiment, start), **files}

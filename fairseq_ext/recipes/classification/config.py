@@ -9,29 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from fairseq_ext.classifiers.task_split import ClassificationSplit, ClassificationTask
-from fairseq_ext.domains.names import is_domain_name
+from fairseq_ext.domains.names import NAME_PATTERN
 from fairseq_ext.engine.fairseq_cli import check_counts, option_of
-from fairseq_ext.inputs.models import Count, File, OneOrMore, Section
+from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore, Section
 from fairseq_ext.modules.tunings import ARCHITECTURE, DEFAULT_TUNING
-from fairseq_ext.recipes.config import Experiment, Run, System, Train, expand, fitting_run
+from fairseq_ext.recipes.config import Experiment, Run, expand, fitting_run
+from fairseq_ext.recipes.language_models import TrainedOrGiven
 from fairseq_ext.text.subwords import SentencePiece
 
 _CHANGING_BASE = ("top", "full")
 _COUNTED = ("batch-size", "update-freq", "max-epoch", "max-update", "top-layers", "bottleneck-dim")
-
-
-def _task_name(name: str) -> str:
-    if not is_domain_name(name):
-        raise ValueError(f"{name!r} is no name of a task; use letters, digits, '-' and '_' only")
-    return name
-
-
-TaskName = Annotated[str, AfterValidator(_task_name)]
 
 
 class BaseText(Section):
@@ -61,15 +53,13 @@ class Evaluate(Section):
     """Whether to leave a GPU unused."""
 
 
-class TaskSystem(System):
+class TaskSystem(TrainedOrGiven):
     """A base, or a system that is trained for tasks. Keys that are not listed are options of fairseq-train."""
 
     tasks: OneOrMore[str] | None = None
     """The tasks that it is trained for; by default all, in the order of the file."""
     in_sequence: bool | None = None
     """Whether each task starts from the checkpoint of the task before, so that the last checkpoint has all tasks."""
-    checkpoint: File | None = None
-    """A base that is trained already."""
 
     @property
     def is_base(self) -> bool:
@@ -83,15 +73,10 @@ class TaskSystem(System):
 
     @model_validator(mode="after")
     def _check_keys_of_role(self) -> TaskSystem:
-        for key in ("uses_teacher", "per_domain"):
-            if getattr(self, key):
-                raise ValueError(f"{key}: is for translation; take it out")
         misplaced = ("tasks", "in_sequence") if self.is_base else ("checkpoint", "data")
         for key in misplaced:
             if getattr(self, key) is not None:
                 raise ValueError(f"{key}: is not for {'a base' if self.is_base else 'tasks'}; take it out")
-        if self.checkpoint and (self.start or self.seeds or self.tune):
-            raise ValueError("checkpoint: is not trained, so it has no from, seeds or tune; take them out")
         return self
 
     @model_validator(mode="after")
@@ -115,28 +100,16 @@ class TaskSystem(System):
         return self
 
 
-class Classification(Experiment):
+class Classification(Experiment[TaskSystem]):
     """An experiment with classifiers on one encoder."""
 
-    tasks: Annotated[dict[TaskName, ClassificationTask], Field(min_length=1)]
+    tasks: Annotated[dict[Annotated[str, Field(pattern=NAME_PATTERN)], ClassificationTask], Field(min_length=1)]
     """The tasks by name, which is that of the head, adapters and layer norms."""
     corpora: BaseText | None = None
     """Text of the base; none if its subwords are imported."""
-    split: ClassificationSplit = ClassificationSplit()
-    subwords: Subwords = Subwords()
-    train: Train[TaskSystem] = Field(default_factory=Train[TaskSystem])  # type: ignore[assignment]
-    """The systems to train."""
-    evaluate: Evaluate = Evaluate()
-
-    @field_validator("split", "subwords", "evaluate", mode="before")
-    @classmethod
-    def _fill_empty_section(cls, value: Any) -> Any:
-        return {} if value is None else value
-
-    @cached_property
-    def systems(self) -> Mapping[str, TaskSystem]:
-        """The systems by name."""
-        return self.train.systems
+    split: Annotated[ClassificationSplit, EMPTY_AS_DEFAULTS] = ClassificationSplit()
+    subwords: Annotated[Subwords, EMPTY_AS_DEFAULTS] = Subwords()
+    evaluate: Annotated[Evaluate, EMPTY_AS_DEFAULTS] = Evaluate()
 
     @property
     def task_systems(self) -> Mapping[str, TaskSystem]:

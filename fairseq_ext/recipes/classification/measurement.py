@@ -21,8 +21,9 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.metrics.bootstrap import average, resampled_sums
 from fairseq_ext.metrics.classification import majority_share, measure, predicted_labels
 from fairseq_ext.recipes.classification.config import Classification
-from fairseq_ext.recipes.classification.stages import checkpoint_of, raw_task, task_data
+from fairseq_ext.recipes.classification.stages import raw_task, task_data
 from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.language_models import checkpoint_of
 from fairseq_ext.recipes.report import measured, trial_records
 from fairseq_ext.report.comparison import COMPARISONS_FILE, Comparison, compare_resamples, write_comparisons
 from fairseq_ext.report.measurements import RECORDS_FILE, Record, Records, write_records

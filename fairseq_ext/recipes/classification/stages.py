@@ -22,13 +22,12 @@ from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.classification.config import BaseText, Classification
 from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.language_models import checkpoint_of, training_steps
 from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.text_steps import encode_step, import_text_step, sentencepiece_step, text_files
-from fairseq_ext.recipes.train import best_checkpoint, train_step
-from fairseq_ext.recipes.tune import steps_of_runs
+from fairseq_ext.recipes.train import train_step
 from fairseq_ext.text.binarise import binarise_files
 from fairseq_ext.text.encoders import subword_files
 from fairseq_ext.text.line_split import LanguageModelSplit, text_path, write_text_splits
@@ -44,9 +43,10 @@ _THIS_MACHINE = Engine()
 
 def stages_of(config: Classification) -> list[Stage]:
     """The stages of an experiment, in order; every system is one, under its own name."""
+    train = partial(training_step, config)
     return [
         Stage("prepare", partial(preparation_steps, config)),
-        *(Stage(name, partial(training_steps, config, name), trains=True) for name in config.runs),
+        *(Stage(name, partial(training_steps, config, name, train), trains=True) for name in config.systems),
         Stage("evaluate", partial(_evaluation, config)),
         Stage("analyse", partial(_comparison, config)),
         Stage("report", partial(_report, config)),
@@ -188,28 +188,6 @@ def _binarise_step(config: Classification, name: str) -> Step:
 
 
 # Models
-
-
-def checkpoint_of(config: Classification, run: Run) -> Path:
-    """The checkpoint of a run: the trained one, or what the file names."""
-    return config.systems[run.system.name].checkpoint or best_checkpoint(config, run.name)
-
-
-def training_steps(config: Classification, name: str) -> list[Step]:
-    """The steps that train all runs of a system; none for a base that is there already.
-
-    Raises:
-        InputError: if the checkpoint of a base is missing.
-    """
-    checkpoint, runs = config.systems[name].checkpoint, config.runs[name]
-    if checkpoint is None:
-        return steps_of_runs(config, runs, partial(training_step, config), runs)
-    if not checkpoint.is_file():
-        raise InputError(
-            f"{config.path}: train: systems: {name}: checkpoint: no file {checkpoint}; a RoBERTa is imported by "
-            "fairseq-ext import roberta"
-        )
-    return []
 
 
 def training_step(config: Classification, run: Run) -> Step:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from fairseq_ext.domains.domain_tree import read_tree
-from fairseq_ext.domains.names import check_domain_names
+from fairseq_ext.domains.names import NAME_PATTERN
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.induction.steps import TREE_FILE, CountOrZero, Induction
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.models import Count, File, OneOrMore, Section, as_tuple
+from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore, Section, as_tuple
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS
-from fairseq_ext.recipes.config import Run, Train
+from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.language_models import LanguageModel, LanguageModelExperiment
 
 TREE, SINGLE, MULTI = ADAPTERS
@@ -103,34 +101,12 @@ class Evaluate(Section):
     """Whether to leave a GPU unused."""
 
 
-class Hierarchy(LanguageModelExperiment):
+class Hierarchy(LanguageModelExperiment[HierarchyModel]):
     """An experiment with hierarchical adapters."""
 
-    train: Train[HierarchyModel] = Field(default_factory=Train[HierarchyModel])
-    """The systems to train."""
-    tree: dict[str, Tree] = {}
+    tree: Annotated[dict[Annotated[str, Field(pattern=NAME_PATTERN)], Tree], EMPTY_AS_DEFAULTS] = {}
     """Trees by name."""
-    evaluate: Evaluate = Evaluate()
-
-    @field_validator("tree", "evaluate", mode="before")
-    @classmethod
-    def _fill_empty_section(cls, value: Any) -> Any:
-        return {} if value is None else value
-
-    @field_validator("tree")
-    @classmethod
-    def _check_names(cls, trees: dict[str, Tree]) -> dict[str, Tree]:
-        try:
-            if trees:
-                check_domain_names(sorted(trees), "tree")
-        except InputError as error:
-            raise ValueError(str(error).removeprefix("tree: ")) from None
-        return trees
-
-    @cached_property
-    def systems(self) -> Mapping[str, HierarchyModel]:
-        """The systems, by name."""
-        return self.train.systems
+    evaluate: Annotated[Evaluate, EMPTY_AS_DEFAULTS] = Evaluate()
 
     @property
     def induced_trees(self) -> Sequence[str]:

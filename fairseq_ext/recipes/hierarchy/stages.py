@@ -19,6 +19,7 @@ from fairseq_ext.recipes.language_models import (
     UNSEEN_DATA_DIR,
     checkpoint_of,
     preparation_steps,
+    training_step,
     training_steps,
 )
 from fairseq_ext.recipes.registry import Recipe
@@ -57,18 +58,15 @@ def _report(experiment: Hierarchy) -> list[Step]:
 
 
 def system_steps(experiment: Hierarchy, name: str) -> list[Step]:
-    """The steps that train a system, with or without adapters.
-
-    Raises:
-        InputError: if a given checkpoint does not exist, or the tree's file holds no tree.
-    """
+    """The steps that train a system, with or without adapters."""
     tree, options = experiment.systems[name].tree, experiment.systems[name].options
     if tree is None:
-        return training_steps(experiment, name)
+        return training_steps(experiment, name, partial(training_step, experiment))
     # Induced trees have all domains.
     needs_domains = tree not in experiment.induced_trees and option_of(options, "train-domains") is None
     domains = {"train-domains": ",".join(experiment.domains_of(tree))} if needs_domains else {}
-    return training_steps(experiment, name, domains, {"tree": experiment.tree_file(tree)})
+    files = {"tree": experiment.tree_file(tree)}
+    return training_steps(experiment, name, partial(training_step, experiment, options=domains, files=files))
 
 
 def tree_step(experiment: Hierarchy, name: str) -> Step:

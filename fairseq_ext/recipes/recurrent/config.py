@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from fairseq_ext.engine.fairseq_cli import option_of
-from fairseq_ext.inputs.models import File, Section
-from fairseq_ext.recipes.config import Experiment, System
-from fairseq_ext.recipes.dagru import check_dagru, combination_of, needs_vectors
+from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, File, Section
+from fairseq_ext.recipes.config import Experiment
+from fairseq_ext.recipes.dagru import RecurrentModel, combination_of, needs_vectors
 from fairseq_ext.reranking.kneser_ney import ORDERS
 
 KNESER_NEY = "kneser-ney"  # the name of the n-gram baseline among systems
@@ -54,23 +54,24 @@ class Evaluate(Section):
     """Whether to leave a GPU unused."""
 
 
-class Recurrent(Experiment):
+class Model(RecurrentModel):
+    """A recurrent language model. Keys that are not listed are options of fairseq-train."""
+
+    refused: ClassVar[Collection[str]] = (*RecurrentModel.refused, "per_domain")
+
+
+class Recurrent(Experiment[Model]):
     """An experiment with recurrent language models; its systems are models ``dagru_lm*``."""
 
     corpora: Corpora
     word_vectors: WordVectors | None = None
     """For every system that reads word vectors and names no file of its own."""
-    kneser_ney: KneserNeyModel | None = None
+    kneser_ney: Annotated[KneserNeyModel | None, EMPTY_AS_DEFAULTS] = None
     """The n-gram baseline; none by default."""
-    evaluate: Evaluate = Evaluate()
-
-    @field_validator("kneser_ney", "evaluate", mode="before")
-    @classmethod
-    def _fill_empty_section(cls, value: Any) -> Any:
-        return {} if value is None else value
+    evaluate: Annotated[Evaluate, EMPTY_AS_DEFAULTS] = Evaluate()
 
     @cached_property
-    def systems(self) -> Mapping[str, System]:
+    def systems(self) -> Mapping[str, Model]:
         """The systems by name; those that need word vectors have their options."""
         return {name: self._with_vectors(system) for name, system in self.train.systems.items()}
 
@@ -86,26 +87,16 @@ class Recurrent(Experiment):
         return list(dict.fromkeys(file for file in files if file))
 
     @model_validator(mode="after")
-    def _check_systems(self) -> Recurrent:
+    def _check_vectors(self) -> Recurrent:
         for name, system in self.systems.items():
-            try:
-                _check_system(system)
-            except ValueError as error:
-                raise ValueError(f"train: systems: {name}: {error}") from None
+            if needs_vectors(system) and not isinstance(option_of(system.options, "word-vectors"), str):
+                where = f"train: systems: {name}: combination: {combination_of(system)}"
+                raise ValueError(f"{where} needs word_vectors; give their file")
         return self
 
-    def _with_vectors(self, system: System) -> System:
+    def _with_vectors(self, system: Model) -> Model:
         vectors, options = self.word_vectors, system.options
         if vectors is None or not needs_vectors(system) or option_of(options, "word-vectors"):
             return system
         added = {"word-vectors": str(vectors.file), "missing-vectors": vectors.missing}
         return system.model_copy(update={"options": {**added, **options}})
-
-
-def _check_system(system: System) -> None:
-    check_dagru(system, ("start", "uses_teacher", "per_domain", "data"))
-    options = system.options
-    if option_of(options, "missing-vectors") not in (None, "zero", "mean"):
-        raise ValueError("missing-vectors: choose zero or mean")
-    if needs_vectors(system) and not isinstance(option_of(options, "word-vectors"), str):
-        raise ValueError(f"combination: {combination_of(system)} needs word_vectors; give their file")

@@ -5,7 +5,7 @@ Every system is a model ``dagru_lm*``, trained once a domain, on the domain's te
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -16,8 +16,8 @@ from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, LARGEST, Count, File, Section
-from fairseq_ext.recipes.config import Experiment, OptionName, OptionValue, Run, System, expand
-from fairseq_ext.recipes.dagru import check_dagru
+from fairseq_ext.recipes.config import Experiment, OptionName, OptionValue, Run, expand
+from fairseq_ext.recipes.dagru import RecurrentModel
 from fairseq_ext.reranking.kneser_ney import ORDERS
 from fairseq_ext.reranking.nbest import FIRST_BEST, MODEL, MODEL_SUM, ORACLE, SCORE, WORDS
 
@@ -99,7 +99,19 @@ class Rerank(Section):
     """Whether language models leave a GPU unused."""
 
 
-class Reranking(Experiment):
+class Model(RecurrentModel):
+    """A language model, trained once a domain. Keys that are not listed are options of fairseq-train."""
+
+    refused: ClassVar[Collection[str]] = (*RecurrentModel.refused, "seeds")
+
+    @model_validator(mode="after")
+    def _check_vectors(self) -> Model:
+        if option_of(self.options, "word-vectors"):
+            raise ValueError("word-vectors: are learnt from the text of all domains; take it out")
+        return self
+
+
+class Reranking(Experiment[Model]):
     """An experiment that re-ranks the n-best lists of a translation experiment."""
 
     translation: Translations
@@ -109,7 +121,7 @@ class Reranking(Experiment):
     rerank: Annotated[Rerank, EMPTY_AS_DEFAULTS] = Rerank()
 
     @cached_property
-    def systems(self) -> Mapping[str, System]:
+    def systems(self) -> Mapping[str, Model]:
         """The language models by name, each trained once a domain."""
         return {name: system.model_copy(update={"per_domain": True}) for name, system in self.train.systems.items()}
 
@@ -140,12 +152,7 @@ class Reranking(Experiment):
         return [FIRST_BEST, *self.translation.outputs, LIST, *self.models]
 
     @model_validator(mode="after")
-    def _check_systems(self) -> Reranking:
-        for name, system in self.systems.items():
-            try:
-                _check_system(system)
-            except ValueError as error:
-                raise ValueError(f"train: systems: {name}: {error}") from None
+    def _check_models(self) -> Reranking:
         if not self.models:
             raise ValueError("train: systems: name a language model, or give kneser_ney, to re-rank by")
         return self
@@ -159,9 +166,3 @@ class Reranking(Experiment):
             if name in (*_RESERVED, *self.translation.outputs):
                 raise ValueError(f"train: systems: {name}: is the name of a row or a feature; rename the system")
         return self
-
-
-def _check_system(system: System) -> None:
-    check_dagru(system, ("start", "uses_teacher", "seeds", "data"))
-    if option_of(system.options, "word-vectors"):
-        raise ValueError("word-vectors: are learnt from the text of all domains; take it out")

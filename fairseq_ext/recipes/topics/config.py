@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from fairseq_ext.engine.fairseq_cli import check_counts, option_of
-from fairseq_ext.inputs.models import Count, Number, Section
+from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, Number, Section
 from fairseq_ext.modules.language_model_options import (
     HIERARCHICAL_ADAPTERS,
     NO_TDM,
@@ -18,7 +18,6 @@ from fairseq_ext.modules.language_model_options import (
     TOPIC_CRITERION,
     TOPIC_MODEL,
 )
-from fairseq_ext.recipes.config import Train
 from fairseq_ext.recipes.language_models import LanguageModel, LanguageModelExperiment, text_files
 
 
@@ -107,22 +106,10 @@ class TopicModel(LanguageModel):
         return self
 
 
-class Topics(LanguageModelExperiment):
+class Topics(LanguageModelExperiment[TopicModel]):
     """An experiment with topic models."""
 
-    train: Train[TopicModel] = Field(default_factory=Train[TopicModel])
-    """The systems to train."""
-    topics: Evaluation = Evaluation()
-
-    @field_validator("topics", mode="before")
-    @classmethod
-    def _fill_empty_section(cls, value: Any) -> Any:
-        return {} if value is None else value
-
-    @cached_property
-    def systems(self) -> Mapping[str, TopicModel]:
-        """The systems, by name."""
-        return self.train.systems
+    topics: Annotated[Evaluation, EMPTY_AS_DEFAULTS] = Evaluation()
 
     @cached_property
     def base(self) -> TopicModel:

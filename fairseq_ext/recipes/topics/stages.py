@@ -13,7 +13,7 @@ from pathlib import Path
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
-from fairseq_ext.recipes.language_models import DATA_DIR, preparation_steps, training_steps
+from fairseq_ext.recipes.language_models import DATA_DIR, preparation_steps, training_step, training_steps
 from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.topics.config import Topics
 from fairseq_ext.text.line_split import text_path
@@ -25,9 +25,10 @@ _THIS_MACHINE = Engine()
 
 def stages_of(config: Topics) -> list[Stage]:
     """The stages of an experiment, in order; every system is one, under its own name."""
+    train = partial(training_step, config)
     return [
         Stage("prepare", partial(prepare, config)),
-        *(Stage(name, partial(training_steps, config, name), trains=True) for name in config.systems),
+        *(Stage(name, partial(training_steps, config, name, train), trains=True) for name in config.systems),
         Stage("topics", partial(_measurement, config)),
         Stage("report", partial(_report, config)),
     ]

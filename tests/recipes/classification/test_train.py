@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import train as training
 from fairseq_ext.recipes.classification.config import Classification
-from fairseq_ext.recipes.classification.stages import checkpoint_of, training_step, training_steps
+from fairseq_ext.recipes.classification.stages import training_step
 from fairseq_ext.recipes.config import named_run
+from fairseq_ext.recipes.language_models import checkpoint_of, training_steps
 from tests.recipes.classification.small_experiment import ADAPTERS, load, write_classification_experiment
 
 Command = Callable[..., list[str]]
@@ -71,9 +73,10 @@ def test_a_run_depends_on_its_task_and_on_what_it_starts_from(tmp_path: Path) ->
 def test_every_task_is_tuned_on_what_its_run_starts_from(tmp_path: Path) -> None:
     untuned = {key: value for key, value in ADAPTERS.items() if key != "lr"}
     tuned = {**untuned, "in_sequence": True, "tasks": ["place", "verb"], "seeds": [1, 2], "tune": {"lr": [0.1, 0.2]}}
-    train = {"systems": {"base": {"arch": "roberta_tiny"}, "adapters": tuned}}
-    config, systems = config_of(tmp_path, train=train), tmp_path / "work/systems"
-    steps = {step.output.name: step for step in training_steps(config, "adapters")}
+    trained = {"systems": {"base": {"arch": "roberta_tiny"}, "adapters": tuned}}
+    config, systems = config_of(tmp_path, train=trained), tmp_path / "work/systems"
+    train = partial(training_step, config)
+    steps = {step.output.name: step for step in training_steps(config, "adapters", train)}
     assert list(steps) == [
         "adapters.lr=0.1@place", "adapters.lr=0.2@place", "adapters@place@1",
         "adapters.lr=0.1@verb", "adapters.lr=0.2@verb", "adapters@verb@1",
@@ -90,10 +93,11 @@ def test_an_imported_base_is_not_trained(tmp_path: Path) -> None:
     systems = {"base": {"checkpoint": str(tmp_path / "roberta.pt")}, "x": ADAPTERS}
     config = config_of(tmp_path, train={"systems": systems})
     [base] = config.runs["base"]
-    with pytest.raises(InputError, match=r"systems: base: checkpoint: no file .*roberta\.pt; a RoBERTa is imported by"):
-        training_steps(config, "base")
+    train = partial(training_step, config)
+    with pytest.raises(InputError, match=r"systems: base: checkpoint: no file .*roberta\.pt"):
+        training_steps(config, "base", train)
     (tmp_path / "roberta.pt").touch()
-    assert training_steps(config, "base") == []
+    assert training_steps(config, "base", train) == []
     assert checkpoint_of(config, base) == tmp_path / "roberta.pt"
     assert step_of(config, "x@place").inputs[1] == tmp_path / "roberta.pt"
 

@@ -65,9 +65,9 @@ def test_systems_know_their_tree_and_adapters(tmp_path: Path) -> None:
 
 def test_every_kind_of_adapters_is_one_of_the_models(tmp_path: Path) -> None:
     """The first is that of a system that names none."""
-    systems = {kind: {**ON_TREE, "adapters": kind} for kind in KINDS} | {"base": PLAIN, "silent": ON_TREE}
+    systems = {f"{kind}-1": {**ON_TREE, "adapters": kind} for kind in KINDS} | {"base": PLAIN, "silent": ON_TREE}
     found = config_of(tmp_path, systems, evaluate={}).systems
-    assert {name: found[name].adapters for name in KINDS} == {kind: kind for kind in KINDS}
+    assert [found[f"{kind}-1"].adapters for kind in KINDS] == list(KINDS)
     assert found["silent"].adapters == HierAdapterConfig().adapters
 
 
@@ -93,7 +93,6 @@ def test_what_is_measured_has_defaults_and_may_be_nothing(tmp_path: Path, capsys
     ("system", "key"),
     [
         ({**PLAIN, "uses_teacher": True}, "uses_teacher"),
-        ({**PLAIN, "per_domain": True}, "per_domain"),
         ({**PLAIN, "tokens-per-sample": 0.5}, "tokens-per-sample"),
         ({**PLAIN, "tree": "manual"}, "tree"),
         (ADAPTERS, "tree"),
@@ -103,7 +102,6 @@ def test_what_is_measured_has_defaults_and_may_be_nothing(tmp_path: Path, capsys
         ({**ON_TREE, "tokens-per-sample": 64}, "tokens-per-sample"),
         ({"checkpoint": "gpt2.pt", "from": "base"}, "checkpoint"),
         ({"checkpoint": "gpt2.pt", "arch": ADAPTERS["arch"], "tree": "manual"}, "checkpoint"),
-        ({"checkpoint": 2}, "checkpoint"),
     ],
 )
 def test_mistakes_in_systems_are_named(tmp_path: Path, system: dict[str, Any], key: str) -> None:
@@ -115,9 +113,7 @@ def test_mistakes_in_systems_are_named(tmp_path: Path, system: dict[str, Any], k
     ("tree", "key"),
     [
         ({"oak": 3}, "tree: oak: "),
-        ({"oak tree": "x.json"}, "tree: 'oak tree'"),
-        ({"oak": {"sequences": 0}}, "tree: oak: sequences: "),
-        ({"oak": {"sequence": 3}}, "tree: oak: unknown key 'sequence'"),
+        ({"oak tree": "x.json"}, "tree: oak tree: "),
         ({"oak": {"file": "x.json", "sequences": 3}}, "tree: oak: file: "),
         ({"oak": {"system": "deep"}}, "tree: oak: system: 'deep'"),
         ({"oak": {"system": "many"}}, "tree: oak: system: 'many'"),
@@ -134,20 +130,11 @@ def test_mistakes_in_trees_are_named(tmp_path: Path, tree: dict[str, Any], key: 
 @pytest.mark.parametrize(
     ("section", "content", "key"),
     [
-        ("evaluate", {"num_paths": [0]}, "num_paths: "),
         ("evaluate", {"num_paths": []}, "num_paths: "),
         ("evaluate", {"choose_tokens": [-1]}, "choose_tokens: "),
-        ("evaluate", {"sequences": 0}, "sequences: "),
         ("evaluate", {"every_path": ["multi"]}, "every_path: "),
-        ("evaluate", {"paths": 2}, "unknown key 'paths'"),
-        ("corpora", {}, "folder: "),
         ("corpora", {"folder": "a", "unseen": "a"}, "unseen: "),
-        ("corpora", {"folder": "a", "on_bad_utf8": "pray"}, "on_bad_utf8: "),
-        ("split", {"stretch": 0}, "stretch: "),
         ("split", {"test": 0}, "test: "),
-        ("subwords", {"reuse": "a"}, "unknown key 'reuse'"),
-        ("subwords", {"character_coverage": 2}, "character_coverage: "),
-        ("train", {"system": {}}, "unknown key 'system'"),
     ],
 )
 def test_mistakes_in_sections_are_named(tmp_path: Path, section: str, content: dict[str, Any], key: str) -> None:

@@ -53,12 +53,8 @@ def test_the_former_name_and_removed_keys_are_said(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
-        ({"corpora": {"train": "a", "valid": "b"}}, "corpora: test"),
-        ({"corpora": {"train": "a", "valid": "b", "test": "c", "vocabulary": -1}}, "corpora: vocabulary"),
         ({"word_vectors": {"file": "v", "missing": "random"}}, "word_vectors: missing"),
         ({"kneser_ney": {"order": 7}}, "kneser_ney: order"),
-        ({"seed": -1}, "seed"),
-        ({"evaluate": {"claims": []}}, "evaluate: unknown key 'claims'"),
         ({"compare": {"dagru": ["standrad"]}}, "compare"),
     ],
 )
@@ -74,7 +70,6 @@ def test_mistakes_are_named(tmp_path: Path, changes: dict[str, Any], key: str) -
     [
         ({"arch": "transformer_lm"}, "arch"),
         ({**TINY, "combination": "wvx"}, "combination"),
-        ({**TINY, "missing-vectors": "random"}, "missing-vectors"),
         ({**TINY, "word-vectors": 3}, "combination"),
         ({**TINY, "data": "elsewhere"}, "data"),
         ({**TINY, "uses_teacher": True}, "uses_teacher"),
