@@ -141,11 +141,12 @@ def _check_options(parser: ArgumentParser) -> None:
 
 
 def _check(options: Namespace) -> None:
-    from fairseq_ext.patches.checkpoints import check_checkpoint, load_checkpoints_safely
+    from fairseq_ext.patches.checkpoints import check_checkpoint, check_stored_bytes, load_checkpoints_safely
 
     load_checkpoints_safely()
     for path in options.checkpoints:
         check_checkpoint(path)
+        check_stored_bytes(path)
         print(f"{path}: holds weights and plain options, nothing else")
 
 

@@ -120,6 +120,20 @@ def require_weights_only() -> None:
         raise InputError("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD would run code hidden in checkpoints; unset it")
 
 
+def check_stored_bytes(path: Path) -> None:
+    """Compare the entries of a checkpoint with the checksums in its archive, which torch does not.
+
+    Raises:
+        InputError: naming the file and the first damaged entry.
+    """
+    if not zipfile.is_zipfile(path):
+        return  # the format before PyTorch 1.6, which has no checksums
+    with zipfile.ZipFile(path) as archive:
+        damaged = archive.testzip()
+    if damaged is not None:
+        raise InputError(f"{path}: its entry {damaged} is damaged; copy or download the file again")
+
+
 def check_checkpoint(path: str | Path, overrides: Mapping[str, Any] | None = None) -> None:
     """Check a checkpoint without building anything from it.
 
@@ -192,6 +206,8 @@ def _read_state(path: str | Path) -> dict[str, Any]:
 
 def _load(path: str) -> Any:
     """All entries of a file; the weights of a zip archive stay on disk until they are checked."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InputError("not a regular file; give the path of a .pt file")
     is_archive = zipfile.is_zipfile(path)
     if is_archive:
         with zipfile.ZipFile(path) as archive:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,18 @@ def test_what_is_refused_is_one_line_and_not_run(
     assert str(refused.value).startswith(f"{path}: ")
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "PWN").exists()
+
+
+def test_a_changed_byte_is_found_and_a_pipe_is_refused(data: Path, tmp_path: Path) -> None:
+    torch.save(hostile.make_good(data), tmp_path / "good.pt")
+    content = bytearray((tmp_path / "good.pt").read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "flipped.pt").write_bytes(content)
+    with pytest.raises(InputError, match=r"flipped\.pt: .*damaged"):
+        verb("check")([str(tmp_path / "flipped.pt")])
+    os.mkfifo(tmp_path / "pipe.pt")
+    with pytest.raises(InputError, match=r"pipe\.pt: not a regular file"):
+        verb("check")([str(tmp_path / "pipe.pt")])
 
 
 @pytest.mark.slow
