@@ -12,17 +12,17 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.shared.cases import Case, Ready
+from fairseq_ext.cli.main import VERBS
 
 UNIT = "starts/s"
 _FAIRSEQ = ("train", "generate", "interactive", "validate", "score", "preprocess")
-_VERBS = ("check", "classify", "export-domain", "import", "induce")
 _IMPORTS = ("pass", "import torch", "import fairseq_ext, fairseq, fairseq_ext.registration")
 _PYTHON = (sys.executable, "-P")
 
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--fairseq", nargs="*", default=list(_FAIRSEQ), help="fairseq's tools, with our user directory")
-    parser.add_argument("--verbs", nargs="*", default=list(_VERBS), help="of fairseq-ext")
+    parser.add_argument("--verbs", nargs="*", default=list(VERBS), help="of fairseq-ext")
 
 
 def cases(options: Namespace) -> list[Case]:

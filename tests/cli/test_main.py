@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import pkgutil
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import fairseq_ext
-from fairseq_ext.cli.main import PURPOSES, VERBS, overview
+from fairseq_ext.cli.main import PROGRAM, PURPOSES, VERBS, main, overview
 from fairseq_ext.inputs.errors import InputError
 from tests.verbs import verb
 
@@ -22,6 +24,11 @@ OF_FAIRSEQ = {
     "models/roberta_houlsby_adapter.py",
 }
 COMMANDS = [(name, *below) for name, each in VERBS.items() for below in [(), *((inner,) for inner in each.verbs)]]
+
+
+def test_the_installed_package_has_the_program() -> None:
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {name: pkgutil.resolve_name(place) for name, place in project["scripts"].items()} == {PROGRAM: main}
 
 
 def test_command_lines_are_read_here_alone() -> None:
