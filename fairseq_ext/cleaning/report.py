@@ -142,25 +142,25 @@ def _records(domains: Mapping[str, Tally]) -> Iterator[Record]:
 
 
 def _dropped_table(counts: Mapping[str, Counter[str]], filters: Sequence[str]) -> Table:
-    def share(key: str, heading: str) -> Column:
-        return Column(heading, lambda name: _count(counts[name][key], counts[name]["pairs"]))
-
     columns = [
-        Column("pairs", lambda name: counts[name]["pairs"], ","),
-        share("kept", "kept"),
-        *(share(f"{_DROPPED}{name}", name) for name in filters),
-        share("changed", "changed by normalisation"),
+        _counted("pairs", "pairs", counts),
+        _counted("kept", "kept", counts),
+        Column("kept", lambda name: _percent(counts[name]["kept"], counts[name]["pairs"])),
+        *(_counted(name, f"{_DROPPED}{name}", counts) for name in filters),
+        _counted("changed by normalisation", "changed", counts),
     ]
-    note = (
-        "Shares are of the pairs of the domain. A pair counts for the first filter that drops it, from left to right."
-    )
+    note = "A pair counts for the first filter, from left to right, that drops it."
     return Table("What each filter dropped", "domain", list(counts), columns, [note])
+
+
+def _counted(heading: str, key: str, counts: Mapping[str, Counter[str]]) -> Column:
+    return Column(heading, lambda name: counts[name][key], ",")
 
 
 def _languages(counts: Mapping[str, Counter[str]]) -> Iterator[Table]:
     found = sorted({key for each in counts.values() for key in each if key.startswith(("source is", "target is"))})
     if found:
-        columns = [Column(key, lambda name, key=key: counts[name][key], ",") for key in found]  # type: ignore[misc]
+        columns = [_counted(key, key, counts) for key in found]
         yield Table("What the filter of languages took dropped sides for", "domain", list(counts), columns)
 
 
@@ -182,10 +182,7 @@ def _plot(langs: tuple[str, str], tallies: Sequence[Tally]) -> Plot:
 def _imports(counts: Mapping[str, Counter[str]]) -> Iterator[Table]:
     found = dict.fromkeys(key for each in counts.values() for key in each if key.startswith(_IMPORTED) and each[key])
     if found:
-        columns = [
-            Column(key.removeprefix(_IMPORTED).replace("_", " "), lambda name, key=key: counts[name][key], ",")  # type: ignore[misc]
-            for key in found
-        ]
+        columns = [_counted(key.removeprefix(_IMPORTED).replace("_", " "), key, counts) for key in found]
         yield Table("What import read, left out and mended", "domain", list(counts), columns)
 
 
@@ -225,13 +222,9 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1].rstrip() + "…"
 
 
-def _count(value: int, whole: int) -> str:
-    return f"{value:,} ({_percent(value, whole)})" if value else "0"
-
-
 def _percent(value: int, whole: int) -> str:
     """The share to a decimal, never rounded to nothing or to all."""
     share = 100 * value / max(whole, 1)
     if 0 < share < 0.05:
-        return "< 0.1 %"
-    return "> 99.9 %" if 99.95 <= share < 100 else f"{share:.1f} %"
+        return "<0.1 %"
+    return ">99.9 %" if 99.95 <= share < 100 else f"{share:.1f} %"
