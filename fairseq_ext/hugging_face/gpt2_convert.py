@@ -18,9 +18,10 @@ from fairseq_ext.hugging_face.gpt2_weights import fairseq_shapes, to_fairseq, to
 from fairseq_ext.hugging_face.weight_files import check_weights
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.patches.checkpoints import load_checkpoints_safely
-from fairseq_ext.text.bpe_kinds import END_OF_TEXT, GPT2
 from fairseq_ext.text.byte_level_bpe import (
     DICT_FILE,
+    END_OF_TEXT,
+    GPT2,
     MERGES_FILE,
     TOKENIZER_FILE,
     VOCAB_FILE,

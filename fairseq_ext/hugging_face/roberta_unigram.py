@@ -22,7 +22,7 @@ from sentencepiece.sentencepiece_model_pb2 import (  # type: ignore[attr-defined
 )
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.bpe_kinds import ROBERTA
+from fairseq_ext.text.byte_level_bpe import ROBERTA
 from fairseq_ext.text.subwords import dictionary_pieces
 
 XLMR_FILE = "sentencepiece.bpe.model"

@@ -23,10 +23,10 @@ from fairseq_ext.hugging_face.bert_vocabulary import (
 from fairseq_ext.hugging_face.config_file import read_json
 from fairseq_ext.hugging_face.roberta_unigram import XLMR_FILE, Unigram, read_unigram, unigram_of_tokenizer
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.bpe_kinds import ROBERTA
 from fairseq_ext.text.byte_level_bpe import (
     DICT_FILE,
     MERGES_FILE,
+    ROBERTA,
     TOKENIZER_FILE,
     VOCAB_FILE,
     ByteLevelBpe,

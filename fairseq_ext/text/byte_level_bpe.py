@@ -3,6 +3,10 @@
 fairseq's dictionaries open with ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``, and some of its tasks add symbols behind
 all others. Which symbols play these roles depends on the model (:class:`BpeKind`). All further rows follow the
 model's own numbers and are written as these, which is what fairseq's ``--bpe gpt2`` makes of a text.
+
+In GPT-2's, rows of their own for fairseq's special symbols would take part in the softmax, so four symbols of GPT-2's
+play their roles: ``<|endoftext|>`` is ``</s>``, and the symbols of the bytes 0xFF, 0xFE and 0xFD, which no UTF-8 text
+contains, are ``<s>``, ``<pad>`` and ``<unk>``.
 """
 
 from __future__ import annotations
@@ -185,3 +189,10 @@ def _check_merges(bpe: ByteLevelBpe, where: Path) -> None:
 def _some(names: Iterable[str], limit: int = 3) -> str:
     names = [repr(name) for name in names]
     return ", ".join(names[:limit]) + (f" and {len(names) - limit} more are" if len(names) > limit else " is")
+
+
+END_OF_TEXT = "<|endoftext|>"
+# The bytes that play <s>, <pad> and <unk>; a decoder would have to be told that they mean nothing, were they in use.
+_BOS, _PAD, _UNK = (byte_symbols()[byte] for byte in (0xFF, 0xFE, 0xFD))
+GPT2 = BpeKind("GPT-2", first=(_BOS, _PAD, END_OF_TEXT, _UNK))
+ROBERTA = BpeKind("RoBERTa", first=("<s>", "<pad>", "</s>", "<unk>"), last=("<mask>",))

@@ -14,8 +14,15 @@ from pathlib import Path
 from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.bpe_kinds import GPT2, ROBERTA
-from fairseq_ext.text.byte_level_bpe import DICT_FILE, MERGES_FILE, VOCAB_FILE, read_imported_bpe, read_vocab
+from fairseq_ext.text.byte_level_bpe import (
+    DICT_FILE,
+    GPT2,
+    MERGES_FILE,
+    ROBERTA,
+    VOCAB_FILE,
+    read_imported_bpe,
+    read_vocab,
+)
 from fairseq_ext.text.line_split import text_path
 from fairseq_ext.text.subwords import MODEL_FILE, encode_lines, load_subwords
 from fairseq_ext.text.wordpiece import WORDPIECE_FILE, WordPieceEncoder, read_imported_wordpiece

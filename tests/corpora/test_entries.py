@@ -19,7 +19,6 @@ from fairseq_ext.corpora.entries import (
     read_entry,
 )
 from fairseq_ext.corpora.files import open_binary
-from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
 
 LANGS = ("en", "pl")
@@ -104,21 +103,6 @@ def test_packages_are_read_from_their_wheels(tmp_path: Path, monkeypatch: pytest
     assert list(read_entry("app==1.0", LANGS, "fail", Counter(), tmp_path)) == [("one", "jeden")]
 
 
-def test_catalogues_are_counted_by_reason(tmp_path: Path) -> None:
-    text = PO + '\nmsgid "a\x92b"\nmsgstr "x"\n\n#, fuzzy\nmsgid "two"\nmsgstr "dwa"\n\nmsgid "a_key"\nmsgstr "x"\n'
-    (tmp_path / "x.po").write_text(text, encoding="utf-8")
-    tally: Counter[str] = Counter()
-    pairs = list(read_entry(str(tmp_path / "x.po"), LANGS, "fail", tally, tmp_path, seen={Pair("one", "jeden")}))
-    assert pairs == [("a b", "x")]
-    assert tally == {
-        "lines": 4,
-        "control_characters": 1,
-        "messages_repeated": 1,
-        "messages_fuzzy": 1,
-        "messages_key_without_text": 1,
-    }
-
-
 def test_unknown_forms_are_refused_with_the_known_ones(tmp_path: Path) -> None:
     (tmp_path / "law.txt").write_text("text\n")
     law = str(tmp_path / "law.txt")
@@ -179,8 +163,3 @@ def test_unclear_folders_are_errors(tmp_path: Path, names: list[str], message: s
         (tmp_path / name).write_bytes(b"x\n")
     with pytest.raises(InputError, match=message):
         folder_entries(tmp_path, LANGS)
-
-
-def test_absent_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"nowhere: not found; give a folder with DOMAIN\.en, DOMAIN\.pl"):
-        folder_entries(tmp_path / "nowhere", LANGS)

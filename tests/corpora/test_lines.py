@@ -1,0 +1,271 @@
+"""Readers of lines: what is mended, what is refused, and that line N of one side always meets line N of the other."""
+
+import json
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_ext.corpora import raw_text
+from fairseq_ext.corpora.files import SUFFIXES, open_binary
+from fairseq_ext.corpora.parallel_files import moses_stems, read_jsonl, read_moses_zip, read_parallel_files, read_tsv
+from fairseq_ext.corpora.raw_text import ON_BAD_UTF8, canonical, decode_lines
+from fairseq_ext.corpora.text_files import (
+    Pair,
+    collapse,
+    count_lines,
+    read_lines,
+    read_parallel,
+    stream_parallel,
+    write_parallel,
+)
+from fairseq_ext.inputs.errors import InputError
+
+LANGS = ("en", "pl")
+ZIP_METHODS = {"": zipfile.ZIP_STORED, ".gz": zipfile.ZIP_DEFLATED, ".xz": zipfile.ZIP_LZMA, ".zst": zipfile.ZIP_BZIP2}
+Read = Callable[[Path, bytes, str, str, Counter[str]], Iterator[Pair]]
+
+
+def packed(path: Path, data: bytes) -> Path:
+    with open_binary(path, "wb") as file:
+        file.write(data)
+    return path
+
+
+def as_files(folder: Path, data: bytes, suffix: str, policy: str, tally: Counter[str]) -> Iterator[Pair]:
+    paths = [packed(folder / f"x.{lang}{suffix}", data) for lang in LANGS]
+    return read_parallel_files((paths[0], paths[1]), policy, tally)
+
+
+def as_tsv(folder: Path, data: bytes, suffix: str, policy: str, tally: Counter[str]) -> Iterator[Pair]:
+    lines = [line + b"\t0" for line in data.removesuffix(b"\n").split(b"\n")] if data else []
+    return read_tsv(packed(folder / f"x.tsv{suffix}", b"\n".join(lines)), policy, tally)
+
+
+def as_zip(folder: Path, data: bytes, suffix: str, policy: str, tally: Counter[str]) -> Iterator[Pair]:
+    with zipfile.ZipFile(folder / "x.zip", "w", ZIP_METHODS[suffix]) as archive:
+        for lang in LANGS:
+            archive.writestr(f"x.{lang}", data)
+    return read_moses_zip(folder / "x.zip", LANGS, policy, tally)
+
+
+READERS = pytest.mark.parametrize("read", [as_files, as_tsv, as_zip])
+COMPRESSED = pytest.mark.parametrize("suffix", ["", *SUFFIXES])
+
+
+def sources(read: Read, folder: Path, data: bytes, suffix: str = "", policy: str = "fail") -> list[str]:
+    return [pair.source for pair in read(folder, data, suffix, policy, Counter())]
+
+
+@READERS
+@COMPRESSED
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("one\ntwo", ["one", "two"]),
+        ("one\r\ntwo\r\n", ["one", "two"]),
+        ("a\rb\x0bc\x0cd\x1ce\x85f\u2028g\u2029h\ntwo\n", ["a b c d e f g h", "two"]),
+        ("\ufeff\ufeffone\n\ufefftwo\ufeff three\n", ["one", "two three"]),
+        ("\n\none\n\n", ["", "", "one", ""]),
+        ("o\0ne\x9f\ntwo\0\n", ["o ne", "two"]),
+        ("\u00a0one\u3000\u200btwo \n", ["one \u200btwo"]),
+    ],
+)
+def test_all_readers_see_the_same_lines(tmp_path: Path, read: Read, suffix: str, text: str, lines: list[str]) -> None:
+    assert sources(read, tmp_path, text.encode(), suffix) == lines
+    if read is as_files:
+        path = tmp_path / f"x.en{suffix}"
+        assert [canonical(line, Counter()) for line in read_lines(path)] == lines
+        assert count_lines(path) == len(lines)
+
+
+@READERS
+@COMPRESSED
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "is empty"),
+        (b"one\n\xc0\x80\n", "line 2: byte 1 is not UTF-8"),
+        (b"one\n\xed\xa0\x80\n", "line 2: byte 1 is not UTF-8"),
+        (b"one\ntwo\xe2\x80\n", "line 2: byte 4 is not UTF-8"),
+        ("one two\nthree\n".encode("utf-16"), "is UTF-16"),
+        ("one two\nthree\n".encode("utf-16-be"), "is UTF-16"),
+        ("one two\nthree\n".encode("utf-32-be"), "is UTF-16"),
+        (b"one\rtwo\r", "its lines end at carriage returns"),
+        (b"\x1f\x8b\x08\0one\n", "is compressed by gzip"),
+        (b"\x28\xb5\x2f\xfd\x04\n", "is compressed by zstd"),
+        (b"BZh91AY&SY\n", "is compressed by bzip2"),
+        (b"PK\3\4one\n", "is a zip archive"),
+        (b"one\n" + b" " * (1 << 20), "line 2: is longer"),
+    ],
+)
+def test_all_readers_refuse_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Read, suffix: str, data: bytes, reason: str
+) -> None:
+    monkeypatch.setattr(raw_text, "MAX_LINE_BYTES", 1 << 18)
+    with pytest.raises(InputError, match=rf"x\.[^ ]*(: |, ){reason}"):
+        sources(read, tmp_path, data, suffix)
+
+
+def test_canonical_text_has_only_single_spaces_and_no_controls() -> None:
+    for char in map(chr, range(0x11000)):
+        text = f" a{char}{char}b "
+        line = canonical(text, Counter())
+        assert line == " ".join(line.split()) == canonical(line, Counter())
+        assert not re.search("[\x00-\x1f\x7f-\x9f\ufeff]", line)
+        assert collapse(text) == " ".join(text.split())
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=60), st.integers(1, 20))
+def test_chunks_make_no_difference(data: bytes, size: int) -> None:
+    def read(chunks: list[bytes]) -> object:
+        try:
+            return list(decode_lines(chunks, "x", "replace", Counter()))
+        except InputError as error:
+            return str(error)
+
+    assert read([data[start : start + size] for start in range(0, len(data), size)]) == read([data] if data else [])
+
+
+def test_what_is_mended_is_counted(tmp_path: Path) -> None:
+    tally: Counter[str] = Counter()
+    list(as_tsv(tmp_path, "\ufeffa\u2028b\nc\x01\nd\ufeff\n".encode(), "", "fail", tally))
+    assert tally == {"lines": 3, "byte_order_marks": 2, "line_separators": 1, "control_characters": 1}
+
+
+@pytest.mark.parametrize("policy", ON_BAD_UTF8)
+@READERS
+def test_bad_utf8_stops_or_is_dropped_or_replaced(tmp_path: Path, read: Read, policy: str) -> None:
+    data = b"\xef\xbb\xbfgood\nc\xf4t\xe9\nok\n"
+    if policy == "fail":
+        with pytest.raises(InputError, match=r"x\.[^ ]*, line 2: byte 2 is not UTF-8"):
+            sources(read, tmp_path, data)
+    else:
+        mended = ["c\ufffdt\ufffd"] if policy == "replace" else []
+        assert sources(read, tmp_path, data, policy=policy) == ["good", *mended, "ok"]
+
+
+def write(folder: Path, source: bytes, target: bytes) -> tuple[Path, Path]:
+    (folder / "d.en").write_bytes(source)
+    (folder / "d.pl").write_bytes(target)
+    return folder / "d.en", folder / "d.pl"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (b"a\nb\nc\n", b"a\n", r"d\.en, line 2: has no counterpart in .*d\.pl"),
+        (b"a\n", b"a\nb\n", r"d\.pl, line 2: has no counterpart in .*d\.en"),
+        (b"", b"a\n", r"d\.(en|pl)(: is empty|, line 1: has no counterpart)"),
+    ],
+)
+def test_unequal_sides_are_an_error(tmp_path: Path, source: bytes, target: bytes, message: str) -> None:
+    paths = write(tmp_path, source, target)
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for path in paths:
+            archive.write(path, path.name)
+    for read in (
+        lambda: read_parallel_files(paths, "fail", Counter()),
+        lambda: read_moses_zip(tmp_path / "x.zip", LANGS, "fail", Counter()),
+        lambda: stream_parallel(*paths),
+    ):
+        with pytest.raises(InputError, match=message):
+            list(read())
+
+
+def test_pairs_without_text_are_kept_by_import_and_dropped_by_the_split(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = write(tmp_path, b"a\n\nc\nd\xff\ne\n", b"1\n2\n \n4\n5\xff\n")
+    tally: Counter[str] = Counter()
+    assert list(read_parallel_files(paths, "drop", tally)) == [("a", "1"), ("", "2"), ("c", "")]
+    assert tally == {"lines": 5, "bad_utf8_dropped": 2}
+    pairs = stream_parallel(*write(tmp_path, b"a\n\nc\nd\n", b"1\n2\n \n4\n"))
+    assert list(islice(pairs, 2)) == [Pair("a", "1"), Pair("d", "4")]
+    assert list(pairs) == []
+    assert "d.en: 2 of 4 pairs have an empty side" in capsys.readouterr().err
+    with pytest.raises(InputError, match=r"d\.en, line 1: in no line both sides have text"):
+        read_parallel(*write(tmp_path, b"a\n\n", b"\nb\n"))
+
+
+def test_written_pairs_are_read_again(tmp_path: Path) -> None:
+    pairs = [Pair("one\x00", "eins"), Pair("two \u0105", "zwei")]
+    files = (tmp_path / "new" / "d.en", tmp_path / "new" / "d.de")
+    write_parallel(*files, pairs)
+    assert list(stream_parallel(*files)) == pairs
+
+
+def test_columns_are_source_and_target(tmp_path: Path) -> None:
+    path = packed(tmp_path / "x.tsv", b'"quoted\t\n\tonly target\n')
+    assert list(read_tsv(path, "fail", Counter())) == [('"quoted', ""), ("", "only target")]
+    for line in ("a", "", "a\tb\tc", "a\tb\t"):
+        path.write_text(f"a\tb\n{line}\nc\td\n")
+        with pytest.raises(InputError, match=r"x\.tsv, line 2: has [13] columns"):
+            list(read_tsv(path, "fail", Counter()))
+
+
+def test_objects_have_the_languages_as_keys(tmp_path: Path) -> None:
+    rows = [{"pl": "jeden", "en": "one\n"}, {"id": 1, "translation": {"en": "two", "pl": "", "de": "zwei"}}]
+    path = packed(tmp_path / "x.jsonl", "\n".join(map(json.dumps, rows)).encode())
+    assert list(read_jsonl(path, LANGS, "fail", Counter())) == [("one", "jeden"), ("two", "")]
+    odd = ["", "[]", "{", '{"en": "a"}', '{"en": 1, "pl": "a"}', '{"translation": []}', '{"en": "\\ud800", "pl": "a"}']
+    for line in (*odd, "[" * 100_000, '{"en": ' + "9" * 5000):
+        path.write_text(f'{{"en": "a", "pl": "b"}}\n{line}\n')
+        with pytest.raises(InputError, match=r"x\.jsonl, line 2: "):
+            list(read_jsonl(path, LANGS, "fail", Counter()))
+
+
+def write_zip(path: Path, *names: str) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"\xff" if "/." in name else f"{name}\n")
+    return path
+
+
+def test_zip_of_several_corpora_is_read_in_order_of_names(tmp_path: Path) -> None:
+    names = ["README", "b/train.en", "a.pl", "a.en", "b/train.pl", "__MACOSX/._a.en", ".c.en", "a.ids"]
+    path = write_zip(tmp_path / "x.zip", *names)
+    assert moses_stems(path, LANGS) == ["a", "b/train"]
+    pairs = list(read_moses_zip(path, LANGS, "fail", Counter()))
+    assert pairs == [("a.en", "a.pl"), ("b/train.en", "b/train.pl")]
+    # A zip of catalogues may hold anything in one language.
+    assert moses_stems(write_zip(path, "help.en"), LANGS) == []
+    for file, other in (("b.en", "b.pl"), ("sub/a.pl", "sub/a.en")):
+        with pytest.raises(InputError, match=rf"x\.zip/{file}: its other side {other} is missing"):
+            moses_stems(write_zip(path, "a.en", "a.pl", file), LANGS)
+    with pytest.raises(InputError, match=r"x\.zip: holds no files"):
+        list(read_moses_zip(path, ("en", "de"), "fail", Counter()))
+
+
+def test_names_with_line_feeds_and_endless_ones_keep_to_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    for stem in ("a\nb", "a" * 5000):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(f"{stem}.en", "one\ntwo\n")
+            archive.writestr(f"{stem}.pl", "jeden\n")
+        with pytest.raises(InputError, match=r"x\.zip/a.*, line 2: has no counterpart") as caught:
+            list(read_moses_zip(path, LANGS, "fail", Counter()))
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) < 1000
+
+
+def test_damaged_zips_are_errors(tmp_path: Path) -> None:
+    text = "".join(f"{number} {number**7}\n" for number in range(5000))
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for lang in LANGS:
+            archive.writestr(f"a.{lang}", text)
+    whole = path.read_bytes()
+    cuts = [whole[:cut] for cut in (0, 1, len(whole) // 2, len(whole) - 1)]
+    changes = range(200, len(whole) - 400, len(whole) // 15)
+    for data in (*cuts, *(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :] for place in changes)):
+        path.write_bytes(data)
+        with pytest.raises(InputError, match=r"x\.zip.*(damaged|not UTF-8|counterpart)"):
+            list(read_moses_zip(path, LANGS, "fail", Counter()))
