@@ -100,6 +100,11 @@ class Records:
         """Mean and standard deviation over runs of :meth:`by_run`; None if nothing was measured."""
         return Mean.of(self.by_run(system, metric, *domains).values())
 
+    def value(self, system: str, metric: str, *domains: str) -> float | None:
+        """The mean over runs alone, where a standard deviation says nothing."""
+        mean = self.mean(system, metric, *domains)
+        return mean.value if mean else None
+
     def domains(self, metric: str) -> list[str]:
         """The domains that a metric was measured on, in the order of the records."""
         return list(dict.fromkeys(record.domain for record in self.all if record.metric == metric))

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from fairseq_ext.domains.domain_tree import read_tree
 from fairseq_ext.domains.names import NAME_PATTERN
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.induction.steps import TREE_FILE, CountOrZero, Induction
@@ -36,11 +35,6 @@ class Tree(Induction):
     """A tree drawn by hand; nothing else is given with it."""
     system: str | None = None
     """The language model whose states of the text the tree is induced from; by default the first system."""
-
-    @property
-    def induction(self) -> Induction:
-        """How it is induced."""
-        return Induction(**self.model_dump(include=set(Induction.model_fields)))
 
     @model_validator(mode="before")
     @classmethod
@@ -121,15 +115,15 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
         """The file of a tree."""
         return self.tree[name].file or self.work_dir / "trees" / name / TREE_FILE
 
-    def domains_of(self, name: str) -> Sequence[str]:
-        """The domains of a tree, sorted; raises InputError if its file holds no tree."""
-        return sorted(read_tree(self.tree_file(name)).domains)
+    def paths_dir(self, tree: str) -> Path:
+        """Where the paths are that unseen domains choose of an induced tree."""
+        return self.work_dir / "paths" / tree
 
     def induction_of(self, name: str) -> Induction:
         """How a tree is induced."""
         tree = self.tree[name]
-        seed = tree.seed if "seed" in tree.model_fields_set else self.seed
-        return tree.induction.model_copy(update={"seed": seed})
+        given = {"seed": self.seed, **tree.model_dump(exclude_unset=True, exclude={"file", "system"})}
+        return Induction(**given)
 
     def encoder_of(self, name: str) -> Run:
         """The run whose states a tree is induced from."""

@@ -26,7 +26,6 @@ from fairseq_ext.induction.steps import PATHS_FILE, VOTES_FILE
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.hierarchy.config import SINGLE, TREE, Hierarchy
-from fairseq_ext.recipes.hierarchy.stages import paths_dir
 from fairseq_ext.recipes.language_models import DATA_DIR, UNSEEN_DATA_DIR, checkpoint_of
 from fairseq_ext.recipes.report import measure_step, measured, training_records
 from fairseq_ext.report.measurements import Record, Records
@@ -86,7 +85,7 @@ def all_records(experiment: Hierarchy) -> Records:
 
 def votes_of(experiment: Hierarchy, tree: str) -> Iterator[Record]:
     """By unseen domain, the votes for each leaf of an induced tree that was chosen, best first; n is all votes."""
-    paths, votes = (paths_dir(experiment, tree) / name for name in (PATHS_FILE, VOTES_FILE))
+    paths, votes = (experiment.paths_dir(tree) / name for name in (PATHS_FILE, VOTES_FILE))
     if not paths.is_file() or not votes.is_file():
         return
     counts = read_json(votes, "choose the paths again")
@@ -98,7 +97,7 @@ def votes_of(experiment: Hierarchy, tree: str) -> Iterator[Record]:
 
 
 def _step_of_run(experiment: Hierarchy, run: Run) -> Step:
-    evaluate, system = experiment.evaluate, experiment.systems[run.system.name]
+    evaluate, system, work_dir = experiment.evaluate, experiment.systems[run.system.name], experiment.work_dir
     options = {
         "version": _VERSION,
         "adapters": system.adapters,
@@ -109,19 +108,11 @@ def _step_of_run(experiment: Hierarchy, run: Run) -> Step:
         "sequences": evaluate.sequences,
         "seed": experiment.seed,
     }
-    folder = experiment.work_dir / "perplexity" / run.name
-    return measure_step(folder, _inputs(experiment, run), options, lambda: measure(experiment, run))
-
-
-def _inputs(experiment: Hierarchy, run: Run) -> list[Path]:
-    work_dir, has_unseen = experiment.work_dir, experiment.corpora.unseen is not None
-    inputs = [checkpoint_of(experiment, run), work_dir / DATA_DIR, work_dir / "splits"]
-    if has_unseen:
-        inputs.append(work_dir / UNSEEN_DATA_DIR)
-    if clusters := clusters_of(experiment, run):
-        inputs.append(clusters / CLUSTERS_FILE)
-        inputs += [_paths_file(experiment, run)] if has_unseen else []
-    return inputs
+    unseen = [work_dir / UNSEEN_DATA_DIR] if experiment.corpora.unseen else []
+    clusters = clusters_of(experiment, run)
+    choice = [clusters / CLUSTERS_FILE, *([_paths_file(experiment, run)] if unseen else [])] if clusters else []
+    inputs = [checkpoint_of(experiment, run), work_dir / DATA_DIR, work_dir / "splits", *unseen, *choice]
+    return measure_step(work_dir / "perplexity" / run.name, inputs, options, lambda: measure(experiment, run))
 
 
 def clusters_of(experiment: Hierarchy, run: Run) -> Path | None:
@@ -134,7 +125,7 @@ def clusters_of(experiment: Hierarchy, run: Run) -> Path | None:
 
 def _paths_file(experiment: Hierarchy, run: Run) -> Path:
     """The paths that unseen domains have chosen by the clusters of a run's tree."""
-    return paths_dir(experiment, str(experiment.systems[run.system.name].tree)) / PATHS_FILE
+    return experiment.paths_dir(str(experiment.systems[run.system.name].tree)) / PATHS_FILE
 
 
 def measure(experiment: Hierarchy, run: Run) -> Iterator[Record]:
@@ -152,7 +143,8 @@ def measure(experiment: Hierarchy, run: Run) -> Iterator[Record]:
     )
     data, unseen = experiment.work_dir / DATA_DIR, experiment.work_dir / UNSEEN_DATA_DIR
     model = _Model(experiment, run, load(data))
-    yield from records_of_costs(model.record, costs_of(model.scorer.model, checkpoint))
+    for metric, value in costs_of(model.scorer.model, checkpoint).items():
+        yield model.record(metric=metric, value=value)
     for domain in sorted(model.tree.domains) if model.tree else read_domain_names(data / DOMAINS_FILE):
         yield from model.losses(domain, {OWN: [domain]})
     if experiment.corpora.unseen:
@@ -198,8 +190,9 @@ class _Model:
             best = read_json(_paths_file(self.experiment, self.run), "choose the paths again")[domain]
         elif self.experiment.systems[self.run.system.name].adapters == TREE:
             losses, count = self._loss_by_leaf(domain)
-            yield from records_of_choice(self.record, domain, losses, count)
             best = sorted(losses, key=lambda leaf: losses[leaf])
+            for leaf in best:
+                yield self.record(domain=domain, metric=f"{CHOOSING_LOSS}, {leaf}", value=losses[leaf], n=count)
         routings = routings_of(self.experiment, self.run, self.tree, best) if self.tree else {}
         yield from self.losses(domain, routings)
 
@@ -304,20 +297,6 @@ def records_of_losses(of: Of, domain: str, sums: Mapping[str, Sums], words: int)
         yield of(domain=domain, metric=loss(MEAN_PATH), value=statistics.fmean(by_path))
 
 
-def records_of_choice(of: Of, domain: str, losses: Mapping[str, float], count: int) -> Iterator[Record]:
-    """By leaf the loss that paths of an unseen domain are chosen by, best first; n is the number of blocks."""
-    for leaf in sorted(losses, key=lambda leaf: losses[leaf]):
-        yield of(domain=domain, metric=f"{CHOOSING_LOSS}, {leaf}", value=losses[leaf], n=count)
-
-
-def records_of_costs(of: Of, costs: Mapping[str, float]) -> Iterator[Record]:
-    """The entries of :func:`costs_of`."""
-    for metric, value in costs.items():
-        yield of(metric=metric, value=value)
-    if "added_flops" in costs:
-        yield of(metric=FLOPS, value=costs["added_flops"] / costs["base_flops"])
-
-
 def costs_of(model: Any, checkpoint: Path) -> dict[str, float]:
     """What the adapters of a model cost (the paper's Table 1, §2.4).
 
@@ -339,22 +318,20 @@ def costs_of(model: Any, checkpoint: Path) -> dict[str, float]:
     costs = {"base": sum(base.values()), "base_flops": 2 * dense}
     if not hasattr(model, "tree"):
         return costs
-    return costs | _costs_of_adapters(model, sum(sizes.values()) - costs["base"], _updates_of(checkpoint))
-
-
-def _costs_of_adapters(model: Any, added: int, updates: int) -> dict[str, float]:
-    tree, banks = model.tree, model.banks
-    length, nodes = tree.mean_path_length, len(tree.names)
+    tree, banks, updates = model.tree, model.banks, _updates_of(checkpoint)
+    length, nodes, added = tree.mean_path_length, len(tree.names), sum(sizes.values()) - costs["base"]
     per_node = sum(getattr(bank, name)[0].numel() for bank in banks for name in bank.row_names)
-    return {
+    added_flops = 4 * len(banks) * banks[0].embed_dim * banks[0].bottleneck_dim * length
+    return costs | {
         "bottleneck_dim": banks[0].bottleneck_dim,
         "num_adapters": nodes,
         "mean_path_length": length,
         "added": added,
         "active": round(added - (nodes - length) * per_node),
-        "added_flops": 4 * len(banks) * banks[0].embed_dim * banks[0].bottleneck_dim * length,
+        "added_flops": added_flops,
         "updates": updates,
         "leaf_updates": round(updates / len(tree.leaves)),
+        FLOPS: added_flops / costs["base_flops"],
     }
 
 

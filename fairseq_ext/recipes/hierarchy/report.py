@@ -36,7 +36,6 @@ from fairseq_ext.recipes.hierarchy.measurement import (
     loss,
     perplexity_steps,
 )
-from fairseq_ext.recipes.hierarchy.stages import paths_dir
 from fairseq_ext.recipes.report import compare_systems, records_files, report_step, training_files, tuning_tables
 from fairseq_ext.report.comparison import Comparison
 from fairseq_ext.report.measurements import Mean, Record, Records
@@ -60,7 +59,7 @@ def report(experiment: Hierarchy) -> Step:
     """The step that writes the report."""
     sources = records_files(perplexity_steps(experiment))
     for name in experiment.tree:
-        tree, paths = experiment.tree_file(name), paths_dir(experiment, name)
+        tree, paths = experiment.tree_file(name), experiment.paths_dir(name)
         sources += [tree, tree.parent / RECORD_FILE, paths / PATHS_FILE, paths / VOTES_FILE]
     sources += training_files(experiment)
 
@@ -85,13 +84,7 @@ def page(experiment: Hierarchy, records: Records) -> Page:
 
 @dataclass(frozen=True)
 class Setup:
-    """A tree, and the systems that are compared over its domains.
-
-    Attributes:
-        experiment: the experiment.
-        name: of the tree.
-        records: everything that was measured.
-    """
+    """A tree of an experiment, and the systems that are compared over its domains."""
 
     experiment: Hierarchy
     name: str
@@ -118,11 +111,6 @@ class Setup:
         """The system that the others start from."""
         starts = [self.experiment.systems[name].start for name in self.systems]
         return next((start for start in starts if start and start not in self.systems), "")
-
-    @property
-    def unseen(self) -> Sequence[str]:
-        """The unseen domains; only these are scored over all paths."""
-        return self.records.domains(loss(ALL))
 
     def having(self, adapters: str) -> list[str]:
         """The systems with these adapters."""
@@ -152,27 +140,37 @@ class Setup:
         """The domains of the tree."""
         return sorted(self.tree.domains) if self.tree else []
 
+    @property
+    def unseen(self) -> Sequence[str]:
+        """The unseen domains; only these are scored over all paths."""
+        return self.records.domains(loss(ALL))
+
     def blocks(self) -> list[Table | Plot]:
         """What is shown of the tree."""
         in_domain, unseen = (7, 5) if self.is_induced else (2, 3)
-        shown = [*self.experiment.evaluate.every_path, *self.having(SINGLE)]
+        with_every_path = {*self.experiment.evaluate.every_path, *self.having(SINGLE)}
         return [
             *([tree_figure(self.name, self.tree, self.is_induced)] if self.tree else []),
             *self._clusters(),
             *self._perplexities(in_domain, "in domain", self.rows_in_domain(), self.domains),
             *self._perplexities(unseen, "on unseen domains", self.rows_unseen(), self.unseen),
             *self._chosen_by_blocks(),
-            *(
-                every_path(self.records, name, self.systems[name], self.unseen)
-                for name in self.systems
-                if name in shown
-            ),
+            *(self._every_path(name) for name in self.systems if name in with_every_path),
             *self._chosen_paths(),
         ]
 
     def _perplexities(self, number: int, where: str, rows: Rows, domains: Sequence[str]) -> list[Table | Plot]:
         table = perplexities(self.records, f"Table {number}. Perplexity {where}: {self.name}", rows, domains)
         return [table, *changes(self.records, f"{where}: {self.name}", rows, domains)]
+
+    def _every_path(self, name: str) -> Table:
+        """Table 4 (a tree) or 6 (single adapters): every path, and all paths below each inner node."""
+        routings = [each.metric.removeprefix(loss("")) for each in self.records if each.system == name]
+        shown = [routing for routing in routings if routing.startswith((PATH, BELOW, BEST_PATH, MEAN_PATH))]
+        rows = {routing.removeprefix(PATH).replace(BELOW, "all below "): (name, routing) for routing in shown}
+        number = "6. Single adapters" if name in self.having(SINGLE) else "4. Different paths"
+        title, note = f"Table {number} on unseen domains: {name}", "The best path is the best of each test set."
+        return perplexities(self.records, title, rows, self.unseen, note=note, best=None)
 
     def comparisons(self) -> list[Comparison]:
         """Averages of perplexity over domains, of every row against its baselines."""
@@ -265,39 +263,27 @@ def perplexities(
 def costs(records: Records, systems: Sequence[str]) -> Table:
     """Table 1."""
     measured = [name for name in systems if records.mean(name, "added")]
-    headings = {
-        "Adapter size": ("bottleneck_dim", ",.0f"),
-        "Adapters": ("num_adapters", ",.0f"),
-        "Mean path": ("mean_path_length", ".1f"),
-        "Base model": ("base", ",.0f"),
-        "Added": ("added", ",.0f"),
-        "Active": ("active", ",.0f"),
-        "FLOPs": (FLOPS, "+.0%"),
-        "Updates: root": ("updates", ",.0f"),
-        "Updates: leaf": ("leaf_updates", ",.0f"),
-    }
-    columns = [Column(heading, partial(_value, records, metric), form) for heading, (metric, form) in headings.items()]
+
+    def column(heading: str, metric: str, form: str = ",.0f") -> Column:
+        return Column(heading, lambda system: records.value(system, metric), form)
+
+    columns = [
+        column("Adapter size", "bottleneck_dim"),
+        column("Adapters", "num_adapters"),
+        column("Mean path", "mean_path_length", ".1f"),
+        column("Base model", "base"),
+        column("Added", "added"),
+        column("Active", "active"),
+        column("FLOPs", FLOPS, "+.0%"),
+        column("Updates: root", "updates"),
+        column("Updates: leaf", "leaf_updates"),
+    ]
     notes = [
         "Base model, added and active are parameters. Active are the adapters on a path of mean length, and the layer "
         "norms that all share. FLOPs per token are relative to the base model's 2N, N without embeddings. A leaf's "
         "updates are counted as the mean leaf's share of the text; batches that mix domains update more leaves."
     ]
     return Table("Table 1. Parameters and training of the adapters", "System", measured, columns, notes)
-
-
-def _value(records: Records, metric: str, system: str) -> float | None:
-    mean = records.mean(system, metric)
-    return mean.value if mean else None
-
-
-def every_path(records: Records, system: str, adapters: str, unseen: Sequence[str]) -> Table:
-    """Table 4 (a tree) or 6 (single adapters): every path, and all paths below each inner node."""
-    routings = [record.metric.removeprefix(loss("")) for record in records if record.system == system]
-    shown = [routing for routing in routings if routing.startswith((PATH, BELOW, BEST_PATH, MEAN_PATH))]
-    rows = {routing.removeprefix(PATH).replace(BELOW, "all below "): (system, routing) for routing in shown}
-    number = "6. Single adapters" if adapters == SINGLE else "4. Different paths"
-    title, note = f"Table {number} on unseen domains: {system}", "The best path is the best of each test set."
-    return perplexities(records, title, rows, unseen, note=note, best=None)
 
 
 def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree | None, count: int) -> Table:
@@ -328,15 +314,13 @@ def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree | No
 def _describe(record: Record, leaf: str, tree: DomainTree | None) -> str:
     is_share = record.metric.startswith(VOTES)
     support = f"{record.value / (record.n or 1):.0%}" if is_share else f"{math.exp(record.value):.2f}"
-    domains = _domains_by_leaf(tree).get(leaf, []) if tree else []
-    return f"{leaf} ({support})" if domains in ([], [leaf]) else f"{leaf} ({support}): {', '.join(domains)}"
+    return f"{leaf} ({support}){_others_on(tree, leaf) if tree else ''}"
 
 
-def _domains_by_leaf(tree: DomainTree) -> dict[str, list[str]]:
-    domains: dict[str, list[str]] = {}
-    for domain, row in sorted(tree.domains.items()):
-        domains.setdefault(tree.names[row], []).append(domain)
-    return domains
+def _others_on(tree: DomainTree, node: str) -> str:
+    """The domains on a node as words behind its name; none if it is named like its only one."""
+    domains = sorted(domain for domain, row in tree.domains.items() if tree.names[row] == node)
+    return "" if domains in ([], [node]) else f": {', '.join(domains)}"
 
 
 # Figures
@@ -390,14 +374,12 @@ def tree_figure(name: str, tree: DomainTree, is_induced: bool) -> Plot:
 def _draw_tree(tree: DomainTree, axes: Axes) -> None:
     """The root at the left, leaves at the right."""
     places = _places(tree)
-    domains = _domains_by_leaf(tree)
     for row, (x, y) in places.items():
         name, children = tree.names[row], tree.children[row]
         for child in children:
             to_x, to_y = places[child]
             axes.plot([x, x, to_x], [y, to_y, to_y], color=GREY, linewidth=1)
-        own = domains.get(name, [])
-        label = name if own in ([], [name]) else f"{name}: {', '.join(own)}"
+        label = name + _others_on(tree, name)
         offset, side = ((-3, 3), "right") if children else ((6, -3), "left")
         axes.annotate(label, (x, y), offset, textcoords="offset points", ha=side, fontsize=7 if children else 9)
         axes.plot(x, y, "o", color=COLOURS[0 if children else 2], markersize=4)

@@ -24,7 +24,7 @@ from fairseq_ext.recipes.report import (
     training_files,
     tuning_tables,
 )
-from fairseq_ext.report.measurements import Mean, Records
+from fairseq_ext.report.measurements import Records
 from fairseq_ext.report.plots import line_panels
 from fairseq_ext.report.render import Page, Plot, Sections
 from fairseq_ext.report.tables import Column, Table
@@ -92,10 +92,10 @@ def perplexities(records: Records, combinations: Mapping[str, str]) -> Table:
         Column("Test", lambda row: records.mean(row, PERPLEXITY, "test"), best=min),
         Column("Paper: validation", paper(0), ".1f"),
         Column("Paper: test", paper(1), ".1f"),
-        Column("Parameters", lambda row: _without_sd(records.mean(row, PARAMETERS)), ",.0f"),
+        Column("Parameters", lambda row: records.value(row, PARAMETERS), ",.0f"),
         Column("Best epoch", lambda row: records.mean(row, BEST_EPOCH), ".1f"),
-        Column("Epochs", lambda row: _without_sd(records.mean(row, EPOCHS)), ".0f"),
-        Column("Seconds", lambda row: _without_sd(records.mean(row, SECONDS)), ",.0f"),
+        Column("Epochs", lambda row: records.value(row, EPOCHS), ".0f"),
+        Column("Seconds", lambda row: records.value(row, SECONDS), ",.0f"),
     ]
     notes = [
         "Perplexity per token: every word, and one end a line; <unk> is a word. The checkpoint is that of the lowest "
@@ -159,7 +159,3 @@ def _against_standard(records: Records, combinations: Mapping[str, str]) -> dict
 
 def _numbers(records: Records, heading: str, metric: str, form: str = ",.0f") -> Column:
     return Column(heading, lambda domain: records.mean("", metric, domain), form)
-
-
-def _without_sd(mean: Mean | None) -> float | None:
-    return mean.value if mean else None

@@ -15,7 +15,7 @@ from fairseq_ext.models.transformer_lm_hier_adapter import HierAdapterConfig
 from fairseq_ext.modules.language_model_options import ADAPTERS as KINDS
 from fairseq_ext.recipes.hierarchy.config import Hierarchy
 from fairseq_ext.recipes.registry import load_experiment
-from tests.recipes.small_lm_experiment import ADAPTERS, DOMAINS, write_lm_experiment
+from tests.recipes.small_lm_experiment import ADAPTERS, write_lm_experiment
 
 PLAIN = {"arch": "transformer_lm_tiny"}
 ON_TREE = {**ADAPTERS, "tree": "manual"}
@@ -42,7 +42,6 @@ def test_trees_are_files_or_induced_by_the_first_system(tmp_path: Path) -> None:
     experiment = config_of(tmp_path, seed=3)
     assert experiment.induced_trees == ["induced"]
     assert experiment.tree_file("manual") == tmp_path / "tree.json"
-    assert experiment.domains_of("manual") == sorted(DOMAINS)
     assert experiment.tree_file("induced") == tmp_path / "work/trees/induced/tree.json"
     assert experiment.encoder_of("induced").name == "base"
     assert experiment.induction_of("induced") == Induction(sequences=60, dimensions=5, seed=3)
