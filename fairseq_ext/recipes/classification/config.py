@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -131,12 +132,16 @@ class Classification(Experiment[TaskSystem]):
         """The runs that are trained for tasks."""
         return [run for name in self.task_systems for run in self.runs[name]]
 
-    def start_of(self, run: Run) -> Run | None:
-        """The run that a run starts from: a base's or, in a sequence, that of the task before.
+    def raw_task(self, task: str) -> Path:
+        """Where the sets of a task lie as text."""
+        return self.work_dir / "tasks" / task
 
-        Raises:
-            InputError: if the base has several runs, and none of the seed.
-        """
+    def task_data(self, task: str) -> Path:
+        """Where the sets of a task lie as numbers: a data directory of fairseq's ``sentence_prediction``."""
+        return self.work_dir / "data-bin" / task
+
+    def start_of(self, run: Run) -> Run | None:
+        """The run that a run starts from: a base's or, in a sequence, that of the task before."""
         system = self.systems[run.system.name]
         if system.start is None:
             return None

@@ -21,7 +21,6 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.metrics.bootstrap import average, resampled_sums
 from fairseq_ext.metrics.classification import majority_share, measure, predicted_labels
 from fairseq_ext.recipes.classification.config import Classification
-from fairseq_ext.recipes.classification.stages import raw_task, task_data
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.language_models import checkpoint_of
 from fairseq_ext.recipes.report import measured, trial_records
@@ -56,7 +55,7 @@ def evaluation_steps(config: Classification) -> list[Step]:
 
 def evaluation_step(config: Classification, run: Run) -> Step:
     """The step that measures a run."""
-    checkpoint, data = checkpoint_of(config, run), task_data(config, str(run.domain))
+    checkpoint, data = checkpoint_of(config, run), config.task_data(str(run.domain))
     metrics, evaluate = config.tasks[str(run.domain)].metrics, config.evaluate
 
     def build(folder: Path) -> None:
@@ -152,13 +151,13 @@ def comparison_steps(config: Classification) -> list[Step]:
         return []
     runs = [run for run in config.task_runs if config.tasks[str(run.domain)].kind == "classification"]
     logits = [_predictions(config, run) / "test.npy" for run in runs]
-    tasks = dict.fromkeys(raw_task(config, str(run.domain)) for run in runs)
+    tasks = dict.fromkeys(config.raw_task(str(run.domain)) for run in runs)
 
     def build(folder: Path) -> None:
         hits = defaultdict(list)
         for run, path in zip(runs, logits, strict=True):
             predicted = predicted_labels(np.load(path, allow_pickle=False))
-            hits[run.system.name, str(run.domain)].append(predicted == _true_labels(raw_task(config, str(run.domain))))
+            hits[run.system.name, str(run.domain)].append(predicted == _true_labels(config.raw_task(str(run.domain))))
         found = compare_accuracies(hits, pairs, list(config.tasks), config.seed)
         write_comparisons(folder / COMPARISONS_FILE, found)
 

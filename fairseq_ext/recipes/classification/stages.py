@@ -23,6 +23,8 @@ from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.recipes.classification.config import BaseText, Classification
+from fairseq_ext.recipes.classification.measurement import comparison_steps, evaluation_steps
+from fairseq_ext.recipes.classification.report import report
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.language_models import checkpoint_of, training_steps
 from fairseq_ext.recipes.registry import Recipe
@@ -47,52 +49,17 @@ def stages_of(config: Classification) -> list[Stage]:
     return [
         Stage("prepare", partial(preparation_steps, config)),
         *(Stage(name, partial(training_steps, config, name, train), trains=True) for name in config.systems),
-        Stage("evaluate", partial(_evaluation, config)),
-        Stage("analyse", partial(_comparison, config)),
-        Stage("report", partial(_report, config)),
+        Stage("evaluate", partial(evaluation_steps, config)),
+        Stage("analyse", partial(comparison_steps, config)),
+        Stage("report", lambda: [report(config)]),
     ]
-
-
-# Measurement and report import these stages.
-
-
-def _evaluation(config: Classification) -> list[Step]:
-    from fairseq_ext.recipes.classification.measurement import evaluation_steps
-
-    return evaluation_steps(config)
-
-
-def _comparison(config: Classification) -> list[Step]:
-    from fairseq_ext.recipes.classification.measurement import comparison_steps
-
-    return comparison_steps(config)
-
-
-def _report(config: Classification) -> list[Step]:
-    from fairseq_ext.recipes.classification.report import report
-
-    return [report(config)]
 
 
 # Data
 
 
-def raw_task(config: Classification, task: str) -> Path:
-    """Where the sets of a task lie as text."""
-    return config.work_dir / "tasks" / task
-
-
-def task_data(config: Classification, task: str) -> Path:
-    """Where the sets of a task lie as numbers: a data directory of fairseq's ``sentence_prediction``."""
-    return config.work_dir / "data-bin" / task
-
-
 def preparation_steps(config: Classification, engine: Engine = _THIS_MACHINE) -> list[Step]:
-    """The steps of the preparation, in order; all write below ``config.work_dir``.
-
-    Raises:
-        InputError: if a folder holds no text or subwords.
-    """
+    """The steps of the preparation, in order; all write below ``config.work_dir``."""
     corpora, imported = config.corpora, config.subwords.imported
     names = list(text_files(corpora.folder)) if corpora else []
     return [
@@ -111,7 +78,7 @@ def _task_step(config: Classification, name: str) -> Step:
     shares = {"task_valid": split.task_valid, "task_test": split.task_test}
     most = {} if split.task_train is None else {"task_train": split.task_train}
     return Step(
-        raw_task(config, name),
+        config.raw_task(name),
         inputs=list(task.tables.values()),
         options={**columns, **shares, **most, "name": name, "seed": config.seed},
         build=lambda folder: write_task_splits(folder, name, task, options=split, seed=config.seed),
@@ -123,7 +90,7 @@ def _text_steps(config: Classification, corpora: BaseText, engine: Engine) -> li
     texts = {name: config.work_dir / "corpora" / f"{name}.txt" for name in files}
     split = LanguageModelSplit(valid=config.split.valid, test=0, stretch=config.split.stretch)
     sizes = {"valid": split.valid, "test": split.test, "stretch": split.stretch}
-    tasks = [raw_task(config, name) for name in config.tasks]
+    tasks = [config.raw_task(name) for name in config.tasks]
 
     def build(folder: Path) -> None:
         elsewhere = set(chain.from_iterable(map(held_out_texts, tasks)))
@@ -178,9 +145,9 @@ def _masked_lm_steps(config: Classification, names: Sequence[str], engine: Engin
 
 
 def _binarise_step(config: Classification, name: str) -> Step:
-    texts, subwords = raw_task(config, name), config.work_dir / "subwords"
+    texts, subwords = config.raw_task(name), config.work_dir / "subwords"
     return Step(
-        task_data(config, name),
+        config.task_data(name),
         inputs=[texts, subwords],
         options={"with": versions("sentencepiece", "tokenizers")},
         build=lambda folder: binarise_task(folder, texts, subwords, SPLITS),
@@ -193,7 +160,7 @@ def _binarise_step(config: Classification, name: str) -> Step:
 def training_step(config: Classification, run: Run) -> Step:
     """The step that trains one run, of a base or for a task."""
     is_base, options = run.domain is None, run.system.options
-    inputs = [run.system.data or config.work_dir / MASKED_LM_DIR if is_base else task_data(config, str(run.domain))]
+    inputs = [run.system.data or config.work_dir / MASKED_LM_DIR if is_base else config.task_data(str(run.domain))]
     arguments = [*(BASE_ARGUMENTS if is_base else ()), "--seed", str(run.seed), "--no-epoch-checkpoints"]
     if start := config.start_of(run):
         inputs.append(checkpoint_of(config, start))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -15,6 +16,8 @@ from fairseq_ext.recipes.dagru import RecurrentModel, combination_of, needs_vect
 from fairseq_ext.reranking.kneser_ney import ORDERS
 
 KNESER_NEY = "kneser-ney"  # the name of the n-gram baseline among systems
+DATA_DIR, TEXT_DIR, VECTORS_DIR = "data-bin", "text", "word-vectors"
+COUNTS_FILE, COVERAGE_FILE, ARPA_FILE = "counts.json", "coverage.json", "model.arpa"
 
 
 class Corpora(Section):
@@ -79,6 +82,10 @@ class Recurrent(Experiment[Model]):
     def compared_names(self) -> Sequence[str]:
         """The systems and the n-gram baseline."""
         return [*self.systems, *([KNESER_NEY] if self.kneser_ney else [])]
+
+    def text(self, split: str) -> Path:
+        """The prepared text of a set."""
+        return self.work_dir / TEXT_DIR / f"{split}.txt"
 
     @cached_property
     def vector_files(self) -> Sequence[str]:

@@ -14,15 +14,15 @@ from typing import Any
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.recipes.config import Run
-from fairseq_ext.recipes.recurrent.config import KNESER_NEY, Recurrent
-from fairseq_ext.recipes.recurrent.stages import (
+from fairseq_ext.recipes.recurrent.config import (
     ARPA_FILE,
     COUNTS_FILE,
     COVERAGE_FILE,
     DATA_DIR,
+    KNESER_NEY,
     TEXT_DIR,
     VECTORS_DIR,
-    text_file,
+    Recurrent,
 )
 from fairseq_ext.recipes.report import measure_step, measured, training_records
 from fairseq_ext.recipes.train import best_checkpoint
@@ -63,7 +63,7 @@ def _step_of_run(config: Recurrent, run: Run) -> Step:
 
 def _step_of_ngrams(config: Recurrent) -> Step:
     arpa = config.work_dir / KNESER_NEY / ARPA_FILE
-    texts = {split: text_file(config.work_dir, split) for split in HELD_OUT}
+    texts = {split: config.text(split) for split in HELD_OUT}
 
     def measure() -> Iterator[Record]:
         from fairseq_ext.reranking.kneser_ney import count_ngrams, likelihood

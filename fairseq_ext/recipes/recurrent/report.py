@@ -10,9 +10,15 @@ from functools import partial
 
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.recipes.dagru import combination_of
-from fairseq_ext.recipes.recurrent.config import KNESER_NEY, Recurrent
+from fairseq_ext.recipes.recurrent.config import (
+    COUNTS_FILE,
+    COVERAGE_FILE,
+    KNESER_NEY,
+    TEXT_DIR,
+    VECTORS_DIR,
+    Recurrent,
+)
 from fairseq_ext.recipes.recurrent.measurement import PARAMETERS, PERPLEXITY, all_records, perplexity_steps
-from fairseq_ext.recipes.recurrent.stages import COUNTS_FILE, COVERAGE_FILE, TEXT_DIR, VECTORS_DIR
 from fairseq_ext.recipes.report import (
     BEST_EPOCH,
     EPOCHS,

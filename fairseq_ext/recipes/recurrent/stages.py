@@ -25,15 +25,25 @@ from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.dagru import TASK
-from fairseq_ext.recipes.recurrent.config import KNESER_NEY, KneserNeyModel, Recurrent
+from fairseq_ext.recipes.recurrent.config import (
+    ARPA_FILE,
+    COUNTS_FILE,
+    COVERAGE_FILE,
+    DATA_DIR,
+    KNESER_NEY,
+    TEXT_DIR,
+    VECTORS_DIR,
+    KneserNeyModel,
+    Recurrent,
+)
+from fairseq_ext.recipes.recurrent.measurement import perplexity_steps
+from fairseq_ext.recipes.recurrent.report import report
 from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.train import train_step
 from fairseq_ext.recipes.tune import steps_of_runs
 from fairseq_ext.text.split import HELD_OUT, SPLITS
 from fairseq_ext.text.subwords import DICT_FILE
 
-DATA_DIR, TEXT_DIR, VECTORS_DIR = "data-bin", "text", "word-vectors"
-COUNTS_FILE, COVERAGE_FILE, ARPA_FILE = "counts.json", "coverage.json", "model.arpa"
 UNKNOWN = "<unk>"
 _RESERVED = ("<s>", "</s>", "<pad>")  # fairseq's symbols
 _PREPROCESS_LOG = "preprocess.log"  # has times in it
@@ -55,24 +65,9 @@ def stages_of(config: Recurrent) -> list[Stage]:
         Stage("prepare", partial(preparation_steps, config)),
         *trainings,
         *([Stage(KNESER_NEY, lambda: [kneser_ney_step(config, ngrams)])] if ngrams else []),
-        Stage("evaluate", partial(_evaluation, config)),
-        Stage("report", partial(_report, config)),
+        Stage("evaluate", partial(perplexity_steps, config)),
+        Stage("report", lambda: [report(config)]),
     ]
-
-
-# Measurement and report import these stages.
-
-
-def _evaluation(config: Recurrent) -> list[Step]:
-    from fairseq_ext.recipes.recurrent.measurement import perplexity_steps
-
-    return perplexity_steps(config)
-
-
-def _report(config: Recurrent) -> list[Step]:
-    from fairseq_ext.recipes.recurrent.report import report
-
-    return [report(config)]
 
 
 # Data
@@ -98,11 +93,6 @@ def vectors_file(config: Recurrent, file: str) -> Path:
     return config.work_dir / VECTORS_DIR / f"{config.vector_files.index(file) + 1}.bin"
 
 
-def text_file(work_dir: Path, split: str) -> Path:
-    """The text of a set."""
-    return work_dir / TEXT_DIR / f"{split}.txt"
-
-
 def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> None:
     """Write the texts and, in ``counts.json``, how many lines and words and how many unknown ones they have.
 
@@ -110,9 +100,6 @@ def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> 
         folder: where to write.
         corpora: the files by set, ``train`` first.
         vocabulary: how many words there are, the most frequent ones of the training text and ``<unk>``; 0 for all.
-
-    Raises:
-        InputError: if a file cannot be read, has no words, or has one that is a symbol of fairseq's.
     """
     known = _most_frequent(_read_words(corpora[SPLITS[0]]), vocabulary)
     counts = {}
@@ -236,7 +223,7 @@ def training_step(config: Recurrent, run: Run) -> Step:
 
 def kneser_ney_step(config: Recurrent, baseline: KneserNeyModel) -> Step:
     """The step that trains the n-gram model."""
-    text = text_file(config.work_dir, "train")
+    text = config.text("train")
 
     def build(folder: Path) -> None:
         from fairseq_ext.reranking.kneser_ney import train_kneser_ney

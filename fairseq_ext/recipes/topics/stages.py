@@ -16,6 +16,8 @@ from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.recipes.language_models import DATA_DIR, preparation_steps, training_step, training_steps
 from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.topics.config import Topics
+from fairseq_ext.recipes.topics.measurement import prompts_of, topic_steps, word_corpus
+from fairseq_ext.recipes.topics.report import report
 from fairseq_ext.text.line_split import text_path
 
 TEXTS_FILE = "texts.json"
@@ -29,8 +31,8 @@ def stages_of(config: Topics) -> list[Stage]:
     return [
         Stage("prepare", partial(prepare, config)),
         *(Stage(name, partial(training_steps, config, name, train), trains=True) for name in config.systems),
-        Stage("topics", partial(_measurement, config)),
-        Stage("report", partial(_report, config)),
+        Stage("topics", partial(topic_steps, config)),
+        Stage("report", lambda: [report(config)]),
     ]
 
 
@@ -54,14 +56,9 @@ def texts_step(config: Topics) -> Step:
 
 
 def look_at(config: Topics, domain: str) -> dict[str, int]:
-    """What a domain has to measure topics on.
-
-    Raises:
-        InputError: if no word can stand for a topic, no line is long enough to be continued, or a prompt is too long.
-    """
+    """What a domain has to measure topics on; raises InputError if that is too little."""
     # Loads fairseq.
     from fairseq_ext.metrics.continuations import check_prompt_length
-    from fairseq_ext.recipes.topics.measurement import prompts_of, word_corpus
     from fairseq_ext.text.encoders import load_encoder
 
     corpus, prompts = word_corpus(config, domain), prompts_of(config, domain)
@@ -74,21 +71,6 @@ def look_at(config: Topics, domain: str) -> dict[str, int]:
         "prompts": len(prompts),
         "longest_prompt": longest,
     }
-
-
-# Measurement and report import these stages.
-
-
-def _measurement(config: Topics) -> list[Step]:
-    from fairseq_ext.recipes.topics.measurement import topic_steps
-
-    return topic_steps(config)
-
-
-def _report(config: Topics) -> list[Step]:
-    from fairseq_ext.recipes.topics.report import report
-
-    return [report(config)]
 
 
 RECIPE = Recipe(Topics, prepare, stages_of)

@@ -15,7 +15,7 @@ from fairseq_ext.classifiers.task_split import held_out_texts, set_path
 from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.classification.stages import preparation_steps, raw_task, task_data
+from fairseq_ext.recipes.classification.stages import preparation_steps
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import load_subwords
 from tests.recipes.classification.small_experiment import load, write_classification_experiment
@@ -52,11 +52,11 @@ def load_task(folder: Path, **options: Any) -> dict[str, list[dict[str, Any]]]:
 
 def test_sets_are_those_of_the_tables(experiment: Path) -> None:
     config = load(experiment)
-    folder = raw_task(config, "place")
+    folder = config.raw_task("place")
     for role in SPLITS:
         rows = zip(*(read_lines(set_path(folder, part, role)) for part in ("label", "input0")), strict=True)
         assert ["\t".join(row) for row in rows] == read_lines(experiment.parent / f"tables/place.{role}.tsv")[1:]
-    verb = raw_task(config, "verb")
+    verb = config.raw_task("verb")
     assert all(line.endswith(", now") for line in read_lines(set_path(verb, "input0", "train")))
     assert sum(read_task_facts(verb).counts.values()) == 200
 
@@ -65,10 +65,10 @@ def test_fairseq_reads_what_was_written(experiment: Path) -> None:
     config = load(experiment)
     processor = load_subwords(config.work_dir / "subwords/sentencepiece.model")
     for name in ("place", "verb"):
-        facts = read_task_facts(task_data(config, name))
-        assert facts == read_task_facts(raw_task(config, name))
-        for role, examples in load_task(task_data(config, name)).items():
-            texts, labels = (read_lines(set_path(raw_task(config, name), part, role)) for part in ("input0", "label"))
+        facts = read_task_facts(config.task_data(name))
+        assert facts == read_task_facts(config.raw_task(name))
+        for role, examples in load_task(config.task_data(name)).items():
+            texts, labels = (read_lines(set_path(config.raw_task(name), part, role)) for part in ("input0", "label"))
             assert [facts.labels[int(example["target"])] for example in examples] == labels
             for text, example in zip(texts, examples, strict=True):
                 # A piece's number in the model is its number in the dictionary; <s> is 0, </s> is 2.
@@ -78,8 +78,8 @@ def test_fairseq_reads_what_was_written(experiment: Path) -> None:
 def test_pairs_are_joined_as_roberta_joins_them(experiment: Path) -> None:
     config = load(experiment)
     processor = load_subwords(config.work_dir / "subwords/sentencepiece.model")
-    examples = load_task(task_data(config, "same"), separator_token=2)["test"]
-    ones, others = (read_lines(set_path(raw_task(config, "same"), part, "test")) for part in ("input0", "input1"))
+    examples = load_task(config.task_data("same"), separator_token=2)["test"]
+    ones, others = (read_lines(set_path(config.raw_task("same"), part, "test")) for part in ("input0", "input1"))
     for one, other, example in zip(ones, others, examples, strict=True):
         expected = [0, *processor.encode(one), 2, 2, *processor.encode(other), 2]
         assert example["net_input.src_tokens"].tolist() == expected
@@ -87,8 +87,8 @@ def test_pairs_are_joined_as_roberta_joins_them(experiment: Path) -> None:
 
 def test_numbers_of_a_regression_stay_numbers(experiment: Path) -> None:
     config = load(experiment)
-    folder = task_data(config, "size")
-    numbers = [float(line) for line in read_lines(set_path(raw_task(config, "size"), "label", "valid"))]
+    folder = config.task_data("size")
+    numbers = [float(line) for line in read_lines(set_path(config.raw_task("size"), "label", "valid"))]
     assert [example["target"] for example in load_task(folder)["valid"]] == [[number] for number in numbers]
     assert not list((folder / "label").glob("*.bin"))
 
