@@ -38,23 +38,17 @@ def steps_in(folder: Path) -> list[Step]:
     return [first, second]
 
 
-def test_a_mistake_in_a_file_is_named_by_its_place() -> None:
-    with pytest.raises(InputError, match=r"^x\.yaml: mix: lrr: fairseq-train has no option 'lrr'; did you mean"):
-        check_commands([command_of("--lr", "1"), command_of("--lrr", "1")])
-
-
-def test_a_mistake_on_the_command_line_is_named_as_it_was_typed() -> None:
-    with pytest.raises(InputError, match=r"^command line: --max_update: fairseq-train has no option 'max_update'; did"):
-        check_commands([command_of("--lr", "1", extra=("--max_update", "1"))])
-    with pytest.raises(InputError, match=r"^command line: fairseq-train takes no further words, got 'more'$"):
-        check_commands([command_of("--lr", "1", extra=("more",))])
-
-
-def test_equal_commands_are_asked_once_and_without_any_nobody_is_asked(asked: list[Any]) -> None:
-    check_commands([command_of("--lr", "1"), command_of("--lr", "1"), command_of("--lr", "2")])
-    assert [len(commands) for commands in asked] == [2]
-    check_commands([])
-    assert len(asked) == 1
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        (command_of("--lrr", "1"), r"x\.yaml: mix: lrr: "),
+        (command_of("--lr", "1", extra=("--max_update", "1")), "command line: --max_update: "),
+        (command_of("--lr", "1", extra=("more",)), "command line: "),
+    ],
+)
+def test_a_mistake_is_named_by_its_place(command: FairseqCommand, place: str) -> None:
+    with pytest.raises(InputError, match=f"^{place}fairseq-train "):
+        check_commands([command_of("--lr", "1"), command])
 
 
 def test_nothing_is_built_before_a_mistake_in_the_last_step(tmp_path: Path) -> None:
@@ -65,24 +59,23 @@ def test_nothing_is_built_before_a_mistake_in_the_last_step(tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
-def test_finished_steps_are_not_asked_about(tmp_path: Path, asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_finished_equal_or_accepted_is_not_asked_about(
+    tmp_path: Path, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_commands([])
+    check_commands([command_of("--lr", "1"), command_of("--lr", "1"), command_of("--lr", "2")])
+    steps.check_options(steps_in(tmp_path))  # of all stages together
     run_steps(steps_in(tmp_path))
-    assert [len(commands) for commands in asked] == [2]
+    assert [len(commands) for commands in asked] == [2, 2]
     monkeypatch.setattr(steps, "_accepted", set())  # as in another process
     run_steps(steps_in(tmp_path))
-    run_steps(steps_in(tmp_path), dry_run=True)
-    assert len(asked) == 1
+    assert len(asked) == 2
     (tmp_path / "b" / "f").unlink()
+    run_steps(steps_in(tmp_path), dry_run=True)
+    assert len(asked) == 2
     monkeypatch.setattr(steps, "_accepted", set())
     run_steps(steps_in(tmp_path))
     assert [command[1][0][-1] for command in asked[-1]] == ["2"]
-
-
-def test_a_command_is_asked_about_once_in_a_process(tmp_path: Path, asked: list[Any]) -> None:
-    """Stages are checked all together, then each is run."""
-    steps.check_options(steps_in(tmp_path))
-    run_steps(steps_in(tmp_path))
-    assert [len(commands) for commands in asked] == [2]
 
 
 def test_only_the_first_of_several_processes_asks(
@@ -95,11 +88,6 @@ def test_only_the_first_of_several_processes_asks(
     monkeypatch.setenv("RANK", "0")
     steps.check_options(steps_in(tmp_path))
     assert len(asked) == 1
-
-
-def test_what_a_step_depends_on_does_not_include_its_commands(tmp_path: Path) -> None:
-    first, _ = steps_in(tmp_path)
-    assert first == Step(first.output, first.inputs, first.options, first.build)
 
 
 def test_a_reader_that_fails_is_no_silent_yes(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture) -> None:
