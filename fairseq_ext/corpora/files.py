@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import lzma
 import os
 import re
@@ -36,8 +35,6 @@ _ODD_HEADERS = (*DAMAGE, ValueError, KeyError, IndexError, OverflowError, struct
 # Limit of all files taken from an archive together; a language's catalogues in a large desktop have less.
 MAX_BYTES = 128 << 20
 _CHUNK_BYTES = 1 << 18
-# xz -9 needs 65 MiB; a header may ask for 4 GiB.
-_XZ_MEMORY = 256 << 20
 # Names and attributes of a tar member. tarfile's patterns take time quadratic in their length.
 _MAX_HEADER_BYTES = 16 << 10
 _MAX_NAME = 200
@@ -174,7 +171,7 @@ def _decompressed(raw: IO[bytes]) -> IO[bytes]:
     if suffix == ".zst":
         return cast(IO[bytes], zstd.ZstdFile(raw, "rb"))
     if suffix == ".xz":
-        return cast(IO[bytes], io.BufferedReader(_XzReader(raw)))
+        return cast(IO[bytes], lzma.LZMAFile(raw, "rb", format=lzma.FORMAT_XZ))
     return raw
 
 
@@ -188,44 +185,6 @@ def _compressed(raw: IO[bytes]) -> IO[bytes]:
     if suffix == ".xz":
         return cast(IO[bytes], lzma.LZMAFile(raw, "wb"))
     return raw
-
-
-def _xz_decompressor() -> lzma.LZMADecompressor:
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
-
-
-class _XzReader(io.RawIOBase):
-    """xz streams one after another; where lzma.LZMAFile takes damage in a later one for the end, this raises."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._stream = _xz_decompressor()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = b""
-        while not data:
-            if self._stream.eof:
-                compressed = self._next_stream()
-                if not compressed:
-                    return 0
-            else:
-                compressed = self._file.read(io.DEFAULT_BUFFER_SIZE) if self._stream.needs_input else b""
-                if self._stream.needs_input and not compressed:
-                    raise EOFError("the stream does not end")
-            data = self._stream.decompress(compressed, len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def _next_stream(self) -> bytes:
-        """Return the first bytes of another stream, after any padding with zeros; none at the end."""
-        compressed = self._stream.unused_data.lstrip(b"\0")
-        while not compressed and (block := self._file.read(io.DEFAULT_BUFFER_SIZE)):
-            compressed = block.lstrip(b"\0")
-        self._stream = _xz_decompressor() if compressed else self._stream
-        return compressed
 
 
 def _folder_members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, IO[bytes]]]:

@@ -8,7 +8,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
 
 from fairseq_ext.engine.children import run_child
 from fairseq_ext.inputs.errors import InputError
@@ -50,11 +54,14 @@ def find_wheel(requirement: str, folder: Path) -> Path | None:
     match = _PINNED.fullmatch(requirement)
     if match is None:
         raise InputError(f"{requirement!r}: is neither a path nor a pinned package (name==version)")
-    name, version = _normal_name(match["name"]), _normal_version(match["version"])
-    for wheel in sorted(folder.glob("*.whl")):
-        wheel_name, wheel_version, *_ = wheel.name.split("-")
-        if _normal_name(wheel_name) == name and _normal_version(wheel_version) == version:
-            return wheel
+    try:
+        wanted = canonicalize_name(match["name"]), Version(match["version"])
+    except InvalidVersion:
+        raise InputError(f"{requirement!r}: has no version that a package can have") from None
+    for path in sorted(folder.glob("*.whl")):
+        with suppress(InvalidWheelFilename):
+            if parse_wheel_filename(path.name)[:2] == wanted:
+                return path
     return None
 
 
@@ -89,11 +96,3 @@ def _last_error(messages: str) -> str:
     """The last of pip's complaints, preferring those it calls errors."""
     lines = [line for line in messages.splitlines() if line.strip()] or ["pip gave no reason"]
     return ([line for line in lines if line.startswith("ERROR")] or lines)[-1].removeprefix("ERROR: ")
-
-
-def _normal_name(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _normal_version(version: str) -> str:
-    return re.sub(r"(\.0)+$", "", version.lower())  # to pip 8.0 and 8.0.0 are one
