@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import field_validator, model_validator
 
@@ -21,10 +21,17 @@ from fairseq_ext.engine.fairseq_cli import as_arguments, check_counts, option_of
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.models import File, Section
+from fairseq_ext.inputs.models import File
 from fairseq_ext.modules.language_model_options import LANGUAGE_MODELING_TASK
 from fairseq_ext.recipes.config import Experiment, Run, System, fitting_run
-from fairseq_ext.recipes.text_steps import encode_step, import_text_step, sentencepiece_step, text_files
+from fairseq_ext.recipes.text_steps import (
+    TextFolder,
+    encode_step,
+    import_text_step,
+    sentencepiece_step,
+    split_step,
+    text_files,
+)
 from fairseq_ext.recipes.train import best_checkpoint, train_step
 from fairseq_ext.recipes.tune import steps_of_runs
 from fairseq_ext.text.binarise import binarise_files
@@ -33,7 +40,7 @@ from fairseq_ext.text.encoders import (
     subword_files,
     take_gpt2_subwords,
 )
-from fairseq_ext.text.line_split import LanguageModelSplit, text_path, write_text_splits
+from fairseq_ext.text.line_split import LanguageModelSplit, text_path
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import DICT_FILE, SentencePiece
 
@@ -45,15 +52,11 @@ _THIS_MACHINE = Engine()
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
-class Corpora(Section):
-    """Where the text comes from."""
+class Corpora(TextFolder):
+    """Where the text of the training domains comes from."""
 
-    folder: File
-    """Text of the training domains, a file ``DOMAIN.txt`` each."""
     unseen: File | None = None
     """Text of domains that no model is trained on; none by default."""
-    on_bad_utf8: Literal["fail", "drop", "replace"] = "fail"
-    """A line that is not UTF-8 is an error, is dropped, or has its bad bytes replaced by U+FFFD."""
 
     @model_validator(mode="after")
     def _check_folders(self) -> Corpora:
@@ -141,7 +144,7 @@ def preparation_steps(config: Config, engine: Engine = _THIS_MACHINE) -> list[St
     files, unseen = _text_files(config)
     steps = [
         import_text_step(config.work_dir, {**files, **unseen}, config.corpora.on_bad_utf8, engine),
-        _split_step(config, [*files, *unseen]),
+        split_step(config.work_dir, [*files, *unseen], config.split, config.seed),
         _subword_step(config, list(files)),
         encode_step(config.work_dir, _sets([*files, *unseen]), engine),
         _binarise_step(config, DATA_DIR, list(files), engine),
@@ -156,16 +159,6 @@ def _text_files(config: Config) -> tuple[dict[str, Path], dict[str, Path]]:
     for name in files.keys() & unseen.keys():
         raise InputError(f"{unseen[name]}: {name!r} is a training domain too ({files[name]}); rename or remove one")
     return files, unseen
-
-
-def _split_step(config: Config, names: Sequence[str]) -> Step:
-    texts = {name: config.work_dir / "corpora" / f"{name}.{_ENDING}" for name in sorted(names)}
-    return Step(
-        config.work_dir / "splits",
-        inputs=list(texts.values()),
-        options={**config.split.model_dump(), "seed": config.seed, "domains": list(texts)},
-        build=lambda folder: write_text_splits(folder, texts, options=config.split, seed=config.seed),
-    )
 
 
 def _subword_step(config: Config, names: Sequence[str]) -> Step:

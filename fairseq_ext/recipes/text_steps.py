@@ -7,9 +7,10 @@ In the directory of an experiment, ``corpora`` has the texts, ``splits`` their s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from fairseq_ext.corpora.entries import domain_files
 from fairseq_ext.corpora.folded_text import BLANK
@@ -19,10 +20,21 @@ from fairseq_ext.domains.names import check_domain_names
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import File, Section
 from fairseq_ext.text.encoders import encode_texts
+from fairseq_ext.text.line_split import LanguageModelSplit, write_text_splits
 from fairseq_ext.text.subwords import SentencePiece, train_sentencepiece
 
 _ENDING = "txt"
+
+
+class TextFolder(Section):
+    """Where text comes from."""
+
+    folder: File
+    """Has a file DOMAIN.txt for each domain."""
+    on_bad_utf8: Literal["fail", "drop", "replace"] = "fail"
+    """A line that is not UTF-8 is an error, is dropped, or has its bad bytes replaced by U+FFFD."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +50,7 @@ class ImportText:
     on_bad_utf8: str
 
     def __call__(self, index: int, output: Path) -> Counter[str]:
-        """Write the domain of this number as ``DOMAIN.txt``; returns what was read, counted.
-
-        Raises:
-            InputError: if the file cannot be read, or no line has text.
-        """
+        """Write the domain of this number as ``DOMAIN.txt``; returns what was read, counted."""
         name, path = sorted(self.files.items())[index]
         tally: Counter[str] = Counter()
         write_lines(output / f"{name}.{_ENDING}", self._lines(path, tally))
@@ -62,11 +70,7 @@ class ImportText:
 
 
 def text_files(folder: Path) -> dict[str, Path]:
-    """The domains of a folder of ``DOMAIN.txt`` files, compressed or not, each with its file.
-
-    Raises:
-        InputError: if the folder is missing, holds no such file, or two of one domain.
-    """
+    """The domains of a folder of ``DOMAIN.txt`` files, compressed or not, each with its file."""
     if not folder.is_dir():
         raise InputError(f"{folder}: not found; give a folder with a file DOMAIN.{_ENDING} for each domain")
     suffixes = domain_files(folder, _ENDING)
@@ -93,6 +97,33 @@ def import_text_step(work_dir: Path, files: Mapping[str, Path], on_bad_utf8: str
         build=build,
         resumable=True,
     )
+
+
+def split_step(
+    work_dir: Path,
+    names: Iterable[str],
+    options: LanguageModelSplit,
+    seed: int,
+    held_out: Sequence[Path] = (),
+    elsewhere: Callable[[], set[str]] = set,
+) -> Step:
+    """The step ``splits``: the sets of every domain's text.
+
+    Args:
+        work_dir: of the experiment.
+        names: of the domains.
+        options: how much is held out.
+        seed: of the draw.
+        held_out: folders that ``elsewhere`` reads.
+        elsewhere: lines that are tested on elsewhere and left out here.
+    """
+    texts = {name: work_dir / "corpora" / f"{name}.{_ENDING}" for name in sorted(names)}
+
+    def build(folder: Path) -> str:
+        return write_text_splits(folder, texts, options=options, seed=seed, elsewhere=elsewhere())
+
+    recorded = {**options.model_dump(), "seed": seed, "domains": list(texts)}
+    return Step(work_dir / "splits", [*texts.values(), *held_out], recorded, build)
 
 
 def sentencepiece_step(output: Path, texts: Sequence[Path], options: SentencePiece, seed: int) -> Step:

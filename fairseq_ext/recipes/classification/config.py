@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -21,19 +21,11 @@ from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore,
 from fairseq_ext.modules.tunings import ARCHITECTURE, DEFAULT_TUNING
 from fairseq_ext.recipes.config import Experiment, Run, expand, fitting_run
 from fairseq_ext.recipes.language_models import TrainedOrGiven
+from fairseq_ext.recipes.text_steps import TextFolder
 from fairseq_ext.text.subwords import SentencePiece
 
 _CHANGING_BASE = ("top", "full")
 _COUNTED = ("batch-size", "update-freq", "max-epoch", "max-update", "top-layers", "bottleneck-dim")
-
-
-class BaseText(Section):
-    """The text that the base model is trained on."""
-
-    folder: File
-    """Has one file DOMAIN.txt for each domain."""
-    on_bad_utf8: Literal["fail", "drop", "replace"] = "fail"
-    """What becomes of a line that is not UTF-8: an error, dropped, or its bad bytes replaced by U+FFFD."""
 
 
 class Subwords(SentencePiece):
@@ -106,7 +98,7 @@ class Classification(Experiment[TaskSystem]):
 
     tasks: Annotated[dict[Annotated[str, Field(pattern=NAME_PATTERN)], ClassificationTask], Field(min_length=1)]
     """The tasks by name, which is that of the head, adapters and layer norms."""
-    corpora: BaseText | None = None
+    corpora: TextFolder | None = None
     """Text of the base; none if its subwords are imported."""
     split: Annotated[ClassificationSplit, EMPTY_AS_DEFAULTS] = ClassificationSplit()
     subwords: Annotated[Subwords, EMPTY_AS_DEFAULTS] = Subwords()

@@ -76,8 +76,7 @@ def write_predictions(
     """Write the logits of a checkpoint for the task of a data directory, and measure them.
 
     Returns:
-        By set, the values of the metrics, as shares, the main one first; of classes also ``MAJORITY``, the accuracy of
-        always giving the most frequent label.
+        By set, the metrics, the main one first, as shares; of classes also the accuracy of the most frequent label.
     """
     from fairseq_ext.classifiers.predictions import ExampleSet, load_model, logits_of
 
@@ -99,14 +98,7 @@ def write_predictions(
 def records_of(
     run: Run, facts: TaskFacts, sets: Mapping[str, Mapping[str, float]], parameters: Mapping[str, int]
 ) -> Iterator[Record]:
-    """The records of a run, and those of the data of its task, which have no system.
-
-    Args:
-        run: the run.
-        facts: of its task.
-        sets: what :func:`write_predictions` returns.
-        parameters: their numbers, see :func:`~fairseq_ext.classifiers.predictions.parameters_of`.
-    """
+    """The records of a run, and those of the data of its task, which have no system."""
     of_task = partial(Record, domain=str(run.domain))
     name = run.name.replace(f"@{run.domain}", "", 1)
     of_run = partial(of_task, system=run.system.name, run=name, seed=run.seed)
@@ -170,11 +162,7 @@ def compare_accuracies(
 ) -> list[Comparison]:
     """Compare mean accuracies over runs, by task and, where both systems have all tasks, averaged over them.
 
-    Args:
-        hits: what each system has right.
-        pairs: systems with their baselines.
-        tasks: all tasks of the experiment.
-        seed: of the resamples, which are drawn within each test set and are the same for all systems.
+    Resamples are drawn by the seed within each test set and are the same for all systems.
     """
     accuracies = {(system, task): _accuracies(hits[system, task], [seed, *task.encode()]) for system, task in hits}
     found = []

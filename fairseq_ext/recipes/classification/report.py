@@ -81,10 +81,11 @@ def page(config: Classification, records: Records, comparisons: Sequence[Compari
 
 def main_results(config: Classification, records: Records) -> Table:
     """Tables 1 and 2: trained parameters and the main metric of every task on the test sets."""
+    over_tasks = partial(_over_tasks, config, records)
     columns = [
         Column("Tuning", lambda row: str(config.systems[row].tuning)),
-        Column("Trained", lambda row: _over_tasks(config, records, row, TRAINED), ",.0f"),
-        Column("% of base", lambda row: _percentage_of_base(config, records, row), ".3g"),
+        Column("Trained", lambda row: over_tasks(row, TRAINED), ",.0f"),
+        Column("% of base", lambda row: 100 * over_tasks(row, TRAINED) / over_tasks(row, BASE), ".3g"),
         Column("In all", lambda row: _multiple(config, records, row)),
         *(_score(records, _heading(config, task), on(MAIN, "test"), [task]) for task in config.tasks),
         _score(records, "average", on(MAIN, "test"), list(config.tasks)),
@@ -174,7 +175,8 @@ def results_by_parameters(config: Classification, records: Records) -> list[Plot
 def _draw(config: Classification, panels: Mapping[str, Mapping[str, Point]], y_label: str) -> str:
     def draw(axes: Axes, title: str) -> None:
         for line, colour in zip(dict.fromkeys(LINES.values()), COLOURS, strict=False):
-            members = {name: point for name, point in panels[title].items() if _line(config, name) == line}
+            tunings = [tuning for tuning, name in LINES.items() if name == line]
+            members = {name: each for name, each in panels[title].items() if config.systems[name].tuning in tunings}
             if members:
                 _draw_line(axes, line, members, colour)
         axes.set_xscale("log")
@@ -196,10 +198,6 @@ def _draw_line(axes: Axes, label: str, points: Mapping[str, Point], colour: str)
         axes.annotate(name, (across, up), (3, 3), textcoords="offset points", color=GREY, fontsize=7)
 
 
-def _line(config: Classification, system: str) -> str:
-    return LINES[str(config.systems[system].tuning)]
-
-
 # Numbers of parameters
 
 
@@ -218,11 +216,6 @@ def _over_tasks(config: Classification, records: Records, system: str, metric: s
     mean = records.mean(system, metric, *_tasks_of(config, records, system))
     assert mean is not None
     return mean.value
-
-
-def _percentage_of_base(config: Classification, records: Records, system: str) -> float:
-    trained, base = (_over_tasks(config, records, system, metric) for metric in (TRAINED, BASE))
-    return 100 * trained / base
 
 
 def _multiple(config: Classification, records: Records, system: str) -> float | None:

@@ -22,17 +22,24 @@ from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
-from fairseq_ext.recipes.classification.config import BaseText, Classification
+from fairseq_ext.recipes.classification.config import Classification
 from fairseq_ext.recipes.classification.measurement import comparison_steps, evaluation_steps
 from fairseq_ext.recipes.classification.report import report
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.language_models import checkpoint_of, training_steps
 from fairseq_ext.recipes.registry import Recipe
-from fairseq_ext.recipes.text_steps import encode_step, import_text_step, sentencepiece_step, text_files
+from fairseq_ext.recipes.text_steps import (
+    TextFolder,
+    encode_step,
+    import_text_step,
+    sentencepiece_step,
+    split_step,
+    text_files,
+)
 from fairseq_ext.recipes.train import train_step
 from fairseq_ext.text.binarise import binarise_files
 from fairseq_ext.text.encoders import subword_files
-from fairseq_ext.text.line_split import LanguageModelSplit, text_path, write_text_splits
+from fairseq_ext.text.line_split import LanguageModelSplit, text_path
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import DICT_FILE
 
@@ -85,25 +92,16 @@ def _task_step(config: Classification, name: str) -> Step:
     )
 
 
-def _text_steps(config: Classification, corpora: BaseText, engine: Engine) -> list[Step]:
-    files = text_files(corpora.folder)
-    texts = {name: config.work_dir / "corpora" / f"{name}.txt" for name in files}
+def _text_steps(config: Classification, corpora: TextFolder, engine: Engine) -> list[Step]:
+    files, tasks = text_files(corpora.folder), [config.raw_task(name) for name in config.tasks]
     split = LanguageModelSplit(valid=config.split.valid, test=0, stretch=config.split.stretch)
-    sizes = {"valid": split.valid, "test": split.test, "stretch": split.stretch}
-    tasks = [config.raw_task(name) for name in config.tasks]
 
-    def build(folder: Path) -> None:
-        elsewhere = set(chain.from_iterable(map(held_out_texts, tasks)))
-        write_text_splits(folder, texts, options=split, seed=config.seed, elsewhere=elsewhere)
+    def tested() -> set[str]:
+        return set(chain.from_iterable(map(held_out_texts, tasks)))
 
     return [
         import_text_step(config.work_dir, files, corpora.on_bad_utf8, engine),
-        Step(
-            config.work_dir / "splits",
-            inputs=[*texts.values(), *tasks],
-            options={**sizes, "seed": config.seed, "domains": list(texts)},
-            build=build,
-        ),
+        split_step(config.work_dir, files, split, config.seed, tasks, tested),
     ]
 
 

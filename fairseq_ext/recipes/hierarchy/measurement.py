@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.domains.domain_tree import DomainTree, Paths
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.domains.path_chooser import CLUSTERS_FILE
@@ -63,12 +64,7 @@ def after(num_tokens: int) -> str:
 
 
 def loss(routing: str, unit: str = TOKEN) -> str:
-    """The metric of a mean loss.
-
-    Args:
-        routing: over which adapters.
-        unit: what the mean is over: :data:`TOKEN`, :data:`WORD` or :func:`after`.
-    """
+    """The metric of a loss over a routing, the mean over a unit: :data:`TOKEN`, :data:`WORD` or :func:`after`."""
     return f"nats per {unit}, {routing}"
 
 
@@ -180,7 +176,8 @@ class _Model:
         for routing, each in weights.items():
             found = self.scorer.score(batches, each, starts)
             sums[routing] = {start: (found[start].nats, found[start].tokens) for start in starts}
-        words = _count_words(text_path(self.experiment.work_dir / "splits", domain, "test"))
+        text = stream_lines(text_path(self.experiment.work_dir / "splits", domain, "test"))
+        words = sum(len(line.split()) for line in text)
         return records_of_losses(self.record, domain, sums, words)
 
     def losses_unseen(self, domain: str) -> Iterator[Record]:
@@ -230,11 +227,7 @@ class _Model:
 def routings_of(experiment: Hierarchy, run: Run, tree: DomainTree, best: Paths) -> dict[str, Paths]:
     """The routings of an unseen domain that are the same for all its text, each with the paths that it averages.
 
-    Args:
-        experiment: the experiment.
-        run: what is measured.
-        tree: of its adapters.
-        best: the leaves chosen for the domain, best first, with their votes if they have any.
+    ``best`` are the leaves chosen for the domain, best first, with their votes if they have any.
     """
     routings: dict[str, Paths] = {ALL: list(tree.leaves)}
     has_every_path = _has_every_path(experiment, run)
@@ -267,23 +260,8 @@ def _has_every_path(experiment: Hierarchy, run: Run) -> bool:
     return name in experiment.evaluate.every_path or experiment.systems[name].adapters == SINGLE
 
 
-def _count_words(path: Path) -> int:
-    with path.open(encoding="utf-8") as lines:
-        return sum(len(line.split()) for line in lines)
-
-
-# Records
-
-
 def records_of_losses(of: Of, domain: str, sums: Mapping[str, Sums], words: int) -> Iterator[Record]:
-    """The losses of a test set.
-
-    Args:
-        of: makes a record of the run.
-        domain: of the test set.
-        sums: by routing.
-        words: how many words the test set has.
-    """
+    """The losses of a test set of so many words, by routing."""
     for routing, found in sums.items():
         units = {TOKEN: found[0], WORD: (found[0][0], words)}
         units |= {after(start): sum_ for start, sum_ in found.items() if start}
@@ -298,11 +276,7 @@ def records_of_losses(of: Of, domain: str, sums: Mapping[str, Sums], words: int)
 
 
 def costs_of(model: Any, checkpoint: Path) -> dict[str, float]:
-    """What the adapters of a model cost (the paper's Table 1, §2.4).
-
-    Args:
-        model: the language model.
-        checkpoint: it was loaded from; its number of updates is read.
+    """What the adapters of a model cost (the paper's Table 1, §2.4); its checkpoint knows the number of updates.
 
     Returns:
         ``base`` parameters and ``base_flops`` per token (2N, N without embeddings); of a model with adapters also

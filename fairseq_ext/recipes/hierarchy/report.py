@@ -289,12 +289,7 @@ def costs(records: Records, systems: Sequence[str]) -> Table:
 def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree | None, count: int) -> Table:
     """Table 9: the leaves chosen for each unseen domain, best first, and the domains that they were trained on.
 
-    Args:
-        records: everything that was measured.
-        name: of a system or, with votes, of a tree.
-        metric: what leaves were chosen by: votes, or the loss over their paths.
-        tree: the tree.
-        count: how many leaves are shown, at most.
+    ``metric`` is what they were chosen by: votes for a tree, or the loss of a system over their paths.
     """
     found = [record for record in records if record.system == name and record.metric.startswith(f"{metric}, ")]
     choices: dict[str, list[str]] = {}

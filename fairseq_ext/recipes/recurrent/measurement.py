@@ -58,7 +58,7 @@ def _step_of_run(config: Recurrent, run: Run) -> Step:
         sets = {split: (likelihood.nats, likelihood.tokens) for split, likelihood in found.items()}
         return records_of(run.system.name, run.name, run.seed, sets, scorer.num_parameters)
 
-    return measure_step(_folder(config, run.name), [checkpoint, data], {"version": _VERSION}, measure)
+    return measure_step(config.work_dir / "perplexity" / run.name, [checkpoint, data], {"version": _VERSION}, measure)
 
 
 def _step_of_ngrams(config: Recurrent) -> Step:
@@ -71,29 +71,19 @@ def _step_of_ngrams(config: Recurrent) -> Step:
         sets = {split: likelihood(arpa, text) for split, text in texts.items()}
         return records_of(KNESER_NEY, KNESER_NEY, None, sets, count_ngrams(arpa))
 
-    return measure_step(_folder(config, KNESER_NEY), [arpa, *texts.values()], {"version": _VERSION}, measure)
+    return measure_step(
+        config.work_dir / "perplexity" / KNESER_NEY, [arpa, *texts.values()], {"version": _VERSION}, measure
+    )
 
 
 def records_of(
     system: str, run: str, seed: int | None, sets: Mapping[str, tuple[float, int]], parameters: int
 ) -> Iterator[Record]:
-    """The records of a model.
-
-    Args:
-        system: its name.
-        run: the run's.
-        seed: of the run.
-        sets: by set, the negative log-likelihood in nats and the number of tokens.
-        parameters: the trained ones of a neural model, or the number of n-grams.
-    """
+    """The records of a model; ``sets`` have the negative log-likelihood in nats and the number of tokens."""
     of = partial(Record, system=system, run=run, seed=seed)
     yield of(metric=PARAMETERS, value=parameters)
     for split, (nats, tokens) in sets.items():
         yield of(domain=split, metric=PERPLEXITY, value=math.exp(nats / tokens), n=tokens)
-
-
-def _folder(config: Recurrent, run: str) -> Path:
-    return config.work_dir / "perplexity" / run
 
 
 def _numbers(path: Path) -> Iterator[Record]:

@@ -75,7 +75,7 @@ def stages_of(config: Recurrent) -> list[Stage]:
 
 def preparation_steps(config: Recurrent, engine: Engine | None = None) -> list[Step]:
     """The steps of the preparation, in order; all write below ``config.work_dir``."""
-    corpora = {"train": config.corpora.train, "valid": config.corpora.valid, "test": config.corpora.test}
+    corpora = {split: getattr(config.corpora, split) for split in SPLITS}
     text, data = config.work_dir / TEXT_DIR, config.work_dir / DATA_DIR
     size = config.corpora.vocabulary
     options = {"version": _TEXT_VERSION, **({"vocabulary": size} if size else {})}
@@ -105,7 +105,9 @@ def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> 
     counts = {}
     for split, path in corpora.items():
         counts[split], unknown = _write_text(folder / f"{split}.txt", path, known)
-        print(f"{path}: {_describe(counts[split], unknown)}", file=sys.stderr)
+        examples = f" ({', '.join(word for word, _ in unknown.most_common(3))} …)" if unknown else ""
+        words = f"{counts[split]['lines']:,} lines, {counts[split]['tokens']:,} tokens with the ends of lines"
+        print(f"{path}: {words}, {unknown.total():,} unknown words{examples}", file=sys.stderr)
     if UNKNOWN not in known and any(counts[split]["unknown"] for split in HELD_OUT):
         print(
             f"{corpora['train']}: has no {UNKNOWN}, so models learn nothing of what is unknown; limit the vocabulary, "
@@ -153,14 +155,6 @@ def _read_words(path: Path) -> Iterable[list[str]]:
             yield words
     if not num_lines:
         raise InputError(f"{path}: has no words; give text of words separated by blanks, one sentence a line")
-
-
-def _describe(counts: dict[str, int], unknown: Counter[str]) -> str:
-    said = f"{counts['lines']:,} lines, {counts['tokens']:,} tokens with the ends of lines"
-    if not unknown:
-        return said
-    examples = ", ".join(word for word, _ in unknown.most_common(3))
-    return f"{said}; {sum(unknown.values()):,} unknown words become {UNKNOWN} ({examples} …)"
 
 
 def _binarise(folder: Path, text: Path) -> None:

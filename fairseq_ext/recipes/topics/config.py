@@ -139,7 +139,7 @@ class Topics(LanguageModelExperiment[TopicModel]):
 
     @property
     def tokens_per_sample(self) -> int:
-        """How many tokens of a line are read at most; the same for all adapted systems."""
+        """How many tokens of a line are read at most, by all adapted systems."""
         return self.adapted[0].tokens_per_sample
 
     @model_validator(mode="after")

@@ -116,7 +116,8 @@ def _measure_run(folder: Path, config: Topics, run: Run) -> None:
     domains = config.domains_of(run.system.name)
     of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
     own = {domain: _likelihoods(scorer, scorer.batches(domain, "test")) for domain in domains}
-    base = {domain: _likelihoods(scorer, _draw_lines(config, scorer, domain)) for domain in config.base_domains}
+    drawn = partial(scorer.drawn_batches, split="test", count=config.topics.base_lines, seed=config.seed)
+    base = {domain: _likelihoods(scorer, drawn(domain)[0]) for domain in config.base_domains}
     records = list(perplexity_records(of, own, base))
     samples = {domain: _continue_prompts(config, scorer, domain) for domain in domains}
     _write_json(folder / SAMPLES_FILE, samples)
@@ -150,8 +151,9 @@ def _measure_baselines(config: Topics, domain: str) -> Iterator[Record]:
     for method in how.baselines:
         for number in how.baseline_topics:
             words = learn_topics(method, corpus.documents, number, how.topic_words, config.seed)
-            coherences = u_mass(words, corpus.documents, how.coherence)
-            yield from baseline_records(method, number, domain, coherences)
+            name = f"{method.upper()}, {number} topics"
+            for top, value in u_mass(words, corpus.documents, how.coherence).items():
+                yield Record(system=name, domain=domain, metric=coherence(USED, top), value=value)
 
 
 # Likelihood
@@ -167,19 +169,8 @@ def _likelihoods(scorer: LanguageModelScorer, batches: Sequence[Batch]) -> Likel
     return {metric: (each.nats, each.tokens) for metric, each in found.items()}
 
 
-def _draw_lines(config: Topics, scorer: LanguageModelScorer, domain: str) -> Sequence[Batch]:
-    batches, _ = scorer.drawn_batches(domain, "test", config.topics.base_lines, config.seed)
-    return batches
-
-
 def perplexity_records(of: Of, own: Mapping[str, Likelihoods], base: Mapping[str, Likelihoods]) -> Iterator[Record]:
-    """The perplexities of a run.
-
-    Args:
-        of: makes a record of the run.
-        own: likelihoods by domain that it is compared on.
-        base: likelihoods by domain of the base.
-    """
+    """The perplexities of a run, of the domains that it is compared on and of those of the base."""
     for metric in (PERPLEXITY, TOPIC_0_PERPLEXITY):
         found = {domain: each[metric] for domain, each in {**base, **own}.items() if metric in each}
         for domain, (nats, tokens) in found.items():
@@ -243,14 +234,7 @@ def _words_of_topics(
 def topic_records(
     of: Of, domain: str, usage: Sequence[float], coherences: Mapping[str, Mapping[str, float]]
 ) -> Iterator[Record]:
-    """How the topics of a run are used, and their coherence.
-
-    Args:
-        of: makes a record of the run.
-        domain: whose text the topics are of.
-        usage: the share of each topic, topic 0 first.
-        coherences: by the way that words were found and by the number of words.
-    """
+    """How the topics of a run are used, by their shares, and their coherence, by the way that words were found."""
     import numpy as np
 
     from fairseq_ext.criterions.topic_language_modeling import count_dead_topics, topic_entropy
@@ -266,13 +250,6 @@ def topic_records(
         values |= {coherence(way, top): value for top, value in by_top.items()}
     for metric, value in values.items():
         yield of(domain=domain, metric=metric, value=value)
-
-
-def baseline_records(method: str, num_topics: int, domain: str, coherences: Mapping[str, float]) -> Iterator[Record]:
-    """The coherence of a topic model without a language model, by the number of words."""
-    name = f"{method.upper()}, {num_topics} topics"
-    for top, value in coherences.items():
-        yield Record(system=name, domain=domain, metric=coherence(USED, top), value=value)
 
 
 # Texts
