@@ -13,9 +13,9 @@ import pytest
 from tests.fork_server import PYTHON
 
 ROOT = Path(__file__).resolve().parents[1]
-# env.sh is sourced by the others; lock.sh needs a network.
-SCRIPTS = sorted(path.name for path in (ROOT / "scripts").glob("*.sh") if path.name not in ("env.sh", "lock.sh"))
-SCRIPTS.append("fairseq-ext")
+# env.sh is sourced by the others; lock.sh needs a network, slurm_cluster.sh Slurm, and both no environment.
+OTHERS = ("env.sh", "lock.sh", "slurm_cluster.sh")
+SCRIPTS = ["fairseq-ext", *sorted(path.name for path in (ROOT / "scripts").glob("*.sh") if path.name not in OTHERS)]
 STAMPS = {
     ".venv/.installed-core": [
         *("requirements-build.txt", "requirements-fairseq.txt", "requirements.txt", "requirements-teacher.txt"),

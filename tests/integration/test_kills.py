@@ -7,7 +7,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from itertools import islice
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.engine.hashing import RECORD, hash_path
+from tests.fork_server import PYTHON
 from tests.real_corpora import corpus
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ def _write_text(folder: Path) -> None:
 def _command(folder: Path) -> list[str]:
     config = folder / "config.yaml"
     config.write_text(CONFIG.format(work_dir=folder / "run", folder=folder.parent / "text"))
-    return [sys.executable, "-m", "fairseq_ext.cli", "prepare", str(config), "--workers", "2", "--to", LAST]
+    return [PYTHON, "-m", "fairseq_ext.cli", "prepare", str(config), "--workers", "2", "--to", LAST]
 
 
 def _steps(folder: Path) -> dict[str, str]:

@@ -11,7 +11,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +20,7 @@ import pytest
 import yaml
 
 from fairseq_ext.engine.hashing import hash_path
+from tests.fork_server import PYTHON
 
 ROOT = Path(__file__).parents[2]
 NUM_PAIRS = 60_000  # three blocks
@@ -48,17 +48,8 @@ def _command(folder: Path, text: Path, workers: int = 2, **filters: dict) -> lis
         "clean": {"filters": {"length": {}, **filters}, "deduplicate": "pair"},
     }
     (folder / "c.yaml").write_text(yaml.safe_dump(config))
-    return [
-        sys.executable,
-        "-m",
-        "fairseq_ext.cli",
-        "prepare",
-        str(folder / "c.yaml"),
-        "--to",
-        "clean",
-        "--workers",
-        str(workers),
-    ]
+    program = [PYTHON, "-m", "fairseq_ext.cli", "prepare"]
+    return [*program, str(folder / "c.yaml"), "--to", "clean", "--workers", str(workers)]
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:

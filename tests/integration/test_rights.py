@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.fork_server import PYTHON
 from tests.small_corpus import write_config, write_corpora
 
 CAPABILITIES = "-dac_override,-dac_read_search"
@@ -25,7 +25,7 @@ pytestmark = [
 def prepare(config: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the preparation without the rights that root has beyond a file's owner."""
     drop = ["setpriv", f"--bounding-set={CAPABILITIES}", f"--inh-caps={CAPABILITIES}"] if os.geteuid() == 0 else []
-    command = [*drop, sys.executable, "-m", "fairseq_ext.cli", "prepare", str(config), *options]
+    command = [*drop, PYTHON, "-m", "fairseq_ext.cli", "prepare", str(config), *options]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
