@@ -26,6 +26,7 @@ from fairseq_ext.engine.children import how_it_ended, start_child
 from fairseq_ext.engine.cluster import dask_client, has_resource
 from fairseq_ext.engine.cores import cores
 from fairseq_ext.engine.fairseq_cli import own_environment
+from fairseq_ext.engine.processes import without_launcher
 from fairseq_ext.engine.progress import tell
 from fairseq_ext.engine.provenance import Provenance
 from fairseq_ext.inputs.errors import InputError
@@ -149,7 +150,8 @@ def _run_in_process(
     Raises:
         InputError: of the step, or saying how the process ended.
     """
-    environment = {name: value for name, value in own_environment().items() if name not in _THREADS}
+    own = without_launcher(own_environment())
+    environment = {name: value for name, value in own.items() if name not in _THREADS}
     command = [sys.executable, "-P", "-c", "from fairseq_ext.engine.steps import run_pickled; run_pickled()"]
     process = start_child(command, cwd=folder, env={**environment, **threads}, start_new_session=True)
     assert process.stdin is not None

@@ -50,6 +50,11 @@ def this_process(environment: Mapping[str, str] = os.environ) -> Processes:
     return Processes()
 
 
+def without_launcher(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a program that is none of the launcher's processes, such as a step on a worker under srun."""
+    return {name: value for name, value in environment.items() if name not in (*_TORCHRUN, *_SRUN)}
+
+
 def distributed_arguments(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> list[str]:
     """fairseq-train's options for training in these processes together; none where there is one.
 

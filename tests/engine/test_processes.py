@@ -3,7 +3,7 @@
 import pytest
 
 from fairseq_ext.engine import processes
-from fairseq_ext.engine.processes import Processes, distributed_arguments, this_process
+from fairseq_ext.engine.processes import Processes, distributed_arguments, this_process, without_launcher
 
 TORCHRUN = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "first", "MASTER_PORT": "29500"}
 SRUN = {
@@ -18,6 +18,11 @@ def test_launchers_are_recognised() -> None:
     assert this_process(TORCHRUN) == Processes(3, 4, "torchrun")
     assert this_process(SRUN) == Processes(5, 8, "srun")
     assert not this_process(SRUN).is_first
+
+
+def test_a_step_of_a_worker_is_alone() -> None:
+    for launcher in (TORCHRUN, SRUN):
+        assert this_process(without_launcher(launcher)) == Processes()
 
 
 def test_one_process_is_no_group() -> None:
