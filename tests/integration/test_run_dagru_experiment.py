@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 RUNS = ("kneser-ney", "standard", "fixed", "dagru@1", "dagru@2")
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fairseq_ext.cli", "run", *arguments]
+def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", module, *arguments]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
@@ -30,7 +30,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = write_word_lm_experiment(tmp_path_factory.mktemp("words"))
-    result = run(str(path))
+    result = run("fairseq_ext.cli", "run", str(path))
     assert result.returncode == 0, result.stderr[-2000:]
     return path
 
@@ -42,7 +42,7 @@ def perplexity(experiment: Path, name: str, split: str) -> Record:
 
 
 def test_everything_is_made_and_made_once(experiment: Path) -> None:
-    result = run(str(experiment), "--dry-run")
+    result = run("fairseq_ext.cli", "run", str(experiment), "--dry-run")
     assert {line.split("/")[0].strip() for line in result.stdout.splitlines()} == {"up to date"}
     page = (experiment.parent / "work/report/report.html").read_text(encoding="utf-8")
     assert "Table 2. Perplexity" in page
