@@ -23,7 +23,7 @@ from fairseq_ext.engine.own_python import use_own_python
 
 use_own_python()
 
-from fairseq_ext.cleaning.evaluation import choose_pairs, draw_examples, measure
+from benchmarks.shared.noise import choose_pairs, draw_examples, measure
 from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
 from fairseq_ext.corpora.text_files import Pair, read_parallel
 from fairseq_ext.inputs.errors import InputError, run_command

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_ext.cleaning.evaluation import misread
+from benchmarks.shared.noise import misread
 from fairseq_ext.cleaning.filters import Encoding, is_misread
 from tests.cleaning.judging import judge
 

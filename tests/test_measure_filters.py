@@ -4,10 +4,10 @@ import random
 
 import pytest
 
+from benchmarks.shared.noise import GOOD, TOGETHER, Example, add_noise, draw_examples, measure, misread
 from fairseq_ext.cleaning.clean import FILTERS, Cleaning
 from fairseq_ext.cleaning.completeness import Completeness
 from fairseq_ext.cleaning.dictionary import Dictionary
-from fairseq_ext.cleaning.evaluation import GOOD, TOGETHER, Example, add_noise, draw_examples, measure, misread
 from fairseq_ext.cleaning.filters import Empty, Length
 from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.corpora.text_files import Pair
