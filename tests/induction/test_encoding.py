@@ -12,7 +12,7 @@ from fairseq.data import data_utils
 from fairseq_ext.induction.encoding import LanguageModel, block_length, draw_blocks
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.states import average_states
-from tests.induction.small_lm import BLOCK, DOMAINS, make_checkpoint, make_data, make_tree_file
+from tests.induction.small_lm import BLOCK, DOMAINS, make_checkpoint, make_data
 
 
 @pytest.fixture(scope="module")
@@ -43,23 +43,6 @@ def test_states_are_the_decoders_last_averaged(small: tuple[Path, Path]) -> None
     np.testing.assert_allclose(states, features.mean(1).numpy(), rtol=1e-5, atol=1e-6)
     # The states of the first tokens do not know of those after them.
     np.testing.assert_allclose(features[:, :5].mean(1).numpy(), model.encode(blocks[:, :5]), rtol=1e-5, atol=1e-6)
-
-
-def test_adapters_take_no_part(small: tuple[Path, Path], tmp_path: Path) -> None:
-    data, base = small
-    tree = make_tree_file(tmp_path / "tree.json")
-    adapted = make_checkpoint(tmp_path / "tree.pt", data, "transformer_lm_hier_adapter_tiny", tree=tree)
-    # The same base below random adapters.
-    state = torch.load(adapted, weights_only=True)
-    state["model"] |= torch.load(base, weights_only=True)["model"]
-    torch.save(state, adapted)
-    models = [LanguageModel.load(path, data, cpu=True) for path in (base, adapted)]
-    blocks = draw_blocks(data, "med", "train", models[0].dictionary, length=BLOCK, count=5, seed=1)
-    assert np.array_equal(models[0].encode(blocks), models[1].encode(blocks))
-    weights = torch.from_numpy(models[1].model.tree.path_weights(["med"]))[None]
-    with torch.no_grad():
-        moved = models[1].model.decoder.extract_features(blocks, node_weights=weights)[0].mean(1).numpy()
-    assert np.abs(moved - models[0].encode(blocks)).max() > 0.01
 
 
 def test_blocks_are_stretches_of_one_domain_and_drawn_once(small: tuple[Path, Path]) -> None:

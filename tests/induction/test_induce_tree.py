@@ -125,17 +125,6 @@ def test_empty_clusters_are_dropped() -> None:
     assert chooser.clusters.weights.sum() == pytest.approx(1)
 
 
-def test_thirty_domains_with_few_sequences_in_a_hundred_dimensions() -> None:
-    rng = np.random.default_rng(2)
-    groups = np.repeat(rng.normal(scale=6, size=(10, 120)), 3, axis=0)
-    states = [rng.normal(loc=mean + rng.normal(scale=2, size=120), size=(12, 120)) for mean in groups]
-    names = [f"d{number:02}" for number in range(30)]
-    tree, _, record = induce(states, names, Induction(seed=4))
-    assert np.isfinite(record["divergences"]).all()
-    assert len(tree.names) == 2 * len(record["clusters"]) - 1
-    assert set(tree.domains) == set(names)
-
-
 def test_unseen_domains_find_their_kin(
     small: tuple[Path, Path], induced: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:

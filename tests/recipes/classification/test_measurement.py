@@ -5,20 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from fairseq_ext.classifiers.predictions import ExampleSet
 from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.metrics.classification import measure
 from fairseq_ext.recipes.classification.measurement import (
-    MAJORITY,
     compare_accuracies,
     compared_pairs,
     comparison_steps,
     comparisons_file,
     evaluation_step,
-    evaluation_steps,
     write_predictions,
 )
 from fairseq_ext.recipes.config import named_run
@@ -26,7 +23,7 @@ from fairseq_ext.report.comparison import read_comparisons
 from fairseq_ext.report.measurements import read_records
 from tests import toy_tasks
 from tests.recipes.classification.small_experiment import ADAPTERS, load, write_classification_experiment
-from tests.toy_task_data import COUNTS, write_checkpoint, write_model, write_task
+from tests.toy_task_data import COUNTS, write_model, write_task
 
 BASE = {"arch": "roberta_tiny"}
 FULL, SMALL = {**ADAPTERS, "tuning": "full"}, {**ADAPTERS, "bottleneck-dim": 8}
@@ -53,37 +50,11 @@ def test_a_run_is_measured(tmp_path: Path) -> None:
     assert records.by_run("", "labels", "place") == {"": 3}
 
 
-def test_all_runs_with_a_task_are_measured_and_another_metric_measures_anew(tmp_path: Path) -> None:
-    config = load(write_classification_experiment(tmp_path))
-    steps = {step.output.name: step for step in evaluation_steps(config)}
-    assert list(steps) == [run.name for run in config.task_runs]
-    assert steps["full@verb"].options["metrics"] == ["matthews", "f1"]
-
-
 def test_a_regression_has_no_majority(tmp_path: Path) -> None:
     data = write_task(tmp_path / "size", labels=())
     checkpoint = write_model(tmp_path / "model.pt", "size", labels=())
     found = write_predictions(tmp_path, checkpoint, data, ["spearman", "pearson"], cpu=True)
     assert list(found["test"]) == ["spearman", "pearson"]
-
-
-def test_constant_predictions_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data, model = write_task(tmp_path / "films"), toy_tasks.make_model("films")
-    model.classification_heads["films"].out_proj.weight.data.zero_()
-    model.classification_heads["films"].out_proj.bias.data[1] = 1
-    checkpoint = write_checkpoint(tmp_path / "model.pt", model, "films")
-    assert MAJORITY in write_predictions(tmp_path, checkpoint, data, ["accuracy"], cpu=True)["test"]
-    assert capsys.readouterr().err.count("every prediction is 'good'") == 2
-
-
-def test_the_batch_size_makes_no_difference(tmp_path: Path) -> None:
-    data, checkpoint = write_task(tmp_path / "films"), write_model(tmp_path / "model.pt", "films")
-    logits = []
-    for size in (64, 5, 1):
-        write_predictions(tmp_path, checkpoint, data, ["accuracy"], size, cpu=True)
-        logits.append(np.load(tmp_path / "test.npy"))
-    np.testing.assert_allclose(logits[1], logits[0], atol=2e-6)
-    np.testing.assert_allclose(logits[2], logits[0], atol=2e-6)
 
 
 def test_systems_are_compared_with_full_fine_tuning_or_as_the_file_says(tmp_path: Path) -> None:

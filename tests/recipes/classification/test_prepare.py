@@ -14,7 +14,6 @@ from fairseq_ext.classifiers.task_data import read_task_facts
 from fairseq_ext.classifiers.task_split import held_out_texts, set_path
 from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.text_files import read_lines
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.classification.stages import preparation_steps
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import load_subwords
@@ -85,14 +84,6 @@ def test_pairs_are_joined_as_roberta_joins_them(experiment: Path) -> None:
         assert example["net_input.src_tokens"].tolist() == expected
 
 
-def test_numbers_of_a_regression_stay_numbers(experiment: Path) -> None:
-    config = load(experiment)
-    folder = config.task_data("size")
-    numbers = [float(line) for line in read_lines(set_path(config.raw_task("size"), "label", "valid"))]
-    assert [example["target"] for example in load_task(folder)["valid"]] == [[number] for number in numbers]
-    assert not list((folder / "label").glob("*.bin"))
-
-
 def test_the_base_reads_no_sentence_that_is_tested_on(experiment: Path) -> None:
     """They were in its text, in capitals."""
     work = experiment.parent / "work"
@@ -145,12 +136,3 @@ def test_imported_subwords_take_the_place_of_text(experiment: Path, tmp_path: Pa
         assert (tmp_path / "work/subwords" / name).read_bytes() == (subwords / name).read_bytes()
     mine, theirs = (folder / "work/data-bin/verb/input0/train.bin" for folder in (tmp_path, experiment.parent))
     assert mine.read_bytes() == theirs.read_bytes()
-
-
-def test_folders_that_hold_nothing_are_named(tmp_path: Path) -> None:
-    path = write_classification_experiment(tmp_path, corpora={"folder": str(tmp_path / "none")})
-    with pytest.raises(InputError, match=r"none: not found; give a folder with a file DOMAIN\.txt"):
-        verb("prepare")([str(path)])
-    path = write_classification_experiment(tmp_path, subwords={"imported": str(tmp_path)})
-    with pytest.raises(InputError, match=r"holds no subwords"):
-        verb("prepare")([str(path)])

@@ -102,13 +102,6 @@ def test_an_imported_base_is_not_trained(tmp_path: Path) -> None:
     assert step_of(config, "x@place").inputs[1] == tmp_path / "roberta.pt"
 
 
-def test_a_base_is_given_what_the_file_says_and_no_more(tmp_path: Path, command_of: Command) -> None:
-    command = command_of(config_of(tmp_path), "base")
-    assert value_of(command, "--task") == "masked_language_modeling"
-    assert value_of(command, "--criterion") == "masked_lm"
-    assert not {"--num-classes", "--finetune-from-model"} & set(command)
-
-
 def test_the_head_and_the_schedule_follow_from_the_data(tmp_path: Path, command_of: Command) -> None:
     command = command_of(config_of(tmp_path), "full@verb", CLASSES)
     expected = {

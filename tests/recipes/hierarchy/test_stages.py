@@ -46,13 +46,6 @@ def test_a_system_depends_on_its_base_and_its_tree(tmp_path: Path) -> None:
     assert "train-domains" not in induced.options["system"]
 
 
-def test_given_domains_are_kept(tmp_path: Path) -> None:
-    systems = {"base": PLAIN, "manual": {**ADAPTERS, "tree": "manual", "train_domains": DOMAINS[0]}}
-    [step] = steps_of(tmp_path, train={"systems": systems}, evaluate={})["manual"]
-    assert step.options["system"]["train_domains"] == DOMAINS[0]
-    assert "train-domains" not in step.options["system"]
-
-
 def test_measurements_depend_on_paths_only_where_clusters_choose_them(tmp_path: Path) -> None:
     steps = steps_of(tmp_path)
     paths = tmp_path / "work/paths/induced/paths.json"
