@@ -25,7 +25,7 @@ from fairseq_ext.cleaning.filter import Batch, Filter, Learned, run_filters
 from fairseq_ext.cleaning.filters import Empty, Encoding, Identical, Length, LengthRatio, LongWord
 from fairseq_ext.cleaning.language_id import LanguageId
 from fairseq_ext.cleaning.normalise import Normalise, normalise_lines
-from fairseq_ext.cleaning.report import Drop, Tally, word_histogram, write_cleaning_report
+from fairseq_ext.cleaning.report import Drop, Tally, write_cleaning_report
 from fairseq_ext.corpora.blocks import first_pair, load_index, num_blocks, read_block
 from fairseq_ext.corpora.files import open_binary
 from fairseq_ext.corpora.text_files import Pair, write_lines
@@ -109,8 +109,7 @@ class CleanBlock:
         rows = (Drop(first + row, *rejected[row], *pairs[row]) for row in sorted(rejected))
         write_lines(output / _REJECTED, ("\t".join(map(str, row)) for row in rows))
         changed = sum(one != other for one, other in zip(raw, pairs, strict=True))
-        words = [word_histogram(pair[side] for pair in raw) for side in (0, 1)]
-        counts = {"pairs": len(raw), "changed": changed, "words": words}
+        counts = {"pairs": len(raw), "changed": changed}
         (output / _COUNTS).write_text(json.dumps(counts), encoding="utf-8")
 
     def _locate(self, index: int) -> tuple[str, int]:
@@ -191,7 +190,8 @@ def _assemble(
             for file, lines in zip(files, kept, strict=True):
                 file.writelines(lines)
             drops = sorted([*_read_drops(block), *_repetitions(block, sides, repeats)])
-            tally.add_block(json.loads((block / _COUNTS).read_text(encoding="utf-8")), kept, drops)
+            counts = json.loads((block / _COUNTS).read_text(encoding="utf-8"))
+            tally.add_block({**counts, "kept": len(kept[0])}, drops)
             if rejected_file:
                 rejected_file.writelines(("\t".join(map(str, drop)) + "\n").encode() for drop in drops)
     if not tally.counts["kept"]:

@@ -12,17 +12,19 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from pydantic import Field
-from scipy.sparse import csr_array
 
 from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
 from fairseq_ext.corpora.folded_text import normal_form
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.inputs.errors import InputError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 # What text on the web is mostly in, less the closest relatives of others here (sk, uk, gl, no …), which a short
 # sentence is too easily taken for.
@@ -130,8 +132,8 @@ def load_classifier(backend: str, langs: tuple[str, ...]) -> Classifier:
 class Classifier:
     """Naive Bayes over byte n-grams. The sum over a sentence is made in an order of its own, neighbours or not.
 
-    A sentence's score for a language is the language's prior plus the weights of the *features* of the states
-    that the automaton passes through, one state a byte.
+    A sentence's score for a language is the language's prior plus the weights of the *features* of the states that the
+    automaton passes through, one state a byte.
 
     Args:
         package: the package's model, restricted to the languages to choose from.
@@ -185,9 +187,12 @@ class Classifier:
         Shape:
             features: N×F, 1 each time a sentence has a feature; sizes: N; result: N×L
         """
-        return _below_largest(features @ self._weights + self._priors)
+        scores = features @ self._weights + self._priors
+        return scores - scores.max(axis=1, keepdims=True)
 
     def _features(self, encoded: Sequence[bytes]) -> csr_array:
+        from scipy.sparse import csr_array  # takes a fifth of a second
+
         text = np.frombuffer(_END.join([*encoded, b""]), dtype=np.uint8)
         found = self._feature.take(self._walk(text))
         is_feature = found >= 0
@@ -210,10 +215,6 @@ class Classifier:
         for step, column in enumerate(np.ascontiguousarray(columns)):
             states[step + 1] = self._next_state.take(self._row_start.take(states[step]) + column)
         return states[self._memory + 1 :].T.ravel()[: len(text)]
-
-
-def _below_largest(scores: np.ndarray) -> np.ndarray:
-    return scores - scores.max(axis=1, keepdims=True)
 
 
 def _longest_ngram(next_state: np.ndarray, row_start: np.ndarray) -> int:
@@ -258,10 +259,10 @@ class _Py3langid(Classifier):
     def scores(self, features: csr_array, sizes: np.ndarray) -> np.ndarray:
         features.sum_duplicates()
         features.data = np.log1p(features.data)
-        scores = features @ self._weights + self._priors
+        scores = super().scores(features, sizes)
         # Nothing known of a sentence: every language is as likely.
         scores[np.diff(features.indptr) == 0] = 0
-        return _below_largest(scores) / np.sqrt(np.maximum(sizes, 1))[:, None]
+        return scores / np.sqrt(np.maximum(sizes, 1))[:, None]
 
 
 _MODELS: dict[str, type[_Langid] | type[_Py3langid]] = {"langid": _Langid, "py3langid": _Py3langid}

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
 
 from fairseq_ext.cleaning.lexical_evidence import stems
 from fairseq_ext.corpora.text_files import Pair, write_lines
 from fairseq_ext.inputs.errors import InputError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 # Only these words and pairs of words are learned from: words of more than one and of at most a twentieth of all
 # sentences, as function words fit everywhere and decide nothing; pairs met twice, and three times as often as by
@@ -67,6 +70,7 @@ def _occurrences(sentences: Sequence[str]) -> tuple[csr_array, Sequence[str]]:
         ones where a sentence holds a word (N×W), and the words in order.
     """
     # Takes a second to import.
+    from scipy.sparse import csr_array
     from sklearn.feature_extraction.text import CountVectorizer
 
     counter = CountVectorizer(analyzer=stems, binary=True, min_df=_MIN_COUNT, max_df=_MAX_SHARE, dtype=np.int32)
@@ -84,6 +88,8 @@ def _candidates(sources: csr_array, targets: csr_array) -> csr_array:
     Shape:
         sources: N×V; targets: N×W; result: V×W, the C counts in row-major order
     """
+    from scipy.sparse import csr_array, vstack
+
     by_word = csr_array(sources.T)
     chance = targets.sum(axis=0) / targets.shape[0]
     blocks = []
