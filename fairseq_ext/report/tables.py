@@ -100,10 +100,10 @@ class Table:
         ]
         head, *body = zip(*grid, strict=True) if self.across else grid
         alignments = [
-            "--" if column.holds_text(written) else "-:" for column, written in zip(self.columns, cells, strict=True)
+            ":-" if column.holds_text(written) else "-:" for column, written in zip(self.columns, cells, strict=True)
         ]
         columns = ["-:"] * len(self.rows) if self.across else alignments
-        lines = [_line(head), _line(["--", *columns]), *map(_line, body)]
+        lines = [_line(head), _line([":-", *columns]), *map(_line, body)]
         return "\n\n".join([f"### {escape(self.title)}", "\n".join(lines), *self._notes(cells)])
 
     @property

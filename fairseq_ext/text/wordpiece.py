@@ -8,15 +8,16 @@ pieces in their own order. A word that cannot be cut is ``<unk>``.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+
+from pydantic import ConfigDict, StrictBool, StrictStr, TypeAdapter, ValidationError, with_config
 
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.json_file import is_texts, read_json
+from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.text.byte_level_bpe import DICT_FILE
 
 WORDPIECE_FILE = "wordpiece.json"
@@ -29,6 +30,7 @@ _BLOCK_LINES = 20_000
 _REMEDY = "import the model again"
 
 
+@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True)
 class WordPiece:
     """A vocabulary, and what is done to a text before it is cut; names as in Hugging Face's ``BertNormalizer``.
@@ -40,10 +42,10 @@ class WordPiece:
         handle_chinese_chars: whether every Chinese character is a word.
     """
 
-    pieces: Sequence[str]
-    lowercase: bool = True
-    strip_accents: bool | None = None
-    handle_chinese_chars: bool = True
+    pieces: list[StrictStr]
+    lowercase: StrictBool = True
+    strip_accents: StrictBool | None = None
+    handle_chinese_chars: StrictBool = True
 
     def __len__(self) -> int:
         """V, the special symbols included."""
@@ -81,24 +83,18 @@ def check_wordpiece(vocabulary: WordPiece, where: Path) -> WordPiece:
 
 def write_wordpiece(folder: Path, vocabulary: WordPiece) -> None:
     """Write ``wordpiece.json``."""
-    content = {**asdict(vocabulary), "pieces": list(vocabulary.pieces)}
-    (folder / WORDPIECE_FILE).write_text(json.dumps(content) + "\n", encoding="ascii")
+    (folder / WORDPIECE_FILE).write_text(json.dumps(asdict(vocabulary)) + "\n", encoding="ascii")
 
 
 def read_wordpiece(path: Path) -> WordPiece:
     """Read what :func:`write_wordpiece` wrote."""
     content = read_json(path, _REMEDY)
-    choices: dict[str, Sequence[Any]] = {
-        "lowercase": (True, False),
-        "strip_accents": (None, True, False),
-        "handle_chinese_chars": (True, False),
-    }
-    if content.keys() != {"pieces", *choices} or not is_texts(content["pieces"]):
-        raise InputError(f"{path}: is no WordPiece vocabulary of an imported BERT; {_REMEDY}")
-    for key, allowed in choices.items():
-        if not any(content[key] is value for value in allowed):
-            raise InputError(f"{path}: {key}: {shown(content[key])} is none of {', '.join(map(str, allowed))}")
-    return check_wordpiece(WordPiece(**content), path)
+    try:
+        vocabulary = TypeAdapter(WordPiece).validate_python(content)
+    except ValidationError as error:
+        place = ": ".join(map(str, error.errors()[0]["loc"]))
+        raise InputError(f"{path}: {place}: is no WordPiece vocabulary of an imported BERT; {_REMEDY}") from None
+    return check_wordpiece(vocabulary, path)
 
 
 def read_imported_wordpiece(folder: Path) -> WordPiece:

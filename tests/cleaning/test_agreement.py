@@ -17,14 +17,10 @@ def judge(criterion: Agreement, source: str, target: str, langs: tuple[str, str]
     ("text", "expected"),
     [
         ("1,234,567.89 or 1.234.567,89", {"1234567", "89"}),
-        ("1 000 000 and 1'000'000", {"1000000"}),
         ("12/31/2020 31.12.2020", {"12", "31", "2020"}),
         ("05:00, 007", {"5", "0", "7"}),
-        ("in 1990 100 people", {"1990", "100"}),
-        ("1,2345 10,20", {"1", "2345", "10", "20"}),
         ("٣٤ and ३४", {"34"}),
         ("%1$s of %2$d, {0}, %5.2f, MP3", {"3"}),
-        ("%1 of %2", {"1", "2"}),
         ("x² ½", set()),
     ],
 )
@@ -39,13 +35,9 @@ def test_numbers(text: str, expected: set[str]) -> None:
         ("$10,000.50", "10 000,50 $", None),
         ("18th century, 100 percent, 2,000 books", "osiemnasty wiek, sto procent, dwa tysiące książek", None),
         ("In 1638.", "Wtedy.", "numbers only in the source: 1638"),
-        ("Then.", "W 1638.", "numbers only in the target: 1638"),
         ("at 6:30 p.m.", "o 18:30", None),
         ("Article 12", "Artykuł 15", "numbers only in the source: 12, only in the target: 15"),
         ("1 2 3", "1 4 5", "numbers only in the source: 2 3, only in the target: 4 5"),
-        ("1 2 3", "1 2 5", None),
-        ("%s, two", "%s, 2", None),
-        ("7 7 7", "7", None),
     ],
 )
 def test_agreement_on_numbers(source: str, target: str, reason: str | None) -> None:
@@ -66,7 +58,6 @@ def test_number_options() -> None:
         ("Write to A.B@c.org", "Pisz: a.b@c.org!", None),
         ("See https://en.a.org/en/b", "Zob. https://a.org/pl/b/", None),
         ("such as “https://”", "np. „https://”", None),
-        ("See www.a.org", "Zob. www.b.org", "addresses only in the source: www.a.org, only in the target: www.b.org"),
         ("See https://a.org", "Zob. strona", "addresses only in the source: https://a.org"),
     ],
 )
@@ -84,21 +75,16 @@ def test_addresses_end_before_other_scripts() -> None:
     [
         ("<b>Add</b> <i>x</i>", "<i>x</i> <B>Dodaj</B>", None),
         ("<b>Add</b>", "Dodaj", "tags only in the source: /b"),
-        ("Add</p>", "Dodaj</p></p>", "tags only in the target: /p"),
         ("&lt;b&gt;Add&lt;/b&gt;", "Dodaj", "tags only in the source: /b"),
         ('<a href="x">y</a>', "<a href='x' title=\"z\">y</a>", None),
         ("file <name> or <br>", "plik <nazwa>", None),
-        ("a < b, c > d", "a i d", None),
-        ("%s: %d of %d", "%s: %d", None),
         ("%s of %s", "%2$s w %1$s", None),
         ("%1$s of %2$s", "%1$s", "placeholders only in the source: %2$s"),
         ("%(n)s files", "pliki", "placeholders only in the source: %(n)s"),
         ("{0} and ${a_b}", "{0} i {1}", "placeholders only in the source: ${a_b}, only in the target: {1}"),
-        ("{{ name }}", "nazwa", "placeholders only in the source: { name }"),
         ("echo $HOME", "echo", "placeholders only in the source: $HOME"),
         ("100%sure, 50%", "100% pewne, 50%", None),
         ("e to the i", r"e^{x} \sqrt{x} $x$", None),
-        ("cost $5", "cena 5$", None),
     ],
 )
 def test_agreement_on_markup(source: str, target: str, reason: str | None) -> None:

@@ -103,10 +103,3 @@ def test_few_or_equal_pairs_do_not_make_narrow_limits(tmp_path: Path) -> None:
     assert 0.29 < learn(tmp_path, [Pair("a" * 50, "b" * 50)]).shorter[4] <= 0.3
     equal = learn(tmp_path, [Pair(f"{n:050d}", f"{n:050d}") for n in range(9999)])
     assert equal.shorter[4] == equal.longer[4] == 0.15
-
-
-def test_deviations_have_a_sign_and_the_scale_of_their_direction() -> None:
-    classes = len(EDGES) + 1
-    usual = LengthRatios(np.full(classes, math.log(2)), np.full(classes, 0.5), np.full(classes, 0.25))
-    characters = np.array([[10, 20], [10, 10], [10, 40]])
-    assert usual.deviations(characters) == pytest.approx([0, -math.log(2) / 0.5, math.log(2) / 0.25])

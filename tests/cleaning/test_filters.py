@@ -35,10 +35,8 @@ def test_empty() -> None:
     [
         ((words(2), words(5)), None),
         ((words(1), words(5)), "1 source words"),
-        ((words(2), words(6)), "6 target words"),
         (("", words(5)), "0 source words"),
         (("a " + "b" * 28, "a b"), None),
-        (("a b", "a " + "b" * 29), "31 target characters"),
         (("a " + "b" * 29, "a b"), "31 source characters"),
     ],
 )
@@ -52,10 +50,8 @@ def test_length(pair: tuple[str, str], reason: str | None) -> None:
         ((words(2), words(6)), None),
         ((words(2), words(7)), "2 words to 7"),
         ((words(10), words(3)), "10 words to 3"),
-        ((words(1), words(4)), None),
         ((words(1), words(5)), "1 words to 5"),
         (("", words(5)), "0 words to 5"),
-        (("", words(4)), None),
     ],
 )
 def test_length_ratio_in_words(pair: tuple[str, str], reason: str | None) -> None:
@@ -84,11 +80,9 @@ def test_long_words() -> None:
     ("pair", "is_dropped"),
     [
         (("Open the file", "open the file!"), True),
-        (("Chapter 1: the end", "chapter 2, The End"), True),
         (("Große Straße 5", "GROSSE STRASSE 5"), True),
         (("New York", "New - York"), True),  # the longer side has three words
         (("Open the file", "Open the files"), False),
-        (("New York", "New York"), False),
         (("1 2 3", "1 2 3"), False),
     ],
 )
@@ -113,22 +107,13 @@ def test_characters_of_cyrillic(target: str, reason: str | None) -> None:
     assert judge(criterion, ("word", target), langs=("en", "ru")) == [reason]
 
 
-def test_letters_at_the_limit() -> None:
-    criterion = Characters(min_letters=0.25)
-    assert judge(criterion, ("ab 123456", "x"), ("ab 1234567", "x")) == [None, "22% of the source is letters"]
-
-
 @pytest.mark.parametrize(
     ("lang", "text"),
     [
         ("ja", "データを保存する"),
-        ("zh_TW", "儲存檔案"),
         ("ko", "파일을 저장합니다"),
         ("hi", "फ़ाइल सहेजें"),
-        ("th", "บันทึกแฟ้ม"),
         ("ar", "حفظ الملف"),
-        ("el", "Αποθήκευση αρχείου"),
-        ("am", "ፋይል አስቀምጥ"),
         ("vi", "Lưu tập tin"),
         ("pl", "Zapisz plik"),
     ],
@@ -160,23 +145,11 @@ def test_scripts_can_be_given() -> None:
     ("filters", "key"),
     [
         ("length: {min_words: -1}", "min_words"),
-        ("length: {max_characters: 0}", "max_characters"),
-        ("length_ratio: {max_ratio: 0.9}", "max_ratio"),
         ("length_ratio: {max_ratio: .nan}", "max_ratio"),
         ("length_ratio: {unit: bytes}", "unit"),
-        ("long_words: {max_characters: 0}", "max_characters"),
-        ("identical: {exempt_words: -1}", "exempt_words"),
         ("characters: {min_share: 1.1}", "min_share"),
-        ("characters: {min_letters: -0.1}", "min_letters"),
-        ("agreement: {min_share: 2}", "min_share"),
-        ("completeness: {max_deviation: -1}", "max_deviation"),
-        ("completeness: {exempt: -1}", "exempt"),
         ("language: {backend: fasttext}", "backend"),
-        ("language: {min_probability: 0}", "min_probability"),
-        ("language: {min_characters: -1}", "min_characters"),
         ("dictionary: {min_share: 0}", "min_share"),
-        ("dictionary: {max_evidence: -1}", "max_evidence"),
-        ("dictionary: {sentences: 0}", "sentences"),
     ],
 )
 def test_senseless_options_are_refused(filters: str, key: str) -> None:

@@ -83,13 +83,6 @@ def test_two_models_of_a_language_count_together() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_megabyte_in_one_line_is_classified_as_by_the_package(backend: str) -> None:
-    long = " ".join([ENGLISH, POLISH, CZECH] * 6000)
-    assert len(long) > 1 << 20
-    assert_same_as_package(backend, DISTRACTORS, [ENGLISH, long, POLISH])
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_neighbours_do_not_matter(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     classifier = load_classifier(backend, DISTRACTORS)
     together = classifier.probabilities(ODD_TEXTS)

@@ -40,10 +40,6 @@ def test_what_is_learned(
         assert is_given == (filters["dictionary"] != Dictionary())
 
 
-def test_other_filters_learn_nothing() -> None:
-    assert not has_to_learn({"empty": Empty()})
-
-
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_corpora_are_cleaned_by_what_was_learned_from_them(workers: int, tmp_path: Path) -> None:
     pairs = [(f"{pair.source}.", f"{pair.target}.") for pair in invented_pairs(600)[:-1]]

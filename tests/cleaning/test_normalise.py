@@ -54,14 +54,11 @@ def test_equals_sacremoses_on_its_own_characters(lang: str, longest: int) -> Non
     [
         ("pl", "„Tak” – rzekł…", '"Tak" - rzekł...'),
         ("en", "the file(s)", "the file (s)"),
-        ("en", "wait (here).", "wait (here)."),
-        ("en", "`ls`", "'ls'"),
         ("en", "''No''", '" No "'),
         ("en", "5 % off : yes", "5% off: yes"),
         ("en", '"Yes", he said', '"Yes," he said'),
         ("de", '"Ja," sagte er', '"Ja", sagte er'),
         ("de_AT", '"Ja," sagte er', '"Ja", sagte er'),
-        ("pl", '"Tak," rzekł', '"Tak," rzekł'),
     ],
 )
 def test_what_moses_does(lang: str, line: str, normal: str) -> None:
@@ -103,13 +100,3 @@ def test_results_are_collapsed_and_composed() -> None:
         assert result == [collapse(line) for line in result]
     composed = normalise_lines(lines, "en", Normalise(punctuation=None))
     assert all(unicodedata.is_normalized("NFC", line) for line in composed)
-
-
-def test_twice_is_mostly_once() -> None:
-    lines = [collapse(line) for line in read_lines(corpus("parallel/en-pl") / "TALK.pl")]
-    once = normalise_lines(lines, "pl", Normalise())
-    twice = normalise_lines(once, "pl", Normalise())
-    assert sum(new != old for new, old in zip(twice, once, strict=True)) <= len(lines) // 1000
-    # sacremoses removes the space before a colon ahead of making one after a dash.
-    assert normalise_lines(["a—: b"], "en", Normalise()) == ["a - : b"]
-    assert normalise_lines(["a - : b"], "en", Normalise()) == ["a -: b"]

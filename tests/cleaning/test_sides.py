@@ -50,10 +50,6 @@ def test_nothing_is_said_of_unknown_languages(langs: tuple[str, str]) -> None:
     check(GERMAN, ENGLISH, langs)
 
 
-def test_nothing_is_said_of_variants_of_one_language() -> None:
-    check(ENGLISH, ENGLISH, ("en", "en_GB"))
-
-
 def test_nothing_is_said_of_few_or_short_lines() -> None:
     check(GERMAN[:49], ENGLISH[:49])
     with pytest.raises(InputError):

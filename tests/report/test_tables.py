@@ -17,7 +17,7 @@ def test_values_are_written_and_the_best_is_in_bold() -> None:
     text = Table("Scores", "System", list(SCORES), columns, ["A note."]).markdown()
     assert text.splitlines()[2:7] == [
         "| System | chrF | TER | Kind |",
-        "| -- | -: | -: | -- |",
+        "| :- | -: | -: | :- |",
         "| mix | 30.1 ± 0.2 | −1.25 | a\\|b |",
         "| gad | **31.5** | −1.25 | a\\|b |",
         "| tag | – | −1.25 | a\\|b |",
