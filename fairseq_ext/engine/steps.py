@@ -145,7 +145,8 @@ def _beginning(step: Step, staging: Staging, provenance: Provenance) -> tuple[bo
         return False, "made anew: an earlier version made it and did not record from what"
     if before is None:
         return False, "started"
-    return False, f"made anew: {changes(before, provenance, ['/'.join(path.parts[-2:]) for path in step.inputs])}"
+    changed = changes(before, provenance, ["/".join(path.parts[-2:]) for path in step.inputs])
+    return False, f"made anew: {changed or 'an earlier run was interrupted'}"
 
 
 def run_steps(steps: Sequence[Step], *, dry_run: bool = False, jobs: int = 1, scheduler: str | None = None) -> None:

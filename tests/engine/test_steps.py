@@ -105,7 +105,7 @@ def test_changed_option_input_or_output_builds_again(tmp_path: Path, source: Pat
     assert run(output, inputs=[source], options={"a": 2}, build=build)
 
 
-def test_failing_build_leaves_the_old_result(tmp_path: Path, source: Path) -> None:
+def test_failing_build_leaves_the_old_result(tmp_path: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "out"
     run(output, inputs=[source], options={"a": 1}, build=Copy(source))
     before = read_tree(output)
@@ -117,8 +117,10 @@ def test_failing_build_leaves_the_old_result(tmp_path: Path, source: Path) -> No
     with pytest.raises(OSError, match="disk full"):
         run(output, inputs=[source], options={"a": 2}, build=fail)
     assert read_tree(output) == before
+    shutil.rmtree(output)
     run(output, inputs=[source], options={"a": 2}, build=Copy(source))
     assert "half" not in read_tree(output)
+    assert "out: made anew: an earlier run was interrupted\n" in capsys.readouterr().err
 
 
 def run_and_die(place: str, output: Path, source: Path) -> int:
