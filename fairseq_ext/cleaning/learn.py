@@ -1,4 +1,4 @@
-"""Learning from the corpora that are to be filtered: word translations, their evidence, and usual lengths."""
+"""Learn from the corpora to filter: word translations, lexical evidence, and the length-ratio model."""
 
 from __future__ import annotations
 
@@ -49,14 +49,7 @@ def learn_from_corpora(
 
 
 def learn_from_pairs(folder: Path, pairs: Sequence[Pair], langs: tuple[str, str], cleaning: Cleaning) -> None:
-    """Learn from pairs, once these are normalised and filtered by the cheap filters.
-
-    Args:
-        folder: where to write what the filters need.
-        pairs: as they are in the corpora.
-        langs: source and target language.
-        cleaning: what to do to them first, and the filters to learn for.
-    """
+    """Normalise pairs, filter them by the cheap filters, and write what the other filters need to ``folder``."""
     _learn(folder, _usable(pairs, langs, cleaning), cleaning)
 
 

@@ -12,7 +12,7 @@ contains, are ``<s>``, ``<pad>`` and ``<unk>``.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,11 +58,7 @@ class ByteLevelBpe:
         return len(self.ids)
 
     def order(self) -> list[int]:
-        """By row of fairseq's embeddings, Hugging Face's number of the symbol.
-
-        Shape:
-            result: V, a permutation
-        """
+        """By row of fairseq's embeddings, Hugging Face's number of the symbol (a permutation of V)."""
         first, last = ([self.ids[name] for name in names] for names in (self.kind.first, self.kind.last))
         special = {*first, *last}
         return [*first, *(number for number in range(len(self)) if number not in special), *last]
@@ -169,10 +165,10 @@ def _check_ids(bpe: ByteLevelBpe, where: Path) -> None:
         raise InputError(f"{where}: the {len(ids)} symbols are not numbered 0 to {len(ids) - 1}, each once")
     bytes_ = byte_symbols()
     own = [name for name in (*kind.first, *kind.last) if name not in bytes_]
-    missing = [name for name in (*own, *bytes_) if name not in ids]
-    if missing:
+    missing = next((name for name in (*own, *bytes_) if name not in ids), None)
+    if missing is not None:
         raise InputError(
-            f"{where}: {_some(missing)} missing; a byte-level BPE of {kind.model}'s kind has {', '.join(own)} and a "
+            f"{where}: {missing!r} is missing; a byte-level BPE of {kind.model}'s kind has {', '.join(own)} and a "
             "symbol for each of the 256 bytes"
         )
 
@@ -184,11 +180,6 @@ def _check_merges(bpe: ByteLevelBpe, where: Path) -> None:
         symbols = {*parts, "".join(parts)}
         if len(parts) != 2 or not symbols <= bpe.ids.keys() or not characters.issuperset("".join(parts)):
             raise InputError(f"{where}: merge {number} ({merge!r}) is no pair of symbols that make a third")
-
-
-def _some(names: Iterable[str], limit: int = 3) -> str:
-    names = [repr(name) for name in names]
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more are" if len(names) > limit else " is")
 
 
 END_OF_TEXT = "<|endoftext|>"

@@ -52,11 +52,7 @@ class WordPiece:
         return len(self.pieces)
 
     def order(self) -> list[int]:
-        """By row of fairseq's embeddings, Hugging Face's number of the symbol.
-
-        Shape:
-            result: V, a permutation
-        """
+        """By row of fairseq's embeddings, Hugging Face's number of the symbol (a permutation of V)."""
         numbers = {piece: number for number, piece in enumerate(self.pieces)}
         first, last = ([numbers.pop(name) for name in names] for names in (_FIRST, _LAST))
         return [*first, *numbers.values(), *last]
@@ -106,24 +102,14 @@ def read_imported_wordpiece(folder: Path) -> WordPiece:
 
 
 class WordPieceEncoder:
-    """Text to pieces and back.
-
-    Args:
-        vocabulary: the pieces.
-    """
+    """Text to pieces."""
 
     def __init__(self, vocabulary: WordPiece) -> None:
         from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
         numbers = {piece: number for number, piece in enumerate(vocabulary.pieces)}
-        self._tokenizer = Tokenizer(
-            models.WordPiece(
-                numbers,
-                unk_token=_UNKNOWN,
-                max_input_chars_per_word=LONGEST_WORD,
-                continuing_subword_prefix=PREFIX,
-            )
-        )
+        options = {"max_input_chars_per_word": LONGEST_WORD, "continuing_subword_prefix": PREFIX}
+        self._tokenizer = Tokenizer(models.WordPiece(numbers, unk_token=_UNKNOWN, **options))
         self._tokenizer.normalizer = normalizers.BertNormalizer(
             clean_text=True,
             handle_chinese_chars=vocabulary.handle_chinese_chars,
