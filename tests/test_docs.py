@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import subprocess
 import sys
@@ -15,12 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
-from fairseq_ext.cleaning.clean import FILTERS
+from fairseq_ext.cleaning.clean import FILTERS, Cleaning
 from fairseq_ext.cleaning.language_id import _MIN_CHARACTERS, DISTRACTORS, LanguageId
 from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.corpora.entries import Form, entry_form
 from fairseq_ext.inputs.models import Section
-from fairseq_ext.recipes.translation.config import Clean, Corpora, Translation, load_config
+from fairseq_ext.recipes.translation.config import Corpora, Translation, load_config
 from fairseq_ext.recipes.translation.stages import preparation_steps
 from fairseq_ext.text.split import Split
 from fairseq_ext.text.subwords import Subwords
@@ -45,16 +44,13 @@ def code_in(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
-def defaults(kind: type) -> dict[str, Any]:
+def defaults(kind: type[Section]) -> dict[str, Any]:
     """Options of experiment files in order; those without a default are left out."""
-    if issubclass(kind, Section):
-        fields = kind.model_fields.items()
-        return {item.alias or name: item.default for name, item in fields if not item.is_required()}
-    options = [item for item in dataclasses.fields(kind) if item.metadata.get("in_file", True)]
-    return {item.name: item.default for item in options if item.default is not dataclasses.MISSING}
+    fields = kind.model_fields.items()
+    return {item.alias or name: item.default for name, item in fields if not item.is_required()}
 
 
-def assert_same(given: Mapping[str, Any], kind: type) -> None:
+def assert_same(given: Mapping[str, Any], kind: type[Section]) -> None:
     """Keys in order, values and their types."""
     wanted = defaults(kind)
     assert [(key, value, type(value)) for key, value in given.items()] == [
@@ -160,20 +156,20 @@ def test_data_config_has_every_key_at_its_default() -> None:
     assert list(raw["clean"]["filters"]) == list(FILTERS)
     for name, kind in FILTERS.items():
         assert_same(raw["clean"]["filters"][name], kind)
-    assert raw["clean"].keys() == Clean.keys()
+    assert raw["clean"].keys() == Cleaning.keys()
     assert raw["corpora"].keys() == Corpora.keys()
 
 
 def test_data_config_names_defaults_that_it_does_not_have() -> None:
     raw = yaml.safe_load(DATA_CONFIG.read_text(encoding="utf-8"))
     text = DATA_CONFIG.read_text(encoding="utf-8")
-    for section, kind in (("corpora", Corpora), ("clean", Clean)):
+    for section, kind in (("corpora", Corpora), ("clean", Cleaning)):
         for key, field in kind.model_fields.items():
             default = field.default
-            if raw[section][key] != default and key not in ("normalise", "filters"):
+            if key not in ("normalise", "chosen") and raw[section][key] != default:
                 assert default is None
                 assert re.search(rf"^  {key}:.*#.*\(default: null", text, re.MULTILINE), key
-    assert Clean().normalise is None
+    assert Cleaning().normalise is None
     assert "left out: no normalisation" in text
 
 

@@ -88,7 +88,7 @@ def test_filters_learn_and_find() -> None:
         "completeness": Completeness(),
         "dictionary": Dictionary(),
     }
-    table = measure(Cleaning(filters), examples, others[0], LANGS, "A")
+    table = measure(Cleaning(filters=filters), examples, others[0], LANGS, "A")
     assert cells(table, "pairs")[GOOD] == 200
     lost = 100 * sum(len(each.source.split()) > 10 for each in examples) / 200
     assert cells(table, "length")[GOOD] == cells(table, TOGETHER)[GOOD] == pytest.approx(lost, abs=0.06)
@@ -121,7 +121,7 @@ def test_noise_in_real_text_is_found(langs: tuple[str, str], most_lost: float) -
     ]
     domains = [[Pair(*map(str.strip, pair)) for pair in zip(*sides, strict=True) if all(pair)] for sides in texts]
     examples, others = draw_examples(domains, 1500)
-    cleaning = Cleaning({key: kind() for key, kind in FILTERS.items()}, Normalise())
+    cleaning = Cleaning(filters={key: kind() for key, kind in FILTERS.items()}, normalise=Normalise())
     found = cells(measure(cleaning, examples, [pair for rest in others for pair in rest[:5000]], langs, name), TOGETHER)
     assert found[GOOD] < most_lost
     for noise, least in FOUND.items():

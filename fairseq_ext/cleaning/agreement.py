@@ -6,7 +6,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -15,6 +14,7 @@ from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
 from fairseq_ext.cleaning.markup import MAYBE, addresses, elements, placeholders, strip_placeholders
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.corpora.text_files import Pair
+from fairseq_ext.inputs.models import Number
 
 # 1,000,000 or 1.000.000 or 1 000 000 or 1'000'000
 _THOUSANDS = re.compile(r"(?<!\d)\d{1,3}(?:([., '’])\d{3}(?:\1\d{3})*+)(?!\d)")
@@ -26,7 +26,6 @@ _MAX_NAMED = 5
 _MAX_CHARACTERS = 10_000
 
 
-@dataclass(frozen=True)
 class Agreement(Filter):
     """Drops pairs that disagree on numbers, addresses or markup.
 
@@ -37,22 +36,20 @@ class Agreement(Filter):
 
     Pairs with a side of more than 10,000 characters pass: they are no sentences (``length`` drops them), and
     looking for separators takes time quadratic in the length.
-
-    Attributes:
-        numbers: compare numbers.
-        min_share: least share of numbers that both sides have, among these and those that count against
-            the pair. Half of them leaves room for *6:30 p.m.* and *18:30*.
-        written_out: forgive numbers that may be written out on the other side.
-        urls: compare web and mail addresses, as sets; a language's code in them does not matter.
-        markup: compare HTML and XML tags (their names, and how often they occur) and placeholders
-            (``%s``, ``%(name)s``, ``{0}``, ``${name}``; as sets).
     """
 
     numbers: bool = True
-    min_share: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Compare numbers."""
+    min_share: Annotated[Number, Field(ge=0, le=1)] = 0.5
+    """Least share of numbers that both sides have, among these and those that count against the pair. Half of them
+    leaves room for *6:30 p.m.* and *18:30*."""
     written_out: bool = True
+    """Forgive numbers that may be written out on the other side."""
     urls: bool = True
+    """Compare web and mail addresses, as sets; a language's code in them does not matter."""
     markup: bool = True
+    """Compare HTML and XML tags (their names, and how often they occur) and placeholders (``%s``, ``%(name)s``,
+    ``{0}``, ``${name}``; as sets)."""
 
     def scores(self, batch: Batch) -> Iterator[str | None]:
         """The first disagreement, if there is one."""

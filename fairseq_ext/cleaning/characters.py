@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated
 
@@ -15,6 +14,7 @@ from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
 from fairseq_ext.cleaning.markup import strip_markup
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import Number, Several
 
 # Scripts by their Unicode names; a language written in several stands in each of their lines.
 _LANGUAGES_OF = {
@@ -53,26 +53,20 @@ _LANGUAGES_OF = {
 }
 
 
-@dataclass(frozen=True)
 class Characters(Filter):
-    """Drops pairs with a side that is hardly text, or text in another script than its language's.
+    """Drops pairs with a side that is hardly text, or text in another script than its language's."""
 
-    Attributes:
-        min_share: least share of a side's letters that belong to its language's scripts. Text in another
-            script has next to none, while a sentence of a manual, full of names and commands in Latin, may
-            well have half. If there are too few, addresses, tags and placeholders, which are Latin
-            anywhere, are left out and the rest is counted again.
-        min_letters: least share of letters among the characters of a side, spaces not counted. By default
-            ``%1 (Disc %2)`` and ``It is 7:30.`` pass, but not rulers, tables of numbers and ``%1$d%%``.
-        source_scripts: Unicode names of the source language's scripts, such as ``[Cyrillic, Latin]``; known
-            for most languages.
-        target_scripts: the same for the target language.
-    """
-
-    min_share: Annotated[float, Field(ge=0, le=1)] = 0.3
-    min_letters: Annotated[float, Field(ge=0, le=1)] = 0.3
-    source_scripts: list[str] | None = None
-    target_scripts: list[str] | None = None
+    min_share: Annotated[Number, Field(ge=0, le=1)] = 0.3
+    """Least share of a side's letters that belong to its language's scripts. Text in another script has next to
+    none, while a sentence of a manual, full of names and commands in Latin, may well have half. If there are too
+    few, addresses, tags and placeholders, which are Latin anywhere, are left out and the rest is counted again."""
+    min_letters: Annotated[Number, Field(ge=0, le=1)] = 0.3
+    """Least share of letters among the characters of a side, spaces not counted. By default ``%1 (Disc %2)`` and
+    ``It is 7:30.`` pass, but not rulers, tables of numbers and ``%1$d%%``."""
+    source_scripts: Several[str] | None = None
+    """Unicode names of the source language's scripts, such as ``[Cyrillic, Latin]``; known for most languages."""
+    target_scripts: Several[str] | None = None
+    """The same for the target language."""
 
     def check(self, langs: tuple[str, str]) -> None:
         for side, scripts in zip(SIDES, self._scripts(langs), strict=True):

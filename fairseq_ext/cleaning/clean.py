@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
-from typing import IO
+from typing import IO, Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field, create_model, model_validator
 
 from fairseq_ext.cleaning.agreement import Agreement
 from fairseq_ext.cleaning.characters import Characters
@@ -31,6 +32,7 @@ from fairseq_ext.corpora.files import open_binary
 from fairseq_ext.corpora.text_files import Pair, write_lines
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Section
 
 # Cheapest first: what an early filter drops costs a later one nothing.
 FILTERS: dict[str, type[Filter]] = {
@@ -51,22 +53,44 @@ REPEATED = "repeated"
 _LINES, _KEYS, _REJECTED, _COUNTS = "lines.npy", "keys.npy", "rejected.tsv", "counts.json"
 
 
-@dataclass(frozen=True)
-class Cleaning:
-    """What is done to every pair before the split.
+def _filters_section() -> Any:
+    fields: dict[str, Any] = {name: (Annotated[kind, EMPTY_AS_DEFAULTS], None) for name, kind in FILTERS.items()}
+    return create_model("Filters", __base__=Section, __doc__="Filters of pairs, by name.", **fields)
 
-    Attributes:
-        filters: by name, in the order of :data:`FILTERS`.
-        normalise: see :mod:`fairseq_ext.cleaning.normalise`; without it nothing is changed.
-        deduplicate: what has to be equal for a pair to repeat an earlier one of its domain (``pair``,
-            ``source`` or ``target``); without it repetitions stay.
-        write_rejected: write every dropped pair with its line and reason to ``rejected/DOMAIN.tsv.gz``.
-    """
 
-    filters: Mapping[str, Filter] = field(metadata={"in_file": False})
-    normalise: Normalise | None = field(default=None, metadata={"in_file": False})
-    deduplicate: str | None = None
+Filters: Any = _filters_section()
+
+
+class Cleaning(Section):
+    """What is done to every pair before the split."""
+
+    normalise: Normalise | None = None
+    """One spelling of characters and punctuation; without it nothing is changed."""
+    chosen: Annotated[Filters, EMPTY_AS_DEFAULTS] = Field(default=Filters(), alias="filters")
+    """What drops a pair; an empty side always does."""
+    deduplicate: Literal["pair", "source", "target"] | None = None
+    """What has to be equal for a pair to repeat an earlier one of its domain; without it repetitions stay."""
     write_rejected: bool = False
+    """Whether to write every dropped pair with its line and reason to ``rejected/DOMAIN.tsv.gz``."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_empty_normalise(cls, value: Any) -> Any:
+        """``normalise:`` with nothing below it means its defaults."""
+        is_empty = isinstance(value, dict) and "normalise" in value and value["normalise"] is None
+        return {**value, "normalise": {}} if is_empty else value
+
+    @property
+    def filters(self) -> dict[str, Filter]:
+        """By name, in the order of :data:`FILTERS`."""
+        chosen = {name: getattr(self.chosen, name) for name in FILTERS} | {"empty": Empty()}
+        return {name: each for name, each in chosen.items() if each is not None}
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The options by which a finished step is recognised."""
+        filters = {name: each.model_dump() for name, each in self.filters.items()}
+        return {**self.model_dump(exclude={"chosen"}), "filters": filters}
 
     def check(self, langs: tuple[str, str]) -> None:
         """Raise InputError, before long work begins, if a filter cannot judge these languages or lacks a package."""
@@ -170,11 +194,14 @@ def normalise_pairs(raw: Sequence[Pair], langs: tuple[str, str], options: Normal
     return [Pair(*pair) for pair in zip(*sides, strict=True)]
 
 
-def _options(cleaning: Cleaning) -> dict[str, Filter | Normalise | dict[str, str]]:
+def _options(cleaning: Cleaning) -> dict[str, Section | dict[str, str]]:
     """What the report says of the options: filters in their order, and what is not one."""
-    repeated = {REPEATED: {"by": cleaning.deduplicate}} if cleaning.deduplicate else {}
-    normalise = {"normalise": cleaning.normalise} if cleaning.normalise else {}
-    return {**cleaning.filters, **repeated, **normalise}
+    options: dict[str, Section | dict[str, str]] = {**cleaning.filters}
+    if cleaning.deduplicate:
+        options[REPEATED] = {"by": cleaning.deduplicate}
+    if cleaning.normalise:
+        options["normalise"] = cleaning.normalise
+    return options
 
 
 def _assemble(

@@ -15,6 +15,7 @@ from pydantic import Field
 from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
 from fairseq_ext.cleaning.lexical_evidence import EVIDENCE_FILE, LexicalEvidence
 from fairseq_ext.corpora.text_files import Pair
+from fairseq_ext.inputs.models import Number
 
 LENGTHS_FILE = "lengths.json"
 _FINAL_MARK = re.compile(r"[.!?…。！？।؟۔][\s\"'”’»«)\]]*$").search
@@ -59,7 +60,6 @@ class Score(NamedTuple):
 _COMPLETE = Score(0.0)
 
 
-@dataclass(frozen=True)
 class Completeness(Filter):
     """Drops pairs of which one side is shorter than it should be, by what such pairs of the corpora have.
 
@@ -67,15 +67,12 @@ class Completeness(Filter):
     (:class:`LengthRatios`); more of them, if the longer side ends with a full stop or the like and
     the shorter one does not, and if the last words of the longer one have no translation (where the filter
     ``dictionary`` is on, which learns what words have).
-
-    Attributes:
-        max_deviation: most deviations of a pair.
-        exempt: pairs with at most so many characters on the longer side pass: a term may be short here and long
-            there.
     """
 
-    max_deviation: Annotated[float, Field(ge=0)] = 4.6
+    max_deviation: Annotated[Number, Field(ge=0)] = 4.6
+    """Most deviations of a pair."""
     exempt: Annotated[int, Field(ge=0)] = 15
+    """Pairs with at most so many characters on the longer side pass: a term may be short here and long there."""
 
     def scores(self, batch: Batch) -> Iterator[Score]:
         """The score of every pair, ``_COMPLETE`` where lengths alone show that it is within the limit."""

@@ -6,7 +6,6 @@ The list of translations is given, or learned from the corpus itself (:mod:`fair
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -24,32 +23,30 @@ from fairseq_ext.cleaning.lexical_evidence import (
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import Number
 
 
-@dataclass(frozen=True)
 class Dictionary(Filter):
     """Drops pairs whose words say that they are no translations.
 
     Looked at are the different words of both sides that the list knows, a word being a run of letters and digits,
     case folded, of which the first six count. It is of no use for languages without spaces between words.
-
-    Attributes:
-        word_list: file of lines ``source<TAB>target``, or with a probability as the third column, which is not
-            used; left out, a list is learned from the corpora.
-        max_evidence: most evidence against a pair (:mod:`fairseq_ext.cleaning.lexical_evidence`), in natural units
-            of information: 6.5 is one to 665. Words count by how reliably they are translated in the corpora,
-            and a short pair without any translation may pass. None: it does not matter.
-        min_share: least share of the known words that have a translation, whatever words these are. None: it does
-            not matter.
-        min_words: for ``min_share``, pairs with fewer known words (both sides together) pass.
-        sentences: at most so many pairs are learned from.
     """
 
     word_list: str | None = None
-    max_evidence: Annotated[float, Field(ge=0)] | None = 6.5
-    min_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """File of lines ``source<TAB>target``, or with a probability as the third column, which is not used; left out,
+    a list is learned from the corpora."""
+    max_evidence: Annotated[Number, Field(ge=0)] | None = 6.5
+    """Most evidence against a pair (:mod:`fairseq_ext.cleaning.lexical_evidence`), in natural units of information:
+    6.5 is one to 665. Words count by how reliably they are translated in the corpora, and a short pair without any
+    translation may pass. None: it does not matter."""
+    min_share: Annotated[Number, Field(gt=0, le=1)] | None = None
+    """Least share of the known words that have a translation, whatever words these are. None: it does not
+    matter."""
     min_words: Annotated[int, Field(ge=1)] = 4
+    """For ``min_share``, pairs with fewer known words (both sides together) pass."""
     sentences: Annotated[int, Field(ge=1)] = 200_000
+    """At most so many pairs are learned from."""
 
     def check(self, langs: tuple[str, str]) -> None:
         for lang in langs:

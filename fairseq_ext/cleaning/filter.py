@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import Section
 
 SIDES = ("source", "target")
 _T = TypeVar("_T")
@@ -46,8 +47,8 @@ class Batch:
     learned: Learned = field(default_factory=Learned)
 
 
-class Filter(ABC):
-    """A frozen dataclass whose attributes are its options in an experiment file."""
+class Filter(Section, ABC):
+    """A section of an experiment file: its fields are the options of the filter."""
 
     @abstractmethod
     def scores(self, batch: Batch) -> Iterable[Any]:

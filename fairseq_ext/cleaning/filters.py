@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from ftfy.badness import is_bad
@@ -14,6 +13,7 @@ from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
 from fairseq_ext.corpora.folded_text import BLANK
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import Number
 
 
 def count_words(text: str) -> int:
@@ -21,7 +21,6 @@ def count_words(text: str) -> int:
     return text.count(" ") + bool(text)  # faster than splitting
 
 
-@dataclass(frozen=True)
 class Empty(Filter):
     """Drops pairs with a side that has no text, or none but invisible characters."""
 
@@ -37,20 +36,16 @@ class Empty(Filter):
         return f"no {SIDES[score.index(True)]} text"
 
 
-@dataclass(frozen=True)
 class Length(Filter):
-    """Drops pairs with a side that is too short or too long.
-
-    Attributes:
-        min_words: least number of words of a side.
-        max_words: largest; 100 words are about 150 subwords. Where words are not separated by spaces, all of
-            a sentence counts as one, and only the characters limit it.
-        max_characters: largest number of characters of a side.
-    """
+    """Drops pairs with a side that is too short or too long."""
 
     min_words: Annotated[int, Field(ge=0)] = 1
+    """Least number of words of a side."""
     max_words: Annotated[int, Field(ge=1)] = 100
+    """Largest; 100 words are about 150 subwords. Where words are not separated by spaces, all of a sentence counts
+    as one, and only the characters limit it."""
     max_characters: Annotated[int, Field(ge=1)] = 1000
+    """Largest number of characters of a side."""
 
     def scores(self, batch: Batch) -> Iterator[tuple[int, ...]]:
         """Words of source and target, characters of source and target."""
@@ -74,23 +69,20 @@ class Length(Filter):
         return f"{characters} {side} characters"
 
 
-@dataclass(frozen=True)
 class LengthRatio(Filter):
     """Drops pairs of which one side is many times as long as the other.
 
     Short pairs pass: a term of one word is often explained in several, and a verb form of one language
     may be a phrase of the other (*Choledochoenterostomy*, *Przesłodziłaś*).
-
-    Attributes:
-        max_ratio: how many times as long the longer side may be.
-        unit: ``words`` or ``characters``. Both tell translations from chance pairs about equally well, but
-            words need languages that separate them by spaces.
-        exempt: longest side, in this unit, of pairs that pass anyway; for characters, 40 suits.
     """
 
-    max_ratio: Annotated[float, Field(ge=1)] = 3.0
+    max_ratio: Annotated[Number, Field(ge=1)] = 3.0
+    """How many times as long the longer side may be."""
     unit: Literal["words", "characters"] = "words"
+    """``words`` or ``characters``. Both tell translations from chance pairs about equally well, but words need
+    languages that separate them by spaces."""
     exempt: Annotated[int, Field(ge=0)] = 7
+    """Longest side, in this unit, of pairs that pass anyway; for characters, 40 suits."""
 
     def check(self, langs: tuple[str, str]) -> None:
         for lang in langs if self.unit == "words" else ():
@@ -113,17 +105,14 @@ class LengthRatio(Filter):
         return f"{score[0]} {self.unit} to {score[1]}"
 
 
-@dataclass(frozen=True)
 class LongWord(Filter):
     """Drops pairs with a word that is too long for one: binary data, lost spaces, paths.
 
     Web addresses pass, and languages without spaces between words are not looked at.
-
-    Attributes:
-        max_characters: of the longest word allowed.
     """
 
     max_characters: Annotated[int, Field(ge=1, le=1_000_000)] = 40
+    """Of the longest word allowed."""
 
     def scores(self, batch: Batch) -> Iterator[tuple[int, int]]:
         """Characters of the longest word of source and target, 0 if it is none too long."""
@@ -147,16 +136,12 @@ def _longest_word(text: str) -> int:
     return max((len(word) for word in text.split() if "://" not in word), default=0)
 
 
-@dataclass(frozen=True)
 class Identical(Filter):
-    """Drops pairs whose sides are equal but for case, digits and punctuation: they are not translated.
-
-    Attributes:
-        exempt_words: pairs whose sides have at most so many words pass: names, commands and loan words are the
-            same in many languages.
-    """
+    """Drops pairs whose sides are equal but for case, digits and punctuation: they are not translated."""
 
     exempt_words: Annotated[int, Field(ge=0)] = 2
+    """Pairs whose sides have at most so many words pass: names, commands and loan words are the same in many
+    languages."""
 
     def scores(self, batch: Batch) -> Iterator[int]:
         """Words of the longer side if the letters are equal, else 0."""
@@ -193,7 +178,6 @@ _MAYBE = re.compile(r"[^\x00-\x7f]{2}|[\x80-\x9fÂÃŒœ]").search
 _OPENING = re.compile(r"(?<!\S)[»”›]")
 
 
-@dataclass(frozen=True)
 class Encoding(Filter):
     """Drops pairs with a side whose UTF-8 was read as Latin-1, Windows-1252 or the like (*mojibake*).
 

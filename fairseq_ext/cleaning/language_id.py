@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -22,6 +21,7 @@ from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
 from fairseq_ext.corpora.folded_text import normal_form
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import Number, Several
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -49,7 +49,6 @@ class Guess(NamedTuple):
 _AS_EXPECTED = Guess("", "", 1.0, 1.0)
 
 
-@dataclass(frozen=True)
 class LanguageId(Filter):
     """Drops pairs of which a side is in another language than it should be.
 
@@ -59,21 +58,19 @@ class LanguageId(Filter):
     With the defaults py3langid drops 0 to 0.2 % of six clean English-Polish corpora, langid 0 to 0.9 % (most in
     lists of terms: Latin names, loan words). Of the same sentences put on the wrong side, 10 characters or more,
     py3langid finds 98 % or more in prose and 78 to 95 % in lists of terms.
-
-    Attributes:
-        backend: ``py3langid``, a newer model, or ``langid``, the one of Klimaszewski et al. (2023), which is
-            overconfident: with the same settings it drops about twenty times as many good sentences.
-        distractors: languages that a sentence may be taken for, besides the pair's own; by default 15 large
-            ones. Give the pair's own again to decide between these two alone; give its close relatives
-            (Slovak beside Czech) only if the text holds them.
-        min_probability: least probability of the expected language.
-        min_characters: shorter sides pass; by default 10 for py3langid and 30 for langid.
     """
 
     backend: Literal["py3langid", "langid"] = "py3langid"
-    distractors: list[str] | None = None
-    min_probability: Annotated[float, Field(gt=0, le=1)] = 0.02
+    """``py3langid``, a newer model, or ``langid``, the one of Klimaszewski et al. (2023), which is overconfident:
+    with the same settings it drops about twenty times as many good sentences."""
+    distractors: Several[str] | None = None
+    """Languages that a sentence may be taken for, besides the pair's own; by default 15 large ones. Give the pair's
+    own again to decide between these two alone; give its close relatives (Slovak beside Czech) only if the text
+    holds them."""
+    min_probability: Annotated[Number, Field(gt=0, le=1)] = 0.02
+    """Least probability of the expected language."""
     min_characters: Annotated[int, Field(ge=0)] | None = None
+    """Shorter sides pass; by default 10 for py3langid and 30 for langid."""
 
     def check(self, langs: tuple[str, str]) -> None:
         self._classifier(langs)

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from fairseq_ext.corpora.folded_text import normal_form
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.corpora.text_files import collapse
+from fairseq_ext.inputs.models import Section
 
 _MAX_CHARACTERS = 10_000
 
@@ -44,20 +44,16 @@ _TOUCHED = (
 _TOUCHED_IN = {"en": (r'"[,.]',), **dict.fromkeys(("de", "es", "fr"), (r',"', r'\."\s*[^<]'))}
 
 
-@dataclass(frozen=True)
-class Normalise:
-    """What is made alike.
-
-    Attributes:
-        unicode: normal form of the characters, or null for none. ``NFC`` (the default) only composes
-            letters with their accents; ``NFKC`` also replaces ligatures, full-width letters, superscripts
-            (``x²`` becomes ``x2``) and the like.
-        punctuation: ``moses`` (the default) or null for none. Lines of more than 10,000 characters keep theirs:
-            they are no sentences, and some of the substitutions take time quadratic in the length.
-    """
+class Normalise(Section):
+    """What is made alike."""
 
     unicode: Literal["NFC", "NFKC"] | None = "NFC"
+    """Normal form of the characters, or null for none. ``NFC`` (the default) only composes letters with their
+    accents; ``NFKC`` also replaces ligatures, full-width letters, superscripts (``x²`` becomes ``x2``) and the
+    like."""
     punctuation: Literal["moses"] | None = "moses"
+    """``moses`` (the default) or null for none. Lines of more than 10,000 characters keep theirs: they are no
+    sentences, and some of the substitutions take time quadratic in the length."""
 
 
 def normalise_lines(lines: Sequence[str], lang: str, options: Normalise) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fairseq_ext.inputs.models import Section
 from fairseq_ext.report.measurements import Record, Records
 from fairseq_ext.report.render import Page, write_report
 from fairseq_ext.report.tables import Column, Table
@@ -142,7 +142,7 @@ def _imports(counts: Mapping[str, Counter[str]]) -> Iterator[Table]:
 
 def _options_table(options: Mapping[str, Any]) -> Table:
     def values(name: str) -> str:
-        given = asdict(options[name]) if is_dataclass(options[name]) else options[name]
+        given = options[name].model_dump() if isinstance(options[name], Section) else options[name]
         return ", ".join(f"{key}: {value}" for key, value in given.items())
 
     return Table("Options", "name", list(options), [Column("options", values, is_text=True)])

@@ -7,7 +7,7 @@ import os
 import reprlib
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 # Of a line that is longer, the middle is left out: what is wrong comes first, how to mend it last.
@@ -35,6 +35,12 @@ _IN_TRACEBACK = f"\n{InputError.__module__}.{InputError.__qualname__}: "
 def shown(value: Any) -> str:
     """A value for a message: its ``repr``, shortened in length, depth and number of items."""
     return _SHOWN.repr(value)
+
+
+def check_choice(value: Any, allowed: Sequence[str], where: str) -> None:
+    """Raise InputError unless ``value`` is one of the allowed ones."""
+    if value not in allowed:
+        raise InputError(f"{where}: {shown(value)} is unknown; choose one of {', '.join(allowed)}")
 
 
 def input_error_in(error: BaseException | None) -> InputError | None:

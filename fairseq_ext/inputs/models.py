@@ -6,27 +6,21 @@ A validator of a model raises ``ValueError``; :func:`read_model` puts the file a
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
-import inspect
-import re
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    GetCoreSchemaHandler,
     Strict,
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
-    create_model,
     model_validator,
 )
 from pydantic.json_schema import GenerateJsonSchema
@@ -65,10 +59,17 @@ Several = Annotated[tuple[_Item, ...], BeforeValidator(as_tuple)]
 OneOrMore = Annotated[Several[_Item], Field(min_length=1)]
 
 
-class _WithoutTitles(GenerateJsonSchema):
+class _SchemaForEditors(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
         """A title would only repeat the key."""
         return False
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        """Only the first paragraph of the docstring describes a section."""
+        made = super().model_schema(schema)
+        if "description" in made:
+            made["description"] = made["description"].partition("\n\n")[0]
+        return made
 
 
 class Section(BaseModel):
@@ -96,7 +97,7 @@ class Section(BaseModel):
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
         """The JSON schema, by which editors complete keys and mark mistakes."""
-        return cls.model_json_schema(schema_generator=_WithoutTitles)
+        return cls.model_json_schema(schema_generator=_SchemaForEditors)
 
     @model_validator(mode="before")
     @classmethod
@@ -114,24 +115,6 @@ class Section(BaseModel):
             if key in cls.renamed_keys:
                 print(f"{path}: {key}: is now {cls.renamed_keys[key]}", file=sys.stderr)
         return {cls.renamed_keys.get(key, key): each for key, each in value.items() if key not in cls.removed_keys}
-
-
-class _Generated(Section):
-    """A section whose keys are described where they are generated: pydantic need not look for its source."""
-
-    model_config = ConfigDict(use_attribute_docstrings=False)
-
-
-class FromDataclass:
-    """Annotation of a field that holds a dataclass of a library: the file gives its attributes as a section.
-
-    Types are as strict as those of sections; the dataclass makes its own checks, which raise InputError.
-    """
-
-    def __get_pydantic_core_schema__(self, source: type[Any], handler: GetCoreSchemaHandler) -> Any:
-        """The schema of the section, followed by the making of the dataclass."""
-        make = AfterValidator(lambda given: _make(source, given))
-        return handler.generate_schema(Annotated[_section_of(source), make])
 
 
 EMPTY_AS_DEFAULTS = BeforeValidator(lambda value: {} if value is None else value)
@@ -182,51 +165,3 @@ def _unknown_key(key: str, allowed: Collection[str]) -> str:
     near = difflib.get_close_matches(key, sorted(allowed), n=1)
     nearest = f"; did you mean {near[0]!r}?" if near else ""
     return f"unknown key {shown(key)}; allowed are {', '.join(sorted(allowed))}{nearest}"
-
-
-def _section_of(source: type[Any]) -> type[Section]:
-    """The section with the attributes of a dataclass."""
-    hints, texts = get_type_hints(source, include_extras=True), _documented_attributes(source)
-    fields: dict[str, Any] = {
-        item.name: (_field_type(hints[item.name]), Field(_default(item), description=texts.get(item.name)))
-        for item in dataclasses.fields(source)
-    }
-    return create_model(source.__name__, __base__=_Generated, __doc__=_summary(source), **fields)
-
-
-def _field_type(hint: Any) -> Any:
-    if get_origin(hint) is Annotated:
-        kind, *limits = get_args(hint)
-        return Annotated[(_field_type(kind), *limits)]
-    if any(get_origin(each) is Annotated for each in get_args(hint)):
-        return _field_type(get_args(hint)[0]) | None
-    if float in (hint, *get_args(hint)):
-        return Number if hint is float else Number | None
-    if any(str(each).startswith("list[") for each in (hint, *get_args(hint))):
-        return Annotated[hint, BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
-    return hint
-
-
-def _default(item: dataclasses.Field[Any]) -> Any:
-    if item.default_factory is not dataclasses.MISSING:
-        return item.default_factory()
-    return ... if item.default is dataclasses.MISSING else item.default
-
-
-def _summary(source: type[Any]) -> str:
-    """The first paragraph of the docstring of a class."""
-    return " ".join((inspect.getdoc(source) or "").partition("\n\n")[0].split())
-
-
-def _documented_attributes(source: type[Any]) -> dict[str, str]:
-    """The text of each attribute in the docstring of a class."""
-    listed = (inspect.getdoc(source) or "").partition("Attributes:\n")[2] + "\n"
-    entries = re.findall(r"^    (\w+): (.*\n(?:      .*\n)*)", listed, re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in entries}
-
-
-def _make(source: type[Any], given: Section) -> Any:
-    try:
-        return source(**{name: getattr(given, name) for name in type(given).model_fields})
-    except InputError as error:
-        raise ValueError(str(error)) from None

@@ -14,8 +14,7 @@ from fairseq_ext import recipes
 from fairseq_ext.engine.stages import Stage, check_stage_names
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.sections import check_choice
+from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.inputs.yaml_file import load_yaml
 from fairseq_ext.recipes.config import Experiment, read_experiment
 

@@ -10,7 +10,6 @@ import json
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +30,9 @@ from fairseq_ext.engine.fairseq_cli import as_arguments, run_training
 from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
-from fairseq_ext.inputs.sections import check_numbers, read_section
+from fairseq_ext.inputs.models import read_model
 from fairseq_ext.modules.tunings import ARCHITECTURE
-from fairseq_ext.teacher.devices import check_precision, choose_device
+from fairseq_ext.teacher.devices import choose_device
 from fairseq_ext.teacher.options import HoulsbyTeacher
 from fairseq_ext.text.encoders import load_encoder, subword_files
 
@@ -54,7 +53,6 @@ class HoulsbyClassifier:
         self.options = options
         self.seed = seed
         self.device = choose_device(options.device)
-        check_precision(options.precision)
         self.base, self.subwords = Path(options.model), options.subwords_folder
         # The trained model lives in a file, as fairseq leaves it, and is copied to where it is saved.
         self._scratch = tempfile.TemporaryDirectory()
@@ -89,7 +87,7 @@ class HoulsbyClassifier:
         shutil.copyfile(self._file, folder / _MODEL_FILE)
         for name in subword_files(self.subwords):
             shutil.copyfile(self.subwords / name, folder / name)
-        settings = asdict(self.options) | {"model": None, "subwords": None}
+        settings = self.options.model_dump() | {"model": None, "subwords": None}
         (folder / _SETTINGS).write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
@@ -97,10 +95,7 @@ class HoulsbyClassifier:
         """Load what :meth:`save` wrote."""
         settings = read_json(folder / _SETTINGS, "train the teacher again")
         given = {"model": str(folder / _MODEL_FILE), "subwords": None, "device": "auto"}
-        others = {key: value for key, value in settings.items() if key not in given}
-        options: HoulsbyTeacher = read_section(HoulsbyTeacher, others, str(folder / _SETTINGS), given=given)
-        check_numbers(asdict(options), str(folder / _SETTINGS))
-        classifier = cls(options, seed=0)
+        classifier = cls(read_model(HoulsbyTeacher, settings | given, str(folder / _SETTINGS), {}), seed=0)
         try:
             shutil.copyfile(classifier.base, classifier._file)
         except OSError as error:

@@ -2,63 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fairseq_ext.inputs.models import LARGEST, Count, Number, Section
 
 # Of more training sentences than this a classifier is trained on a sample, the same share of every domain.
 MAX_SENTENCES = 500_000
+_TwoOrMore = Annotated[int, Field(ge=2, lt=LARGEST)]
+_Positive = Annotated[Number, Field(gt=0, lt=LARGEST)]
 
 
-@dataclass(frozen=True)
-class TfidfTeacher:
-    """Options of the TF-IDF classifier; see :mod:`fairseq_ext.teacher.tfidf`.
+class _Options(Section):
+    folds: _TwoOrMore = 5
+    max_sentences: Count = MAX_SENTENCES
 
-    ``subword_ngrams`` is the longest sequence of subwords to count, None for none; ``subword_model`` the SentencePiece
-    model that cuts them, by default the experiment's.
-    """
 
-    backend: str = "tfidf"
-    folds: int = 5
-    max_sentences: int = MAX_SENTENCES
-    word_ngrams: int = 2
-    char_ngrams: int = 5
-    subword_ngrams: int | None = None
+class TfidfTeacher(_Options):
+    """Options of the TF-IDF classifier; see :mod:`fairseq_ext.teacher.tfidf`."""
+
+    backend: Literal["tfidf"] = "tfidf"
+    word_ngrams: Count = 2
+    char_ngrams: _TwoOrMore = 5
+    subword_ngrams: Count | None = None
+    """The longest sequence of subwords to count; none without it."""
     subword_model: str | None = None
-    min_count: int = 2
-    inverse_regularisation: float = 10.0
+    """The SentencePiece model that cuts them; by default the experiment's."""
+    min_count: Count = 2
+    inverse_regularisation: _Positive = 10.0
 
 
-@dataclass(frozen=True)
-class TransformersTeacher:
+class _TrainedOptions(_Options):
+    model: str
+    batch_size: Count = 32
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+
+class TransformersTeacher(_TrainedOptions):
     """Options of the fine-tuned classifier; see :mod:`fairseq_ext.teacher.transformers_classifier`."""
 
-    model: str
-    backend: str = "transformers"
-    folds: int = 5
-    max_sentences: int = MAX_SENTENCES
-    epochs: float = 3.0
-    batch_size: int = 32
-    learning_rate: float = 2e-5
-    max_length: int = 128
-    device: str = "auto"
-    precision: str = "auto"
+    backend: Literal["transformers"] = "transformers"
+    epochs: _Positive = 3.0
+    learning_rate: _Positive = 2e-5
+    max_length: Count = 128
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
 
 
-@dataclass(frozen=True)
-class HoulsbyTeacher:
+class HoulsbyTeacher(_TrainedOptions):
     """Options of adapters on a frozen encoder; see :mod:`fairseq_ext.teacher.houlsby_classifier`."""
 
-    model: str
+    backend: Literal["houlsby"] = "houlsby"
     subwords: str | None = None
-    backend: str = "houlsby"
-    folds: int = 5
-    max_sentences: int = MAX_SENTENCES
-    epochs: int = 3
-    batch_size: int = 32
-    learning_rate: float = 1e-3
-    bottleneck_dim: int = 64
-    device: str = "auto"
-    precision: str = "float32"
+    """The folder of the model's subwords, if it is not the model's."""
+    epochs: Count = 3
+    learning_rate: _Positive = 1e-3
+    bottleneck_dim: Count = 64
+    precision: Literal["auto", "float32", "bfloat16"] = "float32"
 
     @property
     def subwords_folder(self) -> Path:

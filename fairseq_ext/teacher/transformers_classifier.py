@@ -6,7 +6,6 @@ import copy
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from tqdm import tqdm
 from fairseq_ext.hugging_face.pretrained import load_pretrained
 from fairseq_ext.hugging_face.torchaudio_guard import hide_broken_torchaudio
 from fairseq_ext.inputs.json_file import read_json
-from fairseq_ext.inputs.sections import check_numbers, read_section
+from fairseq_ext.inputs.models import read_model
 from fairseq_ext.teacher.devices import choose_device, choose_precision
 from fairseq_ext.teacher.options import TransformersTeacher
 
@@ -102,11 +101,9 @@ class TransformersClassifier:
     @classmethod
     def load(cls, folder: Path) -> TransformersClassifier:
         """Load what :meth:`save` wrote."""
-        where = str(folder / _SETTINGS)
         settings = read_json(folder / _SETTINGS, "train the teacher again")
-        settings.setdefault("precision", "float32")  # earlier versions knew no other
-        options: TransformersTeacher = read_section(TransformersTeacher, settings, where, given={"model": str(folder)})
-        check_numbers(asdict(options), where)
+        settings = {"precision": "float32", **settings, "model": str(folder)}  # earlier versions knew no other
+        options = read_model(TransformersTeacher, settings, str(folder / _SETTINGS), {})
         classifier = cls(options, seed=0)
         classifier._load_pretrained(options.model)
         return classifier

@@ -20,6 +20,7 @@ from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.text_files import Pair, stream_parallel, write_lines, write_parallel
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import Count, Section
 
 SPLITS = ("train", "valid", "test")
 HELD_OUT = ("valid", "test")
@@ -29,13 +30,12 @@ SIZES_FILE = "sizes.txt"
 _DIGITS = re.compile(r"\d\d*")
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(Section):
     """Sizes of the held-out sets (pairs per domain) and the longest sentence kept (words)."""
 
-    valid: int = 1000
-    test: int = 1000
-    max_words: int = 250
+    valid: Count = 1000
+    test: Count = 1000
+    max_words: Count = 250
 
 
 @dataclass

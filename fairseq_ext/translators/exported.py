@@ -32,6 +32,7 @@ from fairseq_ext.engine.hashing import hash_file, relative_files
 from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import is_texts, read_json
+from fairseq_ext.inputs.models import read_model
 from fairseq_ext.text.subwords import MODEL_FILE as SUBWORDS_FILE
 
 FORMAT = 1
@@ -109,6 +110,11 @@ class Manifest:
     versions: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, FileRecord] = field(default_factory=dict)
 
+    @property
+    def content(self) -> dict[str, Any]:
+        """As plain data."""
+        return {**dataclasses.asdict(self), "text": self.text and self.text.model_dump()}
+
 
 def read_manifest(directory: Path) -> Manifest:
     """The manifest of an exported system, after a check of what it says and of the sizes of its files.
@@ -182,7 +188,7 @@ def complete(folder: Path, manifest: Manifest) -> None:
     """
     files = {name: FileRecord.of(folder / name) for name in relative_files(folder) if name != MANIFEST_FILE}
     versions = {"python": platform.python_version(), **_versions()}
-    content = dataclasses.asdict(dataclasses.replace(manifest, files=files, versions=versions))
+    content = dataclasses.replace(manifest, files=files, versions=versions).content
     content = json.loads(json.dumps({"format": FORMAT, **content}))
     _parse(content, folder / MANIFEST_FILE)
     text = json.dumps({**content, "sha256": _digest(content)}, indent=1, ensure_ascii=False)
@@ -292,7 +298,6 @@ def _parse(content: Any, path: Path) -> Manifest:
         "architecture": isinstance(content.get("architecture"), str),
         "languages": is_texts(languages) and len(languages) == 2,
         "domains": is_texts(domains),
-        "text": text is None or (isinstance(text, dict) and text.keys() <= {"unicode", "punctuation"}),
         "generation": isinstance(generation, dict) and all(map(_is_search_option, generation.items())),
         "classifier": classifier in (None, *_CLASSIFIERS),
         "files": isinstance(files, dict) and all(map(_is_file_record, files.items())),
@@ -310,7 +315,7 @@ def _parse(content: Any, path: Path) -> Manifest:
         languages=(languages[0], languages[1]),
         domains=tuple(domains),
         architecture=content["architecture"],
-        text=None if text is None else Normalise(**text),
+        text=None if text is None else read_model(Normalise, text, f"{path}: text", {}),
         generation=generation,
         classifier=classifier,
         data_fingerprint=content.get("data_fingerprint"),

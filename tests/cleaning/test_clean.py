@@ -24,7 +24,7 @@ from tests.cluster import dask_cluster, in_fresh_process
 
 LANGS = ("en", "pl")
 FILTERS = {"empty": Empty(), "length": Length(max_words=5), "length_ratio": LengthRatio()}
-CLEANING = Cleaning(FILTERS, Normalise(), deduplicate="pair", write_rejected=True)
+CLEANING = Cleaning(filters=FILTERS, normalise=Normalise(), deduplicate="pair", write_rejected=True)
 HERE = Engine(workers=1)
 
 
@@ -85,7 +85,7 @@ def test_only_repetitions_of_the_same_domain_go(tmp_path: Path) -> None:
 
 
 def test_nothing_but_empty_pairs_goes_unasked(tmp_path: Path) -> None:
-    cleaning = Cleaning({"empty": Empty()})
+    cleaning = Cleaning()
     _clean(import_domains(tmp_path, A=PAIRS), tmp_path / "clean", cleaning=cleaning)
     assert read_lines(tmp_path / "clean" / "A.en") == [" ".join(en.split()) for en, _ in PAIRS if en]
     assert not (tmp_path / "clean" / "rejected").exists()

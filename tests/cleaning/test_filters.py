@@ -7,12 +7,12 @@ import yaml
 
 from fairseq_ext.cleaning.agreement import Agreement
 from fairseq_ext.cleaning.characters import Characters
+from fairseq_ext.cleaning.clean import Cleaning
 from fairseq_ext.cleaning.filter import Filter
 from fairseq_ext.cleaning.filters import Empty, Encoding, Identical, Length, LengthRatio, LongWord
 from fairseq_ext.cleaning.language_id import LanguageId
 from fairseq_ext.corpora.text_files import Pair, collapse, read_parallel
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.translation.config import Clean
 from tests.cleaning.judging import judge
 from tests.real_corpora import corpus
 
@@ -154,12 +154,12 @@ def test_scripts_can_be_given() -> None:
 )
 def test_senseless_options_are_refused(filters: str, key: str) -> None:
     with pytest.raises(ValueError, match=key):
-        Clean(**yaml.safe_load(f"filters: {{{filters}}}"))
+        Cleaning(**yaml.safe_load(f"filters: {{{filters}}}"))
 
 
 def test_limits_of_an_experiment_reach_the_filter() -> None:
     section = yaml.safe_load("filters: {dictionary: {min_share: 1, max_evidence: null}, length: {max_words: 7}}")
-    cleaning = Clean(**section).cleaning
+    cleaning = Cleaning(**section)
     assert list(cleaning.filters) == ["empty", "length", "dictionary"]
     assert cleaning.filters["length"] == Length(max_words=7)
 

@@ -8,7 +8,6 @@ from fairseq_ext.cleaning.clean import Cleaning, clean_corpora
 from fairseq_ext.cleaning.completeness import LENGTHS_FILE, Completeness
 from fairseq_ext.cleaning.dictionary import Dictionary
 from fairseq_ext.cleaning.filter import Filter
-from fairseq_ext.cleaning.filters import Empty
 from fairseq_ext.cleaning.learn import DICTIONARY_FILE, has_to_learn, learn_from_corpora, learn_from_pairs
 from fairseq_ext.cleaning.lexical_evidence import EVIDENCE_FILE
 from fairseq_ext.engine.tasks import Engine
@@ -33,7 +32,7 @@ def test_what_is_learned(
     Path("words.tsv").write_text("s1\tt1\n", encoding="utf-8")
     assert has_to_learn(filters)
     (tmp_path / "learned").mkdir()
-    learn_from_pairs(tmp_path / "learned", invented_pairs(300), LANGS, Cleaning({"empty": Empty(), **filters}))
+    learn_from_pairs(tmp_path / "learned", invented_pairs(300), LANGS, Cleaning(filters=filters))
     assert sorted(path.name for path in (tmp_path / "learned").iterdir()) == files
     if "dictionary" in filters:
         is_given = (tmp_path / "learned" / DICTIONARY_FILE).read_text(encoding="utf-8") == "s1\tt1\n"
@@ -45,7 +44,7 @@ def test_corpora_are_cleaned_by_what_was_learned_from_them(workers: int, tmp_pat
     pairs = [(f"{pair.source}.", f"{pair.target}.") for pair in invented_pairs(600)[:-1]]
     spoilt = [*pairs, ("the s1 s2 s3 s4.", "le t1")]
     corpora = import_domains(tmp_path, A=spoilt[:300], B=spoilt[300:])
-    cleaning = Cleaning({"empty": Empty(), "completeness": Completeness(), "dictionary": Dictionary()})
+    cleaning = Cleaning(filters={"completeness": Completeness(), "dictionary": Dictionary()})
     (tmp_path / "learned").mkdir()
     learn_from_corpora(tmp_path / "learned", corpora, ["A", "B"], LANGS, cleaning)
     (tmp_path / "clean").mkdir()

@@ -32,7 +32,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_it_learns_on_a_base_that_stays_and_survives_saving(base: Path, tmp_path: Path) -> None:
-    classifier = make_classifier(HoulsbyTeacher(str(base), **OPTIONS), seed=1)
+    classifier = make_classifier(HoulsbyTeacher(model=str(base), **OPTIONS), seed=1)
     classifier.fit(TEXTS, LABELS, 2)
     probs = classifier.predict(TEXTS)
     np.testing.assert_allclose(probs.sum(axis=1), 1, atol=1e-5)
@@ -51,11 +51,12 @@ def test_it_learns_on_a_base_that_stays_and_survives_saving(base: Path, tmp_path
 
 
 def test_what_it_starts_from_is_known(base: Path) -> None:
-    options = HoulsbyTeacher(str(base))
+    options = HoulsbyTeacher(model=str(base))
     assert input_files(options) == [base, base.parent / DICT_FILE, base.parent / MODEL_FILE]
     with pytest.raises(InputError):
-        input_files(HoulsbyTeacher("elsewhere/model.pt"))
-    assert input_files(HoulsbyTeacher("elsewhere/model.pt", subwords=str(base.parent)))[1:] == input_files(options)[1:]
+        input_files(HoulsbyTeacher(model="elsewhere/model.pt"))
+    elsewhere = HoulsbyTeacher(model="elsewhere/model.pt", subwords=str(base.parent))
+    assert input_files(elsewhere)[1:] == input_files(options)[1:]
 
 
 @pytest.mark.parametrize("settings", ["[1]", '{"batch_size": "many"}', '{"batch_size": -1}', '{"secret": 1}'])

@@ -235,14 +235,14 @@ def test_teachers_of_earlier_versions_stay(tmp_path: Path) -> None:
     config = load_config(write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora")))
     before = {"folds", "backend", "word_ngrams", "char_ngrams", "min_count", "inverse_regularisation", "lang", "seed"}
     assert set(teacher_steps(config)[-1].options) == before
-    capped = config.model_copy(update={"teacher": dataclasses.replace(config.teacher, max_sentences=9)})
+    capped = config.model_copy(update={"teacher": config.teacher.model_copy(update={"max_sentences": 9})})
     assert set(teacher_steps(capped)[-1].options) == {*before, "max_sentences"}
 
 
 def test_subwords_are_made_before_a_teacher_that_counts_them(tmp_path: Path) -> None:
     config = load_config(write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora")))
     plain = teacher_steps(config)
-    counting = config.model_copy(update={"teacher": dataclasses.replace(config.teacher, subword_ngrams=2)})
+    counting = config.model_copy(update={"teacher": config.teacher.model_copy(update={"subword_ngrams": 2})})
     *corpora, subwords, teacher = teacher_steps(counting)
     assert [step.output for step in corpora] == [step.output for step in plain[:-1]]
     assert subwords.output.name == "subwords"

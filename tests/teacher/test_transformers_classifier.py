@@ -89,14 +89,10 @@ def test_labels_in_bfloat16_are_the_same_but_for_rounding(encoder: Path, tmp_pat
 
 
 @pytest.mark.slow
-def test_unusable_models_and_devices_are_named(tmp_path: Path) -> None:
+def test_unusable_models_are_named(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(InputError, match=f"{tmp_path}"):
         make_classifier(TransformersTeacher(model=str(tmp_path), device="cpu"), 1).fit(TEXTS, LABELS, 2)
-    with pytest.raises(InputError, match=r"teacher\.device: 'tpu'"):
-        make_classifier(TransformersTeacher(model="x", device="tpu"), 1)
-    with pytest.raises(InputError, match=r"teacher\.precision: 'float8'"):
-        make_classifier(TransformersTeacher(model="x", device="cpu", precision="float8"), 1)
 
 
 def test_without_a_network_a_hubs_model_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

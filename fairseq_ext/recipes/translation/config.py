@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -18,29 +17,23 @@ from pydantic import (
     PrivateAttr,
     Tag,
     ValidationInfo,
-    create_model,
     field_validator,
     model_validator,
 )
 
-from fairseq_ext.cleaning.clean import FILTERS, Cleaning
-from fairseq_ext.cleaning.filters import Empty
-from fairseq_ext.cleaning.normalise import Normalise
+from fairseq_ext.cleaning.clean import Cleaning
 from fairseq_ext.corpora.entries import folder_entries
 from fairseq_ext.corpora.languages import check_language
 from fairseq_ext.domains.names import DOMAINS_FILE, check_domain_names, read_domain_names
 from fairseq_ext.engine.fairseq_cli import option_of
-from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import (
-    EMPTY_AS_DEFAULTS,
     Count,
-    FromDataclass,
     Number,
     OneOrMore,
     Section,
     Several,
 )
-from fairseq_ext.inputs.sections import check_numbers
 from fairseq_ext.metrics.corpus_metrics import DEFAULT_METRICS, text_metric_names
 from fairseq_ext.recipes.config import (
     MOST_ENTRIES,
@@ -68,8 +61,6 @@ UNIFORM, _FORMER_UNIFORM = "uniform", "even"  # of domain-source: the same weigh
 # model's. The models themselves cannot be asked without loading torch.
 _NEED_DOMAINS = ("transformer_domain_adapter",)
 _ADAPTERS = ("transformer_domain_adapter", "transformer_gated_adapter")
-_MINIMUM = {"folds": 2, "char_ngrams": 2}
-_TEACHERS: dict[str, type] = {"tfidf": TfidfTeacher, "transformers": TransformersTeacher, "houlsby": HoulsbyTeacher}
 
 
 def _as_value_error(check: Callable[..., Any], *arguments: Any) -> None:
@@ -99,44 +90,6 @@ class Corpora(Section):
         if self.domains is not None:
             _as_value_error(check_domain_names, sorted(self.domains), "domains")
         return self
-
-
-def _filters_section() -> Any:
-    fields: dict[str, Any] = {
-        name: (Annotated[kind, FromDataclass(), EMPTY_AS_DEFAULTS], None) for name, kind in FILTERS.items()
-    }
-    return create_model("Filters", __base__=Section, __doc__="Filters of pairs, by name.", **fields)
-
-
-Filters: Any = _filters_section()
-
-
-class Clean(Section):
-    """What is done to every pair before the split."""
-
-    normalise: Annotated[Normalise, FromDataclass()] | None = None
-    """One spelling of characters and punctuation; without it nothing is changed."""
-    filters: Annotated[Filters, EMPTY_AS_DEFAULTS] = Filters()
-    """What drops a pair; an empty side always does."""
-    deduplicate: Literal["pair", "source", "target"] | None = None
-    """What has to be equal for a pair to repeat an earlier one of its domain; without it repetitions stay."""
-    write_rejected: bool = False
-    """Whether to write every dropped pair with its line and reason to ``rejected/DOMAIN.tsv.gz``."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _keep_empty_normalise(cls, value: Any) -> Any:
-        """``normalise:`` with nothing below it means its defaults."""
-        is_empty = isinstance(value, dict) and "normalise" in value and value["normalise"] is None
-        return {**value, "normalise": {}} if is_empty else value
-
-    @property
-    def cleaning(self) -> Cleaning:
-        """The options of the library that cleans, filters in the order of the cascade."""
-        chosen = {"empty": Empty()}
-        chosen |= {name: getattr(self.filters, name) for name in FILTERS if name in self.filters.model_fields_set}
-        ordered = {name: chosen[name] for name in FILTERS if name in chosen}
-        return Cleaning(ordered, self.normalise, self.deduplicate, self.write_rejected)
 
 
 class TranslationSystem(System):
@@ -375,23 +328,20 @@ class OutputRun:
 
 
 def _backend_of(value: Any) -> str:
-    """The tag of the backend that the section ``teacher`` names, or of its options."""
+    """The tag of the classifier of a section ``teacher``."""
     backend = value.get("backend", "tfidf") if isinstance(value, dict) else getattr(value, "backend", "tfidf")
     return f"[{backend}]"
 
 
-def _check_backend(value: Any) -> Any:
-    if _backend_of(value)[1:-1] not in _TEACHERS:
-        raise ValueError(f"backend: {shown(value['backend'])} is unknown; choose one of {', '.join(_TEACHERS)}")
-    return value
-
-
 AnyTeacher = Annotated[
-    Annotated[TfidfTeacher, FromDataclass(), Tag("[tfidf]")]
-    | Annotated[TransformersTeacher, FromDataclass(), Tag("[transformers]")]
-    | Annotated[HoulsbyTeacher, FromDataclass(), Tag("[houlsby]")],
-    Discriminator(_backend_of),
-    BeforeValidator(_check_backend),
+    Annotated[TfidfTeacher, Tag("[tfidf]")]
+    | Annotated[TransformersTeacher, Tag("[transformers]")]
+    | Annotated[HoulsbyTeacher, Tag("[houlsby]")],
+    Discriminator(
+        _backend_of,
+        custom_error_type="backend",
+        custom_error_message="backend: choose one of tfidf, transformers, houlsby",
+    ),
 ]
 
 
@@ -403,8 +353,8 @@ class Translation(Experiment):
     target_lang: str
     """Language to translate into."""
     corpora: Corpora
-    clean: Clean = Clean()
-    split: Annotated[Split, FromDataclass()] = Split()
+    cleaning: Cleaning = Field(default=Cleaning(), alias="clean")
+    split: Split = Split()
     subwords: Subwords = Subwords()
     teacher: AnyTeacher = TfidfTeacher()
     """The domain classifier, whose labels gates learn."""
@@ -416,11 +366,6 @@ class Translation(Experiment):
     def langs(self) -> tuple[str, str]:
         """Source and target language."""
         return self.source_lang, self.target_lang
-
-    @cached_property
-    def cleaning(self) -> Cleaning:
-        """What is done to every pair before the split."""
-        return self.clean.cleaning
 
     @property
     def subwords_dir(self) -> Path:
@@ -614,13 +559,6 @@ class Translation(Experiment):
             _as_value_error(check_language, getattr(self, key), key)
         if self.source_lang == self.target_lang:
             raise ValueError(f"target_lang: {self.target_lang!r} is also the source_lang; change one")
-        return self
-
-    @model_validator(mode="after")
-    def _check_numbers(self) -> Translation:
-        """Counts, sizes and rates are above zero."""
-        for name in ("split", "teacher"):
-            _as_value_error(check_numbers, dataclasses.asdict(getattr(self, name)), name, _MINIMUM)
         return self
 
     @model_validator(mode="after")

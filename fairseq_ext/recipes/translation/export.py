@@ -67,7 +67,7 @@ def export_step(config: Translation, run: Run) -> Step:
     return Step(
         config.work_dir / "exported" / run.name,
         inputs=inputs,
-        options={"version": 1, **dataclasses.asdict(manifest)},
+        options={"version": 1, **manifest.content},
         build=lambda folder: parts.write(folder, manifest),
     )
 

@@ -7,7 +7,6 @@ further sets, as decoding runs translate them.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import tempfile
@@ -37,8 +36,7 @@ from fairseq_ext.engine.provenance import EXTRA
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.sections import check_choice
+from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.metrics.convergence import read_curve, warning
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.registry import Recipe
@@ -239,7 +237,7 @@ def _learning_step(config: Translation, domains: Sequence[str]) -> Step:
     return Step(
         config.work_dir / "learned",
         [*_texts(corpora, domains, langs), *_word_lists(clean)],
-        {"domains": domains, "langs": langs, **dataclasses.asdict(clean)},
+        {"domains": domains, "langs": langs, **clean.recorded},
         lambda folder: learn_from_corpora(folder, corpora, domains, langs, clean),
     )
 
@@ -255,7 +253,7 @@ def _clean_step(config: Translation, domains: Sequence[str], engine: Engine) -> 
             *(index_path(corpora, name) for name in domains),  # what import counted is in the report
             *([learned] if learned else []),
         ],
-        options={"domains": domains, "langs": langs, **dataclasses.asdict(clean), "with": versions(*_CLEANERS)},
+        options={"domains": domains, "langs": langs, **clean.recorded, "with": versions(*_CLEANERS)},
         build=lambda folder: clean_corpora(folder, corpora, domains, langs, clean, engine, learned),
         resumable=True,
     )
@@ -273,7 +271,7 @@ def _split_step(config: Translation, domains: Sequence[str]) -> Step:
     return Step(
         config.work_dir / "splits",
         inputs=_texts(folder, domains, langs),
-        options={**dataclasses.asdict(config.split), "seed": config.seed, "domains": list(domains), "langs": langs},
+        options={**config.split.model_dump(), "seed": config.seed, "domains": list(domains), "langs": langs},
         build=lambda output: write_splits(output, files, langs, options=config.split, seed=config.seed),
     )
 
@@ -325,14 +323,14 @@ def _with_subwords(config: Translation) -> Teacher:
     """The classifier's options; subwords that it counts are the experiment's where the file names no others."""
     options = config.teacher
     if isinstance(options, TfidfTeacher) and options.subword_ngrams and options.subword_model is None:
-        return dataclasses.replace(options, subword_model=str((config.subwords_dir / MODEL_FILE).resolve()))
+        return options.model_copy(update={"subword_model": str((config.subwords_dir / MODEL_FILE).resolve())})
     return options
 
 
 def _options_that_count(options: Teacher) -> Mapping[str, Any]:
-    defaults = {field.name: field.default for field in dataclasses.fields(options)}
-    given = dataclasses.asdict(options)
-    return {key: given[key] for key in given if key not in _LATER_OPTIONS or given[key] != defaults[key]}
+    """All but those later options that have their defaults."""
+    defaults = {name: field.default for name, field in type(options).model_fields.items() if name in _LATER_OPTIONS}
+    return {key: value for key, value in options.model_dump().items() if defaults.get(key, ...) != value}
 
 
 # Systems
@@ -580,7 +578,7 @@ def _sets_step(config: Translation) -> Step:
             "langs": langs,
             "on_bad_utf8": config.corpora.on_bad_utf8,
             "markup": config.corpora.markup,
-            "normalise": dataclasses.asdict(clean) if clean else None,
+            "normalise": clean.model_dump() if clean else None,
             **({"joined": switch, "max_words": config.split.max_words, "seed": config.seed} if switch else {}),
         },
         build=lambda folder: import_sets(folder, config),

@@ -21,7 +21,7 @@ def test_quickstart_has_seven_domains_and_every_key() -> None:
     assert config.teacher == TfidfTeacher(folds=4)
     raw = yaml.safe_load((CONFIGS / "quickstart.yaml").read_text())
     off = {"subword_ngrams", "subword_model"}
-    assert set(raw["teacher"]) == set(TfidfTeacher.__dataclass_fields__) - off
+    assert set(raw["teacher"]) == TfidfTeacher.keys() - off
 
 
 def test_evaluation_has_defaults_and_may_be_empty(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_evaluation_has_defaults_and_may_be_empty(tmp_path: Path) -> None:
         ({"source_lang": "../en"}, "source_lang: "),
         ({"corpora": {}}, "corpora: "),
         ({"corpora": {"domains": {"a b": ["x"]}}}, "corpora: domains: "),
-        ({"teacher": {"backend": "oracle"}}, "teacher: backend: 'oracle'"),
+        ({"teacher": {"backend": "oracle"}}, "teacher: backend: "),
         ({"teacher": {"backend": "transformers"}}, "teacher: model: is missing"),
         ({"teacher": {"folds": 1}}, "teacher: folds: "),
         ({"subwords": {"character_coverage": 99.5}}, "subwords: character_coverage: "),
