@@ -67,7 +67,7 @@ def project(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "scripts", project / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
     (project / "scripts" / "benchmarks" / "fake.py").write_text(FAKE)
     for folder, speeds in ((project, {"slow": 2, "fast": 6, "other": 5}), (tmp_path / "old", {"slow": 1, "fast": 4})):
-        for name in ("__init__.py", "inputs", "engine", "patches"):
+        for name in ("__init__.py", "inputs", "engine", "patches", "cli"):
             target = folder / "fairseq_ext" / name
             if name.endswith(".py"):
                 target.parent.mkdir(parents=True)

@@ -28,7 +28,7 @@ IMPORTED_AS = {
     "fairseq-fixed": "fairseq", "hydra-core": "hydra",
 }  # fmt: skip
 # What others import: fairseq, and transformers' Trainer.
-OF_OTHERS = {"bitarray", "cffi", "packaging", "hydra-core", "accelerate"}
+OF_OTHERS = {"bitarray", "cffi", "hydra-core", "accelerate"}
 
 
 def pinned(*files: str) -> dict[str, Requirement]:

@@ -442,7 +442,7 @@ def test_missing_and_empty_files(own_text: Path, tree: Path) -> None:
     refuse(own_text, tree, r"news: not listed in .*domains\.txt")
     shutil.rmtree(own_text / "news")
     (own_text / "dict.txt").unlink()
-    refuse(own_text, tree, r"dict\.txt: not found; .*prepare\.py")
+    refuse(own_text, tree, r"dict\.txt: not found; .*prepare")
 
 
 def test_scoring_that_would_not_be_what_it_seems(text: Path, tree: Path) -> None:

@@ -111,7 +111,7 @@ def test_the_report_has_the_papers_tables_and_figures(experiment: Classification
     ]
     assert cells(text, "Table 3", "size") == ["120", "40", "40", "–", "–"]
     assert "| adapters | full | accuracy | place | +0.00 | +0.00 to +0.00 | 1.000 | 40 |" in text
-    assert html.count("<table>") == text.count("\n| -- |") == 4
+    assert html.count("<table>") == text.count("\n| :- |") == 4
     assert html.count('src="data:image/svg+xml;base64,') == 2
 
 

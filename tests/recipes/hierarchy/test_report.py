@@ -71,7 +71,7 @@ def test_the_report_has_the_papers_tables_and_figures(experiment: Hierarchy, tex
         *("Figure 2", "Figure 4", "Table 7", "Figure 3", "Table 5", "Figure 3", "Table 9"),
     ]
     html = (experiment.work_dir / "report/report.html").read_text(encoding="utf-8")
-    assert html.count("<table>") == text.count("\n| -- |")
+    assert html.count("<table>") == text.count("\n| :- |")
     assert html.count('src="data:image/svg+xml;base64,') == 7
     tree = (experiment.work_dir / "report/tree-induced.svg").read_text(encoding="utf-8")
     assert "cluster_1: bank_ask, garden_ask" in tree

@@ -56,7 +56,7 @@ def test_the_report_has_the_papers_tables_and_figure(experiment: Recurrent) -> N
     assert "| 4.27 | 93.0 | 89.3 | 1,800 |" in standard
     assert "| fixed | standard | perplexity | test | +1.16 | – | not tested | 176 |" in text
     assert "<h1>work</h1>" in html
-    assert html.count("<table>") == text.count("\n| -- |") == 4
+    assert html.count("<table>") == text.count("\n| :- |") == 4
     assert 'src="data:image/svg+xml;base64,' in html
     assert (folder / "curves.svg").read_text(encoding="utf-8").count("<svg") == 1
 

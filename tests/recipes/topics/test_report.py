@@ -67,7 +67,7 @@ def test_the_report_has_the_papers_tables(experiment: Topics) -> None:
     assert "\n| steered | 15.56 | 28.89 | 12.05 | 9.80 | 66.7 |" in text
     assert "\n| LDA, 2 topics | −1.01 | −1.11 | – | – |" in text
     assert "| steered | tuned | perplexity | garden_ask | −0.06 | – | not tested | 123 |" in text
-    assert html.count("<table>") == text.count("\n| -- |") == 9
+    assert html.count("<table>") == text.count("\n| :- |") == 9
     assert "<h1>work</h1>" in html
 
 

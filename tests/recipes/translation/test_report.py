@@ -61,7 +61,7 @@ def test_the_report_has_the_papers_tables_and_figures(experiment: Translation) -
     assert "| ft (oracle domain) | 1.39 | 16.13 | 8.76 | 8.76 |" in text
     assert "Deploy nothing yet: gad is the best system, and it is not usable" in text
     assert "Warning: mix has not converged" in text
-    assert html.count("<table>") == text.count("\n| -- |")
+    assert html.count("<table>") == text.count("\n| :- |")
     assert html.count('src="data:image/svg+xml;base64,') == 4
 
 
