@@ -25,7 +25,7 @@ from fairseq_ext.report.render import Page, Plot, Sections
 from fairseq_ext.report.tables import Column, Table
 from fairseq_ext.translators.speed import METHOD
 
-_VERSION = 7
+_VERSION = 8
 _NUMBERS = {"COMET": 4, "chrF": 10, "BLEU": 11}  # of the paper's tables of quality
 _HEADINGS = {ERRORS: "classifier errors"}
 _HIGHEST = 3  # times the lowest perplexity; curves above are not drawn
@@ -103,24 +103,13 @@ def domains_of(records: Records) -> list[str]:
 
 
 def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Those with the baselines of the experiment file: by metric, over all domains first, own test sets last.
+    """Those with the baselines of the experiment file over all domains and over classifier errors, by metric.
 
-    Those of single domains are in the records alone: there are too many of them for a page.
+    Those of other sets are in the records alone: there are too many of them for a page.
     """
-    domains = set(config.domains)
-    shown = [
-        each
-        for each in comparisons
-        if each.baseline in config.pairs.get(each.system, ()) and each.domain not in domains
-    ]
-    metrics, sets = list(METRICS), list(measurement.SET_NAMES.values())
-    return sorted(
-        shown,
-        key=lambda each: (
-            metrics.index(each.metric),
-            sets.index(each.domain) if each.domain in sets else len(sets),
-        ),
-    )
+    sets = [measurement.ALL, measurement.SET_NAMES[ERRORS]]
+    shown = [each for each in comparisons if each.baseline in config.pairs.get(each.system, ()) and each.domain in sets]
+    return sorted(shown, key=lambda each: (list(METRICS).index(each.metric), sets.index(each.domain)))
 
 
 # Scores
