@@ -93,6 +93,29 @@ def _import_roberta(options: Namespace) -> None:
     CONVERSION.import_model(options.source, options.output, options.sha256)
 
 
+def _import_translation_options(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Import a translation model of Hugging Face's as a base for adapters: Marian (OPUS-MT). The directory is one "
+        "as save_pretrained or a snapshot of the hub leaves it. The output has the model, dictionaries, SentencePiece "
+        "models, options.txt for fairseq's commands and generation.txt for the model's own search."
+    )
+    add = parser.add_argument
+    add("source", type=Path, help="Hugging Face directory")
+    add("output", type=Path, help="directory to make")
+    add("--source-lang", metavar="NAME", help="as the model names it (default: what the tokenizer's files say)")
+    add("--target-lang", metavar="NAME", help="likewise; of a model for several, the one that is wanted")
+
+
+def _import_translation(options: Namespace) -> None:
+    from fairseq_ext.engine.steps import run_steps
+    from fairseq_ext.interchange.steps import what_next
+    from fairseq_ext.interchange.translation_models import import_step
+
+    languages = (options.source_lang, options.target_lang)
+    run_steps([import_step(options.source, options.output, languages)])
+    print(what_next(options.output))
+
+
 def _export_hf_options(parser: ArgumentParser) -> None:
     parser.description = "Make a Hugging Face directory of a fairseq checkpoint of a plain GPT-2 or RoBERTa."
     add = parser.add_argument
@@ -224,6 +247,7 @@ def _classify(options: Namespace) -> None:
 
 IMPORTS = {
     "checkpoint": Verb("import checkpoints of others", _import_checkpoint_options, _import_checkpoint),
+    "hf": Verb("import a translation model of Hugging Face's", _import_translation_options, _import_translation),
     "gpt2": Verb("make a fairseq checkpoint of a GPT-2 of Hugging Face's", _import_hf_options, _import_gpt2),
     "roberta": Verb(
         "make a fairseq checkpoint of a RoBERTa, XLM-R or BERT of Hugging Face's", _import_hf_options, _import_roberta

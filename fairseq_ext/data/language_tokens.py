@@ -20,11 +20,13 @@ class LanguageStyle:
         form: of a token, with the language's name in it.
         is_last: the token ends a sentence and begins its decoding, instead of opening it.
         has_mask: the dictionary ends with ``<mask>``.
+        is_for_source: there is one token, the target language's, and it opens the source.
     """
 
     form: str
     is_last: bool
     has_mask: bool
+    is_for_source: bool = False
 
     def symbol(self, language: str) -> str:
         """The dictionary's symbol of a language."""
@@ -32,11 +34,12 @@ class LanguageStyle:
 
 
 # By fairseq's task: translation_from_pretrained_bart; translation_multi_simple_epoch with --encoder-langtok src
-# --decoder-langtok, and --lang-tok-style mbart or multilingual.
+# --decoder-langtok, and --lang-tok-style mbart or multilingual. The last is of Marian's models.
 STYLES = {
     "mbart": LanguageStyle("[{}]", is_last=True, has_mask=True),
     "mbart50": LanguageStyle("[{}]", is_last=False, has_mask=True),
     "m2m": LanguageStyle("__{}__", is_last=False, has_mask=False),
+    "marian": LanguageStyle(">>{}<<", is_last=False, has_mask=False, is_for_source=True),
 }
 
 
@@ -72,8 +75,8 @@ class LanguageTokens:
     """Puts the tokens of a pair of languages where a model expects them.
 
     Attributes:
-        source: number of the source language's token; None for models that are told no languages.
-        target: that of the target language's token.
+        source: number of the source's token; None for models that are told no languages.
+        target: that of the target's token; None for no token there.
         is_last: they end sentences, see :class:`LanguageStyle`.
     """
 
@@ -105,7 +108,7 @@ class LanguageTokens:
             return pairs
         wrap = AppendTokenDataset if self.is_last else PrependTokenDataset
         source = wrap(pairs.src, self.source)
-        target = None if pairs.tgt is None else wrap(pairs.tgt, self.target)
+        target = pairs.tgt if pairs.tgt is None or self.target is None else wrap(pairs.tgt, self.target)
         return LanguagePairDataset(
             source, source.sizes, pairs.src_dict, target, None if target is None else target.sizes, pairs.tgt_dict,
             left_pad_source=pairs.left_pad_source,
@@ -137,14 +140,20 @@ def language_tokens(
     """
     if style == "none":
         return LanguageTokens()
-    numbers = []
-    for language, dictionary in zip(languages, (source, target), strict=True):
-        symbol = STYLES[style].symbol(language)
-        if symbol not in dictionary:
-            raise InputError(
-                f"--language-tokens {style}: the dictionary of {language} lacks {symbol}; give all languages of the "
-                "pretrained model by --langs, in its order, and name the data's languages as it does"
-            )
-        numbers.append(dictionary.index(symbol))
-        dictionary.reserved.add(numbers[-1])
+    if STYLES[style].is_for_source:
+        return LanguageTokens(_number(style, languages[1], source))
+    numbers = [_number(style, *side) for side in zip(languages, (source, target), strict=True)]
     return LanguageTokens(numbers[0], numbers[1], STYLES[style].is_last)
+
+
+def _number(style: str, language: str, dictionary: LanguageDictionary) -> int:
+    """The number of a language's token, which is never printed from now on."""
+    symbol = STYLES[style].symbol(language)
+    if symbol not in dictionary:
+        raise InputError(
+            f"--language-tokens {style}: the dictionary of {language} lacks {symbol}; give all languages of the "
+            "pretrained model by --langs, in its order, and name the data's languages as it does"
+        )
+    number: int = dictionary.index(symbol)
+    dictionary.reserved.add(number)
+    return number

@@ -62,12 +62,13 @@ class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
             "help": "translate everything as this domain, gates or not (default: none, see --domain-source)",
         },
     )
-    language_tokens: ChoiceEnum(["none", "mbart", "mbart50", "m2m"]) = field(  # type: ignore[valid-type]
+    language_tokens: ChoiceEnum(["none", *STYLES]) = field(  # type: ignore[valid-type]
         default="none",
         metadata={
             "help": "tell a many-language model the languages as fairseq's task for it does: mbart ends sentences with "
             "[LANG] (translation_from_pretrained_bart), mbart50 and m2m open them with [LANG] and __LANG__ "
-            "(translation_multi_simple_epoch --encoder-langtok src --decoder-langtok) (default: none)"
+            "(translation_multi_simple_epoch --encoder-langtok src --decoder-langtok), marian opens the source with "
+            ">>TARGET<< (default: none)"
         },
     )
     langs: str = field(

@@ -1,0 +1,232 @@
+"""Imported translation models compute what Hugging Face's do, and translate text the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data import Dictionary
+from safetensors.torch import load_file, save_file
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.interchange.translation_models import import_translation_model
+from tests import toy
+from tests.interchange import tiny_translation as tiny
+from tests.verbs import verb
+
+AD, GAD = "transformer_domain_adapter", "transformer_gated_adapter"
+# Of each form: what makes it, and the languages to import.
+FORMS: dict[str, tuple[Any, dict[str, Any], tuple[str | None, str | None]]] = {
+    "marian": (tiny.make_marian, {}, (None, None)),
+    "marian-many": (tiny.make_marian, {"targets": ("deu", "fra")}, (None, "fra")),
+    "marian-two-vocabularies": (tiny.make_marian, {"is_joint": False, "activation_function": "relu"}, (None, None)),
+    "marian-untied": (tiny.make_marian, {"tie_word_embeddings": False, "activation_function": "gelu"}, (None, None)),
+}
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def form(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path, Path]:
+    """Hugging Face's model, its folder, and that of the import."""
+    make, changes, languages = FORMS[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    theirs = make(folder / "theirs", **changes)
+    (folder / "ours").mkdir()
+    import_translation_model(folder / "theirs", folder / "ours", languages)
+    return theirs, folder / "theirs", folder / "ours"
+
+
+def told(folder: Path) -> dict[str, str]:
+    """The options of an imported folder."""
+    words = (folder / "options.txt").read_text().split()
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def load(folder: Path) -> tuple[Any, Any]:
+    """The model as fairseq's commands load it, and its task."""
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(folder / "model.pt")], {"data": str(folder)})
+    return models[0].eval(), task
+
+
+def numbers(symbols: list[str], dictionary: Dictionary) -> torch.Tensor:
+    """By fairseq's number, Hugging Face's; -1 for a symbol that it lacks."""
+    return torch.tensor([symbols.index(symbol) if symbol in symbols else -1 for symbol in dictionary.symbols])
+
+
+def test_logits_are_the_same(form: tuple[Any, Path, Path]) -> None:
+    theirs, source, folder = form
+    model, task = load(folder)
+    dictionaries = task.src_dict, task.tgt_dict
+    sides = [numbers(*side) for side in zip(tiny.symbols(source), dictionaries, strict=True)]
+    generator = torch.Generator().manual_seed(1)
+    tokens, prev = (torch.randint(4, len(side), (3, 9), generator=generator) for side in sides)
+    tokens[:, -1] = prev[:, 0] = 2
+    tokens[1, :4] = 1  # padding, which fairseq puts on the left
+    right = torch.cat([tokens[1, 4:], tokens[1, :4]])
+    theirs_prev = sides[1][prev]
+    theirs_prev[:, 0] = theirs.config.decoder_start_token_id
+    with torch.no_grad():
+        found = model(tokens, tokens.ne(1).sum(1), prev)[0]
+        tokens[1] = right
+        expected = theirs(sides[0][tokens], tokens.ne(1).long(), decoder_input_ids=theirs_prev).logits
+    has = sides[1].ge(0)
+    assert expected.std() > 0.5
+    assert (found[..., has] - expected[..., sides[1][has]]).abs().max() < 1e-5
+    torch.testing.assert_close(
+        found.log_softmax(-1)[..., has], expected.log_softmax(-1)[..., sides[1][has]], atol=1e-5, rtol=0
+    )
+
+
+def translated(folder: Path, arch: str, beam: int, data: Path) -> list[str]:
+    """All lines by the task for domains, as fairseq-interactive does it with the options of ``options.txt``."""
+    for file in folder.glob("dict.*.txt"):
+        shutil.copy(file, data)
+    (data / "domains.txt").write_text("law\nmed\n")
+    options = [word for pair in told(folder).items() for word in pair]
+    start = ["--finetune-from-model", str(folder / "model.pt")] if arch != "transformer" else []
+    task, args = toy.make_task(data, *options, *start, "--domain", "med", arch=arch)
+    saved = torch.load(folder / "model.pt", weights_only=True)
+    model = toy.make_model(task, args if start else saved["cfg"]["model"])
+    model.load_state_dict(saved["model"], strict=True, model_cfg=args)
+    cut = sentencepiece.SentencePieceProcessor(model_file=str(folder / "sentencepiece.model"))
+    tokens, _ = task.get_interactive_tokens_and_lengths(
+        tiny.LINES, lambda line: " ".join(cut.encode(line, out_type=str))
+    )
+    dataset = task.build_dataset_for_inference(tokens, [len(line) for line in tokens])
+    batch = dataset.collater([dataset[n] for n in range(len(dataset))])
+    generator = task.build_generator([model], Namespace(beam=beam, max_len_b=tiny.LENGTH, min_len=0))
+    found = zip(batch["id"].tolist(), task.inference_step(generator, [model], batch), strict=True)
+    best = {number: hypotheses[0]["tokens"] for number, hypotheses in found}
+    text = task.target_dictionary.string
+    return [text(best[n], "sentencepiece", extra_symbols_to_ignore={generator.eos}) for n in range(len(best))]
+
+
+@pytest.mark.parametrize("arch", ["transformer", AD, GAD])
+@pytest.mark.parametrize("beam", [1, 5])
+def test_text_is_translated_the_same(form: tuple[Any, Path, Path], arch: str, beam: int, tmp_path: Path) -> None:
+    theirs, source, folder = form
+    expected = tiny.translated(theirs, source, told(folder), beam)
+    found = [
+        own if wanted is not None else None
+        for own, wanted in zip(translated(folder, arch, beam, tmp_path), expected, strict=True)
+    ]
+    assert len(set(expected)) > 8
+    assert found == expected
+
+
+def test_the_command_imports_once_and_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny.make_marian(tmp_path / "theirs", targets=("deu", "fra"))
+    search = {"num_beams": 6, "max_length": 512, "length_penalty": 0.5, "early_stopping": True}
+    (tmp_path / "theirs/generation_config.json").write_text(json.dumps(search))
+    for text in ("done", "up to date"):
+        verb("import", "hf")([str(tmp_path / "theirs"), str(tmp_path / "ours"), "--target-lang", "fra"])
+        captured = capsys.readouterr()
+        assert text in captured.err
+        assert "--source-lang eng --target-lang fra --language-tokens marian" in captured.out
+    generation = (tmp_path / "ours/generation.txt").read_text().split()
+    found = dict(zip(generation[::2], generation[1::2], strict=True))
+    assert (found["--beam"], found["--lenpen"], found["--max-len-b"], found["--min-len"]) == ("6", "0.5", "510", "0")
+
+
+def edit(path: Path, **changes: Any) -> None:
+    """Change a file of JSON; None removes a key."""
+    content = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+
+
+def edit_weights(path: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
+    weights = load_file(path)
+    change(weights)
+    save_file(weights, path)
+
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+LAYER = "model.encoder.layers.0.fc1.weight"
+DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "no configuration": (lambda f: (f / CONFIG).unlink(), CONFIG),
+    "no weights": (lambda f: (f / WEIGHTS).unlink(), "holds no weights"),
+    "no vocabulary": (lambda f: (f / "vocab.json").unlink(), "vocab.json"),
+    "no pieces": (lambda f: (f / "target.spm").unlink(), "target.spm"),
+    "weights cut off": (lambda f: os.truncate(f / WEIGHTS, 5000), WEIGHTS),
+    "weights that lie": (lambda f: (f / WEIGHTS).write_bytes(struct.pack("<Q", 1 << 60) + b"{}"), WEIGHTS),
+    "a weight less": (lambda f: edit_weights(f / WEIGHTS, lambda w: w.pop(LAYER)), "fc1"),
+    "a weight more": (lambda f: edit_weights(f / WEIGHTS, lambda w: w.update(odd=torch.ones(2))), "odd"),
+    "another shape": (lambda f: edit_weights(f / WEIGHTS, lambda w: w.update({LAYER: torch.ones(5, 16)})), "5"),
+    "not finite": (lambda f: edit_weights(f / WEIGHTS, lambda w: w[LAYER].fill_(torch.nan)), "not finite"),
+    "more layers": (lambda f: edit(f / CONFIG, encoder_layers=9), "encoder_layers is 9"),
+    "many layers": (lambda f: edit(f / CONFIG, encoder_layers=10**9), "encoder_layers"),
+    "heads": (lambda f: edit(f / CONFIG, decoder_attention_heads=3), "decoder_attention_heads is 3"),
+    "width": (lambda f: edit(f / CONFIG, d_model=10**9), "embed_dim is 1000000000"),
+    "positions": (lambda f: edit(f / CONFIG, max_position_embeddings=10**9), "max_position_embeddings"),
+    "activation": (lambda f: edit(f / CONFIG, activation_function="mish"), "mish"),
+    "start": (lambda f: edit(f / "generation_config.json", decoder_start_token_id=10**9), "decoder_start_token_id"),
+    "another tokenizer": (lambda f: edit(f / "vocab.json", more=63), "vocab_size"),
+    "numbers twice": (lambda f: edit(f / "vocab.json", **{"</s>": 5}), "does not number"),
+    "no </s>": (lambda f: edit(f / "vocab.json", **{"</s>": None, "end": 0}), "lacks the symbol </s>"),
+    "a symbol with a line break": (lambda f: edit(f / "vocab.json", **{">>deu<<": None, "a\rb": 2}), "a.rb"),
+    "pieces of another kind": (lambda f: (f / "source.spm").write_bytes(b"no model"), "source.spm"),
+    "tied by name only": (lambda f: edit_weights(f / WEIGHTS, lambda w: w.update(UNTIED)), "tied"),
+    "search": (lambda f: edit(f / "generation_config.json", num_beams="five"), "beam"),
+    "T5": (lambda f: edit(f / CONFIG, model_type="t5"), "T5 and MADLAD"),
+    "experts": (lambda f: edit(f / CONFIG, model_type="nllb-moe"), "mixture of experts"),
+    "decoder": (lambda f: edit(f / CONFIG, model_type="llama", is_encoder_decoder=False), "llama.*decoder"),
+}
+UNTIED = {"lm_head.weight": torch.ones(61, 16), "model.decoder.embed_tokens.weight": torch.zeros(61, 16)}
+
+
+@pytest.fixture(scope="module")
+def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("marian")
+    tiny.make_marian(folder, targets=("deu", "fra"))
+    return folder
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_is_damaged_ends_in_one_line_and_nothing_is_written(marian: Path, damage: str, tmp_path: Path) -> None:
+    change, match = DAMAGES[damage]
+    shutil.copytree(marian, tmp_path / "theirs")
+    change(tmp_path / "theirs")
+    with pytest.raises(InputError, match=match) as caught:
+        verb("import", "hf")([str(tmp_path / "theirs"), str(tmp_path / "ours"), "--target-lang", "fra"])
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "ours").exists()
+
+
+@pytest.mark.parametrize(
+    ("languages", "match"),
+    [
+        ((None, None), "--target-lang gem: .* deu, fra"),
+        (("eng", "../x"), "--target-lang: "),
+        (("fra", "fra"), "source language too"),
+    ],
+)
+def test_languages_are_those_of_the_model(
+    marian: Path, languages: tuple[str | None, str | None], match: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=match):
+        import_translation_model(marian, tmp_path, languages)
+    assert not list(tmp_path.iterdir())
+
+
+def test_weights_of_a_pickle_in_half_precision_are_the_same(marian: Path, tmp_path: Path) -> None:
+    shutil.copytree(marian, tmp_path / "theirs")
+    weights = {name: value.half() for name, value in load_file(marian / WEIGHTS).items()}
+    (tmp_path / "theirs" / WEIGHTS).unlink()
+    torch.save(weights, tmp_path / "theirs/pytorch_model.bin")
+    for name, source in (("half", tmp_path / "theirs"), ("whole", marian)):
+        (tmp_path / name).mkdir()
+        import_translation_model(source, tmp_path / name, (None, "deu"))
+    half, whole = (torch.load(tmp_path / name / "model.pt", weights_only=True)["model"] for name in ("half", "whole"))
+    assert half.keys() == whole.keys()
+    for name, value in half.items():
+        if "positions" not in name and "bias" not in name:
+            assert torch.equal(value, whole[name].half().float()), name
