@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.report.measurements import Record, Records, read_records
-from fairseq_ext.report.overview import find_reports
 from fairseq_ext.report.plots import COLOURS, GREY, line_panels
 from fairseq_ext.report.render import Page, Plot, write_report
 from fairseq_ext.report.tables import Column, Table
@@ -43,11 +42,6 @@ def test_the_page_holds_everything_and_fetches_nothing(folder: Path) -> None:
     assert "Empty" not in html
     assert 'alt="The &quot;curves&quot;"' in html
     assert 'aria-label="T &lt;b&gt;"' in html
-
-
-def test_it_is_found_with_title_and_summary(folder: Path) -> None:
-    [entry] = find_reports(folder)
-    assert (entry.title, entry.summary, entry.folder) == ("A & B", "One system.", ".")
 
 
 def luminance(colour: str) -> float:

@@ -142,8 +142,8 @@ def quality(config: Translation, records: Records, metric: str) -> Table:
 def classifier_errors(config: Translation, records: Records) -> Table:
     """Table 5: the sentences that the classifier takes for another domain's."""
     columns = {metric: (metric, ERRORS) for metric in metrics_of(records)}
-    size = _value(records, measurement.TEST_SENTENCES, ERRORS) or 0
-    total = sum(_value(records, measurement.TEST_SENTENCES, name) or 0 for name in domains_of(records))
+    size = records.value("", measurement.TEST_SENTENCES, ERRORS) or 0
+    total = sum(records.value("", measurement.TEST_SENTENCES, name) or 0 for name in domains_of(records))
     notes = [f"{size:,.0f} of {total:,.0f} test sentences, which the classifier takes for another domain's."]
     return _scores(config, records, "Table 5. The classifier-error subset", config.main, columns, notes)
 
@@ -182,10 +182,6 @@ def _scores(
     if any(name in oracle for name in shown):
         notes = [*notes, "Decoding runs with an oracle domain are not compared for the best."]
     return Table(title, "Decoding run", shown, made, notes, _labels(config))
-
-
-def _mean(records: Records, system: str, domain: str, metric: str) -> Mean | None:
-    return records.mean(system, metric, domain)
 
 
 def _mean_of(records: Records, metric: str, domain: str = "") -> Callable[[str], Mean | None]:
@@ -229,14 +225,19 @@ def _agreement(records: Records, output: str) -> Table:
     metrics = [f"{metric}{each}" for metric in (measurement.AGREES, measurement.CORRECT) for each in inputs]
     rows = [metric for metric in metrics if output in records.systems(metric)]
     columns = [
-        Column(layer, partial(_mean, records, output, layer), ".1f") for layer in (*layers, measurement.OVER_LAYERS)
+        Column(layer, partial(_mean_in_layer, records, output, layer), ".1f")
+        for layer in (*layers, measurement.OVER_LAYERS)
     ]
-    share = records.mean(output, measurement.CLASSIFIER_CORRECT)
+    share = records.value(output, measurement.CLASSIFIER_CORRECT)
     notes = ["In percent of the test sentences. Gates of decoder layers are averaged over target tokens."]
-    notes += [f"{measurement.CLASSIFIER_CORRECT.capitalize()} in {share.value:.1f} %."] if share else []
+    notes += [f"{measurement.CLASSIFIER_CORRECT.capitalize()} in {share:.1f} %."] if share else []
     if len(rows) > 2:
         notes.append("Alone: the choice of the layer's states, or of the source's words, without the other input.")
     return Table(f"Largest gate by layer: {output}", "In percent", rows, columns, notes)
+
+
+def _mean_in_layer(records: Records, output: str, layer: str, metric: str) -> Mean | None:
+    return records.mean(output, metric, layer)
 
 
 def mean_gates(config: Translation, records: Records) -> list[Plot]:
@@ -258,8 +259,8 @@ def mean_gates(config: Translation, records: Records) -> list[Plot]:
 def data_sizes(records: Records) -> Table:
     """Table 1."""
     columns = [
-        Column("Training", lambda domain: _value(records, measurement.TRAINING_PAIRS, domain), ",.0f"),
-        Column("Test", lambda domain: _value(records, measurement.TEST_SENTENCES, domain), ",.0f"),
+        Column("Training", _of_domain(records, measurement.TRAINING_PAIRS), ",.0f"),
+        Column("Test", _of_domain(records, measurement.TEST_SENTENCES), ",.0f"),
     ]
     return Table("Table 1. Sentence pairs", "Domain", domains_of(records), columns)
 
@@ -292,9 +293,9 @@ def classifier(records: Records) -> Table:
         "Precision, test sets": "precision, test",
         "Recall, test sets": "recall, test",
     }
-    columns = [Column(heading, _of_domains(records, metric), ".1f") for heading, metric in headings.items()]
+    columns = [Column(heading, _of_domain(records, metric), ".1f") for heading, metric in headings.items()]
     rows = [name for name in records.domains("F1, test") if name]
-    micro = {split: _value(records, f"F1, {split}", "") for split in ("train", "test")}
+    micro = {split: records.value("", f"F1, {split}", "") for split in ("train", "test")}
     shown = [f"{value:.1f} ({split})" for split, value in micro.items() if value is not None]
     notes = ["In percent. Training text is labelled by classifiers that did not see it."]
     notes += [f"Micro-averaged F1: {', '.join(shown)}."] if shown else []
@@ -318,17 +319,11 @@ def _matrix(
     records: Records, system: str, metric_to: Callable[[str], str], domains: Sequence[str]
 ) -> list[list[float]]:
     """D×D values: of each domain, the metrics to all domains."""
-    means = [[records.mean(system, metric_to(other), domain) for other in domains] for domain in domains]
-    return [[mean.value if mean else 0.0 for mean in row] for row in means]
+    return [[records.value(system, metric_to(other), domain) or 0.0 for other in domains] for domain in domains]
 
 
-def _of_domains(records: Records, metric: str) -> Callable[[str], float | None]:
-    return lambda domain: _value(records, metric, domain)
-
-
-def _value(records: Records, metric: str, domain: str) -> float | None:
-    mean = records.mean("", metric, domain)
-    return mean.value if mean else None
+def _of_domain(records: Records, metric: str) -> Callable[[str], float | None]:
+    return lambda domain: records.value("", metric, domain)
 
 
 # Trainings
@@ -404,7 +399,7 @@ def recommend(config: Translation, records: Records, comparisons: Sequence[Compa
     if not scored(records):
         return "Nothing has been scored yet."
     metric = metrics_of(records)[0]
-    averages = {name: mean.value for name in config.outputs if (mean := records.mean(name, metric, AVERAGE))}
+    averages = {name: score for name in config.outputs if (score := records.value(name, metric, AVERAGE)) is not None}
     oracle = {name for name in averages if config.outputs[name].uses_oracle}
     candidates = [name for name in config.main if name in averages and name not in oracle]
     if not candidates:
@@ -443,6 +438,5 @@ def _against_base(records: Records, comparisons: Sequence[Comparison], best: str
 
 
 def _is_unusable(records: Records, output: str) -> bool:
-    means = {metric: records.mean(output, metric, AVERAGE) for metric in _LEAST}
-    known = [mean.value < _LEAST[metric] for metric, mean in means.items() if mean]
-    return bool(known) and known[0]
+    scores = {metric: records.value(output, metric, AVERAGE) for metric in _LEAST}
+    return next((score < _LEAST[metric] for metric, score in scores.items() if score is not None), False)

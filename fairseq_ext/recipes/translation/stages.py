@@ -35,7 +35,7 @@ from fairseq_ext.engine.progress import LinesWritten, Look, progress
 from fairseq_ext.engine.provenance import EXTRA
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
-from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
+from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
 from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.metrics.convergence import read_curve, warning
 from fairseq_ext.recipes.config import Run
@@ -205,10 +205,7 @@ def _import_step(config: Translation, domains: Mapping[str, Sequence[str]], engi
         fetch_entries(entries, langs, task.downloads)
         tasks = folder / TASKS_DIR
         run_tasks(task, tasks, len(domains), here, "import")
-        for index in range(len(domains)):
-            for path in sorted(task_output(tasks, index).iterdir()):
-                path.rename(folder / path.name)
-        remove_tasks(tasks)
+        move_outputs(tasks, len(domains), folder)
         pairs = sum(json.loads(index_path(folder, name).read_text(encoding="utf-8"))["pairs"] for name in domains)
         return f"{pairs:,} pairs of {len(domains)} domains"
 

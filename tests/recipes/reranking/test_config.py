@@ -42,11 +42,6 @@ def test_an_output_that_is_not_there_is_noticed_before_anything_is_trained(tmp_p
         rerank.steps()
 
 
-def test_a_reading_of_earlier_versions_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert load(tmp_path, rerank={"reading": "words.md"}).rerank.restarts == 20
-    assert "reading: is no longer used" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("changes", "key"),
     [

@@ -55,6 +55,8 @@ def test_evaluation_has_defaults_and_may_be_empty(tmp_path: Path) -> None:
         ({"evaluate": {"ood": {"a b": "x.{lang}"}}}, "evaluate: ood: "),
         ({"evaluate": {"ood": {"AVG": "x.{lang}"}}}, "evaluate: ood: "),
         ({"evaluate": {"domain_switch": 3, "tests": {"JOINED": "x.{lang}"}}}, "evaluate: tests: "),
+        ({"evaluate": {"tests": {"A": {"domain": "bank"}}}}, "evaluate: tests: A: corpus: is missing"),
+        ({"evaluate": {"tests": {"A": "a.{lang}"}, "ood": {"A": "b.{lang}"}}}, "evaluate: tests: A: "),
         ({"evaluate": {"report": {"example": 1}}}, "evaluate: report: unknown key 'example'"),
         ({"clean": {"filters": {"long_words": {"max_characters": 0}}}}, "filters: long_words: max_char"),
         ({"clean": {"normalise": {"unicode": "NFX"}}}, "clean: normalise: unicode: "),

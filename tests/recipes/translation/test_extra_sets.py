@@ -37,21 +37,6 @@ def test_a_set_is_a_corpus_with_or_without_a_domain(tmp_path: Path) -> None:
     assert evaluate.corpora == {"NEWS": "n.{lang}", "FLOWERS": "f.{lang}", "MINE": "m.{lang}"}
 
 
-@pytest.mark.parametrize(
-    ("evaluate", "message"),
-    [
-        ({"tests": {"A": {"domain": "bank"}}}, "tests: A: corpus: is missing"),
-        ({"tests": {"A:B": "a.{lang}"}}, "evaluate: tests: 'A:B' is no domain name"),
-        ({"tests": {"AVG": "a.{lang}"}}, "tests: AVG is a column of the tables; choose another name"),
-        ({"tests": {"JOINED": "a.{lang}"}, "domain_switch": 5}, "tests: JOINED is the domain-switch test set"),
-        ({"tests": {"A": "a.{lang}"}, "ood": {"A": "b.{lang}"}}, "tests: A: is also under ood; choose another name"),
-    ],
-)
-def test_mistakes_are_named(tmp_path: Path, evaluate: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        config_of(tmp_path, evaluate=evaluate)
-
-
 def test_an_unknown_domain_is_one_line_before_anything_is_trained(tmp_path: Path) -> None:
     tests = {"MINE": {"corpus": "m.{lang}", "domain": "medicine"}}
     path = write_translation_experiment(tmp_path, tests=tests)

@@ -68,23 +68,3 @@ def test_text_that_becomes_a_tag_is_refused(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"<domain:a> as it is\n{text}\n".encode())))
     with pytest.raises(InputError, match="standard input, line 2: holds a domain's tag in odd characters"):
         verb("normalise")([str(config)])
-
-
-@pytest.mark.slow
-def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
-    """As in ``normalise.py … | head``."""
-    config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
-    command = [sys.executable, "-m", "fairseq_ext.cli", "normalise", str(config)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdin.write(b"one\n")
-        process.stdin.flush()
-        assert process.stdout.readline() == b"one\n"
-        process.stdout.close()
-        process.stdin.write(b"two\n")
-        process.stdin.close()
-        assert process.wait() == 141
-        assert process.stderr.read() == b""

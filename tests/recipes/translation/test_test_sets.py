@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.data.teacher_labels import write_probs
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.measurement import read_tests
@@ -26,13 +25,6 @@ def test_they_are_read_with_mistakes_and_sizes(tmp_path: Path) -> None:
         "med": [False, False],
     }
     assert tests.num_errors == 1
-
-
-def test_sides_of_unequal_length_are_named(tmp_path: Path) -> None:
-    config = write_experiment(tmp_path, {}, OOD)
-    write_lines(config.work_dir / "extra-sets/NEWS.en", NEWS[:1])
-    with pytest.raises(InputError, match=r"extra-sets/NEWS\.en: has 1 lines for the 2 of .*extra-sets/NEWS\.de"):
-        read_tests(config, ["NEWS"])
 
 
 def test_labels_of_other_test_sets_are_refused(tmp_path: Path) -> None:
