@@ -55,6 +55,8 @@ def test_a_system_has_a_run_per_seed_or_per_domain() -> None:
     assert names(seeds=(5,)) == [("x", 5, None)]
     assert names(seeds=(5, 2)) == [("x@5", 5, None), ("x@2", 2, None)]
     assert names(per_domain=True) == [("x@law", 7, "law"), ("x@med", 7, "med")]
+    experiment = load(seed=4, train={"systems": {"mix": {}, "gad": {"from": "mix", "seeds": [2, 3]}}})
+    assert [(run.name, run.seed) for run in experiment.all_runs] == [("mix", 4), ("gad@2", 2), ("gad@3", 3)]
 
 
 def test_a_system_tunes_what_common_or_it_itself_says() -> None:

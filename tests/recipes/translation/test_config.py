@@ -39,6 +39,7 @@ def test_evaluation_has_defaults_and_may_be_empty(tmp_path: Path) -> None:
     [
         ({"sede": 1}, "'sede'"),
         ({"train": {"anything": [1]}}, "train: "),
+        ({"train": {"systems": {"gad": {"label_noise": 0.1}}}}, "train: systems: gad: label_noise: "),
         ({"split": {"vaild": 3}}, "split: unknown key 'vaild'"),
         ({"split": {"valid": True}}, "split: valid: "),
         ({"split": {"valid": 0}}, "split: valid: "),

@@ -57,6 +57,17 @@ def test_outputs_are_compared_with_the_control_and_uniform_weights(tmp_path: Pat
     assert chosen.baselines == ["base", "ad"]
 
 
+def test_variants_of_the_ablation_are_not_in_the_main_tables(tmp_path: Path) -> None:
+    outputs = {name: {"system": "mix"} for name in ("mix", "whole", "part", "less")}
+    report = {"ablation": ["whole", "part", "less"]}
+    train = {"systems": {"mix": MIX}}
+    config = config_of(tmp_path, train=train, translate={"outputs": outputs}, evaluate={"report": report})
+    assert (config.main, config.ablation) == (["mix", "whole"], ["whole", "part", "less"])
+    both = {**report, "main": ["p*", "mix"]}
+    chosen = config_of(tmp_path, train=train, translate={"outputs": outputs}, evaluate={"report": both})
+    assert chosen.main == ["part", "mix"]
+
+
 def test_fewer_updates_than_the_start_has_epochs_are_refused(tmp_path: Path) -> None:
     def read(updates: int) -> None:
         systems(tmp_path, mix={**MIX, "max-epoch": 30}, ad={**AD, "max-update": updates})
