@@ -95,9 +95,10 @@ def _import_roberta(options: Namespace) -> None:
 
 def _import_translation_options(parser: ArgumentParser) -> None:
     parser.description = (
-        "Import a translation model of Hugging Face's as a base for adapters: Marian (OPUS-MT). The directory is one "
-        "as save_pretrained or a snapshot of the hub leaves it. The output has the model, dictionaries, SentencePiece "
-        "models, options.txt for fairseq's commands and generation.txt for the model's own search."
+        "Import a translation model of Hugging Face's as a base for adapters: Marian (OPUS-MT), M2M-100, dense "
+        "NLLB-200, mBART or mBART-50. The directory is one as save_pretrained or a snapshot of the hub leaves it. The "
+        "output has the model, dictionaries, SentencePiece models, options.txt for fairseq's commands and "
+        "generation.txt for the model's own search."
     )
     add = parser.add_argument
     add("source", type=Path, help="Hugging Face directory")

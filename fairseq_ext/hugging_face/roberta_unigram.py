@@ -102,6 +102,34 @@ def unigram_of_tokenizer(content: Mapping[str, Any], where: Path) -> Unigram:
     return _unigram(_xlmr_model(own, NormalizerSpec(precompiled_charsmap=charsmap)), where)
 
 
+def bpe_of_tokenizer(content: Mapping[str, Any], pieces: Sequence[str], where: Path) -> bytes:
+    """The content of a SentencePiece model's file, made of a BPE's ``tokenizer.json``.
+
+    Args:
+        content: of the file.
+        pieces: the symbols that text is cut into, in order.
+        where: the file, for messages.
+
+    Raises:
+        InputError: if it is no such tokeniser.
+    """
+    try:
+        merges = content["model"]["merges"]
+        merged = ["".join(merge.split(" ") if isinstance(merge, str) else merge) for merge in merges]
+        charsmap = _charsmap([*_steps(content.get("normalizer")), *_steps(content.get("pre_tokenizer"))])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{where}: is no tokeniser of NLLB's kind ({type(error).__name__}: {error}); give the model's {XLMR_FILE}"
+        ) from None
+    # The earlier a merge, the higher the score of its result; characters come last.
+    ranks = {piece: rank for rank, piece in reversed(list(enumerate(merged)))}
+    scored = [
+        ModelProto.SentencePiece(piece=piece, score=-ranks.get(piece, len(merged) + number))
+        for number, piece in enumerate(pieces)
+    ]
+    return _xlmr_model(scored, NormalizerSpec(precompiled_charsmap=charsmap), TrainerSpec.BPE)
+
+
 def _steps(step: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
     """The steps of a sequence, a single one, or none."""
     if step is None:
@@ -138,12 +166,12 @@ def _unigram(model: bytes, where: Path) -> Unigram:
     return Unigram(model, pieces)
 
 
-def _xlmr_model(pieces: Iterable[Any], spec: Any) -> bytes:
+def _xlmr_model(pieces: Iterable[Any], spec: Any, kind: Any = TrainerSpec.UNIGRAM) -> bytes:
     kinds = ModelProto.SentencePiece
     special = [("<unk>", kinds.UNKNOWN), ("<s>", kinds.CONTROL), ("</s>", kinds.CONTROL)]
     model = ModelProto(
-        pieces=[*(kinds(piece=name, score=0, type=kind) for name, kind in special), *pieces],
-        trainer_spec=TrainerSpec(model_type=TrainerSpec.UNIGRAM),
+        pieces=[*(kinds(piece=name, score=0, type=own) for name, own in special), *pieces],
+        trainer_spec=TrainerSpec(model_type=kind),
         normalizer_spec=spec,
     )
     return bytes(model.SerializeToString(deterministic=True))

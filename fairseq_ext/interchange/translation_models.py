@@ -26,7 +26,16 @@ from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.interchange.conversions import OPTIONS_FILE
 from fairseq_ext.interchange.fitting import check_complete, task_arguments
 from fairseq_ext.interchange.transformer import read_transformer
-from fairseq_ext.interchange.translation_vocabulary import EOS, PAD, TEXT_FILES, Side, Vocabulary, read_vocabulary
+from fairseq_ext.interchange.translation_vocabulary import (
+    EOS,
+    PAD,
+    TEXT_FILES,
+    TOKENIZER_CONFIG_FILE,
+    VOCAB_FILE,
+    Side,
+    Vocabulary,
+    read_vocabulary,
+)
 from fairseq_ext.patches.checkpoints import check_weights
 from fairseq_ext.patches.foreign_models import OUTPUT_BIAS
 
@@ -71,7 +80,7 @@ def import_step(source: Path, output: Path, languages: Sequence[str | None]) -> 
 
 
 def import_translation_model(source: Path, folder: Path, languages: Sequence[str | None] = (None, None)) -> None:
-    """Convert a Marian (OPUS-MT).
+    """Convert a Marian (OPUS-MT), M2M-100, dense NLLB-200, mBART or mBART-50.
 
     Args:
         source: folder as ``save_pretrained`` or a snapshot of the hub leaves it.
@@ -86,7 +95,7 @@ def import_translation_model(source: Path, folder: Path, languages: Sequence[str
     quieten_fairseq()
     path = source / CONFIG_FILE
     config = read_json(path)
-    family = _family(config, path)
+    family = _family(config, source)
     search = config | (read_json(source / _GENERATION_CONFIG) if (source / _GENERATION_CONFIG).is_file() else {})
     generation = _generation(search, source)
     found, size = read_vocabulary(source, family, languages), config.get("vocab_size")
@@ -110,13 +119,21 @@ def import_translation_model(source: Path, folder: Path, languages: Sequence[str
         (folder / name).write_text(" ".join(line) + "\n", encoding="utf-8")
 
 
-def _family(config: Mapping[str, Any], path: Path) -> str:
+def _family(config: Mapping[str, Any], source: Path) -> str:
+    """Which of :func:`read_vocabulary`'s families a model is of."""
     kind = config.get("model_type")
     if kind == "marian":
         return "marian"
+    if kind == "m2m_100":
+        return "m2m" if (source / VOCAB_FILE).is_file() else "nllb"
+    if kind == "mbart":
+        path = source / TOKENIZER_CONFIG_FILE
+        tokenizer = {**config, **(read_json(path) if path.is_file() else {})}.get("tokenizer_class")
+        return "mbart50" if str(tokenizer).startswith("MBart50") else "mbart"
     why = _REFUSED.get(str(kind), "" if config.get("is_encoder_decoder") else "it has a decoder only")
     raise InputError(
-        f"{path}: model_type is {shown(kind)}{why and f' ({why})'}; only Marian (OPUS-MT) can be imported by import hf"
+        f"{source / CONFIG_FILE}: model_type is {shown(kind)}{why and f' ({why})'}; import hf takes Marian (OPUS-MT), "
+        "M2M-100, dense NLLB-200, mBART and mBART-50"
     )
 
 
@@ -140,7 +157,7 @@ def _options(config: Mapping[str, Any], family: str, path: Path) -> dict[str, An
     is_marian, is_mbart = family == "marian", family in ("mbart", "mbart50")
     options: dict[str, Any] = {
         "activation_fn": _ACTIVATIONS[activation],
-        "no_scale_embedding": not config.get("scale_embedding", False),
+        "no_scale_embedding": not config.get("scale_embedding", family in ("m2m", "nllb")),
         "layernorm_embedding": is_mbart,
     }
     for side in ("encoder", "decoder"):
@@ -188,7 +205,9 @@ def _converted(
     named["encoder.embed_tokens.weight"] = words
     named[_OUTPUT] = words if output is encoder and source == target else _rows(output, target)
     inputs = named[_OUTPUT] if decoder is output else _rows(decoder, target)
-    if config["model_type"] == "marian":
+    if options["decoder_normalize_before"]:
+        _check_start(config, vocabulary.style)
+    else:
         inputs = inputs.clone()
         inputs[_EOS] = _start(decoder, config)
         named |= _positions(named, options["max_source_positions"])
@@ -249,6 +268,13 @@ def _start(table: Tensor, config: Mapping[str, Any]) -> Tensor:
     if type(start) is not int or not 0 <= start < len(table):
         raise InputError(f"{CONFIG_FILE} says {shown(start)} for decoder_start_token_id, expected a symbol's number")
     return table[start]
+
+
+def _check_start(config: Mapping[str, Any], style: str) -> None:
+    """Check that a many-language model begins as its style of language tokens does."""
+    start = config.get("decoder_start_token_id")
+    if style != "mbart" and start != config["eos_token_id"]:
+        raise InputError(f"{CONFIG_FILE} says {shown(start)} for decoder_start_token_id, expected that of {EOS}")
 
 
 def _positions(named: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.corpora.text_files import write_lines
+from fairseq_ext.data.language_tokens import STYLES
 from fairseq_ext.hugging_face.config_file import read_json
+from fairseq_ext.hugging_face.roberta_unigram import bpe_of_tokenizer, unigram_of_tokenizer
 from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.text.subwords import MODEL_FILE, load_subwords
+from fairseq_ext.text.subwords import MODEL_FILE, dictionary_pieces, load_subwords
 
 TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE = "tokenizer_config.json", "tokenizer.json", "vocab.json"
 TARGET_VOCAB_FILE, SOURCE_MODEL, TARGET_MODEL = "target_vocab.json", "source.spm", "target.spm"
 JOINT_MODEL = "sentencepiece.bpe.model"
-SPECIALS_FILE = "special_tokens_map.json"
 # All that a folder may have of them.
 TEXT_FILES = (
-    *(TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, SPECIALS_FILE, VOCAB_FILE, TARGET_VOCAB_FILE),
+    *(TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE, TARGET_VOCAB_FILE),
     *(SOURCE_MODEL, TARGET_MODEL, JOINT_MODEL),
 )
 BOS, PAD, EOS, UNK, MASK = "<s>", "<pad>", "</s>", "<unk>", "<mask>"
@@ -27,10 +28,27 @@ _SPECIAL = (BOS, PAD, EOS, UNK)
 # Embeddings may have some rows more than there are symbols, up to a round number.
 _MOST_UNUSED = 63
 _LANGUAGE = re.compile(r"\w+")
-_CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]+")
 # Line breaks, and halves of characters.
 _UNWRITABLE = re.compile(r"[\r\n\ud800-\udfff]")
 _MARIAN_CODE = re.compile(r">>(\w+)<<")
+# As tokenizer.json has them.
+_CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]+")
+# Of models without that file: which languages there are, in the order of their numbers.
+_MBART = (
+    "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX "
+    "ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"
+)
+_LISTS = {
+    "mbart": _MBART,
+    "mbart50": f"{_MBART} af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF "
+    "pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI",
+    "m2m100": (
+        "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht "
+        "hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl "
+        "ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"
+    ),
+    "wmt21": "en ha is ja cs ru zh de",
+}
 
 
 @dataclass(frozen=True)
@@ -39,11 +57,11 @@ class Side:
 
     Attributes:
         symbols: by Hugging Face's number.
-        model: the SentencePiece model.
+        model: the content of the SentencePiece model's file.
     """
 
     symbols: Sequence[str]
-    model: Path
+    model: bytes
 
     def order(self) -> list[int | None]:
         """By fairseq's number, Hugging Face's; None for a symbol that the model has not."""
@@ -93,9 +111,9 @@ class Vocabulary:
         """Write dictionaries and SentencePiece models."""
         for side, language in zip((self.source, self.target), self.languages, strict=True):
             side.write_dictionary(folder / f"dict.{language}.txt")
-        (folder / MODEL_FILE).write_bytes(self.source.model.read_bytes())
+        (folder / MODEL_FILE).write_bytes(self.source.model)
         if self.target.model != self.source.model:
-            (folder / f"sentencepiece.{self.languages[1]}.model").write_bytes(self.target.model.read_bytes())
+            (folder / f"sentencepiece.{self.languages[1]}.model").write_bytes(self.target.model)
 
 
 def read_vocabulary(folder: Path, family: str, languages: Sequence[str | None]) -> Vocabulary:
@@ -103,7 +121,7 @@ def read_vocabulary(folder: Path, family: str, languages: Sequence[str | None]) 
 
     Args:
         folder: Hugging Face's.
-        family: ``marian``, or the style of the language tokens.
+        family: ``marian``, ``m2m``, ``nllb``, ``mbart`` or ``mbart50``.
         languages: source and target; None for what ``tokenizer_config.json`` says.
 
     Raises:
@@ -113,7 +131,56 @@ def read_vocabulary(folder: Path, family: str, languages: Sequence[str | None]) 
     config = read_json(path) if path.is_file() else {}
     names = ("source_lang", "target_lang") if family == "marian" else ("src_lang", "tgt_lang")
     given = [own or config.get(name) for own, name in zip(languages, names, strict=True)]
-    return _read_marian(folder, config, given)
+    if family == "marian":
+        return _read_marian(folder, config, given)
+    style = "m2m" if family == "nllb" else family
+    symbols, codes = _named_languages(folder, family, config)
+    languages = _languages(folder, given, codes)
+    # fairseq's names of the languages' symbols.
+    renamed = {(f"__{code}__" if family == "m2m" else code): STYLES[style].symbol(code) for code in codes}
+    model = _model(folder, [symbol for symbol in symbols if symbol not in renamed and symbol != MASK])
+    side = Side([renamed.get(symbol, symbol) for symbol in symbols], model)
+    return Vocabulary(side, side, style, languages)
+
+
+def _named_languages(folder: Path, family: str, config: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """The symbols of a many-language model by number, and the names of its languages."""
+    path = folder / TOKENIZER_FILE
+    if family == "m2m":
+        codes = _LISTS.get(str(config.get("language_codes", "m2m100")), "").split()
+        return [*_numbered(folder / VOCAB_FILE), *(f"__{code}__" for code in codes)], codes
+    if path.is_file():
+        symbols = _numbered_by_tokenizer(path)
+        return symbols, [symbol for symbol in symbols if _CODE.fullmatch(symbol)]
+    if family == "nllb":
+        raise InputError(f"{path}: not found; it lists the languages of an NLLB-200")
+    codes = _LISTS[family].split()
+    return [*_SPECIAL, *dictionary_pieces(load_subwords(folder / JOINT_MODEL)), *codes, MASK], codes
+
+
+def _numbered_by_tokenizer(path: Path) -> list[str]:
+    """The symbols of a ``tokenizer.json`` by number."""
+    content = read_json(path)
+    try:
+        vocab = content["model"]["vocab"]
+        numbers = dict(vocab) if isinstance(vocab, dict) else {symbol: n for n, (symbol, _) in enumerate(vocab)}
+        numbers |= {token["content"]: token["id"] for token in content["added_tokens"]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: is no tokenizer ({type(error).__name__}: {error})") from None
+    return _in_order(numbers, path)
+
+
+def _model(folder: Path, symbols: Sequence[str]) -> bytes:
+    """The SentencePiece model of a folder, or one made of its ``tokenizer.json``."""
+    path = folder / TOKENIZER_FILE
+    if (folder / JOINT_MODEL).is_file() or not path.is_file():
+        return _read_model(folder / JOINT_MODEL, symbols)
+    content = read_json(path)
+    if isinstance(content["model"]["vocab"], dict):
+        return bpe_of_tokenizer(content, symbols[len(_SPECIAL) :], path)
+    own = set(symbols)
+    vocab = [entry for entry in content["model"]["vocab"] if entry[0] in own]
+    return unigram_of_tokenizer({**content, "model": {"vocab": vocab}}, path).model
 
 
 def _read_marian(folder: Path, config: Mapping[str, Any], given: Sequence[Any]) -> Vocabulary:
@@ -121,15 +188,18 @@ def _read_marian(folder: Path, config: Mapping[str, Any], given: Sequence[Any]) 
     codes = [found[1] for symbol in symbols if (found := _MARIAN_CODE.fullmatch(symbol))]
     targets = _numbered(folder / TARGET_VOCAB_FILE) if config.get("separate_vocabs") else symbols
     languages = _languages(folder, given, codes, is_told_source=False)
-    source, target = (Side(*pair) for pair in ((symbols, folder / SOURCE_MODEL), (targets, folder / TARGET_MODEL)))
-    for side in (source, target):
-        load_subwords(side.model)
+    sides = ((symbols, folder / SOURCE_MODEL), (targets, folder / TARGET_MODEL))
+    source, target = (Side(own, _read_model(path, own)) for own, path in sides)
     return Vocabulary(source, target, "marian" if codes else "none", languages)
 
 
 def _numbered(path: Path) -> list[str]:
     """The symbols of a file that numbers them."""
-    numbers = read_json(path)
+    return _in_order(read_json(path), path)
+
+
+def _in_order(numbers: Mapping[str, Any], path: Path) -> list[str]:
+    """Symbols by number, after a check that a dictionary of fairseq's can have them."""
     by_number = {number: symbol for symbol, number in numbers.items() if type(number) is int}
     if sorted(by_number) != list(range(len(numbers))):
         raise InputError(f"{path}: does not number its {len(numbers)} symbols from 0 on; it is damaged")
@@ -141,6 +211,14 @@ def _numbered(path: Path) -> list[str]:
         if _UNWRITABLE.search(symbol):
             raise InputError(f"{path}: the symbol {symbol!r} cannot be in a dictionary of fairseq's")
     return symbols
+
+
+def _read_model(path: Path, symbols: Sequence[str]) -> bytes:
+    """The content of a SentencePiece model, after a check that it is one for these symbols."""
+    pieces = dictionary_pieces(load_subwords(path))
+    if 2 * len(set(symbols).intersection(pieces)) < len(pieces):
+        raise InputError(f"{path}: most of its {len(pieces)} pieces are no symbols of the model; it is another model's")
+    return path.read_bytes()
 
 
 def _languages(

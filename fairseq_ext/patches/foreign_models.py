@@ -12,7 +12,7 @@ from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from torch import Tensor
 
 SWISH = "swish"
-OUTPUT_BIAS = "output_projection.bias"
+OUTPUT_BIAS = "output_bias"
 
 
 def offer_swish() -> None:
@@ -32,18 +32,24 @@ def offer_swish() -> None:
 
 def take_output_biases() -> None:
     """Give a decoder the bias of the output layer that its checkpoint has, if any, as a constant."""
-    upgrade = TransformerDecoderBase.upgrade_state_dict_named
+    upgrade, output_layer = TransformerDecoderBase.upgrade_state_dict_named, TransformerDecoderBase.output_layer
     if hasattr(upgrade, "__wrapped__"):
         return
 
     @functools.wraps(upgrade)
     def upgrade_state_dict_named(self: Any, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-        if f"{name}.{OUTPUT_BIAS}" in state_dict and self.output_projection.bias is None:
-            del self.output_projection.bias
-            self.output_projection.register_buffer(
-                "bias", self.output_projection.weight.new_zeros(len(self.dictionary))
-            )
+        bias = state_dict.get(f"{name}.{OUTPUT_BIAS}")
+        if bias is not None and not hasattr(self, OUTPUT_BIAS):
+            weight = self.output_projection.weight
+            self.register_buffer(OUTPUT_BIAS, weight.new_zeros(len(weight)))
         result: dict[str, Tensor] = upgrade(self, state_dict, name)
         return result
 
+    @functools.wraps(output_layer)
+    def add_bias(self: Any, features: Tensor) -> Tensor:
+        # Apart from the product, whose rounding then does not depend on the bias.
+        logits: Tensor = output_layer(self, features)
+        return logits.add_(getattr(self, OUTPUT_BIAS)) if hasattr(self, OUTPUT_BIAS) else logits
+
     TransformerDecoderBase.upgrade_state_dict_named = upgrade_state_dict_named
+    TransformerDecoderBase.output_layer = add_bias

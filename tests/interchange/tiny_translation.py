@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def write_vocab(path: Path, symbols: list[str]) -> int:
 
 
 def make_marian(
-    folder: Path, *, targets: tuple[str, ...] = (), is_joint: bool = True, seed: int = 1, **changes: Any
+    folder: Path, *, targets: tuple[str, ...] = (), is_joint: bool = True, steps: int = 120, **changes: Any
 ) -> Any:
     """Write an OPUS-MT for ``targets`` (none: for German alone), and return the model."""
     hide_broken_torchaudio()
@@ -68,67 +69,154 @@ def make_marian(
         "decoder_start_token_id": pad, "forced_eos_token_id": 0, "activation_function": "swish",
         "scale_embedding": True, "share_encoder_decoder_embeddings": is_joint, **changes,
     })  # fmt: skip
-    return save(folder, MarianMTModel(config), 0, min(sizes) - 1)
+    return save(folder, MarianMTModel(config), min(sizes) - 1, ending=(0,), steps=steps)
 
 
-def save(folder: Path, model: Any, end: int, symbols: int, prefix: tuple[int, ...] = ()) -> Any:
+LANGUAGES = {
+    "nllb": ("eng_Latn", "deu_Latn"),
+    "mbart": ("en_XX", "de_DE"),
+    "mbart50": ("en_XX", "de_DE"),
+    "m2m": ("en", "de"),
+}
+
+
+def make(folder: Path, family: str, **changes: Any) -> Any:
+    """Write a model of a family, and return it."""
+    return make_marian(folder, **changes) if family == "marian" else make_many(folder, family, **changes)
+
+
+def make_many(
+    folder: Path, family: str, *, is_saved: bool = True, unused: int = 0, steps: int = 120, **changes: Any
+) -> Any:
+    """Write a many-language model, and return it.
+
+    Args:
+        folder: where to write.
+        family: of :data:`LANGUAGES`.
+        is_saved: with the tokenizer as ``save_pretrained`` leaves it, else as the hub has it.
+        unused: rows of the embeddings that stand for no symbol.
+    """
+    hide_broken_torchaudio()
+    from transformers import M2M100Config, M2M100ForConditionalGeneration, MBartConfig, MBartForConditionalGeneration
+
+    is_mbart = family.startswith("mbart")
+    pieces = write_pieces(folder / "sentencepiece.bpe.model", 61, "unigram" if is_mbart else "bpe")
+    if family == "m2m":
+        write_vocab(folder / "vocab.json", ["<s>", "<pad>", "</s>", "<unk>", *reversed(pieces)])
+    tokenizer = load_tokenizer(folder, family)
+    if is_saved or family == "nllb":
+        tokenizer.save_pretrained(folder)
+    if is_saved and family != "m2m":
+        (folder / "sentencepiece.bpe.model").unlink()
+    elif family == "mbart50":
+        (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MBart50Tokenizer"}))
+    numbers = [tokenizer.convert_tokens_to_ids(code(family, language)) for language in LANGUAGES[family]]
+    config = {**SIZES, "vocab_size": max(len(tokenizer), *numbers) + 1 + unused, "scale_embedding": True, **changes}
+    if family == "m2m":
+        config["vocab_size"] = len(pieces) + 4 + 100 + unused
+    if family == "mbart50":
+        config["decoder_start_token_id"] = 2
+    if family == "mbart":
+        config |= {"decoder_start_token_id": numbers[1], "forced_eos_token_id": None}
+    if is_mbart:
+        model: Any = MBartForConditionalGeneration(MBartConfig(**config))
+    else:
+        model = M2M100ForConditionalGeneration(M2M100Config(**config))
+    if family == "mbart":
+        return save(folder, model, 50, ending=(2, numbers[1]), steps=steps)
+    return save(folder, model, 50, prefix=(numbers[1],), ending=(2,), steps=steps)
+
+
+def code(family: str, language: str) -> str:
+    """Hugging Face's symbol of a language."""
+    return f"__{language}__" if family == "m2m" else language
+
+
+def load_tokenizer(folder: Path, family: str) -> Any:
+    from transformers import M2M100Tokenizer, MarianTokenizer, MBart50Tokenizer, MBartTokenizer, NllbTokenizer
+
+    kinds = {"marian": MarianTokenizer, "m2m": M2M100Tokenizer, "mbart": MBartTokenizer, "mbart50": MBart50Tokenizer}
+    if family in kinds:
+        return kinds[family].from_pretrained(folder)
+    languages = ["deu_Latn", "ell_Grek", "eng_Latn"]
+    return NllbTokenizer.from_pretrained(folder, extra_special_tokens=languages)
+
+
+def save(
+    folder: Path, model: Any, symbols: int, *, prefix: tuple[int, ...] = (), ending: tuple[int, ...], steps: int = 120
+) -> Any:
     """Write a model of random weights that has learnt to end its sentences, sooner or later.
 
     Args:
         folder: where to write.
         model: of Hugging Face's.
-        end: number of ``</s>``.
-        symbols: how many the targets are made of, from number 10 on.
-        prefix: what the targets begin with.
+        symbols: its texts are made of those from number 10 to this one.
+        prefix: what targets begin with.
+        ending: what targets end with.
+        steps: of its training.
     """
     generator = torch.Generator().manual_seed(1)
 
-    def random_rows(low: int, high: int, first: int) -> torch.Tensor:
-        rows = torch.randint(10, symbols, (32, high), generator=generator)
-        lengths = torch.randint(low, high, (32, 1), generator=generator)
-        at = torch.arange(high)
-        return rows.where(at < lengths, torch.where(at == lengths, end, first))
+    def rows(longest: int, first: tuple[int, ...], last: tuple[int, ...], padding: int) -> torch.Tensor:
+        found = []
+        for length in torch.randint(1, longest, (32,), generator=generator).tolist():
+            text = torch.randint(10, symbols, (length - 1,), generator=generator).tolist()
+            found.append(torch.tensor([*first, *text, *last]))
+        return torch.nn.utils.rnn.pad_sequence(found, batch_first=True, padding_value=padding)
 
     with torch.no_grad():
         for name, value in model.named_parameters():
-            if "embed_positions" not in name:
+            if value.requires_grad:  # Marian's positions do not
                 mean = float("norm" in name and name.endswith("weight"))
                 value.copy_(mean + 0.3 * torch.randn(value.shape, generator=generator))
         if hasattr(model, "final_logits_bias"):
             model.final_logits_bias.normal_(generator=generator)
-    source, target = random_rows(2, 12, model.config.pad_token_id), random_rows(0, 9, -100)
-    target = torch.cat([torch.tensor([prefix] * 32, dtype=torch.long), target], 1)
-    optimizer = torch.optim.Adam(model.parameters(), 0.02)
+    pad = model.config.pad_token_id
+    source, target = rows(12, (), (model.config.eos_token_id,), pad), rows(9, prefix, ending, -100)
     model.eval()  # without dropout, whose numbers would be others in another order of tests
-    for _ in range(120):
-        mask = source.ne(model.config.pad_token_id).long()
-        model(input_ids=source, attention_mask=mask, labels=target).loss.backward()
+    optimizer = torch.optim.Adam((weight for weight in model.parameters() if weight.requires_grad), 0.02)
+    for _ in range(steps):
+        model(input_ids=source, attention_mask=source.ne(pad).long(), labels=target).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
     model.save_pretrained(folder)
     return model
 
 
-def symbols(folder: Path) -> list[list[str]]:
-    """Those of the source and the target, by Hugging Face's number."""
+def symbols(folder: Path) -> list[list[str] | None]:
+    """Those of the source and the target, by Hugging Face's number; None where fairseq's are the same."""
+    if not (folder / "source.spm").is_file():
+        return [None, None]
     files = [folder / name for name in ("vocab.json", "target_vocab.json") if (folder / name).is_file()]
     sides = [list(json.loads(file.read_text(encoding="utf-8"))) for file in files]
     return [sides[0], sides[-1]]
 
 
-def translated(model: Any, folder: Path, told: dict[str, str], beam: int) -> list[str | None]:
+def translated(model: Any, folder: Path, family: str, told: dict[str, str], beam: int) -> list[str | None]:
     """All lines by Hugging Face's tokenizer and search; None for one that did not end in time.
 
     There the two searches differ: Hugging Face's gives the forced end a probability of one.
     """
-    from transformers import MarianTokenizer
-
-    tokenizer = MarianTokenizer.from_pretrained(folder)
-    code = f">>{told['--target-lang']}<< " if "--language-tokens" in told else ""
-    batch = tokenizer([code + line for line in LINES], return_tensors="pt", padding=True)
+    tokenizer = load_tokenizer(folder, family)
+    end, lines, search = model.config.eos_token_id, LINES, {}
+    if family == "marian":
+        lines = [f">>{told['--target-lang']}<< {line}" if "--language-tokens" in told else line for line in LINES]
+    else:
+        tokenizer.src_lang = told["--source-lang"]
+        target = tokenizer.convert_tokens_to_ids(code(family, told["--target-lang"]))
+        if family == "mbart":
+            # As fairseq does: the language begins and ends a sentence.
+            end, search = target, {"decoder_start_token_id": target, "eos_token_id": target}
+        else:
+            everything = list(range(model.config.vocab_size))
+            # A forced token has a probability of one with Hugging Face's, and its own with fairseq.
+            search = {"prefix_allowed_tokens_fn": lambda _, row: everything if len(row) > 1 else [target]}
+    batch = tokenizer(lines, return_tensors="pt", padding=True)
     # fairseq stops as soon as it has as many hypotheses as the search is wide.
-    search = {"num_beams": beam, "early_stopping": True} if beam > 1 else {}
+    search |= {"num_beams": beam, "early_stopping": True} if beam > 1 else {}
     found = model.generate(**batch, **search, max_length=LENGTH + 2)
-    texts = tokenizer.batch_decode(found, skip_special_tokens=True, use_source_tokenizer=False)
-    has_ended = found[:, 1:-1].eq(model.config.eos_token_id).any(1) | (found.shape[1] < LENGTH + 2)
+    kind = {"use_source_tokenizer": False} if family == "marian" else {}
+    texts = tokenizer.batch_decode(found, skip_special_tokens=True, **kind)
+    texts = [re.sub("__[a-z]+__", "", text) for text in texts]  # which M2M's tokenizer does not skip
+    has_ended = found[:, 1:-1].eq(end).any(1) | (found.shape[1] < LENGTH + 2)
     return [text if ended else None for text, ended in zip(texts, has_ended, strict=True)]
