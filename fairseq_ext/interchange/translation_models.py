@@ -68,7 +68,16 @@ _MOST_POSITIONS = 1 << 16
 
 
 def import_step(source: Path, output: Path, languages: Sequence[str | None]) -> Step:
-    """The step that imports a folder; see :func:`import_translation_model`."""
+    """The step that imports a folder; see :func:`import_translation_model`.
+
+    Raises:
+        InputError: if it has no weights that can be imported.
+    """
+    if any(source.glob("*.npz")) and not (source / CONFIG_FILE).is_file():
+        raise InputError(
+            f"{source}: holds a model in Marian's own form (.npz); convert it to Hugging Face's with "
+            "convert_marian_to_pytorch.py of transformers 4"
+        )
     texts = [source / name for name in (CONFIG_FILE, _GENERATION_CONFIG, *TEXT_FILES)]
     return Step(
         output,

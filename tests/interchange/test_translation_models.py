@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import struct
+import subprocess
+import sys
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -182,10 +184,75 @@ def test_fresh_adapters_are_the_base_train_and_are_loaded_again(
     assert not torch.allclose(found, base(**words)[0], atol=1e-3)
 
 
+def run(tool: str, *arguments: str | Path) -> str:
+    """One of fairseq's commands; returns what it prints."""
+    command = [sys.executable, "-m", f"fairseq_cli.{tool}", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["marian-many", "nllb"])
+def test_commands_as_documented_train_adapters_and_translate(name: str, tmp_path: Path) -> None:
+    family, changes, languages = FORMS[name]
+    theirs = tiny.make(tmp_path / "theirs", family, **changes)
+    ours, data = tmp_path / "ours", tmp_path / "data-bin"
+    options = [
+        f"--{side}-lang={language}" for side, language in zip(("source", "target"), languages, strict=True) if language
+    ]
+    verb("import", "hf")([str(tmp_path / "theirs"), str(ours), *options])
+    source, target = told(ours)["--source-lang"], told(ours)["--target-lang"]
+    pair = ["--source-lang", source, "--target-lang", target]
+    models = {source: ours / "sentencepiece.model", target: ours / f"sentencepiece.{target}.model"}
+    for language, model in models.items():
+        cut = sentencepiece.SentencePieceProcessor(model_file=str(model if model.exists() else models[source]))
+        pieces = [" ".join(cut.encode(line, out_type=str)) + "\n" for line in tiny.LINES]
+        (tmp_path / f"text.{language}").write_text("".join(pieces), encoding="utf-8")
+    dictionaries = ["--srcdict", ours / f"dict.{source}.txt", "--tgtdict", ours / f"dict.{target}.txt"]
+    text = [word for option in ("train", "valid", "test") for word in (f"--{option}pref", tmp_path / "text")]
+    for domain in ("law", "med"):
+        run("preprocess", *pair, *dictionaries, *text, "--destdir", data / domain)
+    for language in (source, target):
+        shutil.copy(ours / f"dict.{language}.txt", data)
+    (data / "domains.txt").write_text("law\nmed\n")
+    task = [
+        "--user-dir",
+        toy.USER_DIR,
+        "--task",
+        "multi_domain_translation",
+        *(ours / "options.txt").read_text().split(),
+    ]
+    start = [
+        "--arch",
+        AD,
+        "--finetune-from-model",
+        ours / "model.pt",
+        "--max-update",
+        "2",
+        "--save-dir",
+        tmp_path / "ad",
+    ]
+    training = ["--optimizer", "adam", "--lr", "0.01", "--max-tokens", "400", "--cpu", "--no-progress-bar"]
+    run("train", data, *task, *start, *training, "--criterion", "label_smoothed_cross_entropy", "--disable-validation")
+    search = [*(ours / "generation.txt").read_text().split(), "--beam", "5", "--max-len-b", str(tiny.LENGTH)]
+    found = {}
+    for path in (ours / "model.pt", tmp_path / "ad/checkpoint_last.pt"):
+        line = [*task, "--gen-subset", "test:med", "--remove-bpe", "sentencepiece", "--cpu", "--path", path, *search]
+        rows = [row[2:].split("\t") for row in run("generate", data, *line).splitlines() if row.startswith("H-")]
+        found[path.name] = [text for _, text in sorted((int(number), text) for number, _, text in rows)]
+    expected = tiny.translated(theirs, tmp_path / "theirs", family, told(ours), 5)
+    assert [wanted and own for own, wanted in zip(found["model.pt"], expected, strict=True)] == expected
+    assert found["checkpoint_last.pt"] != found["model.pt"]
+
+
 def test_the_command_imports_once_and_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tiny.make_marian(tmp_path / "theirs", steps=0, targets=("deu", "fra"))
+    tiny.make_marian(tmp_path / "blobs", steps=0, targets=("deu", "fra"))
     search = {"num_beams": 6, "max_length": 512, "length_penalty": 0.5, "early_stopping": True}
-    (tmp_path / "theirs/generation_config.json").write_text(json.dumps(search))
+    (tmp_path / "blobs/generation_config.json").write_text(json.dumps(search))
+    (tmp_path / "theirs").mkdir()
+    for path in (tmp_path / "blobs").iterdir():  # as the hub's cache has a snapshot
+        (tmp_path / "theirs" / path.name).symlink_to(path)
     for text in ("done", "up to date"):
         verb("import", "hf")([str(tmp_path / "theirs"), str(tmp_path / "ours"), "--target-lang", "fra"])
         captured = capsys.readouterr()
@@ -213,6 +280,7 @@ LAYER = "model.encoder.layers.0.fc1.weight"
 DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no configuration": (lambda f: (f / CONFIG).unlink(), CONFIG),
     "no weights": (lambda f: (f / WEIGHTS).unlink(), "holds no weights"),
+    "Marian's own form": (lambda f: (f / CONFIG).rename(f / "model.npz"), "convert_marian_to_pytorch"),
     "no vocabulary": (lambda f: (f / "vocab.json").unlink(), "vocab.json"),
     "no pieces": (lambda f: (f / "target.spm").unlink(), "target.spm"),
     "weights cut off": (lambda f: os.truncate(f / WEIGHTS, 5000), WEIGHTS),
