@@ -41,25 +41,15 @@ CHECKPOINT_FILE = "model.pt"
 CLASSIFIER_FOLDER = "classifier"
 # What a route may be besides a domain.
 GATES, CLASSIFIER, BASE, ORACLE = RESERVED_NAMES
-# Options of the search that an export keeps.
-SEARCH_OPTIONS: dict[str, type] = {
-    "beam": int,
-    "lenpen": float,
-    "unkpen": float,
-    "max_len_a": float,
-    "max_len_b": int,
-    "min_len": int,
-    "no_repeat_ngram_size": int,
-}
-# The least and the greatest value of each.
-_LIMITS: dict[str, tuple[float, float]] = {
-    "beam": (1, 1000),
-    "lenpen": (-100, 100),
-    "unkpen": (-100, 100),
-    "max_len_a": (0, 100),
-    "max_len_b": (0, 10_000),
-    "min_len": (0, 10_000),
-    "no_repeat_ngram_size": (0, 10_000),
+# Options of the search that an export keeps: the type, the least and the greatest value of each.
+SEARCH_OPTIONS: dict[str, tuple[type, float, float]] = {
+    "beam": (int, 1, 1000),
+    "lenpen": (float, -100, 100),
+    "unkpen": (float, -100, 100),
+    "max_len_a": (float, 0, 100),
+    "max_len_b": (int, 0, 10_000),
+    "min_len": (int, 0, 10_000),
+    "no_repeat_ngram_size": (int, 0, 10_000),
 }
 _REMEDY = "export the system again with fairseq-ext export"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -327,8 +317,10 @@ def _parse(content: Any, path: Path) -> Manifest:
 
 def _is_search_option(option: tuple[str, Any]) -> bool:
     name, value = option
-    kinds = (int, float) if SEARCH_OPTIONS.get(name) is float else (SEARCH_OPTIONS.get(name),)
-    low, high = _LIMITS.get(name, (0, 0))
+    if name not in SEARCH_OPTIONS:
+        return False
+    kind, low, high = SEARCH_OPTIONS[name]
+    kinds = (int, float) if kind is float else (kind,)
     return type(value) in kinds and low <= value <= high
 
 

@@ -119,7 +119,7 @@ def _search_options(config: Translation, run: Run) -> dict[str, Any]:
     for output in config.outputs.values():
         if output.system.name == run.system.name:
             given = {name: option_of(output.options, name.replace("_", "-")) for name in SEARCH_OPTIONS}
-            return {name: SEARCH_OPTIONS[name](value) for name, value in given.items() if value is not None}
+            return {name: SEARCH_OPTIONS[name][0](value) for name, value in given.items() if value is not None}
     return {}
 
 
