@@ -14,4 +14,6 @@ cd "$root"
 export OMP_NUM_THREADS=1
 # Compiled modules are kept, whatever the environment says: dozens of processes import them. Tests install nothing.
 unset PYTHONDONTWRITEBYTECODE LOCKED
+# Tests start Python as users do, whose current directory is on the import path.
+unset PYTHONSAFEPATH
 exec "$python" -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 10 "$@"
