@@ -195,7 +195,7 @@ def test_gates_ask_for_more_kernels_than_no_adapters() -> None:
 
 
 def test_verbs_are_those_of_the_page() -> None:
-    page = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "results" / "speed.md").read_text(encoding="utf-8")
     assert set(verb_names()) - set(VERBS) == set()
     for name in set(verb_names()) - {"page"}:
         assert re.search(rf"^\| .*`{name}`", page, re.MULTILINE), name

@@ -1,4 +1,4 @@
-"""Write the tables of docs/speed.md: measure what its marks name and no kept file has.
+"""Write the tables of docs/results/speed.md: measure what its marks name and no kept file has.
 
 A mark is ``<!-- benchmark: VERB OPTION… -->``, and what stands from there to ``<!-- end -->`` is written anew, after
 each verb, so that nothing is lost when this is stopped.
@@ -19,7 +19,7 @@ from benchmarks.shared.runner import ROOT
 from benchmarks.shared.tables import machine_line, table
 from benchmarks.shared.verbs import parse
 
-PAGE = ROOT / "docs" / "speed.md"
+PAGE = ROOT / "docs" / "results" / "speed.md"
 _MARK = re.compile(r"(<!-- benchmark: ([^\n]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
