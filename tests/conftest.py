@@ -75,9 +75,9 @@ def true_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def read_options_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let fairseq's parsers read options in this process, which has fairseq loaded already, not in one of their own."""
-    from fairseq_ext.engine import fairseq_options, option_reader
+    from fairseq_ext.engine import fairseq_options
 
-    monkeypatch.setattr(fairseq_options, "first_mistake_in", option_reader.first_mistake)
+    monkeypatch.setattr(fairseq_options, "first_mistake_in", fairseq_options.first_mistake)
 
 
 @pytest.fixture(scope="session")

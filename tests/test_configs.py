@@ -15,7 +15,7 @@ from fairseq_ext.classifiers.training import task_arguments, task_choices
 from fairseq_ext.cleaning.dictionary import Dictionary
 from fairseq_ext.domains.domain_tree import read_tree
 from fairseq_ext.engine.fairseq_cli import as_arguments
-from fairseq_ext.engine.option_reader import first_mistake
+from fairseq_ext.engine.fairseq_options import first_mistake
 from fairseq_ext.hugging_face.gpt2_convert import _OPTIONS as GPT2_OPTIONS
 from fairseq_ext.modules.language_model_options import ADAPTERS, LANGUAGE_MODELING_TASK
 from fairseq_ext.recipes.classification.stages import BASE_ARGUMENTS
@@ -47,7 +47,7 @@ def parse(program: str, arguments: Sequence[str]) -> Namespace:
 
 @functools.cache
 def _parse(program: str, arguments: tuple[str, ...]) -> Namespace:
-    assert first_mistake([(program, [arguments])]) is None
+    assert first_mistake([(program, arguments)]) is None
     parser = options.get_training_parser() if program == "train" else options.get_generation_parser()
     return options.parse_args_and_arch(parser, ["data", *arguments, "--user-dir", toy.USER_DIR])
 

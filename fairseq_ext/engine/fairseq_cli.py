@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -14,11 +14,12 @@ from typing import Any
 
 from fairseq_ext.engine.children import how_it_ended, run_child
 from fairseq_ext.engine.kept_memory import KEEP_MEMORY
-from fairseq_ext.engine.progress import last_lines, progress, training_progress
+from fairseq_ext.engine.progress import progress
 from fairseq_ext.inputs.errors import InputError, shown
 
 _OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_LAST_LINES = 20  # of its messages, when a tool fails
+_UPDATE = re.compile(r"epoch (\d+): +(\d+) / (\d+) .*?\bloss=([\d.]+).*?\bnum_updates=(\d+)")
+_LAST_LINES, _LAST_BYTES = 20, 16 << 10  # of its messages
 USER_DIR = Path(__file__).resolve().parents[1]
 
 
@@ -63,6 +64,24 @@ def as_arguments(options: Mapping[str, Any]) -> list[str]:
         if value is not True:
             arguments += [str(item) for item in value] if isinstance(value, list) else [str(value)]
     return arguments
+
+
+def options_in(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each option, without its hyphens, with each of its values; with an empty one if it has none."""
+    option, is_waiting = "", False
+    for argument in arguments:
+        if argument.startswith("--"):
+            if is_waiting:
+                yield option, ""
+            option, has_value, value = argument[2:].replace("_", "-").partition("=")
+            is_waiting = not has_value
+            if has_value:
+                yield option, value
+        elif option:
+            yield option, argument
+            is_waiting = False
+    if is_waiting:
+        yield option, ""
 
 
 def own_environment() -> dict[str, str]:
@@ -130,3 +149,35 @@ def _stdout_for(output: Path | None, stderr: Any) -> AbstractContextManager[Any]
 
 def _stderr_for(messages: Path | None) -> AbstractContextManager[Any]:
     return nullcontext() if messages is None else messages.open("a", encoding="utf-8")
+
+
+def last_lines(path: Path) -> str:
+    """The end of a text file that may be being written, or nothing."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _LAST_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def training_progress(log: Path, arguments: Sequence[str]) -> tuple[float, str] | None:
+    """The part of its epochs or updates that a training of fairseq's has done, as its log's last lines say."""
+    found = _UPDATE.findall(last_lines(log))
+    epochs, updates = _limit(arguments, "max-epoch"), _limit(arguments, "max-update")
+    if not found or not (epochs or updates):
+        return None
+    epoch, place, length, loss, update = map(float, found[-1])
+    by_epoch = (epoch - 1 + place / max(length, 1)) / epochs if epochs else 0.0
+    by_update = update / updates if updates else 0.0
+    words = f"update {update:,.0f} of {updates:,.0f}" if by_update > by_epoch else f"epoch {epoch:.0f} of {epochs:.0f}"
+    return min(max(by_epoch, by_update), 1.0), f"{words}, loss {loss:.2f}"
+
+
+def _limit(arguments: Sequence[str], name: str) -> float:
+    """The value of an option of a command line, the last one; 0 where it is no number."""
+    found = [value for option, value in options_in(arguments) if option == name]
+    try:
+        return max(0.0, float(found[-1]))
+    except (IndexError, ValueError):
+        return 0.0

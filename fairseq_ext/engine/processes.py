@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairseq_ext.engine.option_files import options_in
+from fairseq_ext.engine.fairseq_cli import options_in
 
 _TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 # srun sets both; in a batch script outside of it there is one process, and SLURM_STEP_NUM_TASKS is missing.

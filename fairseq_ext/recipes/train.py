@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.engine.fairseq_cli import run_fairseq, run_training
-from fairseq_ext.engine.fairseq_options import FairseqCommand
-from fairseq_ext.engine.option_files import check_training_options, named_files
+from fairseq_ext.engine.fairseq_options import FairseqCommand, check_training_options, named_files
 from fairseq_ext.engine.processes import distributed_arguments
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.recipes.config import Experiment, Run

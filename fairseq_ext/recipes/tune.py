@@ -17,8 +17,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.engine.fairseq_cli import last_lines
 from fairseq_ext.engine.hashing import relative_files
-from fairseq_ext.engine.progress import last_lines
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json

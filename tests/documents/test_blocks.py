@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from fairseq_ext.cli.main import VERBS, run_verb
-from fairseq_ext.engine.option_reader import first_mistake
+from fairseq_ext.engine.fairseq_options import first_mistake
 from fairseq_ext.recipes.registry import schemas
 from tests.documents.blocks import LANGUAGES, PAGES, REASONS, ROOT, Block, blocks_in, commands_in
 from tests.documents.project import make_project, run_block
@@ -114,7 +114,7 @@ def unknown_to_fairseq(program: str, words: list[str]) -> list[str]:
     ours = "--help" not in options and program not in ("fairseq-preprocess", "fairseq-eval-lm")
     # A reader's excerpt may leave the architecture to the line before.
     complete = tool == "generate" or "--arch" in options
-    mistake = first_mistake([(tool, [without_user_dir(options)])]) if ours and complete else None
+    mistake = first_mistake([(tool, without_user_dir(options))]) if ours and complete else None
     return [mistake.text] if mistake else []
 
 

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.engine.fairseq_cli import run_fairseq
+from fairseq_ext.engine.fairseq_cli import options_in, run_fairseq, training_progress
+
+
+def test_options_and_their_values() -> None:
+    arguments = ["data", "--cpu", "--lr", "0.1", "0.2", "--finetune_from_model=a.pt", "--eval-bleu"]
+    assert list(options_in(arguments)) == [
+        ("cpu", ""), ("lr", "0.1"), ("lr", "0.2"), ("finetune-from-model", "a.pt"), ("eval-bleu", ""),
+    ]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -17,3 +24,23 @@ def test_folders_that_lie_about_are_no_modules(tmp_path: Path, monkeypatch: pyte
     run_fairseq("train", ["--help"], output=tmp_path / "help.txt")
     assert "--user-dir" in (tmp_path / "help.txt").read_text(encoding="utf-8")
     assert not (tmp_path / "PWN").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--max-epoch", "3", "--max-epoch=4"], (0.375, "epoch 2 of 4, loss 8.68")),
+        (["--max-epoch", "4", "--max-update", "250"], (0.8, "update 200 of 250, loss 8.68")),
+        (["--max-epoch", "1"], (1.0, "epoch 2 of 1, loss 8.68")),
+        (["--max-update", "0"], None),
+    ],
+)
+def test_how_far_a_training_is(tmp_path: Path, arguments: list[str], expected: tuple[float, str] | None) -> None:
+    path = tmp_path / "train.log"
+    lines = [
+        f"| train_inner | epoch {epoch:03d}:     50 / 100 loss=8.675, ppl=271, num_updates={epoch}00, lr=1"
+        for epoch in (1, 2)
+    ]
+    path.write_text("\n".join(["ż" * 20_000, *lines, "2026 | INFO | fairseq_cli.train | begin validation"]))
+    assert training_progress(path, arguments) == expected
+    assert training_progress(tmp_path / "none", arguments) is None

@@ -1,7 +1,8 @@
-"""Commands are checked together, once, before any step runs, and a mistake is named by where it is."""
+"""fairseq's options are checked once, before any step runs; a mistake is named by its place. Files are inputs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,74 @@ from typing import Any
 import pytest
 
 from fairseq_ext.engine import fairseq_options, steps
-from fairseq_ext.engine.fairseq_options import FairseqCommand, check_commands
+from fairseq_ext.engine.fairseq_options import (
+    FairseqCommand,
+    check_commands,
+    check_training_options,
+    first_mistake,
+    named_files,
+)
 from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.config import Experiment, Run, System
+from fairseq_ext.recipes.train import train_step
 
 TINY = ("--arch", "transformer_tiny")
+TRAIN = ["--task", "multi_domain_translation", "--arch", "transformer_gated_adapter", "--optimizer", "adam"]
+GENERATE = ["--task", "multi_domain_translation", "--path", "best.pt"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "--lr=0.1 --lr 0.2 --update-freq 1,2 --fp16 --clip-norm 1 --save-interval-updates -1",
+        "--adam-betas (0.9,0.98) --bottleneck-dim 8 --domain-tags",  # of the optimizer, the architecture, the task
+        "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
+        "--user-dir /nowhere",  # ours comes after it
+    ],
+)
+def test_what_fairseq_takes_is_taken(line: str) -> None:
+    assert first_mistake([("train", [*TRAIN, *line.split()])]) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "near"),
+    [
+        ("--lrr 0.1", "did you mean 'lr'?"),
+        ("--max_update 8", "did you mean 'max-update'?"),
+        ("--label-smoothing 0.1", "no option"),
+        ("--lr 0.1.", "'0.1.'"),
+        ("--max-update 1.5", "'1.5'"),
+        ("--lr", "one argument"),
+        ("--lr 1 2", "by commas"),
+        ("--fp16 1", "'1'"),
+        ("--optimizer adm", "did you mean 'adam'"),
+        ("--ddp-backend x", "choose one of c10d, "),
+        ("--arch nothing-like-it", "choose one of"),
+        ("--help", "take this out"),
+    ],
+)
+def test_what_is_wrong_and_near_it_is_named(line: str, near: str) -> None:
+    good = ("train", TRAIN)
+    mistake = first_mistake([good, ("train", [*TRAIN, *line.split()]), ("train", ["--not-read"])])
+    assert mistake is not None
+    assert (mistake.command, mistake.option) == (1, line.split()[0])
+    assert near in mistake.text
+
+
+def test_options_of_generating_are_others() -> None:
+    assert first_mistake([("generate", [*GENERATE, "--beam", "5", "--domain-source", "oracle"])]) is None
+    mistake = first_mistake([("generate", [*GENERATE, "--lr", "5"])])
+    assert mistake is not None
+    assert mistake.option == "--lr"
+
+
+def test_what_no_single_option_is_to_blame_for_is_told_too() -> None:
+    mistake = first_mistake([("train", [*TRAIN, "--fp16", "--tpu"])])
+    assert mistake is not None
+    assert mistake.option == ""
+    assert "Cannot combine" in mistake.text
 
 
 @pytest.fixture
@@ -43,7 +107,8 @@ def steps_in(folder: Path) -> list[Step]:
     [
         (command_of("--lrr", "1"), r"x\.yaml: mix: lrr: "),
         (command_of("--lr", "1", extra=("--max_update", "1")), "command line: --max_update: "),
-        (command_of("--lr", "1", extra=("more",)), "command line: "),
+        (command_of("--cpu", extra=("more",)), "x.yaml: mix: cpu: "),
+        (command_of(extra=("--cpu", "more")), "command line: --cpu: "),
     ],
 )
 def test_a_mistake_is_named_by_its_place(command: FairseqCommand, place: str) -> None:
@@ -51,11 +116,11 @@ def test_a_mistake_is_named_by_its_place(command: FairseqCommand, place: str) ->
         check_commands([command_of("--lr", "1"), command])
 
 
-def test_nothing_is_built_before_a_mistake_in_the_last_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_nothing_is_built_before_a_mistake_in_the_last_step(tmp_path: Path, dry_run: bool) -> None:
     wrong = Step(tmp_path / "c", [], {}, lambda out: None, commands=[command_of("--lr", "fast")])
-    for dry_run in (False, True):
-        with pytest.raises(InputError, match="lr: fairseq-train expects a number"):
-            run_steps([*steps_in(tmp_path), wrong], dry_run=dry_run)
+    with pytest.raises(InputError, match="lr: fairseq-train refuses"):
+        run_steps([*steps_in(tmp_path), wrong], dry_run=dry_run)
     assert not list(tmp_path.iterdir())
 
 
@@ -69,13 +134,11 @@ def test_what_is_finished_equal_or_accepted_is_not_asked_about(
     assert [len(commands) for commands in asked] == [2, 2]
     monkeypatch.setattr(steps, "_accepted", set())  # as in another process
     run_steps(steps_in(tmp_path))
-    assert len(asked) == 2
     (tmp_path / "b" / "f").unlink()
-    run_steps(steps_in(tmp_path), dry_run=True)
     assert len(asked) == 2
     monkeypatch.setattr(steps, "_accepted", set())
-    run_steps(steps_in(tmp_path))
-    assert [command[1][0][-1] for command in asked[-1]] == ["2"]
+    run_steps(steps_in(tmp_path), dry_run=True)
+    assert [command[1][-1] for command in asked[-1]] == ["2"]
 
 
 def test_only_the_first_of_several_processes_asks(
@@ -93,6 +156,74 @@ def test_only_the_first_of_several_processes_asks(
 def test_a_reader_that_fails_is_no_silent_yes(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture) -> None:
     monkeypatch.undo()
     monkeypatch.setattr(fairseq_options, "_READER", "raise SystemExit('no fairseq here')")
-    with pytest.raises(InputError, match="fairseq's parser of options ended with status 1; the reason is above"):
+    with pytest.raises(InputError, match="status 1"):
         check_commands([command_of("--lr", "1")])
     assert "no fairseq here" in capfd.readouterr().err
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current directory, with a checkpoint, vectors and a directory named like an optimiser."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("base.pt", "other.pt", "vectors.txt", "adam/notes", "models/lm.pt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        (["--finetune-from-model=base.pt", "--lr", "0.1"], ["base.pt"]),
+        (["--restore-file", "missing.pt"], ["missing.pt"]),
+        (["--restore-file", "checkpoint_last.pt"], []),
+        (["--word-vectors", "vectors.txt"], ["vectors.txt"]),
+        (["--decoder-embed-path", "missing.vec"], ["missing.vec"]),
+        (["--path", "base.pt:other.pt"], ["base.pt", "other.pt"]),
+        (["--choose-paths", "./models"], ["models"]),
+        (["--optimizer", "adam", "--drop-path", "0.1", "--cpu"], []),
+        (["--tensorboard-logdir", "models", "--log-file", "base.pt", "--gates-output", "other.pt"], []),
+        (["--teacher-dir", "adam", "--path", "adam/notes"], ["adam"]),
+        (["--tree-json", '{"a": ' + "1" * 9999], []),
+    ],
+)
+def test_files_that_options_name(arguments: list[str], files: list[str], folder: Path) -> None:
+    assert named_files(arguments, "mix") == [Path(name) for name in files]
+
+
+def test_what_is_known_is_not_named_again(folder: Path) -> None:
+    arguments = ["--path", str(folder / "models" / "lm.pt"), "--word-vectors", "vectors.txt"]
+    assert named_files(arguments, "mix", [folder / "models"]) == [Path("vectors.txt")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--no_save"], "--no-save"),
+        (["--lr", "1", "--save-dir=x"], "--save-dir"),
+        (["--finetune-from-model", "a.pt", "--finetune-from-model=b.pt"], r"--finetune-from-model a\.pt and "),
+    ],
+)
+def test_a_training_without_its_result_or_with_two_starts_is_refused(arguments: list[str], named: str) -> None:
+    with pytest.raises(InputError, match=f"^mix: {named}"):
+        check_training_options(arguments, "mix")
+
+
+def test_one_start_is_a_checkpoint(folder: Path) -> None:
+    check_training_options(["--finetune-from-model", "a.pt", "--restore-file", "checkpoint_last.pt"], "gad")
+    with pytest.raises(InputError, match="^mix: --restore-file models"):
+        named_files(["--restore-file", "models"], "mix")
+
+
+def test_a_training_depends_on_the_files_of_its_options_and_makes_a_checkpoint(folder: Path) -> None:
+    run = Run("mix", System(name="mix"), seed=1)
+    step = train_step(Experiment(work_dir=folder), run, [folder / "adam"], ["--finetune-from-model", "base.pt"], {})
+    assert step.inputs == [folder / "adam", Path("base.pt")]
+    assert step.results == ["checkpoint_best.pt"]
+
+
+def test_the_page_on_steps_names_the_options_that_are_refused() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "steps.md").read_text(encoding="utf-8")
+    listed = re.search(r"options that would keep it from that\s+\(([^)]*)\)", page)
+    assert listed is not None
+    assert set(re.findall(r"`([^`]+)`", listed[1])) == set(fairseq_options._WITHOUT_RESULT)

@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairseq_ext.engine import fairseq_options
-from fairseq_ext.engine.option_reader import first_mistake
+from fairseq_ext.engine.fairseq_options import first_mistake
 from fairseq_ext.inputs.errors import run_command
 from tests.verbs import verb
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
-from fairseq_ext.engine.fairseq_options import FairseqCommand
-from fairseq_ext.engine.option_files import named_files
+from fairseq_ext.engine.fairseq_options import FairseqCommand, named_files
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine

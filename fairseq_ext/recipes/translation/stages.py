@@ -29,9 +29,8 @@ from fairseq_ext.corpora.raw_text import Markup
 from fairseq_ext.corpora.text_files import Pair, read_lines, read_parallel, stream_lines, write_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag, read_domain_names
 from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
-from fairseq_ext.engine.fairseq_options import FairseqCommand
-from fairseq_ext.engine.option_files import named_files
-from fairseq_ext.engine.progress import LinesWritten, Look, progress
+from fairseq_ext.engine.fairseq_options import FairseqCommand, named_files
+from fairseq_ext.engine.progress import Look, progress
 from fairseq_ext.engine.provenance import EXTRA
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
@@ -458,10 +457,9 @@ def translation_step(config: Translation, run: OutputRun, extra: Sequence[str] =
 
 def _look_at(printed: Path, total: int) -> Look:
     """A look at the share of the sentences that have been translated, by the lines printed so far."""
-    count = LinesWritten(printed, b"D-")
 
     def look() -> tuple[float, str] | None:
-        done = count()
+        done = printed.read_bytes().count(b"\nD-") if printed.exists() else 0
         return (min(done / total, 1.0), f"{done:,} of {total:,} sentences") if done else None
 
     return look
