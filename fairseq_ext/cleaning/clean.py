@@ -6,11 +6,10 @@ together again, in the corpus's order, is all that one process does alone.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import compress
+from itertools import repeat
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal
 
@@ -27,7 +26,7 @@ from fairseq_ext.cleaning.filters import Empty, Encoding, Identical, Length, Len
 from fairseq_ext.cleaning.language_id import LanguageId
 from fairseq_ext.cleaning.normalise import Normalise, normalise_lines
 from fairseq_ext.cleaning.report import Drop, Tally, write_cleaning_report
-from fairseq_ext.corpora.blocks import first_pair, load_index, num_blocks, read_block
+from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
 from fairseq_ext.corpora.files import open_binary
 from fairseq_ext.corpora.text_files import Pair, write_lines
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
@@ -49,8 +48,10 @@ FILTERS: dict[str, type[Filter]] = {
     "dictionary": Dictionary,
 }
 REPEATED = "repeated"
-# Of a block: line numbers and keys of the kept pairs, whose text is in a file a language; dropped pairs; counts.
-_LINES, _KEYS, _REJECTED, _COUNTS = "lines.npy", "keys.npy", "rejected.tsv", "counts.json"
+_REPEATS = "repeats an earlier pair"
+_KEPT = ("", "")
+# Of a block: each pair behind the filter that dropped it and why; keys of the others; how many normalisation changed.
+_ROWS, _KEYS, _CHANGED = "rows.tsv", "keys.npy", "changed.txt"
 
 
 def _filters_section() -> Any:
@@ -93,7 +94,7 @@ class Cleaning(Section):
         return {**self.model_dump(exclude={"chosen"}), "filters": filters}
 
     def check(self, langs: tuple[str, str]) -> None:
-        """Raise InputError, before long work begins, if a filter cannot judge these languages or lacks a package."""
+        """Raise InputError, before long work begins, if a filter cannot judge these languages."""
         for each in self.filters.values():
             each.check(langs)
 
@@ -118,30 +119,17 @@ class CleanBlock:
 
     def __call__(self, index: int, output: Path) -> None:
         """Clean the block of this number, counted over all domains, into an empty directory."""
-        name, block = self._locate(index)
+        name, block = [(name, block) for name, count in self.num_blocks.items() for block in range(count)][index]
         raw = read_block(self.corpora, name, self.langs, block)
-        first = first_pair(load_index(self.corpora, name), block) + 1
         pairs = normalise_pairs(raw, self.langs, self.cleaning.normalise)
         accepted, rejected = run_filters(self.cleaning.filters, Batch(pairs, self.langs, Learned(self.learned)))
-        kept = [pairs[row] for row in accepted]
-        for side, lang in enumerate(self.langs):
-            write_lines(output / f"kept.{lang}", (pair[side] for pair in kept))
-        np.save(output / _LINES, first + np.array(accepted, dtype=np.int64))
-        if self.cleaning.deduplicate:
-            np.save(output / _KEYS, pair_keys(kept, self.cleaning.deduplicate))
         # Text in corpora is collapsed, so neither tabs nor line feeds occur in it.
-        rows = (Drop(first + row, *rejected[row], *pairs[row]) for row in sorted(rejected))
-        write_lines(output / _REJECTED, ("\t".join(map(str, row)) for row in rows))
+        rows = ("\t".join((*rejected.get(row, _KEPT), *pair)) for row, pair in enumerate(pairs))
+        write_lines(output / _ROWS, rows)
+        if self.cleaning.deduplicate:
+            np.save(output / _KEYS, pair_keys((pairs[row] for row in accepted), self.cleaning.deduplicate))
         changed = sum(one != other for one, other in zip(raw, pairs, strict=True))
-        counts = {"pairs": len(raw), "changed": changed}
-        (output / _COUNTS).write_text(json.dumps(counts), encoding="utf-8")
-
-    def _locate(self, index: int) -> tuple[str, int]:
-        for name, count in self.num_blocks.items():
-            if index < count:
-                return name, index
-            index -= count
-        raise IndexError(index)
+        (output / _CHANGED).write_text(str(changed), encoding="ascii")
 
 
 def clean_corpora(
@@ -208,44 +196,40 @@ def _assemble(
     folder: Path, name: str, langs: tuple[str, str], blocks: Sequence[Path], cleaning: Cleaning, tally: Tally
 ) -> None:
     """Write a domain's corpus from its blocks, without the repetitions, and count what happened to it."""
+    repeats = _find_repeats(blocks, cleaning)
+    line = 0
     with ExitStack() as stack:
-        files = [stack.enter_context((folder / f"{name}.{lang}").open("wb")) for lang in langs]
+        source, target = (stack.enter_context((folder / f"{name}.{lang}").open("wb")) for lang in langs)
         rejected_file = stack.enter_context(_open_rejected(folder, name)) if cleaning.write_rejected else None
-        for block, repeats in zip(blocks, _mark_repeats(blocks, cleaning), strict=True):
-            sides = [(block / f"kept.{lang}").read_bytes().splitlines(keepends=True) for lang in langs]
-            kept = [list(compress(side, (~repeats).tolist())) for side in sides]
-            for file, lines in zip(files, kept, strict=True):
-                file.writelines(lines)
-            drops = sorted([*_read_drops(block), *_repetitions(block, sides, repeats)])
-            counts = json.loads((block / _COUNTS).read_text(encoding="utf-8"))
-            tally.add_block({**counts, "kept": len(kept[0])}, drops)
+        for block in blocks:
+            first, drops = line, []
+            for line, row in enumerate(_read_rows(block), start=first + 1):
+                drop = Drop(line, *row)
+                if not drop.filter and not next(repeats):
+                    source.write(f"{drop.source}\n".encode())
+                    target.write(f"{drop.target}\n".encode())
+                else:
+                    drops.append(drop if drop.filter else drop._replace(filter=REPEATED, reason=_REPEATS))
+            changed = int((block / _CHANGED).read_text(encoding="ascii"))
+            pairs = line - first
+            tally.add_block({"pairs": pairs, "changed": changed, "kept": pairs - len(drops)}, drops)
             if rejected_file:
                 rejected_file.writelines(("\t".join(map(str, drop)) + "\n").encode() for drop in drops)
     if not tally.counts["kept"]:
         raise InputError(f"{name}: no pair passed ({tally.summary()}); loosen clean.filters")
 
 
-def _mark_repeats(blocks: Sequence[Path], cleaning: Cleaning) -> Iterator[np.ndarray]:
-    """Of every block, which of its kept pairs repeat an earlier one of the domain (shape: pairs)."""
+def _read_rows(block: Path) -> Iterator[list[str]]:
+    with (block / _ROWS).open(encoding="utf-8", newline="\n") as file:
+        for row in file:
+            yield row.removesuffix("\n").split("\t")
+
+
+def _find_repeats(blocks: Sequence[Path], cleaning: Cleaning) -> Iterator[bool]:
+    """Of each pair that the filters kept, whether it repeats an earlier one of the domain."""
     if cleaning.deduplicate is None:
-        yield from (np.zeros(len(np.load(block / _LINES)), dtype=bool) for block in blocks)
-        return
-    keys = [np.load(block / _KEYS, mmap_mode="r") for block in blocks]
-    yield from np.split(find_repeats(keys), np.cumsum([len(block) for block in keys])[:-1])
-
-
-def _read_drops(block: Path) -> Iterator[Drop]:
-    with (block / _REJECTED).open(encoding="utf-8", newline="\n") as file:
-        for line in file:
-            number, *others = line.removesuffix("\n").split("\t")
-            yield Drop(int(number), *others)
-
-
-def _repetitions(block: Path, sides: Sequence[Sequence[bytes]], repeats: np.ndarray) -> Iterator[Drop]:
-    lines = np.load(block / _LINES)
-    for row in np.flatnonzero(repeats).tolist():
-        pair = (side[row].decode().removesuffix("\n") for side in sides)
-        yield Drop(int(lines[row]), REPEATED, "repeats an earlier pair", *pair)
+        return repeat(False)
+    return iter(find_repeats([np.load(block / _KEYS, mmap_mode="r") for block in blocks]))
 
 
 @contextmanager

@@ -1,15 +1,13 @@
 """The filter of languages, and the language of many sentences at once.
 
 langid.py (Lui and Baldwin 2012) and its successor py3langid are naive Bayes models over byte n-grams, which an
-automaton finds (Aho and Corasick 1975). The packages walk it byte by byte in Python. Here thousands of pieces of
-text walk it side by side in numpy, with the same models and the same decisions, 9 (py3langid) and 45 (langid)
-times as fast.
+automaton finds (Aho and Corasick 1975). The packages walk it byte by byte in Python. Here thousands of pieces of text
+walk it side by side in numpy: the same decisions, 9 (py3langid) and 45 (langid) times as fast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from copy import copy
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -33,6 +31,7 @@ DISTRACTORS = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt",
 _MIN_CHARACTERS = {"langid": 30, "py3langid": 10}
 # Ends a sentence: in UTF-8 no byte is 255, so that no n-gram holds it and the automaton is back at its start.
 _END = b"\xff"
+_LONGEST_NGRAM = 6  # bytes, of both packages' models
 _PIECE_BYTES = 128
 _CHUNK_BYTES = 1 << 20
 
@@ -53,11 +52,9 @@ class LanguageId(Filter):
     """Drops pairs of which a side is in another language than it should be.
 
     A side is in another language if that is the likeliest and the expected one has less than
-    ``min_probability``. What is decided of a sentence does not depend on the sentences around it.
-
-    With the defaults py3langid drops 0 to 0.2 % of six clean English-Polish corpora, langid 0 to 0.9 % (most in
-    lists of terms: Latin names, loan words). Of the same sentences put on the wrong side, 10 characters or more,
-    py3langid finds 98 % or more in prose and 78 to 95 % in lists of terms.
+    ``min_probability``. With the defaults py3langid drops 0 to 0.2 % of six clean English-Polish corpora, langid 0 to
+    0.9 % (most in lists of terms: Latin names, loan words). Of the same sentences put on the wrong side, 10 characters
+    or more, py3langid finds 98 % or more in prose and 78 to 95 % in lists of terms.
     """
 
     backend: Literal["py3langid", "langid"] = "py3langid"
@@ -114,20 +111,12 @@ class LanguageId(Filter):
 
 @lru_cache(maxsize=8)
 def load_classifier(backend: str, langs: tuple[str, ...]) -> Classifier:
-    """Load a package's own model, once a process.
-
-    Args:
-        backend: ``langid`` or ``py3langid``.
-        langs: the languages to choose from.
-    """
-    try:
-        return _MODELS[backend](langs)
-    except ImportError:
-        raise InputError(f"language: the package {backend} is missing: pip install -r requirements.txt") from None
+    """Load the model of ``langid`` or ``py3langid``, once a process, to choose among some languages."""
+    return _MODELS[backend](langs)
 
 
 class Classifier:
-    """Naive Bayes over byte n-grams. The sum over a sentence is made in an order of its own, neighbours or not.
+    """Naive Bayes over byte n-grams; a sentence's probabilities do not depend on the sentences beside it.
 
     A sentence's score for a language is the language's prior plus the weights of the *features* of the states that the
     automaton passes through, one state a byte.
@@ -149,16 +138,12 @@ class Classifier:
         self._next_state = np.frombuffer(package.tk_nextmove, dtype=package.tk_nextmove.typecode)
         self._row_start, self._feature = row_start, feature
         self._weights, self._priors = weights.astype(np.float64), package.nb_pc.astype(np.float64)
-        self._memory = _longest_ngram(self._next_state, row_start)
 
     def probabilities(self, texts: Sequence[str]) -> np.ndarray:
-        """P(language | sentence), as the package's ``classify`` gives it.
+        """P(language | sentence) of N sentences, as the package's ``classify`` gives it.
 
-        Args:
-            texts: N sentences. Memory is proportional to the longest, or to a megabyte of text.
-
-        Returns:
-            Shape: N×L
+        Shape:
+            result: N×L
         """
         if not texts:
             return np.zeros((0, len(self.langs)))
@@ -200,37 +185,28 @@ class Classifier:
     def _walk(self, text: np.ndarray) -> np.ndarray:
         """The automaton's state after each of B bytes.
 
-        It depends on no more bytes than the longest n-gram has. So the text can be cut anywhere into pieces, if
-        each starts that many bytes early, and all walk at once.
+        No state depends on more bytes than the longest n-gram has. So pieces of text, each of which starts that many
+        bytes early, walk side by side.
         """
         pieces = -(-len(text) // _PIECE_BYTES)
-        padded = np.full(self._memory + pieces * _PIECE_BYTES, _END[0], dtype=np.uint8)
-        padded[self._memory : self._memory + len(text)] = text
-        # (memory + piece bytes) × pieces
-        columns = sliding_window_view(padded, self._memory + _PIECE_BYTES)[::_PIECE_BYTES].T
+        padded = np.full(_LONGEST_NGRAM + pieces * _PIECE_BYTES, _END[0], dtype=np.uint8)
+        padded[_LONGEST_NGRAM : _LONGEST_NGRAM + len(text)] = text
+        # (n-gram + piece bytes) × pieces
+        columns = sliding_window_view(padded, _LONGEST_NGRAM + _PIECE_BYTES)[::_PIECE_BYTES].T
         states = np.zeros((len(columns) + 1, pieces), dtype=self._next_state.dtype)
         for step, column in enumerate(np.ascontiguousarray(columns)):
             states[step + 1] = self._next_state.take(self._row_start.take(states[step]) + column)
-        return states[self._memory + 1 :].T.ravel()[: len(text)]
-
-
-def _longest_ngram(next_state: np.ndarray, row_start: np.ndarray) -> int:
-    """Bytes of the longest n-gram: steps from the start to the automaton's farthest state."""
-    followers = next_state.reshape(-1, 256)
-    is_seen = np.arange(len(row_start)) == 0
-    newest, steps = np.array([0]), -1
-    while len(newest):
-        reached = np.unique(followers[row_start[newest] >> 8])
-        newest, steps = reached[~is_seen[reached]], steps + 1
-        is_seen[newest] = True
-    return steps
+        return states[_LONGEST_NGRAM + 1 :].T.ravel()[: len(text)]
 
 
 class _Langid(Classifier):
-    """langid.py 1.1.6: every occurrence of a feature counts. Its model is part of its code."""
+    """langid.py 1.1.6: every occurrence of a feature counts."""
 
     def __init__(self, langs: tuple[str, ...]) -> None:
-        package = _restrict(_langid(), langs, "langid")
+        from langid import langid
+
+        model = langid.LanguageIdentifier.from_modelstring(langid.model)
+        package = _restrict(model, langs, "langid")
         num_states = len(package.tk_nextmove) // 256
         # A state may complete several n-grams; together they are one feature here.
         weights = np.zeros((num_states, len(package.nb_classes)))
@@ -246,7 +222,9 @@ class _Py3langid(Classifier):
     """py3langid 0.4.0: repetitions count less and less, and long texts are no surer than they should be."""
 
     def __init__(self, langs: tuple[str, ...]) -> None:
-        package = _restrict(_py3langid(), langs, "py3langid")
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+        package = _restrict(LanguageIdentifier.from_model_file(MODEL_FILE), langs, "py3langid")
         row_start = np.array(package.tk_row, dtype=np.int64) << 8
         super().__init__(package, row_start, np.array(package.tk_output, dtype=np.int32), package.nb_ptc)
 
@@ -262,21 +240,7 @@ class _Py3langid(Classifier):
         return scores / np.sqrt(np.maximum(sizes, 1))[:, None]
 
 
-_MODELS: dict[str, type[_Langid] | type[_Py3langid]] = {"langid": _Langid, "py3langid": _Py3langid}
-
-
-@lru_cache(maxsize=1)
-def _langid() -> Any:
-    from langid import langid
-
-    return langid.LanguageIdentifier.from_modelstring(langid.model)
-
-
-@lru_cache(maxsize=1)
-def _py3langid() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE)
+_MODELS: dict[str, Callable[[tuple[str, ...]], Classifier]] = {"langid": _Langid, "py3langid": _Py3langid}
 
 
 def _restrict(package: Any, langs: tuple[str, ...], backend: str) -> Any:
@@ -285,6 +249,5 @@ def _restrict(package: Any, langs: tuple[str, ...], backend: str) -> Any:
         if lang not in package.nb_classes:
             known = ", ".join(sorted(set(package.nb_classes)))
             raise InputError(f"language: {backend} does not know the language {lang!r}; it knows {known}")
-    package = copy(package)
     package.set_languages(langs)
     return package

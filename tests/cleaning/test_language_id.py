@@ -1,13 +1,11 @@
 """The language filter decides as the packages do whose models it evaluates, and what it loses is known."""
 
-import sys
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fairseq_ext.cleaning import language_id
 from fairseq_ext.cleaning.language_id import DISTRACTORS, LanguageId, load_classifier
 from fairseq_ext.corpora.text_files import read_lines, read_parallel
 from fairseq_ext.inputs.errors import InputError
@@ -132,16 +130,6 @@ def test_unknown_languages_are_named(backend: str) -> None:
         LanguageId(backend=backend).check(("en", "tlh"))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="tlh"):
         LanguageId(backend=backend, distractors=["de", "tlh"]).check(("en", "pl"))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_missing_package_is_named(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    load = getattr(language_id, f"_{backend}")
-    monkeypatch.setattr(language_id, load.__name__, load.__wrapped__)  # as in a process that has loaded none
-    monkeypatch.setitem(sys.modules, f"{backend}.langid", None)
-    monkeypatch.delattr(f"{backend}.langid", raising=False)
-    with pytest.raises(InputError, match=f"the package {backend} is missing: pip install"):
-        load_classifier(backend, ("da", "fi"))
 
 
 @pytest.mark.slow
