@@ -14,8 +14,8 @@ from tests.browser import TIMEOUT, needs_axe, needs_browser, open_browser, show,
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv-docs" / "bin" / "python"
-# One each with code and pictures, wide tables, messages, a list of words, and a report.
-PAGES = ("index", "using", "troubleshooting", "glossary", "results/products")
+# One each with code and pictures, messages, wide tables and a list of words, and a report.
+PAGES = ("index", "using", "installing", "choosing", "results/products")
 # The theme has made its buttons, and put its frames around tables.
 READY = """return [...document.querySelectorAll(".md-typeset pre")].every((each) => each.querySelector("nav"))
     && [...document.querySelectorAll(".md-typeset table")].every((each) => each.closest(".md-typeset__scrollwrap"))"""

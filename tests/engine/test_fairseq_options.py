@@ -223,7 +223,7 @@ def test_a_training_depends_on_the_files_of_its_options_and_makes_a_checkpoint(f
 
 
 def test_the_page_on_steps_names_the_options_that_are_refused() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "steps.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "experiment.md").read_text(encoding="utf-8")
     listed = re.search(r"options that would keep it from that\s+\(([^)]*)\)", page)
     assert listed is not None
     assert set(re.findall(r"`([^`]+)`", listed[1])) == set(fairseq_options._WITHOUT_RESULT)

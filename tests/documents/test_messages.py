@@ -1,4 +1,4 @@
-"""The messages that docs/troubleshooting.md explains are messages of the code."""
+"""The messages that docs/installing.md explains are messages of the code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.documents.blocks import ROOT
 
-PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8").partition("## Dependencies")[0]
 MESSAGES = re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE)
 
 
@@ -34,7 +34,7 @@ def templates() -> frozenset[str]:
 
 
 def test_the_page_explains_some() -> None:
-    assert len(MESSAGES) >= 40
+    assert len(MESSAGES) >= 20
     assert len(set(MESSAGES)) == len(MESSAGES)
 
 
