@@ -40,8 +40,8 @@ def _import_checkpoint_options(parser: ArgumentParser) -> None:
 
 
 def _import_checkpoint(options: Namespace) -> None:
+    from fairseq_ext.convert.steps import import_step, what_next
     from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.interchange.steps import import_step, what_next
 
     sources = [_source(text) for text in options.sources]
     renamed = dict(_renamed(text) for text in options.rename)
@@ -82,13 +82,13 @@ def _import_hf_options(parser: ArgumentParser) -> None:
 
 
 def _import_gpt2(options: Namespace) -> None:
-    from fairseq_ext.hugging_face.gpt2_convert import CONVERSION
+    from fairseq_ext.convert.gpt2_convert import CONVERSION
 
     CONVERSION.import_model(options.source, options.output, options.sha256)
 
 
 def _import_roberta(options: Namespace) -> None:
-    from fairseq_ext.hugging_face.roberta_convert import CONVERSION
+    from fairseq_ext.convert.roberta_convert import CONVERSION
 
     CONVERSION.import_model(options.source, options.output, options.sha256)
 
@@ -108,9 +108,9 @@ def _import_translation_options(parser: ArgumentParser) -> None:
 
 
 def _import_translation(options: Namespace) -> None:
+    from fairseq_ext.convert.steps import what_next
+    from fairseq_ext.convert.translation_models import import_step
     from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.interchange.steps import what_next
-    from fairseq_ext.interchange.translation_models import import_step
 
     languages = (options.source_lang, options.target_lang)
     run_steps([import_step(options.source, options.output, languages)])
@@ -132,7 +132,7 @@ def _export_hf_options(parser: ArgumentParser) -> None:
 
 
 def _export_hf(options: Namespace) -> None:
-    from fairseq_ext.hugging_face import gpt2_convert, roberta_convert
+    from fairseq_ext.convert import gpt2_convert, roberta_convert
 
     conversion = {"gpt2": gpt2_convert, "roberta": roberta_convert}[options.model].CONVERSION
     conversion.export_model(options.checkpoint, options.subwords or options.checkpoint.parent, options.output)
@@ -150,8 +150,8 @@ def _export_domain_options(parser: ArgumentParser) -> None:
 
 
 def _export_domain(options: Namespace) -> None:
+    from fairseq_ext.convert.steps import export_step
     from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.interchange.steps import export_step
 
     run_steps([export_step(options.checkpoint, options.domain, options.output)])
 

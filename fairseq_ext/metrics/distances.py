@@ -18,9 +18,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
+from fairseq_ext.convert.torchaudio_guard import hide_broken_torchaudio
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
-from fairseq_ext.hugging_face.torchaudio_guard import hide_broken_torchaudio
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.split import stable_hash
 
@@ -101,7 +101,7 @@ def embed_with_encoder(texts: Sequence[str], folder: Path) -> np.ndarray:
     import torch
 
     hide_broken_torchaudio()
-    from fairseq_ext.hugging_face.pretrained import load_pretrained
+    from fairseq_ext.convert.pretrained import load_pretrained
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     tokenizer, encoder = load_pretrained("AutoModel", folder, "the encoder", local_files_only=True)

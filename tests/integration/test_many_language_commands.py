@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests import toy
+from tests.convert import others
 from tests.integration.test_command_lines import run_well
-from tests.interchange import others
 from tests.verbs import verb
 
 pytestmark = pytest.mark.slow

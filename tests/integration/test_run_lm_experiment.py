@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.hugging_face.gpt2_convert import import_gpt2
+from fairseq_ext.convert.gpt2_convert import import_gpt2
 from fairseq_ext.recipes.hierarchy.measurement import loss
 from fairseq_ext.report.measurements import RECORDS_FILE, read_records
-from tests.hugging_face.tiny_gpt2 import make_gpt2
+from tests.convert.tiny_gpt2 import make_gpt2
 from tests.recipes.commands import run_experiment
 from tests.recipes.small_lm_experiment import ADAPTERS, DOMAINS, UNSEEN, write_lm_experiment
 from tests.recorded import recorded_results, results_of, shapes_of

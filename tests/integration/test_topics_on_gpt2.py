@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.hugging_face.gpt2_convert import import_gpt2
+from fairseq_ext.convert.gpt2_convert import import_gpt2
 from fairseq_ext.report.measurements import read_records
-from tests.hugging_face.tiny_gpt2 import make_gpt2
+from tests.convert.tiny_gpt2 import make_gpt2
 from tests.recipes.commands import run_experiment
 from tests.recipes.topics.small_experiment import BASE_DOMAINS, TOPICS, write_texts, write_topic_experiment
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ext.interchange.fitting import built
-from fairseq_ext.interchange.published_adapters import read_published
+from fairseq_ext.convert.published_adapters import read_published
+from fairseq_ext.convert.shape_check import built
 from fairseq_ext.patches.checkpoints import read_foreign_checkpoint
 from tests.real_corpora import corpus
 

@@ -16,7 +16,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import language_models, text_steps
 from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
-from tests.hugging_face.tiny_gpt2 import make_imported_bpe
+from tests.convert.tiny_gpt2 import make_imported_bpe
 from tests.recipes.commands import kill_in_every_step
 from tests.small_corpus import read_tree
 from tests.text.odd_texts import ODD_TEXTS, fairseq_bpe

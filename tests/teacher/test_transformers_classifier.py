@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_ext.hugging_face import pretrained
+from fairseq_ext.convert import pretrained
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.classifier import Classifier, load_classifier, make_classifier
 from fairseq_ext.teacher.options import TransformersTeacher
@@ -22,7 +22,7 @@ LABELS = np.array([0, 1, 0, 1] * 16)
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
-    from fairseq_ext.hugging_face.torchaudio_guard import hide_broken_torchaudio
+    from fairseq_ext.convert.torchaudio_guard import hide_broken_torchaudio
 
     hide_broken_torchaudio()
     from tokenizers import Tokenizer, models, pre_tokenizers

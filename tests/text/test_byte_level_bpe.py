@@ -22,7 +22,7 @@ from fairseq_ext.text.byte_level_bpe import (
     read_imported_bpe,
     write_bpe,
 )
-from tests.hugging_face.tiny_gpt2 import make_imported_bpe
+from tests.convert.tiny_gpt2 import make_imported_bpe
 from tests.text.odd_texts import ODD_TEXTS, fairseq_bpe
 
 

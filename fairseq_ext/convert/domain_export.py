@@ -1,0 +1,90 @@
+"""A domain's adapters as layers of a plain Transformer, which tools that know no adapters can take.
+
+The ReLU between its projections keeps an adapter from being folded into any linear layer. But behind a pre-norm layer
+it is the feed-forward half of another such layer: ``x + up(relu(down(norm(x))))``. So a model of L layers with adapters
+is one of 2·L without, in which the attention of every second layer adds zero.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairseq_ext.convert.transformer import Imported
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.training.adapter_names import NAMES
+
+_LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
+_BANK = "adapter.bank."
+
+
+def unfold(model: Imported, name: str) -> Imported:
+    """A plain Transformer that computes what a model with plain adapters does for one domain.
+
+    Args:
+        model: with plain adapters.
+        name: of the domain.
+
+    Raises:
+        InputError: if there is no such adapter, or the model's layers cannot be such ones: they are post-norm, have
+            another activation than ReLU, or are narrower inside than an adapter.
+    """
+    _check(model, name)
+    weights: dict[str, Tensor] = {}
+    for key, value in model.weights.items():
+        found = _LAYER.fullmatch(key)
+        if found is None:
+            weights.update({} if key == NAMES else {key: value})
+        elif not found[3].startswith(_BANK):
+            side, number, part = found[1], int(found[2]), found[3]
+            weights[f"{side}.layers.{2 * number}.{part}"] = value
+            bank = f"{side}.layers.{number}.{_BANK}"
+            adapter = {kind: model.weights[bank + kind][model.names.index(name)] for kind in _KINDS.values()}
+            weights[f"{side}.layers.{2 * number + 1}.{part}"] = _as_layer(part, value, adapter)
+    layers = {f"{side}_layers": 2 * model.layout[f"{side}_layers"] for side in ("encoder", "decoder")}
+    return Imported("transformer", {**model.layout, **layers}, weights)
+
+
+_KINDS = {
+    "fc1.weight": "down_weight", "fc1.bias": "down_bias", "fc2.weight": "up_weight", "fc2.bias": "up_bias",
+    "final_layer_norm.weight": "norm_weight", "final_layer_norm.bias": "norm_bias",
+}  # fmt: skip
+
+
+def _as_layer(part: str, like: Tensor, adapter: Mapping[str, Tensor]) -> Tensor:
+    """One parameter of the layer that an adapter becomes; zero where the adapter has none.
+
+    Shape:
+        adapter: down b×H, up b×H; of the layer: fc1 F×H, fc2 H×F, F ≥ b
+    """
+    value = torch.zeros_like(like)
+    if part not in _KINDS:
+        return value
+    given = adapter[_KINDS[part]]
+    if part == "fc2.weight":
+        value[:, : len(given)] = given.t()
+    else:
+        value[: len(given)] = given
+    return value
+
+
+def _check(model: Imported, name: str) -> None:
+    if name not in model.names:
+        raise InputError(f"has no adapter {name}; it has {', '.join(model.names) or 'none'}")
+    layout: Mapping[str, Any] = model.layout
+    for side in ("encoder", "decoder"):
+        if not layout[f"{side}_normalize_before"]:
+            raise InputError(f"its {side} is post-norm, where an adapter is no layer of its own; train a pre-norm base")
+        if layout[f"{side}_ffn_embed_dim"] < model.options["bottleneck_dim"]:
+            raise InputError(
+                f"its adapters are {model.options['bottleneck_dim']} wide inside, its {side}'s layers "
+                f"{layout[f'{side}_ffn_embed_dim']}; only narrower ones can be layers"
+            )
+    if layout["activation_fn"] != "relu":
+        raise InputError(
+            f"its layers have the activation {layout['activation_fn']}, its adapters relu; both must be one"
+        )

@@ -1,0 +1,107 @@
+"""Encoders in transformers' own format, loaded without code of theirs and without sizes that their weights have not."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+from urllib.request import getproxies
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from fairseq_ext.convert.config_file import CONFIG_FILE, read_json
+from fairseq_ext.convert.weight_files import weight_files
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.json_file import values_in
+
+_HUB = "https://huggingface.co"
+_LAYERS = re.compile(r".*layers?")
+_WIDTHS = re.compile(r".*_(size|dim|heads?|embd|inner|labels|ff)|d_model|dim")
+_MOST_LAYERS, _MOST_WIDTH = 256, 8192
+# Positions may be computed and not stored; no other number in such a file is larger.
+_MOST = 1 << 31
+
+
+def load_pretrained(auto_class: str, name: str | Path, where: str, **options: Any) -> tuple[Any, Any]:
+    """Load a tokeniser and a model.
+
+    Args:
+        auto_class: of transformers, ``AutoModel`` for instance.
+        name: a folder, or a model's name on the hub.
+        where: what the user gave it as, for messages.
+        options: the model's.
+
+    Returns:
+        The tokeniser and the model.
+
+    Raises:
+        InputError: if they cannot be loaded, would need code that is not part of transformers, claim sizes that the
+            weights have not, or have weights that are not finite.
+    """
+    import transformers
+
+    is_local = options.pop("local_files_only", False)
+    if Path(name).is_dir():
+        _check_config(Path(name))
+    else:
+        is_local = is_local or not _finds_hub()
+    safely = {"trust_remote_code": False, "local_files_only": is_local}
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **safely)
+        model = getattr(transformers, auto_class).from_pretrained(name, use_safetensors=True, **safely, **options)
+    # A damaged tokeniser makes its library raise anything.
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or ["no reason given"])[0]
+        raise InputError(
+            f"{where}: {str(name)!r} cannot be loaded ({reason}); give a folder with config.json, model.safetensors "
+            "and a tokenizer"
+        ) from None
+    for key, weight in model.named_parameters():
+        if not bool(torch.isfinite(weight).all()):
+            raise InputError(f"{where}: {str(name)!r}: the weight {key!r} has entries that are not finite")
+    return tokenizer, model
+
+
+def _finds_hub() -> bool:
+    """Whether the hub's name leads anywhere; where it does not, its library would try again for a minute."""
+    if getproxies():  # which know names that this machine does not
+        return True
+    try:
+        socket.getaddrinfo(urlparse(os.environ.get("HF_ENDPOINT") or _HUB).hostname, None)
+    except OSError:
+        return False
+    return True
+
+
+def _check_config(folder: Path) -> None:
+    """Look through ``config.json`` before a model is made of it."""
+    path = folder / CONFIG_FILE
+    shapes = [shape for part in weight_files(folder) if part.suffix == ".safetensors" for shape in _shapes(part)]
+    width = max((size for shape in shapes for size in shape), default=0)
+    for key, value in values_in(read_json(path)):
+        if "attn_implementation" in key and isinstance(value, str) and "/" in value:
+            raise InputError(f"{path}: {key} {value!r} is code from the hub, which is never fetched; remove the key")
+        if not isinstance(value, int | float):
+            continue
+        limit = _MOST
+        if _LAYERS.fullmatch(key):
+            limit = max(_MOST_LAYERS, len(shapes))
+        elif _WIDTHS.fullmatch(key):
+            limit = max(_MOST_WIDTH, width)
+        elif "position" in key:
+            limit = max(1 << 20, width)
+        if abs(value) > limit:
+            raise InputError(f"{path}: {key} is {value}, more than its weights can have ({limit})")
+
+
+def _shapes(path: Path) -> list[tuple[int, ...]]:
+    """Those of all tensors of a file, of which only the head is read."""
+    try:
+        with safe_open(path, "pt") as file:
+            return [tuple(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118  no mapping
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path}: damaged or cut off ({error})") from None

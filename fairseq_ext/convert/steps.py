@@ -1,0 +1,61 @@
+"""The steps that import checkpoints of others and export a domain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fairseq_ext.domains.names import DOMAINS_FILE
+from fairseq_ext.engine.steps import Step
+
+_VERSION = 1
+_MODEL = "model.pt"
+
+
+def import_step(
+    sources: Sequence[tuple[str | None, Path]], output: Path, renamed: Mapping[str, str], outputs: Path | None
+) -> Step:
+    """The step that makes ``model.pt``, and ``domains.txt`` where there are adapters.
+
+    Args:
+        sources: checkpoints, each with the only adapter that is wanted of it, or None for all.
+        output: directory to make.
+        renamed: adapters of the published code that are to be called otherwise.
+        outputs: what the original computed, to be compared; None for nothing.
+    """
+
+    def build(folder: Path) -> None:
+        from fairseq_ext.convert.checkpoints import import_checkpoints
+
+        import_checkpoints(sources, folder, renamed, outputs)
+
+    return Step(
+        output,
+        inputs=[*(path for _, path in sources), *([outputs] if outputs else [])],
+        options={"version": _VERSION, "names": [name for name, _ in sources], "renamed": dict(renamed)},
+        build=build,
+        results=[_MODEL],
+    )
+
+
+def what_next(output: Path) -> str:
+    """How to go on, as one would type it."""
+    domains = output / DOMAINS_FILE
+    if domains.is_file():
+        names = ", ".join(domains.read_text(encoding="utf-8").split())
+        return f"translate with --path {output / _MODEL} and data whose {DOMAINS_FILE} lists {names}"
+    options = output / "options.txt"
+    told = " ".join(options.read_text(encoding="utf-8").split()) if options.is_file() else ""
+    line = f"train on it with --arch transformer_gated_adapter --finetune-from-model {output / _MODEL} {told}"
+    return line.rstrip()
+
+
+def export_step(checkpoint: Path, domain: str, output: Path) -> Step:
+    """The step that makes ``model.pt`` of a checkpoint with plain adapters and one of its domains."""
+
+    def build(folder: Path) -> None:
+        from fairseq_ext.convert.checkpoints import export_domain
+
+        export_domain(checkpoint, domain, folder)
+
+    return Step(output, [checkpoint], {"version": _VERSION, "domain": domain}, build, results=[_MODEL])

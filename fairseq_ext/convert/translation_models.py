@@ -1,0 +1,308 @@
+"""Translation models of Hugging Face's as bases for adapters.
+
+They compute what fairseq's Transformer does, with the same names of weights. Marian's differ in three things: their
+positions, which are kept as a table of learned ones; their decoder begins with ``<pad>``, whose embedding becomes that
+of the decoder's ``</s>``; and their output layer has a bias (:mod:`fairseq_ext.patches.foreign_models`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairseq_ext.convert.checkpoints import OPTIONS_FILE
+from fairseq_ext.convert.config_file import CONFIG_FILE, read_json, read_size
+from fairseq_ext.convert.fairseq_checkpoint import MODEL_FILE, as_options, write_checkpoint
+from fairseq_ext.convert.shape_check import check_complete, task_arguments
+from fairseq_ext.convert.transformer import read_transformer
+from fairseq_ext.convert.translation_vocabulary import (
+    EOS,
+    PAD,
+    TEXT_FILES,
+    TOKENIZER_CONFIG_FILE,
+    VOCAB_FILE,
+    Side,
+    Vocabulary,
+    read_vocabulary,
+)
+from fairseq_ext.convert.weight_files import load_weights, weight_file, weight_files
+from fairseq_ext.engine.quiet import quieten_fairseq
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.patches.checkpoints import check_weights
+from fairseq_ext.patches.foreign_models import OUTPUT_BIAS
+
+GENERATION_FILE = "generation.txt"
+_GENERATION_CONFIG = "generation_config.json"
+# By Hugging Face's name, fairseq's.
+_ACTIVATIONS = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu_accurate",
+    "gelu_pytorch_tanh": "gelu_accurate",
+    "swish": "swish",
+    "silu": "swish",
+    "tanh": "tanh",
+}
+_REFUSED = {
+    "t5": "T5 and MADLAD have relative positions",
+    "mt5": "mT5 has relative positions",
+    "umt5": "UMT5 has relative positions",
+    "nllb-moe": "this NLLB-200 is a mixture of experts",
+    "switch_transformers": "Switch Transformers are mixtures of experts",
+}
+_TABLES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
+_OUTPUT = "decoder.output_projection.weight"
+# Number of </s> in every dictionary of fairseq's.
+_EOS = 2
+# The logit of a symbol that the model does not have: its probability is zero in float32.
+_NEVER = -100.0
+_MOST_POSITIONS = 1 << 16
+
+
+def import_step(source: Path, output: Path, languages: Sequence[str | None]) -> Step:
+    """The step that imports a folder; see :func:`import_translation_model`.
+
+    Raises:
+        InputError: if it has no weights that can be imported.
+    """
+    if any(source.glob("*.npz")) and not (source / CONFIG_FILE).is_file():
+        raise InputError(
+            f"{source}: holds a model in Marian's own form (.npz); convert it to Hugging Face's with "
+            "convert_marian_to_pytorch.py of transformers 4"
+        )
+    texts = [source / name for name in (CONFIG_FILE, _GENERATION_CONFIG, *TEXT_FILES)]
+    return Step(
+        output,
+        inputs=[*(path for path in texts if path.is_file()), *weight_files(source)],
+        options={"version": 1, "languages": list(languages)},
+        build=lambda folder: import_translation_model(source, folder, languages),
+        results=[MODEL_FILE],
+    )
+
+
+def import_translation_model(source: Path, folder: Path, languages: Sequence[str | None] = (None, None)) -> None:
+    """Convert a Marian (OPUS-MT), M2M-100, dense NLLB-200, mBART or mBART-50.
+
+    Args:
+        source: folder as ``save_pretrained`` or a snapshot of the hub leaves it.
+        folder: where to write ``model.pt``, dictionaries, SentencePiece models, ``options.txt`` with the options that
+            fairseq's commands need, and ``generation.txt`` with those of the model's own search; it must exist.
+        languages: source and target; None for what the folder says.
+
+    Raises:
+        InputError: naming the file that is missing, damaged or of another kind of model, or a language that the model
+            does not have.
+    """
+    quieten_fairseq()
+    path = source / CONFIG_FILE
+    config = read_json(path)
+    family = _family(config, source)
+    search = config | (read_json(source / _GENERATION_CONFIG) if (source / _GENERATION_CONFIG).is_file() else {})
+    generation = _generation(search, source)
+    found, size = read_vocabulary(source, family, languages), config.get("vocab_size")
+    vocabulary = replace(
+        found,
+        source=_fitting(found.source, size, config, path),
+        target=_fitting(found.target, config.get("decoder_vocab_size") or size, config, path),
+    )
+    options = _options(config, family, path)
+    weights = load_weights(source)
+    try:
+        check_weights(weights)
+        imported = read_transformer(*_converted(weights, search, vocabulary, options))
+        check_complete(imported)
+    except InputError as error:
+        raise InputError(f"{weight_file(source)}: {error}") from None
+    vocabulary.write(folder)
+    arguments = [*task_arguments(imported, vocabulary.languages), *imported.arguments]
+    write_checkpoint(folder, imported.weights, arguments, "LabelSmoothedCrossEntropyCriterion")
+    for name, line in ((OPTIONS_FILE, vocabulary.options), (GENERATION_FILE, generation)):
+        (folder / name).write_text(" ".join(line) + "\n", encoding="utf-8")
+
+
+def _family(config: Mapping[str, Any], source: Path) -> str:
+    """Which of :func:`read_vocabulary`'s families a model is of."""
+    kind = config.get("model_type")
+    if kind == "marian":
+        return "marian"
+    if kind == "m2m_100":
+        return "m2m" if (source / VOCAB_FILE).is_file() else "nllb"
+    if kind == "mbart":
+        path = source / TOKENIZER_CONFIG_FILE
+        tokenizer = {**config, **(read_json(path) if path.is_file() else {})}.get("tokenizer_class")
+        return "mbart50" if str(tokenizer).startswith("MBart50") else "mbart"
+    why = _REFUSED.get(str(kind), "" if config.get("is_encoder_decoder") else "it has a decoder only")
+    raise InputError(
+        f"{source / CONFIG_FILE}: model_type is {shown(kind)}{why and f' ({why})'}; import hf takes Marian (OPUS-MT), "
+        "M2M-100, dense NLLB-200, mBART and mBART-50"
+    )
+
+
+def _fitting(side: Side, size: Any, config: Mapping[str, Any], path: Path) -> Side:
+    """A side with a symbol for every embedding, after a check that the symbols are the model's."""
+    for key, symbol in (("pad_token_id", PAD), ("eos_token_id", EOS)):
+        number = side.symbols.index(symbol)
+        if config.get(key) != number:
+            raise InputError(
+                f"{path}: {key} is {shown(config.get(key))}, but {symbol} is the tokenizer's symbol {number}; the two "
+                "do not belong together"
+            )
+    return side.padded(size, path)
+
+
+def _options(config: Mapping[str, Any], family: str, path: Path) -> dict[str, Any]:
+    """Options of fairseq's Transformer that make the model."""
+    activation = config.get("activation_function")
+    if activation not in _ACTIVATIONS:
+        raise InputError(f"{path}: activation_function: {shown(activation)} is none of {', '.join(_ACTIVATIONS)}")
+    is_marian, is_mbart = family == "marian", family in ("mbart", "mbart50")
+    options: dict[str, Any] = {
+        "activation_fn": _ACTIVATIONS[activation],
+        "no_scale_embedding": not config.get("scale_embedding", family in ("m2m", "nllb")),
+        "layernorm_embedding": is_mbart,
+    }
+    for side in ("encoder", "decoder"):
+        options |= {
+            f"{side}_embed_dim": read_size(config, "d_model", path),
+            f"{side}_layers": read_size(config, f"{side}_layers", path),
+            f"{side}_attention_heads": read_size(config, f"{side}_attention_heads", path),
+            f"{side}_ffn_embed_dim": read_size(config, f"{side}_ffn_dim", path),
+            f"{side}_learned_pos": is_marian or is_mbart,
+            f"{side}_normalize_before": not is_marian,
+        }
+    positions = read_size(config, "max_position_embeddings", path)
+    if positions > _MOST_POSITIONS:
+        raise InputError(f"{path}: max_position_embeddings is {positions}, expected at most {_MOST_POSITIONS}")
+    return options | {"max_source_positions": positions, "max_target_positions": positions}
+
+
+def _generation(config: Mapping[str, Any], source: Path) -> list[str]:
+    """The options of ``fairseq-generate`` for the search that the folder asks for."""
+    longest, shortest = config.get("max_length"), config.get("min_length", 0)
+    found = {
+        "beam": config.get("num_beams", 1),
+        "lenpen": config.get("length_penalty", 1.0),
+        "no-repeat-ngram-size": config.get("no_repeat_ngram_size", 0),
+        # Hugging Face counts what decoding begins with, fairseq neither that nor </s>.
+        "max-len-b": longest - 2 if type(longest) is int else longest,
+        "min-len": max(0, shortest - 1) if type(shortest) is int else shortest,
+    }
+    found = {name: value for name, value in found.items() if value is not None}
+    for name, value in found.items():
+        if type(value) is not int and not (name == "lenpen" and isinstance(value, float) and math.isfinite(value)):
+            raise InputError(f"{source}: --{name} of its search is {shown(value)}, expected a number")
+    return as_options(found)
+
+
+def _converted(
+    weights: Mapping[str, Tensor], config: Mapping[str, Any], vocabulary: Vocabulary, options: Mapping[str, Any]
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Weights as fairseq's Transformer has them, and its options."""
+    named = {name.removeprefix("model."): value.float() for name, value in weights.items()}
+    bias = named.pop("final_logits_bias", None)
+    encoder, decoder, output = _tables(named, config)
+    source, target = vocabulary.source.order(), vocabulary.target.order()
+    words = _rows(encoder, source)
+    named["encoder.embed_tokens.weight"] = words
+    named[_OUTPUT] = words if output is encoder and source == target else _rows(output, target)
+    inputs = named[_OUTPUT] if decoder is output else _rows(decoder, target)
+    if options["decoder_normalize_before"]:
+        _check_start(config, vocabulary.style)
+    else:
+        inputs = inputs.clone()
+        inputs[_EOS] = _start(decoder, config)
+        named |= _positions(named, options["max_source_positions"])
+    named["decoder.embed_tokens.weight"] = inputs
+    if None in target or (bias is not None and bool(bias.any())):
+        own = torch.zeros(len(output)) if bias is None else bias.flatten()
+        named[f"decoder.{OUTPUT_BIAS}"] = _rows(own, target, _NEVER)
+    named |= {f"{side}.version": torch.tensor([3.0]) for side in ("encoder", "decoder")}
+    is_tied = inputs is named[_OUTPUT]
+    tied = {
+        "share_decoder_input_output_embed": is_tied,
+        "share_all_embeddings": is_tied and inputs is words,
+    }
+    return named, {**options, **tied}
+
+
+def _tables(named: dict[str, Tensor], config: Mapping[str, Any]) -> list[Tensor]:
+    """The embeddings of source and target and the output layer, one tensor where they are tied; taken out of ``named``.
+
+    Shape:
+        named: ``shared.weight`` and the others V×H
+    """
+    shared = named.pop("shared.weight", None)
+    own = [named.pop(name, None) for name in _TABLES]
+    is_tied = config.get("tie_word_embeddings", True)
+    is_joint = is_tied and config.get("share_encoder_decoder_embeddings", True)
+    tables: list[Tensor] = []
+    for group in ([0, 1, 2],) if is_joint else ([0], [1, 2]) if is_tied else ([0], [1], [2]):
+        # A file may hold a table that is tied once, under one of its names.
+        found = [own[number] for number in group] + ([shared] if is_joint else [])
+        present = [table for table in found if table is not None]
+        if not present:
+            raise InputError(f"lacks {_TABLES[group[0]]}; it is not whole")
+        if any(not torch.equal(table, present[0]) for table in present):
+            raise InputError(f"{CONFIG_FILE} says that its embeddings are tied, but they differ")
+        tables += [present[0]] * len(group)
+    return tables
+
+
+def _rows(table: Tensor, order: Sequence[int | None], missing: float = 0.0) -> Tensor:
+    """The rows of a table in the order of fairseq's dictionary.
+
+    Shape:
+        table: V×H or V; result: as many rows as ``order`` has
+    """
+    if len(table) != len(order) - order.count(None):
+        raise InputError(f"has {len(table)} rows in a table of symbols, but {CONFIG_FILE} says otherwise")
+    if list(order) == list(range(len(table))):
+        return table
+    rows = table[torch.tensor([number or 0 for number in order])]
+    rows[[row for row, number in enumerate(order) if number is None]] = missing
+    return rows
+
+
+def _start(table: Tensor, config: Mapping[str, Any]) -> Tensor:
+    """The embedding that decoding begins with."""
+    start = config.get("decoder_start_token_id")
+    if type(start) is not int or not 0 <= start < len(table):
+        raise InputError(f"{CONFIG_FILE} says {shown(start)} for decoder_start_token_id, expected a symbol's number")
+    return table[start]
+
+
+def _check_start(config: Mapping[str, Any], style: str) -> None:
+    """Check that a many-language model begins as its style of language tokens does."""
+    start = config.get("decoder_start_token_id")
+    if style != "mbart" and start != config["eos_token_id"]:
+        raise InputError(f"{CONFIG_FILE} says {shown(start)} for decoder_start_token_id, expected that of {EOS}")
+
+
+def _positions(named: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
+    """Marian's tables of positions, behind the two rows that fairseq has before the first one."""
+    found = {}
+    for side in ("encoder", "decoder"):
+        name = f"{side}.embed_positions.weight"
+        table = named.get(name)
+        if table is None:
+            table = _sinusoids(length, named["encoder.embed_tokens.weight"].shape[1])
+        found[name] = torch.cat([table.new_zeros(2, table.shape[1]), table])
+    return found
+
+
+def _sinusoids(length: int, width: int) -> Tensor:
+    """Marian's positions: sines in the first half of the columns, cosines in the second.
+
+    Shape:
+        result: T×H
+    """
+    angles = np.arange(length)[:, None] / np.power(10000, 2 * (np.arange(width) // 2) / width)
+    return torch.from_numpy(np.concatenate([np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])], 1)).float()

@@ -1,0 +1,236 @@
+"""How a translation model of Hugging Face's cuts text, numbers its symbols and is told the languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.convert.config_file import read_json
+from fairseq_ext.convert.roberta_unigram import bpe_of_tokenizer, unigram_of_tokenizer
+from fairseq_ext.corpora.text_files import write_lines
+from fairseq_ext.data.language_tokens import STYLES
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.text.subwords import MODEL_FILE, dictionary_pieces, load_subwords
+
+TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE = "tokenizer_config.json", "tokenizer.json", "vocab.json"
+TARGET_VOCAB_FILE, SOURCE_MODEL, TARGET_MODEL = "target_vocab.json", "source.spm", "target.spm"
+JOINT_MODEL = "sentencepiece.bpe.model"
+# All that a folder may have of them.
+TEXT_FILES = (
+    *(TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE, TARGET_VOCAB_FILE),
+    *(SOURCE_MODEL, TARGET_MODEL, JOINT_MODEL),
+)
+BOS, PAD, EOS, UNK, MASK = "<s>", "<pad>", "</s>", "<unk>", "<mask>"
+_SPECIAL = (BOS, PAD, EOS, UNK)
+# Embeddings may have some rows more than there are symbols, up to a round number.
+_MOST_UNUSED = 63
+_LANGUAGE = re.compile(r"\w+")
+# Line breaks, and halves of characters.
+_UNWRITABLE = re.compile(r"[\r\n\ud800-\udfff]")
+_MARIAN_CODE = re.compile(r">>(\w+)<<")
+# As tokenizer.json has them.
+_CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]+")
+# Of models without that file: which languages there are, in the order of their numbers.
+_MBART = (
+    "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX "
+    "ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"
+)
+_LISTS = {
+    "mbart": _MBART,
+    "mbart50": f"{_MBART} af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF "
+    "pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI",
+    "m2m100": (
+        "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht "
+        "hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl "
+        "ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"
+    ),
+    "wmt21": "en ha is ja cs ru zh de",
+}
+
+
+@dataclass(frozen=True)
+class Side:
+    """The symbols of one side, and what cuts its text.
+
+    Attributes:
+        symbols: by Hugging Face's number.
+        model: the content of the SentencePiece model's file.
+    """
+
+    symbols: Sequence[str]
+    model: bytes
+
+    def order(self) -> list[int | None]:
+        """By fairseq's number, Hugging Face's; None for a symbol that the model has not."""
+        numbers: dict[str, int | None] = {symbol: number for number, symbol in enumerate(self.symbols)}
+        first = [numbers.pop(symbol, None) for symbol in _SPECIAL]
+        return [*first, *numbers.values()]
+
+    def padded(self, rows: Any, where: Path) -> Side:
+        """With names for the rows of the embeddings that stand for no symbol."""
+        unused = rows - len(self.symbols) if type(rows) is int else -1
+        if not 0 <= unused <= _MOST_UNUSED:
+            raise InputError(
+                f"{where}: vocab_size is {shown(rows)}, but the tokenizer has {len(self.symbols)} symbols; the two do "
+                "not belong together"
+            )
+        return Side([*self.symbols, *(f"madeupword{number:04d}" for number in range(unused))], self.model)
+
+    def write_dictionary(self, path: Path) -> None:
+        """Write ``dict.LANG.txt``."""
+        write_lines(path, (f"{symbol} 1" for symbol in self.symbols if symbol not in _SPECIAL))
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Both sides, and how the model is told the languages.
+
+    Attributes:
+        source: symbols and cutting of the source.
+        target: those of the target.
+        style: one of :data:`~fairseq_ext.data.language_tokens.STYLES`, or ``none``.
+        languages: of the source and the target.
+    """
+
+    source: Side
+    target: Side
+    style: str
+    languages: tuple[str, str]
+
+    @property
+    def options(self) -> list[str]:
+        """Those that fairseq's commands need to put language tokens where the model expects them."""
+        source, target = self.languages
+        told = [] if self.style == "none" else ["--language-tokens", self.style]
+        return ["--source-lang", source, "--target-lang", target, *told]
+
+    def write(self, folder: Path) -> None:
+        """Write dictionaries and SentencePiece models."""
+        for side, language in zip((self.source, self.target), self.languages, strict=True):
+            side.write_dictionary(folder / f"dict.{language}.txt")
+        (folder / MODEL_FILE).write_bytes(self.source.model)
+        if self.target.model != self.source.model:
+            (folder / f"sentencepiece.{self.languages[1]}.model").write_bytes(self.target.model)
+
+
+def read_vocabulary(folder: Path, family: str, languages: Sequence[str | None]) -> Vocabulary:
+    """Read the vocabulary of a model.
+
+    Args:
+        folder: Hugging Face's.
+        family: ``marian``, ``m2m``, ``nllb``, ``mbart`` or ``mbart50``.
+        languages: source and target; None for what ``tokenizer_config.json`` says.
+
+    Raises:
+        InputError: naming the file that is missing or damaged, or a language that the model does not have.
+    """
+    path = folder / TOKENIZER_CONFIG_FILE
+    config = read_json(path) if path.is_file() else {}
+    names = ("source_lang", "target_lang") if family == "marian" else ("src_lang", "tgt_lang")
+    given = [own or config.get(name) for own, name in zip(languages, names, strict=True)]
+    if family == "marian":
+        return _read_marian(folder, config, given)
+    style = "m2m" if family == "nllb" else family
+    symbols, codes = _named_languages(folder, family, config)
+    languages = _languages(folder, given, codes)
+    # fairseq's names of the languages' symbols.
+    renamed = {(f"__{code}__" if family == "m2m" else code): STYLES[style].symbol(code) for code in codes}
+    model = _model(folder, [symbol for symbol in symbols if symbol not in renamed and symbol != MASK])
+    side = Side([renamed.get(symbol, symbol) for symbol in symbols], model)
+    return Vocabulary(side, side, style, languages)
+
+
+def _named_languages(folder: Path, family: str, config: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """The symbols of a many-language model by number, and the names of its languages."""
+    path = folder / TOKENIZER_FILE
+    if family == "m2m":
+        codes = _LISTS.get(str(config.get("language_codes", "m2m100")), "").split()
+        return [*_numbered(folder / VOCAB_FILE), *(f"__{code}__" for code in codes)], codes
+    if path.is_file():
+        symbols = _numbered_by_tokenizer(path)
+        return symbols, [symbol for symbol in symbols if _CODE.fullmatch(symbol)]
+    if family == "nllb":
+        raise InputError(f"{path}: not found; it lists the languages of an NLLB-200")
+    codes = _LISTS[family].split()
+    return [*_SPECIAL, *dictionary_pieces(load_subwords(folder / JOINT_MODEL)), *codes, MASK], codes
+
+
+def _numbered_by_tokenizer(path: Path) -> list[str]:
+    """The symbols of a ``tokenizer.json`` by number."""
+    content = read_json(path)
+    try:
+        vocab = content["model"]["vocab"]
+        numbers = dict(vocab) if isinstance(vocab, dict) else {symbol: n for n, (symbol, _) in enumerate(vocab)}
+        numbers |= {token["content"]: token["id"] for token in content["added_tokens"]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: is no tokenizer ({type(error).__name__}: {error})") from None
+    return _in_order(numbers, path)
+
+
+def _model(folder: Path, symbols: Sequence[str]) -> bytes:
+    """The SentencePiece model of a folder, or one made of its ``tokenizer.json``."""
+    path = folder / TOKENIZER_FILE
+    if (folder / JOINT_MODEL).is_file() or not path.is_file():
+        return _read_model(folder / JOINT_MODEL, symbols)
+    content = read_json(path)
+    if isinstance(content["model"]["vocab"], dict):
+        return bpe_of_tokenizer(content, symbols[len(_SPECIAL) :], path)
+    own = set(symbols)
+    vocab = [entry for entry in content["model"]["vocab"] if entry[0] in own]
+    return unigram_of_tokenizer({**content, "model": {"vocab": vocab}}, path).model
+
+
+def _read_marian(folder: Path, config: Mapping[str, Any], given: Sequence[Any]) -> Vocabulary:
+    symbols = _numbered(folder / VOCAB_FILE)
+    codes = [found[1] for symbol in symbols if (found := _MARIAN_CODE.fullmatch(symbol))]
+    targets = _numbered(folder / TARGET_VOCAB_FILE) if config.get("separate_vocabs") else symbols
+    languages = _languages(folder, given, codes, is_told_source=False)
+    sides = ((symbols, folder / SOURCE_MODEL), (targets, folder / TARGET_MODEL))
+    source, target = (Side(own, _read_model(path, own)) for own, path in sides)
+    return Vocabulary(source, target, "marian" if codes else "none", languages)
+
+
+def _numbered(path: Path) -> list[str]:
+    """The symbols of a file that numbers them."""
+    return _in_order(read_json(path), path)
+
+
+def _in_order(numbers: Mapping[str, Any], path: Path) -> list[str]:
+    """Symbols by number, after a check that a dictionary of fairseq's can have them."""
+    by_number = {number: symbol for symbol, number in numbers.items() if type(number) is int}
+    if sorted(by_number) != list(range(len(numbers))):
+        raise InputError(f"{path}: does not number its {len(numbers)} symbols from 0 on; it is damaged")
+    symbols = [by_number[number] for number in range(len(numbers))]
+    for symbol in (PAD, EOS, UNK):
+        if symbol not in numbers:
+            raise InputError(f"{path}: lacks the symbol {symbol}")
+    for symbol in symbols:
+        if _UNWRITABLE.search(symbol):
+            raise InputError(f"{path}: the symbol {symbol!r} cannot be in a dictionary of fairseq's")
+    return symbols
+
+
+def _read_model(path: Path, symbols: Sequence[str]) -> bytes:
+    """The content of a SentencePiece model, after a check that it is one for these symbols."""
+    pieces = dictionary_pieces(load_subwords(path))
+    if 2 * len(set(symbols).intersection(pieces)) < len(pieces):
+        raise InputError(f"{path}: most of its {len(pieces)} pieces are no symbols of the model; it is another model's")
+    return path.read_bytes()
+
+
+def _languages(
+    folder: Path, given: Sequence[Any], codes: Sequence[str], is_told_source: bool = True
+) -> tuple[str, str]:
+    """The two languages, which the model must have where it is told them."""
+    sides = (("--source-lang", is_told_source), ("--target-lang", True))
+    for (option, is_told), language in zip(sides, given, strict=True):
+        if not isinstance(language, str) or not _LANGUAGE.fullmatch(language):
+            raise InputError(f"{option}: {folder} does not say a language ({shown(language)}); give it")
+        if is_told and codes and language not in codes:
+            raise InputError(f"{option} {language}: the model in {folder} does not have it; it has {', '.join(codes)}")
+    if given[0] == given[1]:
+        raise InputError(f"--target-lang {given[1]}: is the source language too; give two languages")
+    return given[0], given[1]

@@ -1,0 +1,129 @@
+"""Adapters on many-language models: the tokens of the languages are where fairseq's own tasks put them."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fairseq_ext.convert.checkpoints import import_checkpoints
+from fairseq_ext.inputs.errors import InputError
+from tests import toy
+from tests.convert import others
+
+AD, GAD = "transformer_domain_adapter", "transformer_gated_adapter"
+FAMILIES = {"mbart": others.MBART, "mbart50": others.MBART50, "m2m": others.M2M}
+LINES = ["w1 w2 w3", "w4", "w5 w6 w7 w8 w9"]
+
+
+@pytest.fixture(scope="module")
+def pretrained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return others.pretrained_data(data, tmp_path_factory.mktemp("pretrained") / "data-bin")
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request: pytest.FixtureRequest, pretrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A family's name, its own task and model, and the folder of the imported checkpoint."""
+    task, args, model = others.make(pretrained, FAMILIES[request.param])
+    folder = tmp_path_factory.mktemp(request.param)
+    import_checkpoints([(None, others.write_old(folder / "old.pt", args, model))], folder, {}, None)
+    return request.param, task, model, folder
+
+
+def ours(data: Path, family: Any, arch: str, *extra: str) -> tuple[Any, Any]:
+    """Our task and a model with fresh adapters on the imported checkpoint."""
+    start = str(family[3] / "model.pt")
+    told = (family[3] / "options.txt").read_text().split()
+    task, args = toy.make_task(data, "--finetune-from-model", start, *told, *extra, arch=arch)
+    model = toy.make_model(task, args)
+    model.load_state_dict(torch.load(start, weights_only=True)["model"], strict=True, model_cfg=args)
+    return task, model
+
+
+def batch_of(task: Any, split: str) -> dict[str, Any]:
+    """A split of one domain as one batch."""
+    if split not in task.datasets:
+        task.load_dataset(split)
+    dataset = task.datasets[split]
+    batch = dataset.collater([dataset[n] for n in range(len(dataset))])
+    return batch if "net_input" in batch else batch["main:en-pl"]
+
+
+def test_the_options_of_its_language_tokens_are_told(family: Any) -> None:
+    assert (family[3] / "options.txt").read_text().split() == ["--language-tokens", family[0], "--langs", "de,en,pl"]
+
+
+@pytest.mark.parametrize("arch", [AD, GAD])
+def test_batches_are_those_of_fairseqs_own_task_and_fresh_adapters_change_nothing(
+    pretrained: Path, family: Any, arch: str
+) -> None:
+    task, model = ours(pretrained, family, arch)
+    batch, own = batch_of(task, "test:law"), batch_of(family[1], "test")
+    order, own_order = batch["id"].argsort(), own["id"].argsort()
+    for name in ("src_tokens", "src_lengths", "prev_output_tokens"):
+        assert torch.equal(batch["net_input"][name][order], own["net_input"][name][own_order]), name
+    assert torch.equal(batch["target"][order], own["target"][own_order])
+    with torch.no_grad():
+        logits = model(**batch["net_input"])[0][order]
+        expected = family[2](**{**own["net_input"]})[0][own_order]
+    is_token = batch["target"][order].ne(1)
+    torch.testing.assert_close(logits[is_token], expected[is_token], atol=1e-6, rtol=1e-6)
+
+
+def translated(task: Any, model: Any, lines: list[str], **options: Any) -> list[tuple[str, float]]:
+    """Typed lines, as fairseq-interactive translates them: text and score."""
+    encoded = [task.source_dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
+    if hasattr(task, "typed_domains"):
+        encoded, _ = task.get_interactive_tokens_and_lengths(lines, lambda line: line)
+    dataset = task.build_dataset_for_inference(encoded, [len(line) for line in encoded])
+    batch = dataset.collater([dataset[n] for n in range(len(dataset))])
+    generator = task.build_generator([model], Namespace(beam=3, max_len_b=12, **options))
+    found = task.inference_step(generator, [model], batch)
+    strip = {generator.eos, *getattr(generator, "symbols_to_strip_from_output", ())}
+    rows = zip(batch["id"].tolist(), found, strict=True)
+    texts = {
+        n: (task.target_dictionary.string(best["tokens"], extra_symbols_to_ignore=strip), float(best["score"]))
+        for n, (best, *_) in rows
+    }
+    return [texts[n] for n in range(len(lines))]
+
+
+@pytest.mark.parametrize("arch", [AD, GAD])
+def test_typed_lines_are_translated_as_by_fairseqs_own_task(pretrained: Path, family: Any, arch: str) -> None:
+    task, model = ours(pretrained, family, arch, *(["--domain", "med"] if arch == AD else []))
+    found = translated(task, model, LINES)
+    expected = translated(family[1], family[2], LINES)
+    assert [text for text, _ in found] == [text for text, _ in expected]
+    assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-5)
+    assert not any("_" in text or "[" in text for text, _ in found)
+
+
+def test_a_typed_domain_chooses_the_adapter_though_the_dictionary_has_no_tags(pretrained: Path, family: Any) -> None:
+    task, model = ours(pretrained, family, AD)
+    toy.randomise_adapters(model)
+    law, med = (translated(task, model, [f"<domain:{name}> {LINES[0]}"])[0][1] for name in ("law", "med"))
+    task_, model_ = ours(pretrained, family, AD, "--domain", "med")
+    toy.randomise_adapters(model_)
+    assert law != pytest.approx(med, abs=1e-3)
+    assert med == pytest.approx(translated(task_, model_, [LINES[0]])[0][1], abs=1e-6)
+
+
+def test_languages_are_named_as_the_model_has_them(data: Path, pretrained: Path) -> None:
+    for arguments, match in (
+        (["--langs", "de,en,pl"], "say by --language-tokens"),
+        (["--language-tokens", "m2m", "--langs", "de,en"], "the dictionary of pl lacks __pl__"),
+        (["--language-tokens", "mbart"], r"the dictionary of en lacks \[en\]"),
+    ):
+        with pytest.raises(InputError, match=match):
+            toy.make_task(pretrained, *arguments)
+    with pytest.raises(InputError, match="--domain-tags"):
+        toy.make_task(data, "--language-tokens", "m2m", "--langs", "en,pl", "--domain-tags")
+
+
+def test_text_cannot_type_a_language_token(pretrained: Path) -> None:
+    task, _ = toy.make_task(pretrained, "--language-tokens", "m2m", "--langs", "de,en,pl")
+    english, unknown = task.src_dict.index("__en__"), task.src_dict.unk()
+    assert task.encode_line("__de__ w1", str).tolist()[:2] == [english, unknown]

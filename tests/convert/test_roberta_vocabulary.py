@@ -1,0 +1,171 @@
+"""RoBERTa's and XLM-R's subwords in both libraries' files, and text through both libraries' encoders."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fairseq.data import Dictionary, encoders
+
+from fairseq_ext.convert.roberta_vocabulary import read_imported, read_vocabulary, write_subwords, write_tokenizer
+from fairseq_ext.convert.torchaudio_guard import hide_broken_torchaudio
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder, subword_files
+from tests.convert.tiny_roberta import make_bpe, make_pieces
+from tests.text.odd_texts import ODD_TEXTS
+
+# Hugging Face's tokeniser takes special symbols out of a text first.
+TEXTS = [text for text in ODD_TEXTS if "</s>" not in text]
+KINDS = ["roberta", "mask-first", "xlmr"]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The files of Hugging Face's directories."""
+    folder = tmp_path_factory.mktemp("hugging-face")
+    make_bpe(folder / "roberta")
+    make_bpe(folder / "mask-first", mask_last=False)
+    make_pieces(folder / "xlmr")
+    return {name: folder / name for name in KINDS}
+
+
+@pytest.fixture(scope="module")
+def imported(sources: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The files that an import writes."""
+    folders = {}
+    for name, source in sources.items():
+        folders[name] = tmp_path_factory.mktemp(name)
+        write_subwords(folders[name], read_vocabulary(source))
+    return folders
+
+
+def tokenizer_of(folder: Path) -> Any:
+    hide_broken_torchaudio()
+    from transformers import RobertaTokenizer, XLMRobertaTokenizer
+
+    names = {path.name for path in folder.iterdir()}
+    is_xlmr = "sentencepiece.bpe.model" in names
+    return (XLMRobertaTokenizer if is_xlmr else RobertaTokenizer).from_pretrained(folder)
+
+
+def dictionary_of(folder: Path) -> Dictionary:
+    """As fairseq's tasks have it."""
+    dictionary = Dictionary.load(str(folder / "dict.txt"))
+    dictionary.add_symbol("<mask>")
+    return dictionary
+
+
+def bpe_of(folder: Path) -> Any:
+    """What fairseq's commands read text with."""
+    options = {key.replace("-", "_"): value for key, value in fairseq_bpe_options(folder).items()}
+    return encoders.build_bpe(type("Options", (), options)())
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_text_has_hugging_faces_numbers(sources: dict[str, Path], imported: dict[str, Path], name: str) -> None:
+    rng = random.Random(1)
+    texts = TEXTS + ["".join(rng.choices("aé 🙂\n\r\t'st1½。|ク\u3000", k=20)) for _ in range(200)]
+    folder, tokenizer = imported[name], tokenizer_of(sources[name])
+    dictionary, fairseqs, order = dictionary_of(folder), bpe_of(folder), read_imported(folder).order()
+    assert len(dictionary) == len(order) == len(tokenizer)
+    for text, pieces in zip(texts, load_encoder(folder)(texts), strict=True):
+        assert pieces == fairseqs.encode(text)
+        rows = dictionary.encode_line(pieces, add_if_not_exist=False).tolist()
+        assert tokenizer(text)["input_ids"] == [0, *(order[row] for row in rows)]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_special_symbols_are_where_fairseq_has_them(
+    sources: dict[str, Path], imported: dict[str, Path], name: str
+) -> None:
+    order, tokenizer = read_imported(imported[name]).order(), tokenizer_of(sources[name])
+    assert sorted(order) == list(range(len(tokenizer)))
+    special = [tokenizer.convert_tokens_to_ids(symbol) for symbol in ("<s>", "<pad>", "</s>", "<unk>", "<mask>")]
+    assert [*order[:4], order[-1]] == special
+    written = Dictionary.load(str(imported[name] / "dict.txt"))
+    assert len(written) == len(order) - 1
+    assert not {"<mask>", str(order[-1])} & set(written.symbols[4:])
+
+
+def test_bpe_comes_back_as_it_was(imported: dict[str, Path]) -> None:
+    dictionary, bpe = dictionary_of(imported["roberta"]), bpe_of(imported["roberta"])
+    for text in ODD_TEXTS:
+        rows = dictionary.encode_line(bpe.encode(text), add_if_not_exist=False)
+        # No text, whatever it says, uses a special row but the one at its end.
+        assert [int(row) for row in rows if row < 4 or row == len(dictionary) - 1] == [2]
+        assert bpe.decode(dictionary.string(rows)) == text
+
+
+def test_text_that_looks_special_is_text(imported: dict[str, Path]) -> None:
+    """Unlike Hugging Face's tokenisers, which number it as the symbols."""
+    dictionary = dictionary_of(imported["xlmr"])
+    (pieces,) = load_encoder(imported["xlmr"])(["<s> <mask> </s>"])
+    rows = dictionary.encode_line(pieces, add_if_not_exist=False, append_eos=False).tolist()
+    assert not {0, 1, 2, dictionary.index("<mask>")} & set(rows)
+
+
+def test_sentencepiece_decides_where_hugging_face_drops_marks(
+    sources: dict[str, Path], imported: dict[str, Path]
+) -> None:
+    """A mark on a character that normalisation takes apart: XLM-R was trained with SentencePiece's way, ours."""
+    text = "½\u0e33"
+    (pieces,) = load_encoder(imported["xlmr"])([text])
+    rows = dictionary_of(imported["xlmr"]).encode_line(pieces, add_if_not_exist=False).tolist()
+    assert len(tokenizer_of(sources["xlmr"])(text)["input_ids"]) < len([0, *rows])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_tokenizer_json_is_enough(sources: dict[str, Path], tmp_path: Path, name: str) -> None:
+    tokenizer_of(sources[name]).save_pretrained(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"tokenizer.json", "tokenizer_config.json"}
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder, source in ((one, tmp_path), (other, sources[name])):
+        folder.mkdir()
+        write_subwords(folder, read_vocabulary(source))
+    assert (one / "dict.txt").read_bytes() == (other / "dict.txt").read_bytes()
+    rng = random.Random(1)
+    texts = ODD_TEXTS + ["".join(rng.choices("aé The old 🙂\n'st1½。\u0301\u200dำ", k=20)) for _ in range(200)]
+    assert list(load_encoder(one)(texts)) == list(load_encoder(other)(texts))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_export_reads_text_in_the_same_way(
+    sources: dict[str, Path], imported: dict[str, Path], tmp_path: Path, name: str
+) -> None:
+    write_tokenizer(tmp_path, read_imported(imported[name]), 24)
+    one, other = tokenizer_of(tmp_path), tokenizer_of(sources[name])
+    assert one.model_max_length == 24
+    for text in (*ODD_TEXTS, "a <mask> b"):
+        assert one(text)["input_ids"] == other(text)["input_ids"]
+    assert one("a", "b")["input_ids"] == other("a", "b")["input_ids"]
+
+
+def test_kinds_are_told_by_the_dictionary_or_refused(imported: dict[str, Path], tmp_path: Path) -> None:
+    assert subword_files(imported["roberta"]) == ("dict.txt", "vocab.json", "merges.txt")
+    assert subword_files(imported["xlmr"]) == ("dict.txt", "sentencepiece.model")
+    for name, message in (("roberta", r"is not the dictionary of vocab\.json"), ("xlmr", r"of sentencepiece\.model")):
+        folder = tmp_path / name
+        folder.mkdir()
+        for file in subword_files(imported[name]):
+            (folder / file).write_bytes((imported[name] / file).read_bytes())
+        lines = (folder / "dict.txt").read_text().splitlines()
+        (folder / "dict.txt").write_text("\n".join([*lines[1:], lines[0]]) + "\n")
+        with pytest.raises(InputError, match=message):
+            read_imported(folder)
+
+
+def test_other_byte_level_bpes_are_refused(sources: dict[str, Path], tmp_path: Path) -> None:
+    for name in ("vocab.json", "merges.txt"):
+        (tmp_path / name).write_bytes((sources["roberta"] / name).read_bytes())
+    (tmp_path / "tokenizer_config.json").write_text('{"add_prefix_space": true}')
+    with pytest.raises(InputError, match=r"tokenizer_config\.json: add_prefix_space is true, which fairseq does not"):
+        read_vocabulary(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text('{"add_prefix_space": false}')
+    ids = json.loads((tmp_path / "vocab.json").read_text())
+    (tmp_path / "vocab.json").write_text(json.dumps(ids | {"<s>": ids["<pad>"], "<pad>": ids["<s>"]}))
+    with pytest.raises(InputError, match=r"the numbers of <s>, <pad>, </s>, <unk> are not 0 to 3"):
+        read_vocabulary(tmp_path)
+    (tmp_path / "vocab.json").write_text(json.dumps({name: number for name, number in ids.items() if name != "<mask>"}))
+    with pytest.raises(InputError, match=r"'<mask>' is missing; a byte-level BPE of RoBERTa's kind has <s>, <pad>"):
+        read_vocabulary(tmp_path)

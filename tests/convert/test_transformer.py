@@ -1,0 +1,158 @@
+"""fairseq's Transformers of any age become bases that adapters can be trained on."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import types
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fairseq_ext.convert.checkpoints import import_checkpoints
+from fairseq_ext.inputs.errors import InputError
+from tests import toy
+from tests.convert import others
+from tests.patches.hostile import Runs
+from tests.verbs import verb
+
+SEPARATE = ["--task", "translation", "--arch", "transformer", *others.SIZES]
+SHARED = [*SEPARATE, "--share-all-embeddings", "--encoder-normalize-before", "--decoder-normalize-before"]
+TIED = [*SEPARATE, "--share-decoder-input-output-embed", "--decoder-learned-pos", "--max-target-positions", "30"]
+KINDS = {"separate": SEPARATE, "shared": SHARED, "tied": TIED}
+
+
+@pytest.fixture(scope="module")
+def plain(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return others.pretrained_data(data, tmp_path_factory.mktemp("plain") / "data-bin")
+
+
+@pytest.fixture(scope="module")
+def models(plain: Path) -> dict[str, tuple[Any, Namespace, Any]]:
+    return {name: others.make(plain, arguments) for name, arguments in KINDS.items()}
+
+
+def imported(source: Path, folder: Path) -> dict[str, Any]:
+    folder.mkdir(exist_ok=True)
+    import_checkpoints([(None, source)], folder, {}, None)
+    return torch.load(folder / "model.pt", weights_only=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_adapters_take_their_sizes_from_an_old_checkpoint_and_start_as_its_model(
+    plain: Path, models: dict[str, Any], tmp_path: Path, kind: str
+) -> None:
+    _, args, base = models[kind]
+    copies = {"encoder.layers.0.fc1_weight": torch.zeros(2), "decoder.embed_positions._float_tensor": torch.zeros(1)}
+    source = others.write_old(tmp_path / "old.pt", args, base, model=copies)
+    imported(source, tmp_path / "base")
+    start = str(tmp_path / "base/model.pt")
+    task, own = toy.make_task(plain, "--finetune-from-model", start, arch="transformer_gated_adapter")
+    assert (own.encoder_ffn_embed_dim, own.decoder_ffn_embed_dim, own.decoder_attention_heads) == (24, 20, 4)
+    model = toy.make_model(task, own)
+    model.load_state_dict(torch.load(start, weights_only=True)["model"], strict=True, model_cfg=own)
+    tokens = {"src_tokens": torch.tensor([[5, 6, 7, 2], [1, 1, 8, 2]]), "src_lengths": torch.tensor([4, 2])}
+    tokens["prev_output_tokens"] = torch.tensor([[2, 8, 9], [2, 7, 1]])
+    with torch.no_grad():
+        features, expected = (each(**tokens, features_only=True)[0] for each in (model, base))
+        logits, expected_logits = model(**tokens)[0], base(**tokens)[0]
+    torch.testing.assert_close(features, expected, atol=1e-6, rtol=1e-6)
+    # Logits are summed in another order, see AdapterDecoder.output_layer.
+    torch.testing.assert_close(logits, expected_logits, atol=1e-5, rtol=1e-5)
+
+
+def test_an_old_checkpoint_with_meters_is_read_without_their_code(
+    models: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, args, base = models["separate"]
+    meters = types.ModuleType("fairseq.meters")
+    meter = type("AverageMeter", (), {"__module__": "fairseq.meters"})
+    meters.AverageMeter = meter  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "fairseq.meters", meters)
+    found = meter()
+    found.val = 3.5
+    source = others.write_old(tmp_path / "old.pt", args, base, extra_state={"train_meters": {"loss": found}})
+    monkeypatch.delitem(sys.modules, "fairseq.meters")
+    saved = imported(source, tmp_path / "base")
+    assert saved["last_optimizer_state"] is None
+    assert "train_meters" not in saved["extra_state"]
+
+
+def test_half_precision_stays(models: dict[str, Any], tmp_path: Path) -> None:
+    _, args, base = models["shared"]
+    halves = {name: value.half() for name, value in base.state_dict().items()}
+    saved = imported(others.write_old(tmp_path / "old.pt", args, base, model=halves), tmp_path / "base")
+    assert saved["model"]["encoder.layers.1.fc2.weight"].dtype == torch.float16
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda _, args: vars(args).update(encoder_layers=7), "encoder_layers is 7, but its weights have 2"),
+        (lambda _, args: vars(args).update(decoder_ffn_embed_dim=9), "decoder_ffn_embed_dim is 9, but .* have 20"),
+        (lambda _, args: vars(args).update(encoder_attention_heads=3), "encoder_attention_heads is 3, which does not"),
+        (lambda _, args: vars(args).update(encoder_embed_dim="__import__('os')"), "expected a size"),
+        (lambda _, args: vars(args).update(activation_fn=7), "option activation_fn is 7, expected str"),
+        (lambda _, args: vars(args).update(adaptive_softmax_cutoff="10,20"), "adaptive_softmax_cutoff is '10,20'"),
+        (lambda _, args: vars(args).update(layernorm_embedding=True), r"missing: .*layernorm_embedding\.bias"),
+        (lambda model, _: model.update({"classification_heads.x.weight": torch.ones(2)}), "unknown: classification"),
+        (lambda model, _: model.pop("encoder.embed_tokens.weight"), r"no encoder\.embed_tokens\.weight"),
+        (lambda model, _: model.update({"decoder.embed_tokens.weight": torch.ones(27, 16)}), "are one, but they"),
+        (lambda model, _: model.update({"encoder.layers.0.fc1.bias": torch.ones(23)}), "of another shape: encoder"),
+        (lambda _, args: vars(args).update(task="translation_multi_simple_epoch"), "option decoder_langtok is None"),
+    ],
+)
+def test_what_does_not_fit_is_told_in_a_line(
+    models: dict[str, Any], tmp_path: Path, change: Callable[[dict, Namespace], Any], match: str
+) -> None:
+    _, args, base = models["shared"]
+    weights, options = dict(base.state_dict()), Namespace(**vars(args), decoder_langtok=None)
+    change(weights, options)
+    torch.save({"args": options, "model": weights}, tmp_path / "old.pt")
+    with pytest.raises(InputError, match=rf"old\.pt: .*{match}"):
+        imported(tmp_path / "old.pt", tmp_path / "base")
+    assert not (tmp_path / "base/model.pt").exists()
+
+
+def test_hostile_and_damaged_files_run_nothing(
+    models: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, args, base = models["shared"]
+    source = others.write_old(tmp_path / "old.pt", args, base, extra_state={"x": Runs()})
+    with pytest.raises(InputError, match=r"old\.pt: refused, because it holds more than weights and options"):
+        imported(source, tmp_path / "base")
+    hostile = argparse.Namespace(**{**vars(args), "encoder_layers_to_keep": Runs()})
+    with pytest.raises(InputError, match="refused"):
+        imported(others.write_old(tmp_path / "options.pt", hostile, base), tmp_path / "base")
+    half = others.write_old(tmp_path / "half.pt", args, base)
+    half.write_bytes(half.read_bytes()[:5000])
+    with pytest.raises(InputError, match=r"half\.pt: not a readable checkpoint"):
+        imported(half, tmp_path / "base")
+    torch.save({"model": base.state_dict()}, tmp_path / "bare.pt")
+    with pytest.raises(InputError, match=r"bare\.pt: it has no options"):
+        imported(tmp_path / "bare.pt", tmp_path / "base")
+    assert not (tmp_path / "PWN").exists()
+
+
+def test_the_command_tells_how_to_go_on(
+    models: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, args, base = models["separate"]
+    source = others.write_old(tmp_path / "old.pt", args, base)
+    verb("import", "checkpoint")([str(source), str(tmp_path / "base")])
+    assert f"--finetune-from-model {tmp_path}/base/model.pt" in capsys.readouterr().out
+    verb("import", "checkpoint")([str(source), str(tmp_path / "base")])
+    assert "up to date" in capsys.readouterr().err
+    for arguments, match in (
+        ([str(tmp_path / "none.pt"), str(tmp_path / "x")], "none.pt"),
+        ([f"a/b={source}", str(tmp_path / "x")], "'a/b' is no domain name"),
+        ([str(source), str(tmp_path / "x"), "--rename", "a"], "give OLD=NEW"),
+        ([str(source), str(tmp_path / "x"), "--rename", "a=b"], "which this has not"),
+    ):
+        with pytest.raises(InputError, match=match):
+            verb("import", "checkpoint")(arguments)

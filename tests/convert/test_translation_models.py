@@ -1,0 +1,403 @@
+"""Imported translation models compute what Hugging Face's do, and translate text the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data import Dictionary
+from safetensors.torch import load_file, save_file
+
+from fairseq_ext.convert.translation_models import import_translation_model
+from fairseq_ext.inputs.errors import InputError
+from tests import toy
+from tests.convert import tiny_translation as tiny
+from tests.verbs import verb
+
+AD, GAD = "transformer_domain_adapter", "transformer_gated_adapter"
+SEARCHES = [("transformer", 1), (AD, 1), (AD, 5), (GAD, 1), (GAD, 5)]
+# Of each form: its family, how it differs from the usual one, and the languages to import.
+FORMS: dict[str, tuple[str, dict[str, Any], tuple[str | None, str | None]]] = {
+    "marian": ("marian", {}, (None, None)),
+    "marian-many": ("marian", {"targets": ("deu", "fra")}, (None, "fra")),
+    "marian-two-vocabularies": ("marian", {"is_joint": False, "activation_function": "relu"}, (None, None)),
+    "marian-untied": ("marian", {"tie_word_embeddings": False, "activation_function": "gelu"}, (None, None)),
+    "m2m": ("m2m", {"unused": 8}, tiny.LANGUAGES["m2m"]),
+    "m2m-untied": ("m2m", {"tie_word_embeddings": False, "activation_function": "swish"}, tiny.LANGUAGES["m2m"]),
+    "nllb": ("nllb", {"is_saved": False, "unused": 3}, tiny.LANGUAGES["nllb"]),
+    "nllb-saved": ("nllb", {"scale_embedding": False}, tiny.LANGUAGES["nllb"]),
+    "mbart": ("mbart", {"is_saved": False}, tiny.LANGUAGES["mbart"]),
+    "mbart-saved": ("mbart", {"activation_function": "relu", "scale_embedding": False}, tiny.LANGUAGES["mbart"]),
+    "mbart50": ("mbart50", {"is_saved": False, "tie_word_embeddings": False}, tiny.LANGUAGES["mbart50"]),
+    "mbart50-saved": ("mbart50", {"unused": 1}, tiny.LANGUAGES["mbart50"]),
+}
+
+
+# The usual form of each family, and the others.
+_MARKED = [pytest.param(name, marks=pytest.mark.slow) if "-" in name else name for name in FORMS]
+
+
+@pytest.fixture(scope="module", params=_MARKED)
+def form(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path, Path]:
+    """Hugging Face's model, its folder, and that of the import."""
+    family, changes, languages = FORMS[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    theirs = tiny.make(folder / "theirs", family, **changes)
+    theirs.family = family
+    (folder / "ours").mkdir()
+    import_translation_model(folder / "theirs", folder / "ours", languages)
+    return theirs, folder / "theirs", folder / "ours"
+
+
+def told(folder: Path) -> dict[str, str]:
+    """The options of an imported folder."""
+    words = (folder / "options.txt").read_text().split()
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def load(folder: Path) -> tuple[Any, Any]:
+    """The model as fairseq's commands load it, and its task."""
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(folder / "model.pt")], {"data": str(folder)})
+    return models[0].eval(), task
+
+
+def numbers(symbols: list[str] | None, dictionary: Dictionary) -> torch.Tensor:
+    """By fairseq's number, Hugging Face's; -1 for a symbol that it lacks."""
+    if symbols is None:
+        return torch.arange(len(dictionary))
+    return torch.tensor([symbols.index(symbol) if symbol in symbols else -1 for symbol in dictionary.symbols])
+
+
+def test_logits_are_the_same(form: tuple[Any, Path, Path]) -> None:
+    theirs, source, folder = form
+    model, task = load(folder)
+    dictionaries = task.src_dict, task.tgt_dict
+    sides = [numbers(*side) for side in zip(tiny.symbols(source), dictionaries, strict=True)]
+    generator = torch.Generator().manual_seed(1)
+    tokens, prev = (torch.randint(4, len(side), (3, 9), generator=generator) for side in sides)
+    tokens[:, -1] = prev[:, 0] = 2
+    tokens[1, :4] = 1  # padding, which fairseq puts on the left
+    padded_right = tokens.clone()
+    padded_right[1] = tokens[1].roll(-4)
+    theirs_prev = sides[1][prev]
+    if theirs.family == "marian":
+        theirs_prev[:, 0] = theirs.config.decoder_start_token_id
+    with torch.no_grad():
+        found = model(tokens, tokens.ne(1).sum(1), prev)[0]
+        mask = padded_right.ne(1).long()
+        expected = theirs(sides[0][padded_right], mask, decoder_input_ids=theirs_prev).logits
+    has = sides[1].ge(0)
+    expected = expected[..., sides[1][has]]
+    assert expected.std() > 0.5
+    # Of numbers that are tens, half of the last digit is 2e-6.
+    assert (found[..., has] - expected).abs().max() < 1e-5 * max(1, float(expected.abs().max()) / 10)
+    torch.testing.assert_close(found.softmax(-1)[..., has], expected.softmax(-1), atol=1e-5, rtol=0)
+
+
+def adapted(folder: Path, arch: str, data: Path) -> tuple[Any, Any]:
+    """The task for domains, and an imported model with fresh adapters, or (``transformer``) without."""
+    for file in folder.glob("dict.*.txt"):
+        shutil.copy(file, data)
+    (data / "domains.txt").write_text("law\nmed\n")
+    options = [word for pair in told(folder).items() for word in pair]
+    start = ["--finetune-from-model", str(folder / "model.pt")] if arch != "transformer" else []
+    task, args = toy.make_task(data, *options, *start, "--domain", "med", arch=arch)
+    saved = torch.load(folder / "model.pt", weights_only=True)
+    model = toy.make_model(task, args if start else saved["cfg"]["model"])
+    model.load_state_dict(saved["model"], strict=True, model_cfg=args)
+    return task, model
+
+
+def translated(folder: Path, arch: str, beam: int, data: Path) -> list[str]:
+    """All lines by the task for domains, as fairseq-interactive does it with the options of ``options.txt``."""
+    task, model = adapted(folder, arch, data)
+    cut = sentencepiece.SentencePieceProcessor(model_file=str(folder / "sentencepiece.model"))
+    tokens, _ = task.get_interactive_tokens_and_lengths(
+        tiny.LINES, lambda line: " ".join(cut.encode(line, out_type=str))
+    )
+    dataset = task.build_dataset_for_inference(tokens, [len(line) for line in tokens])
+    batch = dataset.collater([dataset[n] for n in range(len(dataset))])
+    generator = task.build_generator([model], Namespace(beam=beam, max_len_b=tiny.LENGTH, min_len=0))
+    found = zip(batch["id"].tolist(), task.inference_step(generator, [model], batch), strict=True)
+    best = {number: hypotheses[0]["tokens"] for number, hypotheses in found}
+    text = task.target_dictionary.string
+    return [text(best[n], "sentencepiece", extra_symbols_to_ignore={generator.eos}) for n in range(len(best))]
+
+
+@pytest.mark.parametrize(
+    ("arch", "beam"),
+    [
+        ("transformer", 5),
+        *(pytest.param(arch, beam, marks=pytest.mark.slow) for arch, beam in SEARCHES),
+    ],
+)
+def test_text_is_translated_the_same(form: tuple[Any, Path, Path], arch: str, beam: int, tmp_path: Path) -> None:
+    theirs, source, folder = form
+    expected = tiny.translated(theirs, source, theirs.family, told(folder), beam)
+    found = [
+        own if wanted is not None else None
+        for own, wanted in zip(translated(folder, arch, beam, tmp_path), expected, strict=True)
+    ]
+    assert len(set(expected)) > 8
+    assert found == expected
+
+
+@pytest.mark.parametrize("arch", [AD, GAD])
+def test_fresh_adapters_are_the_base_train_and_are_loaded_again(
+    form: tuple[Any, Path, Path], arch: str, tmp_path: Path
+) -> None:
+    folder = form[2]
+    base = load(folder)[0].requires_grad_(False)  # torch multiplies weights that are frozen in another order
+    task, model = adapted(folder, arch, tmp_path)
+    generator = torch.Generator().manual_seed(2)
+    tokens, prev = (torch.randint(4, len(side), (3, 7), generator=generator) for side in (task.src_dict, task.tgt_dict))
+    words = {"src_tokens": tokens, "src_lengths": torch.full((3,), 7), "prev_output_tokens": prev}
+    domains = {"domain_ids": torch.tensor([0, 1, 1])}
+    with torch.no_grad():
+        assert torch.equal(model(**words, **domains)[0], base(**words)[0])
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    optimizer = torch.optim.Adam((weight for weight in model.parameters() if weight.requires_grad), 0.01)
+    for _ in range(2):  # the second moves what is before the projections that begin at zero
+        optimizer.zero_grad()
+        model(**words, **domains)[0].log_softmax(-1)[..., 5].sum().neg().backward()
+        optimizer.step()
+    after = model.state_dict()
+    moved = {name for name, value in before.items() if not torch.equal(value, after[name])}
+    assert moved == {name for name, weight in model.named_parameters() if ".adapter." in name}
+    _, again = adapted(folder, arch, tmp_path)
+    again.load_state_dict(after, strict=True)
+    with torch.no_grad():
+        found = model(**words, **domains)[0]
+        assert torch.equal(again(**words, **domains)[0], found)
+    assert not torch.allclose(found, base(**words)[0], atol=1e-3)
+
+
+def run(tool: str, *arguments: str | Path) -> str:
+    """One of fairseq's commands; returns what it prints."""
+    command = [sys.executable, "-m", f"fairseq_cli.{tool}", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["marian-many", "nllb"])
+def test_commands_as_documented_train_adapters_and_translate(name: str, tmp_path: Path) -> None:
+    family, changes, languages = FORMS[name]
+    theirs = tiny.make(tmp_path / "theirs", family, **changes)
+    ours, data = tmp_path / "ours", tmp_path / "data-bin"
+    options = [
+        f"--{side}-lang={language}" for side, language in zip(("source", "target"), languages, strict=True) if language
+    ]
+    verb("import", "hf")([str(tmp_path / "theirs"), str(ours), *options])
+    source, target = told(ours)["--source-lang"], told(ours)["--target-lang"]
+    pair = ["--source-lang", source, "--target-lang", target]
+    models = {source: ours / "sentencepiece.model", target: ours / f"sentencepiece.{target}.model"}
+    for language, model in models.items():
+        cut = sentencepiece.SentencePieceProcessor(model_file=str(model if model.exists() else models[source]))
+        pieces = [" ".join(cut.encode(line, out_type=str)) + "\n" for line in tiny.LINES]
+        (tmp_path / f"text.{language}").write_text("".join(pieces), encoding="utf-8")
+    dictionaries = ["--srcdict", ours / f"dict.{source}.txt", "--tgtdict", ours / f"dict.{target}.txt"]
+    text = [word for option in ("train", "valid", "test") for word in (f"--{option}pref", tmp_path / "text")]
+    for domain in ("law", "med"):
+        run("preprocess", *pair, *dictionaries, *text, "--destdir", data / domain)
+    for language in (source, target):
+        shutil.copy(ours / f"dict.{language}.txt", data)
+    (data / "domains.txt").write_text("law\nmed\n")
+    task = [
+        "--user-dir",
+        toy.USER_DIR,
+        "--task",
+        "multi_domain_translation",
+        *(ours / "options.txt").read_text().split(),
+    ]
+    start = [
+        "--arch",
+        AD,
+        "--finetune-from-model",
+        ours / "model.pt",
+        "--max-update",
+        "2",
+        "--save-dir",
+        tmp_path / "ad",
+    ]
+    training = ["--optimizer", "adam", "--lr", "0.01", "--max-tokens", "400", "--cpu", "--no-progress-bar"]
+    run("train", data, *task, *start, *training, "--criterion", "label_smoothed_cross_entropy", "--disable-validation")
+    search = [*(ours / "generation.txt").read_text().split(), "--beam", "5", "--max-len-b", str(tiny.LENGTH)]
+    found = {}
+    for path in (ours / "model.pt", tmp_path / "ad/checkpoint_last.pt"):
+        line = [*task, "--gen-subset", "test:med", "--remove-bpe", "sentencepiece", "--cpu", "--path", path, *search]
+        rows = [row[2:].split("\t") for row in run("generate", data, *line).splitlines() if row.startswith("H-")]
+        found[path.name] = [text for _, text in sorted((int(number), text) for number, _, text in rows)]
+    expected = tiny.translated(theirs, tmp_path / "theirs", family, told(ours), 5)
+    assert [wanted and own for own, wanted in zip(found["model.pt"], expected, strict=True)] == expected
+    assert found["checkpoint_last.pt"] != found["model.pt"]
+
+
+def test_the_command_imports_once_and_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny.make_marian(tmp_path / "blobs", steps=0, targets=("deu", "fra"))
+    search = {"num_beams": 6, "max_length": 512, "length_penalty": 0.5, "early_stopping": True}
+    (tmp_path / "blobs/generation_config.json").write_text(json.dumps(search))
+    (tmp_path / "theirs").mkdir()
+    for path in (tmp_path / "blobs").iterdir():  # as the hub's cache has a snapshot
+        (tmp_path / "theirs" / path.name).symlink_to(path)
+    for text in ("done", "up to date"):
+        verb("import", "hf")([str(tmp_path / "theirs"), str(tmp_path / "ours"), "--target-lang", "fra"])
+        captured = capsys.readouterr()
+        assert text in captured.err
+        assert "--source-lang eng --target-lang fra --language-tokens marian" in captured.out
+    generation = (tmp_path / "ours/generation.txt").read_text().split()
+    found = dict(zip(generation[::2], generation[1::2], strict=True))
+    assert (found["--beam"], found["--lenpen"], found["--max-len-b"], found["--min-len"]) == ("6", "0.5", "510", "0")
+
+
+def edit(path: Path, **changes: Any) -> None:
+    """Change a file of JSON; None removes a key."""
+    content = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+
+
+def edit_weights(path: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
+    weights = load_file(path)
+    change(weights)
+    save_file(weights, path)
+
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+LAYER = "model.encoder.layers.0.fc1.weight"
+DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "no configuration": (lambda f: (f / CONFIG).unlink(), CONFIG),
+    "no weights": (lambda f: (f / WEIGHTS).unlink(), "holds no weights"),
+    "Marian's own form": (lambda f: (f / CONFIG).rename(f / "model.npz"), "convert_marian_to_pytorch"),
+    "no vocabulary": (lambda f: (f / "vocab.json").unlink(), "vocab.json"),
+    "no pieces": (lambda f: (f / "target.spm").unlink(), "target.spm"),
+    "weights cut off": (lambda f: os.truncate(f / WEIGHTS, 5000), WEIGHTS),
+    "weights that lie": (lambda f: (f / WEIGHTS).write_bytes(struct.pack("<Q", 1 << 60) + b"{}"), WEIGHTS),
+    "a weight less": (lambda f: edit_weights(f / WEIGHTS, lambda w: w.pop(LAYER)), "fc1"),
+    "a weight more": (lambda f: edit_weights(f / WEIGHTS, lambda w: w.update(odd=torch.ones(2))), "odd"),
+    "another shape": (lambda f: edit_weights(f / WEIGHTS, lambda w: w.update({LAYER: torch.ones(5, 16)})), "5"),
+    "not finite": (lambda f: edit_weights(f / WEIGHTS, lambda w: w[LAYER].fill_(torch.nan)), "not finite"),
+    "more layers": (lambda f: edit(f / CONFIG, encoder_layers=9), "encoder_layers is 9"),
+    "many layers": (lambda f: edit(f / CONFIG, encoder_layers=10**9), "encoder_layers"),
+    "heads": (lambda f: edit(f / CONFIG, decoder_attention_heads=3), "decoder_attention_heads is 3"),
+    "width": (lambda f: edit(f / CONFIG, d_model=10**9), "embed_dim is 1000000000"),
+    "positions": (lambda f: edit(f / CONFIG, max_position_embeddings=10**9), "max_position_embeddings"),
+    "activation": (lambda f: edit(f / CONFIG, activation_function="mish"), "mish"),
+    "start": (lambda f: edit(f / "generation_config.json", decoder_start_token_id=10**9), "decoder_start_token_id"),
+    "another tokenizer": (lambda f: edit(f / "vocab.json", more=63), "vocab_size"),
+    "numbers twice": (lambda f: edit(f / "vocab.json", **{"</s>": 5}), "does not number"),
+    "no </s>": (lambda f: edit(f / "vocab.json", **{"</s>": None, "end": 0}), "lacks the symbol </s>"),
+    "a symbol with a line break": (lambda f: edit(f / "vocab.json", **{">>deu<<": None, "a\rb": 2}), "a.rb"),
+    "pieces of another kind": (lambda f: (f / "source.spm").write_bytes(b"no model"), "source.spm"),
+    "tied by name only": (lambda f: edit_weights(f / WEIGHTS, lambda w: w.update(UNTIED)), "tied"),
+    "search": (lambda f: edit(f / "generation_config.json", num_beams="five"), "beam"),
+    "T5": (lambda f: edit(f / CONFIG, model_type="t5"), "T5 and MADLAD"),
+    "experts": (lambda f: edit(f / CONFIG, model_type="nllb-moe"), "mixture of experts"),
+    "decoder": (lambda f: edit(f / CONFIG, model_type="llama", is_encoder_decoder=False), "llama.*decoder"),
+}
+UNTIED = {"lm_head.weight": torch.ones(61, 16), "model.decoder.embed_tokens.weight": torch.zeros(61, 16)}
+
+
+@pytest.fixture(scope="module")
+def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("marian")
+    tiny.make_marian(folder, steps=0, targets=("deu", "fra"))
+    return folder
+
+
+MANY_DAMAGES: dict[str, tuple[str, Callable[[Path], Any], tuple[str, str], str]] = {
+    "a language of none": ("nllb", lambda f: None, ("eng_Latn", "pol_Latn"), "--target-lang pol_Latn: .*ell_Grek"),
+    "a language of another style": ("m2m", lambda f: None, ("en_XX", "de_DE"), "--source-lang en_XX"),
+    "no list of languages": (
+        "nllb",
+        lambda f: (f / "tokenizer.json").unlink(),
+        ("eng_Latn", "deu_Latn"),
+        "tokenizer.json",
+    ),
+    "no merges": (
+        "nllb",
+        lambda f: edit(f / "tokenizer.json", model={"vocab": {}}),
+        ("eng_Latn", "deu_Latn"),
+        "does not number",
+    ),
+    "no tokenizer": ("mbart50", lambda f: edit(f / "tokenizer.json", model=None), ("en_XX", "de_DE"), "no tokenizer"),
+    "another start": (
+        "m2m",
+        lambda f: edit(f / "generation_config.json", decoder_start_token_id=0),
+        ("en", "de"),
+        "start",
+    ),
+    "another vocabulary": ("m2m", lambda f: edit(f / "config.json", vocab_size=99), ("en", "de"), "vocab_size is 99"),
+    "others' pieces": ("m2m", lambda f: rename_pieces(f / "vocab.json"), ("en", "de"), "another model's"),
+}
+
+
+def rename_pieces(path: Path) -> None:
+    symbols = json.loads(path.read_text())
+    path.write_text(json.dumps({name if number < 4 else f"x{number}": number for name, number in symbols.items()}))
+
+
+@pytest.mark.parametrize("damage", MANY_DAMAGES)
+def test_many_language_models_that_do_not_fit_end_in_one_line(damage: str, tmp_path: Path) -> None:
+    family, change, languages, match = MANY_DAMAGES[damage]
+    tiny.make(tmp_path / "theirs", family, steps=0)
+    change(tmp_path / "theirs")
+    (tmp_path / "ours").mkdir()
+    with pytest.raises(InputError, match=match) as caught:
+        import_translation_model(tmp_path / "theirs", tmp_path / "ours", languages)
+    assert "\n" not in str(caught.value)
+    assert not list((tmp_path / "ours").iterdir())
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_is_damaged_ends_in_one_line_and_nothing_is_written(marian: Path, damage: str, tmp_path: Path) -> None:
+    change, match = DAMAGES[damage]
+    shutil.copytree(marian, tmp_path / "theirs")
+    change(tmp_path / "theirs")
+    with pytest.raises(InputError, match=match) as caught:
+        verb("import", "hf")([str(tmp_path / "theirs"), str(tmp_path / "ours"), "--target-lang", "fra"])
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "ours").exists()
+
+
+@pytest.mark.parametrize(
+    ("languages", "match"),
+    [
+        ((None, None), "--target-lang gem: .* deu, fra"),
+        (("eng", "../x"), "--target-lang: "),
+        (("fra", "fra"), "source language too"),
+    ],
+)
+def test_languages_are_those_of_the_model(
+    marian: Path, languages: tuple[str | None, str | None], match: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=match):
+        import_translation_model(marian, tmp_path, languages)
+    assert not list(tmp_path.iterdir())
+
+
+def test_weights_of_a_pickle_in_half_precision_are_the_same(marian: Path, tmp_path: Path) -> None:
+    shutil.copytree(marian, tmp_path / "theirs")
+    weights = {name: value.half() for name, value in load_file(marian / WEIGHTS).items()}
+    (tmp_path / "theirs" / WEIGHTS).unlink()
+    torch.save(weights, tmp_path / "theirs/pytorch_model.bin")
+    for name, source in (("half", tmp_path / "theirs"), ("whole", marian)):
+        (tmp_path / name).mkdir()
+        import_translation_model(source, tmp_path / name, (None, "deu"))
+    half, whole = (torch.load(tmp_path / name / "model.pt", weights_only=True)["model"] for name in ("half", "whole"))
+    assert half.keys() == whole.keys()
+    for name, value in half.items():
+        if "positions" not in name and "bias" not in name:
+            assert torch.equal(value, whole[name].half().float()), name

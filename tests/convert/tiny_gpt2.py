@@ -1,0 +1,55 @@
+"""A GPT-2 of some thousand random weights and a byte-level BPE learned from a page, as Hugging Face keeps them."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers.implementations import ByteLevelBPETokenizer
+
+from fairseq_ext.convert.torchaudio_guard import hide_broken_torchaudio
+from fairseq_ext.corpora.text_files import write_lines
+from fairseq_ext.text.byte_level_bpe import END_OF_TEXT, GPT2, read_bpe, write_bpe
+
+TEXT = [
+    "The old tree in the garden shows its flowers, doesn't it?",
+    "Accounts, credits and loans: the bank's rate was 12.5 % in 2024.",
+    "Schließe die Tür! Žluťoučký kůň 猫が好き 🙂👍🏽",
+] * 5
+
+
+def make_bpe(folder: Path, text: Sequence[str] = TEXT) -> int:
+    """Write ``vocab.json`` and ``merges.txt``, and return the number of symbols; the last is the end of a text."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator(text, vocab_size=320, min_frequency=2)
+    tokenizer.save_model(str(folder))
+    ids = {**tokenizer.get_vocab(), END_OF_TEXT: tokenizer.get_vocab_size()}
+    (folder / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")
+    return len(ids)
+
+
+def make_imported_bpe(folder: Path, text: Sequence[str] = TEXT) -> Path:
+    """Write the vocabulary files of an import without the model, and return the folder."""
+    make_bpe(folder / "source", text)
+    vocabulary = read_bpe(folder / "source", GPT2)
+    write_bpe(folder, vocabulary)
+    write_lines(folder / "dict.txt", vocabulary.dictionary_lines())
+    return folder
+
+
+def make_gpt2(folder: Path, *, seed: int = 1, text: Sequence[str] = TEXT, **changes: Any) -> Any:
+    """Write model and tokeniser to a folder, and return the model."""
+    hide_broken_torchaudio()
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    sizes = {"vocab_size": make_bpe(folder, text), "n_positions": 24, "n_embd": 16, "n_layer": 2, "n_head": 4}
+    torch.manual_seed(seed)
+    model = GPT2LMHeadModel(GPT2Config(**{**sizes, **changes})).eval()
+    # Biases and norms start at 0 and 1: as they are, a wrong one would not be seen.
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    model.save_pretrained(folder)
+    return model

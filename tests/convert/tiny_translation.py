@@ -1,0 +1,222 @@
+"""Translation models of some thousand random weights, with tokenizers of a page, as Hugging Face keeps them."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+
+from fairseq_ext.convert.torchaudio_guard import hide_broken_torchaudio
+from tests.convert.tiny_gpt2 import TEXT
+
+_WORDS = " ".join(TEXT[:2]).split()
+LINES = [" ".join(_WORDS[first : first + 1 + first % 4]) for first in range(len(_WORDS))]
+# The longest translation that is looked for, </s> not counted.
+LENGTH = 28
+SIZES = {
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 20,
+    "max_position_embeddings": 64,
+}
+
+
+def write_pieces(path: Path, size: int, kind: str = "unigram") -> list[str]:
+    """Train a SentencePiece model, and return its pieces without the special ones."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXT), model_writer=model, vocab_size=size, model_type=kind, num_threads=1, minloglevel=2
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(model.getvalue())
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    return [processor.id_to_piece(number) for number in range(3, size)]
+
+
+def write_vocab(path: Path, symbols: list[str]) -> int:
+    path.write_text(json.dumps({symbol: number for number, symbol in enumerate(symbols)}), encoding="utf-8")
+    return len(symbols)
+
+
+def make_marian(
+    folder: Path, *, targets: tuple[str, ...] = (), is_joint: bool = True, steps: int = 120, **changes: Any
+) -> Any:
+    """Write an OPUS-MT for ``targets`` (none: for German alone), and return the model."""
+    hide_broken_torchaudio()
+    from transformers import MarianConfig, MarianMTModel
+
+    pieces = {side: write_pieces(folder / f"{side}.spm", size) for side, size in (("source", 61), ("target", 58))}
+    codes = [f">>{target}<<" for target in targets]
+    first, last = ["</s>", "<unk>", *codes], ["<pad>"] if is_joint else []
+    first += [] if is_joint else ["<pad>"]  # one number for both sides
+    sides = [list(dict.fromkeys([*pieces["source"], *pieces["target"]]))] if is_joint else list(pieces.values())
+    files = ["vocab.json", "target_vocab.json"][: len(sides)]
+    sizes = [write_vocab(folder / file, [*first, *side, *last]) for file, side in zip(files, sides, strict=True)]
+    tokenizer = {"source_lang": "eng", "target_lang": "gem" if targets else "deu", "separate_vocabs": not is_joint}
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    pad = sizes[0] - 1 if is_joint else 2
+    config = MarianConfig(**{
+        **SIZES, "vocab_size": sizes[0], "decoder_vocab_size": sizes[-1], "pad_token_id": pad, "eos_token_id": 0,
+        "decoder_start_token_id": pad, "forced_eos_token_id": 0, "activation_function": "swish",
+        "scale_embedding": True, "share_encoder_decoder_embeddings": is_joint, **changes,
+    })  # fmt: skip
+    return save(folder, MarianMTModel(config), min(sizes) - 1, ending=(0,), steps=steps)
+
+
+LANGUAGES = {
+    "nllb": ("eng_Latn", "deu_Latn"),
+    "mbart": ("en_XX", "de_DE"),
+    "mbart50": ("en_XX", "de_DE"),
+    "m2m": ("en", "de"),
+}
+
+
+def make(folder: Path, family: str, **changes: Any) -> Any:
+    """Write a model of a family, and return it."""
+    return make_marian(folder, **changes) if family == "marian" else make_many(folder, family, **changes)
+
+
+def make_many(
+    folder: Path, family: str, *, is_saved: bool = True, unused: int = 0, steps: int = 120, **changes: Any
+) -> Any:
+    """Write a many-language model, and return it.
+
+    Args:
+        folder: where to write.
+        family: of :data:`LANGUAGES`.
+        is_saved: with the tokenizer as ``save_pretrained`` leaves it, else as the hub has it.
+        unused: rows of the embeddings that stand for no symbol.
+    """
+    hide_broken_torchaudio()
+    from transformers import M2M100Config, M2M100ForConditionalGeneration, MBartConfig, MBartForConditionalGeneration
+
+    is_mbart = family.startswith("mbart")
+    pieces = write_pieces(folder / "sentencepiece.bpe.model", 61, "unigram" if is_mbart else "bpe")
+    if family == "m2m":
+        write_vocab(folder / "vocab.json", ["<s>", "<pad>", "</s>", "<unk>", *reversed(pieces)])
+    tokenizer = load_tokenizer(folder, family)
+    if is_saved or family == "nllb":
+        tokenizer.save_pretrained(folder)
+    if is_saved and family != "m2m":
+        (folder / "sentencepiece.bpe.model").unlink()
+    elif family == "mbart50":
+        (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MBart50Tokenizer"}))
+    numbers = [tokenizer.convert_tokens_to_ids(code(family, language)) for language in LANGUAGES[family]]
+    config = {**SIZES, "vocab_size": max(len(tokenizer), *numbers) + 1 + unused, "scale_embedding": True, **changes}
+    if family == "m2m":
+        config["vocab_size"] = len(pieces) + 4 + 100 + unused
+    if family == "mbart50":
+        config["decoder_start_token_id"] = 2
+    if family == "mbart":
+        config |= {"decoder_start_token_id": numbers[1], "forced_eos_token_id": None}
+    if is_mbart:
+        model: Any = MBartForConditionalGeneration(MBartConfig(**config))
+    else:
+        model = M2M100ForConditionalGeneration(M2M100Config(**config))
+    if family == "mbart":
+        return save(folder, model, 50, ending=(2, numbers[1]), steps=steps)
+    return save(folder, model, 50, prefix=(numbers[1],), ending=(2,), steps=steps)
+
+
+def code(family: str, language: str) -> str:
+    """Hugging Face's symbol of a language."""
+    return f"__{language}__" if family == "m2m" else language
+
+
+def load_tokenizer(folder: Path, family: str) -> Any:
+    from transformers import M2M100Tokenizer, MarianTokenizer, MBart50Tokenizer, MBartTokenizer, NllbTokenizer
+
+    kinds = {"marian": MarianTokenizer, "m2m": M2M100Tokenizer, "mbart": MBartTokenizer, "mbart50": MBart50Tokenizer}
+    if family in kinds:
+        return kinds[family].from_pretrained(folder)
+    languages = ["deu_Latn", "ell_Grek", "eng_Latn"]
+    return NllbTokenizer.from_pretrained(folder, extra_special_tokens=languages)
+
+
+def save(
+    folder: Path, model: Any, symbols: int, *, prefix: tuple[int, ...] = (), ending: tuple[int, ...], steps: int = 120
+) -> Any:
+    """Write a model of random weights that has learnt to end its sentences, sooner or later.
+
+    Args:
+        folder: where to write.
+        model: of Hugging Face's.
+        symbols: its texts are made of those from number 10 to this one.
+        prefix: what targets begin with.
+        ending: what targets end with.
+        steps: of its training.
+    """
+    generator = torch.Generator().manual_seed(1)
+
+    def rows(longest: int, first: tuple[int, ...], last: tuple[int, ...], padding: int) -> torch.Tensor:
+        found = []
+        for length in torch.randint(1, longest, (32,), generator=generator).tolist():
+            text = torch.randint(10, symbols, (length - 1,), generator=generator).tolist()
+            found.append(torch.tensor([*first, *text, *last]))
+        return torch.nn.utils.rnn.pad_sequence(found, batch_first=True, padding_value=padding)
+
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            if value.requires_grad:  # Marian's positions do not
+                mean = float("norm" in name and name.endswith("weight"))
+                value.copy_(mean + 0.3 * torch.randn(value.shape, generator=generator))
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.normal_(generator=generator)
+    pad = model.config.pad_token_id
+    source, target = rows(12, (), (model.config.eos_token_id,), pad), rows(9, prefix, ending, -100)
+    model.eval()  # without dropout, whose numbers would be others in another order of tests
+    optimizer = torch.optim.Adam((weight for weight in model.parameters() if weight.requires_grad), 0.02)
+    for _ in range(steps):
+        model(input_ids=source, attention_mask=source.ne(pad).long(), labels=target).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.save_pretrained(folder)
+    return model
+
+
+def symbols(folder: Path) -> list[list[str] | None]:
+    """Those of the source and the target, by Hugging Face's number; None where fairseq's are the same."""
+    if not (folder / "source.spm").is_file():
+        return [None, None]
+    files = [folder / name for name in ("vocab.json", "target_vocab.json") if (folder / name).is_file()]
+    sides = [list(json.loads(file.read_text(encoding="utf-8"))) for file in files]
+    return [sides[0], sides[-1]]
+
+
+def translated(model: Any, folder: Path, family: str, told: dict[str, str], beam: int) -> list[str | None]:
+    """All lines by Hugging Face's tokenizer and search; None for one that did not end in time.
+
+    There the two searches differ: Hugging Face's gives the forced end a probability of one.
+    """
+    tokenizer = load_tokenizer(folder, family)
+    end, lines, search = model.config.eos_token_id, LINES, {}
+    if family == "marian":
+        lines = [f">>{told['--target-lang']}<< {line}" if "--language-tokens" in told else line for line in LINES]
+    else:
+        tokenizer.src_lang = told["--source-lang"]
+        target = tokenizer.convert_tokens_to_ids(code(family, told["--target-lang"]))
+        if family == "mbart":
+            # As fairseq does: the language begins and ends a sentence.
+            end, search = target, {"decoder_start_token_id": target, "eos_token_id": target}
+        else:
+            everything = list(range(model.config.vocab_size))
+            # A forced token has a probability of one with Hugging Face's, and its own with fairseq.
+            search = {"prefix_allowed_tokens_fn": lambda _, row: everything if len(row) > 1 else [target]}
+    batch = tokenizer(lines, return_tensors="pt", padding=True)
+    # fairseq stops as soon as it has as many hypotheses as the search is wide.
+    search |= {"num_beams": beam, "early_stopping": True} if beam > 1 else {}
+    found = model.generate(**batch, **search, max_length=LENGTH + 2)
+    kind = {"use_source_tokenizer": False} if family == "marian" else {}
+    texts = tokenizer.batch_decode(found, skip_special_tokens=True, **kind)
+    texts = [re.sub("__[a-z]+__", "", text) for text in texts]  # which M2M's tokenizer does not skip
+    has_ended = found[:, 1:-1].eq(end).any(1) | (found.shape[1] < LENGTH + 2)
+    return [text if ended else None for text, ended in zip(texts, has_ended, strict=True)]
