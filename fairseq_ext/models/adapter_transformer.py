@@ -1,10 +1,10 @@
-"""What both adapter models for translation share: a frozen Transformer with a bank behind every layer."""
+"""What both adapter models for translation share: a frozen Transformer with banks of adapters in every layer."""
 
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -12,10 +12,13 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model_architecture
 from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase, TransformerEncoderBase
 from fairseq.models.transformer.transformer_legacy import TransformerModel, base_architecture
+from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.hooked_attention import let_hooks_be_heard
 from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.lora import PLACES, LayerRouter, LoraAdapter, LoraBank, lora_places
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
 from fairseq_ext.modules.routers import RoutingBatch
 from fairseq_ext.modules.source_gate import SourceGate
@@ -26,6 +29,7 @@ from fairseq_ext.training.freezing import FrozenBase, freeze_base
 # In place of a domain's number: the sentence passes the base model alone.
 NO_ADAPTER = -1
 DOMAINS_OF_A_ROW = 1
+LORA = "lora"  # of --adapter-form
 # What a batch may say of its rows' domains.
 _ROUTES = ("domain_ids", "is_forced", "domain_weights")
 # What an encoder notes for the decoder's adapters, a list of one or none each.
@@ -55,20 +59,75 @@ class AdapterConfig(FairseqDataclass):
     )
 
     @classmethod
-    def from_args(cls, args: Namespace) -> "AdapterConfig":
+    def from_args(cls, args: Namespace) -> Self:
         """Read the options from fairseq's namespace; what is absent takes its default."""
         return cls(**{f.name: getattr(args, f.name, f.default) for f in fields(cls) if not f.name.startswith("_")})
+
+
+@dataclass
+class TranslationAdapterConfig(AdapterConfig):
+    """Options of the adapters in translation models."""
+
+    adapter_form: ChoiceEnum(["bottleneck", "lora"]) = field(  # type: ignore[valid-type]
+        default="bottleneck",
+        metadata={
+            "help": "form of an adapter: bottleneck (one behind every layer's feed-forward half) or lora (low-rank "
+            "updates of the linear layers of --lora-modules) (default: bottleneck)"
+        },
+    )
+    adapter_dropout: float = field(
+        default=0.0,
+        metadata={
+            "help": "dropout of an adapter's output before the residual, or of what a LoRA adapter reads (default: 0)"
+        },
+    )
+    lora_rank: int = field(default=8, metadata={"help": "rank of a LoRA adapter (default: 8)"})
+    lora_alpha: float = field(
+        default=16.0, metadata={"help": "a LoRA adapter's output is scaled by this over its rank (default: 16)"}
+    )
+    lora_modules: str = field(
+        default="q,v",
+        metadata={
+            "help": "linear layers with LoRA, separated by commas: q, k, v and out of the self-attention, q and out "
+            "of the cross-attention too, fc1 and fc2 of the feed-forward half (default: q,v)"
+        },
+    )
+
+    def lora_names(self) -> list[str]:
+        """The kinds of linear layers with LoRA."""
+        names = [name.strip() for name in self.lora_modules.split(",")]
+        if unknown := [name for name in names if name not in PLACES]:
+            raise InputError(f"--lora-modules: {unknown[0]!r} is unknown; choose from {', '.join(PLACES)}")
+        return list(dict.fromkeys(names))
+
+    def check(self) -> None:
+        """
+        Raises:
+            InputError: naming an option with a value that no adapter can have.
+        """
+        if not 0 <= self.adapter_dropout < 1:
+            raise InputError(f"--adapter-dropout {self.adapter_dropout}: give 0 or more, and less than 1")
+        if self.lora_rank < 1:
+            raise InputError(f"--lora-rank {self.lora_rank}: give 1 or more")
+        self.lora_names()
 
 
 class AdapterEncoder(TransformerEncoderBase):
     """A Transformer encoder whose layers have adapters; notes for the decoder what routes it.
 
     Attributes:
+        num_adapters: D.
         source_gate: what the source's words tell all gates; None if they do not ask.
         tells_decoder: whether decoder gates are told the last encoder gate's logits.
     """
 
+    num_adapters: int
     tells_decoder = False
+
+    @property
+    def needs_given(self) -> bool:
+        """Whether routers need to be told the weights."""
+        return bool(next(self.layers.children()).adapter.router.needs_given)  # type: ignore[union-attr]
 
     @property
     def source_gate(self) -> SourceGate | None:
@@ -88,7 +147,7 @@ class AdapterEncoder(TransformerEncoderBase):
             src_tokens: B×S; domain_ids: B; is_forced: B; domain_weights: B×D; of the result: ``gate_logits`` L tensors
             of B×D, ``known_logits`` 1×B×D, what decoder gates are told
         """
-        given = given_weights(self.layers, domain_ids, is_forced, domain_weights)
+        given = given_weights(self, domain_ids, is_forced, domain_weights)
         known = None if self.source_gate is None else self.source_gate(src_tokens)
         most_given = DOMAINS_OF_A_ROW if domain_weights is None else domain_weights.size(1)
         batch = RoutingBatch(src_tokens.eq(self.padding_idx), given, most_given, is_forced, known_logits=known)
@@ -150,7 +209,7 @@ def multiply_without_time(output_layer: Callable[[Tensor], Tensor], features: Te
 
 
 def given_weights(
-    layers: nn.ModuleList,
+    encoder: AdapterEncoder,
     domain_ids: Tensor | None,
     is_forced: Tensor | None = None,
     domain_weights: Tensor | None = None,
@@ -162,23 +221,22 @@ def given_weights(
     Shape:
         domain_ids, is_forced: B; domain_weights, result: B×D
     """
-    adapter: Any = next(layers.children()).adapter
-    if domain_weights is not None and adapter.router.needs_given:
+    if domain_weights is not None and encoder.needs_given:
         return domain_weights
-    if domain_ids is None or not (adapter.router.needs_given or is_forced is not None):
+    if domain_ids is None or not (encoder.needs_given or is_forced is not None):
         return None
-    one_hot = F.one_hot(domain_ids.clamp(min=0), adapter.bank.num_adapters)
+    one_hot = F.one_hot(domain_ids.clamp(min=0), encoder.num_adapters)
     return (one_hot * domain_ids.ne(NO_ADAPTER).unsqueeze(1)).float()
 
 
 class AdapterTransformerModel(FrozenBase, TransformerModel):
-    """A frozen Transformer with a bank of domain adapters behind every layer.
+    """A frozen Transformer with banks of domain adapters in every layer.
 
     Sub-classes choose the router. State-dict keys of the base stay as they are, so that any plain
     ``transformer`` checkpoint of the same size can be the start (``--finetune-from-model``).
     """
 
-    config_class = AdapterConfig
+    config_class = TranslationAdapterConfig
     needs_domains: bool  # whether forward must be told the domain of every sentence
     adapter_names: list[str]  # of the rows of every bank
     has_saved_names = False  # whether a checkpoint's options have brought them
@@ -217,27 +275,32 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
 
         return DomainTranslator.from_pretrained(*args, **options)
 
-    def add_adapters(self, config: AdapterConfig, names: Sequence[str]) -> None:
-        """Attach a bank of adapters of these names to every layer and freeze the rest."""
+    def add_adapters(self, config: TranslationAdapterConfig, names: Sequence[str]) -> None:
+        """Attach adapters of these names to every layer and freeze the rest."""
+        config.check()
         self.adapter_names, num_adapters = list(names), len(names)
+        self.encoder.num_adapters = num_adapters
         keep_names(self.decoder, names)
         for stack, causal in ((self.encoder, False), (self.decoder, True)):
             embed_dim = stack.embed_tokens.embedding_dim if not causal else stack.embed_dim
             routers = self.build_routers(config, embed_dim, num_adapters, len(stack.layers), causal)
             for layer, router in zip(stack.layers.children(), routers, strict=True):
+                if str(config.adapter_form) == LORA:
+                    _attach_lora(layer, router, num_adapters, config)
+                    continue
                 bottleneck_dim = config.bottleneck_dim or embed_dim // 2
                 bank = AdapterBank(embed_dim, bottleneck_dim, num_adapters, config.adapter_init_scale)
-                PostLayerAdapter(bank, router).attach(layer)
+                PostLayerAdapter(bank, router, config.adapter_dropout).attach(layer)
         self.frozen_mode = str(config.frozen_mode)
         freeze_base(self)
 
     @property
     def banks(self) -> list[AdapterBank]:
         """The banks of all layers, the encoder's first."""
-        return [layer.adapter.bank for stack in (self.encoder, self.decoder) for layer in stack.layers.children()]
+        return [module for module in self.modules() if isinstance(module, AdapterBank)]
 
     def build_routers(
-        self, config: AdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
+        self, config: TranslationAdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
     ) -> list[nn.Module]:
         """One router a layer of one side, encoder or (``causal``) decoder."""
         raise NotImplementedError
@@ -280,6 +343,16 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
                 f"compared; they are taken for {', '.join(self.adapter_names)}",
                 file=sys.stderr,
             )
+
+
+def _attach_lora(layer: nn.Module, router: nn.Module, num_adapters: int, config: TranslationAdapterConfig) -> None:
+    LayerRouter(router).attach(layer)
+    for linear in lora_places(layer, config.lora_names()):
+        size = (linear.in_features, linear.out_features, config.lora_rank, num_adapters)
+        bank = LoraBank(*size, config.lora_alpha, config.adapter_init_scale)
+        LoraAdapter(bank, config.adapter_dropout).attach(linear)
+    for attention in (module for module in layer.children() if isinstance(module, MultiheadAttention)):
+        let_hooks_be_heard(attention)
 
 
 def ignore_domains(model: Any) -> None:

@@ -9,8 +9,8 @@ from fairseq.models.transformer.transformer_legacy import base_architecture, tin
 from torch import nn
 
 from fairseq_ext.models.adapter_transformer import (
-    AdapterConfig,
     AdapterTransformerModel,
+    TranslationAdapterConfig,
     small_architecture,
 )
 from fairseq_ext.models.base_layout import same_as_base, sized_by_base
@@ -24,7 +24,7 @@ class TransformerDomainAdapterModel(AdapterTransformerModel):
     needs_domains = True
 
     def build_routers(
-        self, config: AdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
+        self, config: TranslationAdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
     ) -> list[nn.Module]:
         return [GivenRouter() for _ in range(num_layers)]
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import (
-    AdapterConfig,
     AdapterTransformerModel,
+    TranslationAdapterConfig,
     given_weights,
     small_architecture,
 )
@@ -26,7 +26,7 @@ STATES, SOURCE, ENCODER = "states", "source", "encoder"  # of --gate-inputs
 
 
 @dataclass
-class GatedAdapterConfig(AdapterConfig):
+class GatedAdapterConfig(TranslationAdapterConfig):
     """Options of the gates."""
 
     gate_temperature: float = field(
@@ -98,7 +98,7 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
     needs_domains = False
     trained_gate_rows: list[int]
 
-    def add_adapters(self, config: AdapterConfig, names: Sequence[str]) -> None:
+    def add_adapters(self, config: TranslationAdapterConfig, names: Sequence[str]) -> None:
         assert isinstance(config, GatedAdapterConfig)
         super().add_adapters(config, names)
         self._add_source_gate(config, len(names))
@@ -163,7 +163,7 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         self.guard(read_names(state_dict[GUARDED], GUARDED) if GUARDED in state_dict else [])
 
     def build_routers(
-        self, config: AdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
+        self, config: TranslationAdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
     ) -> list[nn.Module]:
         assert isinstance(config, GatedAdapterConfig)
         if config.gate_top_k < 0:
@@ -210,7 +210,7 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
             parts["encoder_states"] = gate.weights(encoder if known is None else encoder - known)
             parts["decoder_states"] = means(decoder - told[0].transpose(0, 1).unsqueeze(1))
         is_forced = net_input.get("is_forced")
-        given = given_weights(self.encoder.layers, net_input.get("domain_ids"), is_forced)
+        given = given_weights(self.encoder, net_input.get("domain_ids"), is_forced)
         batch = RoutingBatch(given_weights=given, is_forced=is_forced)
         used = {side: batch.force(weights.transpose(0, 1)).transpose(0, 1) for side, weights in sides.items()}
         return used | parts

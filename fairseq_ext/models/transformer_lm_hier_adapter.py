@@ -166,7 +166,7 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
         self.tree = tree = tree_from_json(cfg.tree_json, "the model's tree")
         size = (self.decoder.embed_dim, cfg.bottleneck_dim, len(tree.names))
         for layer in self.decoder.layers.children():
-            PostLayerAdapter(NodeBank(*size, cfg.adapter_init_scale), GivenRouter()).attach(layer)
+            PostLayerAdapter(NodeBank(*size, cfg.adapter_init_scale), GivenRouter(gathers=True)).attach(layer)
         keep_names(self.decoder, tree.names)
         self.frozen_mode = str(cfg.frozen_mode)
         freeze_base(self)

@@ -40,6 +40,8 @@ class AdapterBank(nn.Module):
         ValueError: if a size or ``init_scale`` is not positive.
     """
 
+    last = "up_bias"
+    """The parameter that every path to a loss passes last."""
     folded_weight: Tensor | None
     folded_bias: Tensor | None
 
@@ -81,29 +83,35 @@ class AdapterBank(nn.Module):
         norms = () if self.shared_norm else ("norm_weight", "norm_bias")
         return ("down_weight", "down_bias", "up_weight", "up_bias", *norms)
 
-    def forward(self, x: Tensor, weights: Tensor | None, active: Sequence[int] | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, weights: Tensor | None, active: Sequence[int] | None = None, onto: Tensor | None = None
+    ) -> Tensor:
         """Mix the adapters.
 
         Args:
             x: T×B×H.
             weights: the routing weights, or None for a single active adapter, whose weight is 1.
             active: the adapters to compute, in the order of ``weights``' last dimension; None for all.
+            onto: what the mixture is added to; None for ``x``.
         """
+        residual = x if onto is None else onto
         rows = self._rows_of(active)
         down_weight, down_bias = self._down(rows)
         up_weight, up_bias = rows("up_weight").flatten(0, 1), rows("up_bias")
         normed = F.layer_norm(x, (self.embed_dim,))
         hidden = _linear_relu(normed, down_weight.flatten(0, 1), down_bias.flatten())  # T×B×A·b
         if weights is None:
-            residual = x + up_bias[0].to(x.dtype)
-            return _add_product(residual.flatten(0, -2), hidden.flatten(0, -2), up_weight).view_as(x)
-        weights = weights.to(x.dtype)
-        residual = _add_biases(x, weights, up_bias)
-        # Under autocast only the residual keeps its type.
-        low_weights, low_up = weights.to(hidden.dtype), up_weight.to(hidden.dtype)
-        return _AddWeightedUp.apply(residual, hidden, low_weights, low_up)
+            return add_up(residual + up_bias[0].to(residual.dtype), hidden, None, up_weight)
+        return add_up(_add_biases(residual, weights.to(x.dtype), up_bias), hidden, weights, up_weight)
 
-    def mix_chosen(self, x: Tensor, rows: AdapterRows, weights: Tensor, active: Sequence[int] | None = None) -> Tensor:
+    def mix_chosen(
+        self,
+        x: Tensor,
+        rows: AdapterRows,
+        weights: Tensor,
+        active: Sequence[int] | None = None,
+        onto: Tensor | None = None,
+    ) -> Tensor:
         """Mix the adapters that each position chose, and compute no others.
 
         Args:
@@ -111,6 +119,7 @@ class AdapterBank(nn.Module):
             rows: of the choice of its T·B positions.
             weights: T·B×k, of that choice.
             active: the adapters that it numbers; None for all.
+            onto: what the mixture is added to; None for ``x``.
         """
         normed = F.layer_norm(x, (self.embed_dim,)).flatten(0, -2).to(autocast_dtype(x))
         gains: Tensor | None = None
@@ -126,13 +135,13 @@ class AdapterBank(nn.Module):
             mixed = MixChosen.apply(
                 rows, normed, weights, gains, offsets, down_weight, down_bias, own("up_weight"), own("up_bias")
             )
-        return x + mixed.view_as(x)
+        return (x if onto is None else onto) + mixed.view_as(x)
 
     def _rows_of(self, active: Sequence[int] | None) -> Callable[[str], Tensor]:
         """What gives the rows of these adapters, A×…, of a parameter that has one an adapter, by its name."""
         if active is None:
             return partial(getattr, self)
-        chosen = _index(active, self.up_bias.device)
+        chosen = _index(active, self.down_weight.device)
         return lambda name: _rows(getattr(self, name), chosen)
 
     def _down(self, rows: Callable[[str], Tensor]) -> tuple[Tensor, Tensor]:
@@ -173,15 +182,15 @@ class _AddWeightedUp(torch.autograd.Function):
     D·b numbers a token, not twice as many.
 
     Shape:
-        residual: …×H, of any type; hidden: …×A·b; weights: broadcastable to …×A; up: A·b×H, all three of one type;
-        result: …×H
+        residual: N×H, of any type; hidden: …×A·b; weights: broadcastable to …×A; up: A·b×H, all three of one type;
+        result: N×H
     """
 
     @staticmethod
     def forward(ctx: Any, residual: Tensor, hidden: Tensor, weights: Tensor, up: Tensor) -> Tensor:
         ctx.save_for_backward(hidden, weights, up)
         scaled = _scale_blocks(hidden, weights)
-        return _add_product(residual.flatten(0, -2), scaled.flatten(0, -2), up).view_as(residual)
+        return _add_product(residual, scaled.flatten(0, -2), up)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
@@ -190,7 +199,7 @@ class _AddWeightedUp(torch.autograd.Function):
         grad_hidden = grad_weights = grad_up = None
         # In the types of the forward pass, whatever is switched on where the backward pass begins.
         with without_autocast(grad):
-            grad_product = grad.to(up.dtype)
+            grad_product = grad.to(up.dtype).view(*hidden.shape[:-1], -1)
             if needs_hidden or needs_weights:
                 grad_scaled = grad_product @ up.t()
             if needs_hidden:
@@ -201,6 +210,19 @@ class _AddWeightedUp(torch.autograd.Function):
             if needs_up:
                 grad_up = _scale_blocks(hidden, weights).flatten(0, -2).t() @ grad_product.flatten(0, -2)
         return grad, grad_hidden, grad_weights, grad_up
+
+
+def add_up(residual: Tensor, hidden: Tensor, weights: Tensor | None, up: Tensor) -> Tensor:
+    """``residual + Σ_d w_d · up_d(hidden_d)``; without weights there is one adapter, whose weight is 1.
+
+    Shape:
+        residual: …×H; hidden: …×A·b; weights: broadcastable to …×A; up: A·b×H; result: …×H, in the residual's type
+    """
+    if weights is None:
+        return _add_product(residual.flatten(0, -2), hidden.flatten(0, -2), up).view_as(residual)
+    # Under autocast only the residual keeps its type.
+    low_weights, low_up = weights.to(hidden.dtype), up.to(hidden.dtype)
+    return _AddWeightedUp.apply(residual.flatten(0, -2), hidden, low_weights, low_up).view_as(residual)
 
 
 def _linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

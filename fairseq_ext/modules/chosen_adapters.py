@@ -211,11 +211,12 @@ class DeviceRows:
 class MixChosen(torch.autograd.Function):
     """``Σ w · up(relu(down(x̂ · gain + offset)))`` over the adapters that each position chose.
 
-    Nothing grows with D but the gradients, which are as large as what they are of.
+    Adapters without biases have no ReLU either: LoRA's. Nothing grows with D but the gradients, which are as large as
+    what they are of.
 
     Shape:
-        normed: N×H; weights: N×k; gains, offsets: D×H, or None for none; down: D×b×H; down_bias: D×b; up: D×b×H;
-        up_bias: D×H; result: N×H
+        normed: N×H; weights: N×k; gains, offsets: D×H, or None for none; down: D×b×H; up: D×b×P; down_bias: D×b and
+        up_bias: D×P, or None for none; result: N×P
     """
 
     @staticmethod
@@ -227,14 +228,16 @@ class MixChosen(torch.autograd.Function):
         gains: Tensor | None,
         offsets: Tensor | None,
         down: Tensor,
-        down_bias: Tensor,
+        down_bias: Tensor | None,
         up: Tensor,
-        up_bias: Tensor,
+        up_bias: Tensor | None,
     ) -> Tensor:
         inner = rows.lay_out(normed)
         if gains is not None:
             inner = rows.shift(inner, gains, offsets)
-        hidden = rows.multiply(inner, down.mT, down_bias).relu_()
+        hidden = rows.multiply(inner, down.mT, down_bias)
+        if down_bias is not None:
+            hidden.relu_()
         ctx.rows = rows
         ctx.save_for_backward(normed, weights, gains, offsets, down, down_bias, up, up_bias, hidden)
         return _combine(rows, rows.multiply(hidden, up, up_bias), weights)
@@ -249,16 +252,20 @@ class MixChosen(torch.autograd.Function):
         grad_out = rows.lay_out(grad)
         grad_hidden = rows.multiply(grad_out, up.mT)
         if needs_weights:
-            own = (grad_hidden * hidden).sum(-1, keepdim=True) + rows.multiply(grad_out, up_bias.unsqueeze(-1))
+            own = (grad_hidden * hidden).sum(-1, keepdim=True)
+            if up_bias is not None:
+                own = own + rows.multiply(grad_out, up_bias.unsqueeze(-1))
             # One more, for batches of which no position chose any.
             grad_weights = F.pad(own.flatten(), (0, 1))[rows.entries]
             if rows.kept is not None:
                 grad_weights = grad_weights * rows.kept
         row_weights = rows.weights_of_rows(weights)
         grad_out = grad_out * row_weights
-        grad_hidden = (grad_hidden * row_weights).masked_fill_(hidden.eq(0), 0)
+        grad_hidden = grad_hidden * row_weights
+        if down_bias is not None:
+            grad_hidden.masked_fill_(hidden.eq(0), 0)
         if any(needs):
-            grads[4:] = [rows.product_by_adapter(hidden, grad_out).to(up.dtype), rows.sum_by_adapter(grad_out)]
+            grads[4:] = [rows.product_by_adapter(hidden, grad_out), rows.sum_by_adapter(grad_out)]
             inner = rows.lay_out(normed)
             shifted = inner if gains is None else rows.shift(inner, gains, offsets)
             grads[2:4] = [rows.product_by_adapter(grad_hidden, shifted), rows.sum_by_adapter(grad_hidden)]
@@ -270,7 +277,7 @@ class MixChosen(torch.autograd.Function):
                 grad_inner = rows.shift(grad_inner, gains)
             grad_normed = _combine(rows, grad_inner, None)
         found = (gains, offsets, down, down_bias, up, up_bias)
-        grads = [g if g is None else g.to(p.dtype) for g, p in zip(grads, found, strict=True)]
+        grads = [None if g is None or p is None else g.to(p.dtype) for g, p in zip(grads, found, strict=True)]
         return None, grad_normed, grad_weights, *grads
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_ext.modules.adapter_bank import AdapterBank
@@ -13,6 +15,13 @@ from fairseq_ext.modules.thread_value import ThreadValue
 _batch: ThreadValue[RoutingBatch] = ThreadValue()
 # `with routing(batch):` lets adapters route that batch until the block ends, in this thread.
 routing = _batch.during
+
+
+def current_batch() -> RoutingBatch:
+    """The batch that is routed."""
+    if _batch.value is None:
+        raise RuntimeError("an adapted layer ran outside `routing`: its router knows no batch")
+    return _batch.value
 
 
 class PostLayerAdapter(nn.Module):
@@ -25,13 +34,15 @@ class PostLayerAdapter(nn.Module):
 
     Args:
         bank: the adapters.
-        router: a module called as ``router(x, bank, batch)``.
+        router: a module called as ``router(x, batch)``, which returns a mixture.
+        dropout: of the adapters' output in training, before the residual.
     """
 
-    def __init__(self, bank: AdapterBank, router: nn.Module):
+    def __init__(self, bank: AdapterBank, router: nn.Module, dropout: float = 0.0):
         super().__init__()
         self.bank = bank
         self.router = router
+        self.dropout = dropout
 
     def attach(self, layer: Any) -> None:
         """Become ``layer.adapter`` and adapt what the layer computes from now on."""
@@ -43,10 +54,10 @@ class PostLayerAdapter(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """T×B×H → T×B×H, under the routing of the current batch."""
-        batch = _batch.value
-        if batch is None:
-            raise RuntimeError("an adapted layer ran outside `routing`: its router knows no batch")
-        return self.router(x, self.bank, batch)
+        mixture = self.router(x, current_batch())
+        if not (self.training and self.dropout):
+            return mixture(self.bank, x, x)
+        return x + F.dropout(mixture(self.bank, x, torch.zeros_like(x)), self.dropout)
 
     def _after_layer(self, _layer: nn.Module, _args: tuple, output: Any) -> Any:
         # Encoder layers return x, or x with the FFN's output; decoder layers x, attention, state.

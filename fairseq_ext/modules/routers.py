@@ -1,7 +1,7 @@
 """Routers: who decides with what weight each adapter of a bank takes part.
 
-A router applies a bank to hidden states under the routing weights it finds. What it may look at besides
-the hidden states is in ``RoutingBatch``, one object per batch and stack of layers.
+A router finds the mixture for hidden states; a mixture is then applied to one bank, or to all banks of a layer. What a
+router may look at besides the hidden states is in ``RoutingBatch``, one object per batch and stack of layers.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -17,11 +18,67 @@ from torch import Tensor, nn
 from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.autocast import without_autocast
 from fairseq_ext.modules.chosen_adapters import AdapterRows, Choice, adapter_rows
-from fairseq_ext.modules.node_bank import NodeBank
 from fairseq_ext.modules.running_mean import Positions, RunningMean, sequence_mean
 
 # With so many adapters, an accelerator computes all for a single position sooner than it would sort them.
 FEW = 16
+
+
+class Mixture(Protocol):
+    """Which adapters of a bank take part for each position, and with what weights."""
+
+    def __call__(self, bank: AdapterBank, x: Tensor, onto: Tensor) -> Tensor:
+        """Apply it.
+
+        Args:
+            bank: of as many adapters as the router knows.
+            x: what adapters read, T×B×H.
+            onto: what their outputs are added to, T×B×P.
+        """
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Adapters that are all computed.
+
+    Attributes:
+        weights: broadcastable to T×B×A.
+        active: the A adapters; None for all.
+    """
+
+    weights: Tensor
+    active: Sequence[int] | None = None
+
+    def __call__(self, bank: AdapterBank, x: Tensor, onto: Tensor) -> Tensor:
+        return bank(x, self.weights, self.active, onto)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """For each position the adapters that it chose, see :meth:`AdapterBank.mix_chosen`."""
+
+    rows: AdapterRows
+    weights: Tensor
+    active: Sequence[int] | None = None
+
+    def __call__(self, bank: AdapterBank, x: Tensor, onto: Tensor) -> Tensor:
+        return bank.mix_chosen(x, self.rows, self.weights, self.active, onto)
+
+
+@dataclass(frozen=True)
+class Either:
+    """One mixture in some positions, another one in the others.
+
+    Attributes:
+        is_one: T×B×1 or 1×B×1, where the first holds.
+    """
+
+    is_one: Tensor
+    one: Mixture
+    other: Mixture
+
+    def __call__(self, bank: AdapterBank, x: Tensor, onto: Tensor) -> Tensor:
+        return torch.where(self.is_one, self.one(bank, x, onto), self.other(bank, x, onto))
 
 
 @dataclass(frozen=True)
@@ -38,6 +95,25 @@ class RowGroup:
     adapters: list[int]
     weights: Tensor | None
 
+    def through(self, bank: AdapterBank, x: Tensor, onto: Tensor) -> Tensor:
+        return bank(x, self.weights, self.adapters, onto) if self.adapters else onto
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Rows of a batch by their adapters, one group after the other."""
+
+    groups: Sequence[RowGroup]
+
+    def __call__(self, bank: AdapterBank, x: Tensor, onto: Tensor) -> Tensor:
+        if self.groups[0].rows is None:
+            return self.groups[0].through(bank, x, onto)
+        out = torch.empty_like(onto)
+        for group in self.groups:
+            own = x[:, group.rows]
+            out[:, group.rows] = group.through(bank, own, own if onto is x else onto[:, group.rows])
+        return out
+
 
 @dataclass
 class RoutingBatch:
@@ -52,6 +128,7 @@ class RoutingBatch:
         incremental_state: fairseq's, in cached decoding.
         known_logits: 1×B×D, what gates add to their own logits: known before the layers run. None for nothing.
         gate_logits: filled by gate routers, one tensor a layer, before any temperature; not in cached decoding.
+        mixture: of the layer that runs, where one router serves several banks.
     """
 
     padding_mask: Tensor | None = None
@@ -61,6 +138,7 @@ class RoutingBatch:
     incremental_state: dict | None = None
     known_logits: Tensor | None = None
     gate_logits: list[Tensor] = field(default_factory=list)
+    mixture: Mixture | None = None
     _given_rows: AdapterRows | None = None
 
     @cached_property
@@ -150,14 +228,22 @@ class GivenRouter(nn.Module):
 
     Only adapters with some weight are computed, and each only for its rows; of :data:`FEW` an accelerator computes all
     in a decoding step.
+
+    Args:
+        gathers: lay out no adapters that no row has, though this has the host wait for an accelerator: where an
+            adapter's gradient must be none unless it takes part.
     """
 
     needs_given = True
 
-    def forward(self, x: Tensor, bank: AdapterBank, batch: RoutingBatch) -> Tensor:
+    def __init__(self, gathers: bool = False):
+        super().__init__()
+        self.gathers = gathers
+
+    def forward(self, x: Tensor, batch: RoutingBatch) -> Mixture:
         """
         Shape:
-            x: T×B×H; result: T×B×H
+            x: T×B×H
 
         Raises:
             ValueError: if the batch brings no weights, or those of another number of rows.
@@ -166,28 +252,19 @@ class GivenRouter(nn.Module):
             raise ValueError("these adapters need to be told the domain or path of every sentence")
         if len(batch.given_weights) not in (1, x.size(1)):
             raise ValueError(f"there are routing weights for {len(batch.given_weights)} rows, but {x.size(1)} rows")
+        num_adapters = batch.given_weights.size(-1)
         # Of rows that share all adapters in parts of their own no two are alike.
-        if computes_all(x, bank) or batch.most_given == bank.num_adapters > 1:
-            return bank(x, batch.given_weights.unsqueeze(0))
-        if x.device.type != "cpu":
-            active = batch.active if isinstance(bank, NodeBank) and torch.is_grad_enabled() else None
-            return bank.mix_chosen(x, *batch.choose_given(x, active), active)
-        groups = batch.groups
-        if groups[0].rows is None:
-            return _through(bank, x, groups[0])
-        out = torch.empty_like(x)
-        for group in groups:
-            out[:, group.rows] = _through(bank, x[:, group.rows], group)
-        return out
+        if computes_all(x, num_adapters) or batch.most_given == num_adapters > 1:
+            return Weighted(batch.given_weights.unsqueeze(0))
+        if x.device.type == "cpu":
+            return Grouped(batch.groups)
+        active = batch.active if self.gathers and torch.is_grad_enabled() else None
+        return Chosen(*batch.choose_given(x, active), active)
 
 
-def _through(bank: AdapterBank, x: Tensor, group: RowGroup) -> Tensor:
-    return bank(x, group.weights, active=group.adapters) if group.adapters else x
-
-
-def computes_all(x: Tensor, bank: AdapterBank) -> bool:
+def computes_all(x: Tensor, num_adapters: int) -> bool:
     """Whether all adapters are computed where few have a weight: T×B×H of a decoding step on an accelerator."""
-    return x.device.type != "cpu" and len(x) == 1 and bank.num_adapters <= FEW
+    return x.device.type != "cpu" and len(x) == 1 and num_adapters <= FEW
 
 
 class GateRouter(nn.Module):
@@ -307,18 +384,18 @@ class GateRouter(nn.Module):
         """The weights of logits over β, before any is left out: …×D."""
         return (scaled.masked_fill(self._loses(scaled), float("-inf")) if self.guarded else scaled).softmax(-1)
 
-    def forward(self, x: Tensor, bank: AdapterBank, batch: RoutingBatch) -> Tensor:
+    def forward(self, x: Tensor, batch: RoutingBatch) -> Mixture:
         scaled = self._scaled_logits(x, batch)
         if not self.guarded:
-            return self._mix(x, bank, batch, scaled)
+            return self._mixture(x, batch, scaled)
         settled, guarded = self._parts
-        out = self._mix_settled(x, bank, scaled[..., settled].softmax(-1))
+        alone = self._settled(x, scaled[..., settled].softmax(-1))
         is_other = ~self._loses(scaled)[..., guarded].all(-1, keepdim=True)
         if batch.is_forced is not None:
             is_other = is_other | batch.is_forced.unsqueeze(-1)
         if x.device.type == "cpu" and not bool(is_other.any()):
-            return out
-        return torch.where(is_other, self._mix(x, bank, batch, scaled), out)
+            return alone
+        return Either(is_other, self._mixture(x, batch, scaled), alone)
 
     def _scaled_logits(self, x: Tensor, batch: RoutingBatch) -> Tensor:
         """The logits over β, which are left in the batch where a criterion may want them."""
@@ -331,24 +408,29 @@ class GateRouter(nn.Module):
         known = batch.known_logits
         return own if known is None else own.add(known, alpha=1 / self.temperature)
 
-    def _mix(self, x: Tensor, bank: AdapterBank, batch: RoutingBatch, scaled: Tensor) -> Tensor:
-        """The adapters mixed as logits over β, 1×B×D or T×B×D, and the batch say."""
+    def _mixture(self, x: Tensor, batch: RoutingBatch, scaled: Tensor) -> Mixture:
+        """The adapters as logits over β, 1×B×D or T×B×D, and the batch say."""
         weights = self._softmax(scaled)
-        if self._is_dense(x, bank, bank.num_adapters):
-            return bank(x, batch.force(self._dense(weights)))
-        return _mix_chosen(x, bank, batch.force_choice(self._keep(weights)))
+        if self._is_dense(x, self.num_adapters):
+            return Weighted(batch.force(self._dense(weights)))
+        return self._chosen(x, batch.force_choice(self._keep(weights)))
 
-    def _mix_settled(self, x: Tensor, bank: AdapterBank, weights: Tensor) -> Tensor:
-        """The settled adapters alone mixed by their weights."""
+    def _settled(self, x: Tensor, weights: Tensor) -> Mixture:
+        """The settled adapters alone, by their weights."""
         settled, _ = self._parts
-        if self._is_dense(x, bank, len(settled)):
-            return bank(x, self._dense(weights), active=settled)
+        if self._is_dense(x, len(settled)):
+            return Weighted(self._dense(weights), settled)
         choice = self._keep(weights)
         numbers = torch.tensor(settled, device=x.device)
-        return _mix_chosen(x, bank, Choice(numbers[choice.adapters], choice.weights, choice.may_skip))
+        return self._chosen(x, replace(choice, adapters=numbers[choice.adapters]))
 
-    def _is_dense(self, x: Tensor, bank: AdapterBank, num_adapters: int) -> bool:
-        return not self.is_sparse(num_adapters) or computes_all(x, bank)
+    def _chosen(self, x: Tensor, choice: Choice) -> Mixture:
+        """A choice of T×B×k or 1×B×k."""
+        choice = choice.of_positions(x)
+        return Chosen(adapter_rows(choice, self.num_adapters), choice.weights)
+
+    def _is_dense(self, x: Tensor, num_adapters: int) -> bool:
+        return not self.is_sparse(num_adapters) or computes_all(x, self.num_adapters)
 
     def _loses(self, logits: Tensor) -> Tensor:
         """…×D: whether a guarded adapter takes no part."""
@@ -369,9 +451,3 @@ class GateRouter(nn.Module):
         settled, guarded = self._parts
         order = sorted(range(self.num_adapters), key=(settled + guarded).__getitem__)
         return torch.cat(parts, -1)[..., order]
-
-
-def _mix_chosen(x: Tensor, bank: AdapterBank, choice: Choice) -> Tensor:
-    """T×B×H, of a choice of T×B×k or 1×B×k."""
-    choice = choice.of_positions(x)
-    return bank.mix_chosen(x, adapter_rows(choice, bank.num_adapters), choice.weights)

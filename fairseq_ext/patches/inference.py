@@ -12,6 +12,7 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, Trans
 from torch import nn
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.training.freezing import ADAPTER
 
 
 def call_encoders_with_their_hooks() -> None:
@@ -73,7 +74,9 @@ def lower_precision(model: nn.Module, precision: str) -> None:
         for layer in model.modules():
             if isinstance(layer, (TransformerEncoderLayerBase, TransformerDecoderLayerBase)):
                 for name in ("fc1", "fc2"):
-                    setattr(layer, name, _in_int8(getattr(layer, name)))
+                    # One with LoRA keeps its hook, and so its numbers.
+                    if not hasattr(getattr(layer, name), ADAPTER):
+                        setattr(layer, name, _in_int8(getattr(layer, name)))
 
 
 def _with_autocast(forward: Callable[..., Any], device: str) -> Callable[..., Any]:

@@ -54,7 +54,7 @@ def only_active_rows_change(optimizer: Any, banks: Sequence[AdapterBank]) -> Ite
     Raises:
         InputError: if the optimiser holds the weights in a form in which rows cannot be told apart.
     """
-    banks = [bank for bank in banks if bank.up_bias.requires_grad]
+    banks = [bank for bank in banks if getattr(bank, bank.last).requires_grad]
     with _rows_stay(
         optimizer,
         [
@@ -197,10 +197,10 @@ def _idle_rows(banks: Sequence[AdapterBank]) -> list[list[int]]:
     """The rows of each bank that took no part in the loss."""
     if not banks:
         return []
-    # Any path to the loss passes the last offset.
-    gradients = [torch.zeros_like(b.up_bias) if b.up_bias.grad is None else b.up_bias.grad for b in banks]
+    passed = [getattr(bank, bank.last) for bank in banks]
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in passed]
     # Asked once for all banks: every answer keeps the host waiting for the device.
-    are_active = torch.stack(gradients).ne(0).any(-1).tolist()
+    are_active = torch.stack([grad.ne(0).flatten(1).any(-1) for grad in gradients]).tolist()
     return [[row for row, is_active in enumerate(rows) if not is_active] for rows in are_active]
 
 

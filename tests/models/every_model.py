@@ -96,8 +96,13 @@ def translator(root: Path, arch: str, norm: str, **options: Any) -> Subject:
         return ARCH_MODEL_REGISTRY["transformer_tiny"].build_model(given, task).eval()
 
     reads = str(options.get("gate_inputs", "states" if "gated" in arch else ""))
-    own = {f"bank.{name}" for name in BANK} | ({"router.weight"} if "states" in reads else set())
-    trained = {f"{side}.layers.{n}.adapter.{name}" for side in ("encoder", "decoder") for n in (0, 1) for name in own}
+    layers = {f"{side}.layers.{n}" for side in ("encoder", "decoder") for n in (0, 1)}
+    banks = {f"{layer}.adapter.bank.{name}" for layer in layers for name in BANK}
+    if options.get("adapter_form") == "lora":
+        places = {f"{layer}.self_attn.{name}_proj" for layer in layers for name in "qv"}
+        places |= {f"{layer}.encoder_attn.q_proj" for layer in layers if layer.startswith("decoder")}
+        banks = {f"{place}.adapter.bank.{name}" for place in places for name in ("down_weight", "up_weight")}
+    trained = banks | ({f"{layer}.adapter.router.weight" for layer in layers} if "states" in reads else set())
     trained |= {"encoder.adapter.router.weight"} if "source" in reads else set()
     return Subject(
         make=make,
@@ -209,6 +214,10 @@ SUBJECTS: dict[str, Callable[[Path], Subject]] = {
     ),
     "GAD-all-inputs": lambda root: translator(
         root, "transformer_gated_adapter_tiny", "pre-norm", gate_inputs="states,source,encoder", gate_pairs=64
+    ),
+    "AD-lora": lambda root: translator(root, "transformer_domain_adapter_tiny", "post-norm", adapter_form="lora"),
+    "GAD-lora-pre-norm": lambda root: translator(
+        root, "transformer_gated_adapter_tiny", "pre-norm", adapter_form="lora"
     ),
     "paths": path_model,
     "topics": topic_model,

@@ -25,6 +25,10 @@ SETTINGS = {f"{arch}-{norm}": (arch, NORMS[norm]) for arch in ARCHS for norm in 
 for _inputs in ("source", "states,source,encoder"):
     _options = ["--gate-inputs", _inputs, "--gate-pairs", "64"]
     SETTINGS[f"gates see {_inputs}"] = ("transformer_gated_adapter_tiny", _options)
+# Of a small alpha: adapters far from their start then leave attention some entropy.
+EVERYWHERE = ["--adapter-form", "lora", "--lora-modules", "q,k,v,out,fc1,fc2", "--lora-alpha", "2"]
+SETTINGS["LoRA"] = (ARCHS[0], EVERYWHERE)
+SETTINGS["gated LoRA"] = (ARCHS[1], [*EVERYWHERE, *NORMS["pre-norm"]])
 
 
 @pytest.fixture(scope="module", params=SETTINGS.values(), ids=SETTINGS)

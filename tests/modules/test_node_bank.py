@@ -95,7 +95,7 @@ def test_on_an_accelerator_only_the_active_nodes_are_laid_out(bank: NodeBank, mo
     monkeypatch.setattr("fairseq_ext.modules.chosen_adapters.HostRows", DeviceRows)
     given = torch.tensor([[0.5, 0, 0, 0.5, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 0]])
     x = states(4, 3)
-    expected = GivenRouter()(x, bank, RoutingBatch(given_weights=given))
+    expected = GivenRouter()(x, RoutingBatch(given_weights=given))(bank, x, x)
     batch = RoutingBatch(given_weights=given)
     assert batch.active == [0, 3]
     out = bank.mix_chosen(x, *batch.choose_given(x, batch.active), batch.active)

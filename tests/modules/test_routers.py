@@ -8,6 +8,11 @@ from fairseq_ext.modules.routers import GateRouter, GivenRouter, RoutingBatch
 H, D = 8, 3
 
 
+def mixed(router: nn.Module, x: torch.Tensor, bank: AdapterBank, batch: RoutingBatch) -> torch.Tensor:
+    out: torch.Tensor = router(x, batch)(bank, x, x)
+    return out
+
+
 @pytest.fixture
 def bank() -> AdapterBank:
     torch.manual_seed(1)
@@ -19,7 +24,7 @@ def bank() -> AdapterBank:
 
 def test_each_row_goes_through_the_adapter_of_its_domain(bank: AdapterBank) -> None:
     x, ids = torch.randn(5, 4, H), torch.tensor([2, 0, 2, 1])
-    out = GivenRouter()(x, bank, RoutingBatch(given_weights=nn.functional.one_hot(ids, D)))
+    out = mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=nn.functional.one_hot(ids, D)))
     for row, domain in enumerate(ids.tolist()):
         torch.testing.assert_close(out[:, [row]], bank(x[:, [row]], None, active=[domain]))
 
@@ -27,38 +32,38 @@ def test_each_row_goes_through_the_adapter_of_its_domain(bank: AdapterBank) -> N
 def test_rows_go_through_their_paths(bank: AdapterBank) -> None:
     x = torch.randn(5, 4, H)
     weights = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
-    out = GivenRouter()(x, bank, RoutingBatch(given_weights=weights))
+    out = mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=weights))
     torch.testing.assert_close(out, bank(x, weights))
     assert torch.equal(out[:, 3], x[:, 3])
 
 
 def test_one_row_of_weights_serves_the_whole_batch(bank: AdapterBank) -> None:
     x, weights = torch.randn(5, 4, H), torch.tensor([[0.0, 0.25, 0.75]])
-    torch.testing.assert_close(GivenRouter()(x, bank, RoutingBatch(given_weights=weights)), bank(x, weights))
+    torch.testing.assert_close(mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=weights)), bank(x, weights))
 
 
 def test_only_adapters_with_weight_are_computed(bank: AdapterBank) -> None:
     x, weights = torch.randn(5, 4, H), torch.tensor([[0.0, 0.5, 0.5]])
     with torch.no_grad():
         bank.down_weight[0] = float("nan")  # would spread to everything computed with it
-    assert GivenRouter()(x, bank, RoutingBatch(given_weights=weights)).isfinite().all()
+    assert mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=weights)).isfinite().all()
 
 
 def test_given_routing_needs_weights(bank: AdapterBank) -> None:
     with pytest.raises(ValueError, match="domain or path"):
-        GivenRouter()(torch.randn(5, 4, H), bank, RoutingBatch())
+        mixed(GivenRouter(), torch.randn(5, 4, H), bank, RoutingBatch())
 
 
 def test_every_row_needs_weights(bank: AdapterBank) -> None:
     with pytest.raises(ValueError, match="weights for 2 rows, but 3 rows"):
-        GivenRouter()(torch.randn(5, 3, H), bank, RoutingBatch(given_weights=torch.eye(D)[:2]))
+        mixed(GivenRouter(), torch.randn(5, 3, H), bank, RoutingBatch(given_weights=torch.eye(D)[:2]))
 
 
 def test_gate_is_softmax_of_projected_mean(bank: AdapterBank) -> None:
     gate = GateRouter(H, D, temperature=0.5, causal=False)
     nn.init.normal_(gate.weight)
     x, batch = torch.randn(5, 4, H), RoutingBatch()
-    out = gate(x, bank, batch)
+    out = mixed(gate, x, bank, batch)
     logits = x.mean(0) @ gate.weight.t()
     torch.testing.assert_close(batch.gate_logits[0][0], logits)
     torch.testing.assert_close(out, bank(x, (logits / 0.5).softmax(-1)))
@@ -69,11 +74,11 @@ def test_a_gate_gives_way_in_the_rows_that_are_forced(bank: AdapterBank) -> None
     nn.init.normal_(gate.weight)
     x, given = torch.randn(5, 3, H), torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     batch = RoutingBatch(given_weights=given, is_forced=torch.tensor([True, False, True]))
-    out = gate(x, bank, batch)
+    out = mixed(gate, x, bank, batch)
     torch.testing.assert_close(out[:, [0]], bank(x[:, [0]], None, active=[1]))
-    torch.testing.assert_close(out[:, [1]], gate(x[:, [1]], bank, RoutingBatch()))
+    torch.testing.assert_close(out[:, [1]], mixed(gate, x[:, [1]], bank, RoutingBatch()))
     assert torch.equal(out[:, 2], x[:, 2])
-    assert torch.equal(gate(x, bank, RoutingBatch(given_weights=given)), gate(x, bank, RoutingBatch()))
+    assert torch.equal(mixed(gate, x, bank, RoutingBatch(given_weights=given)), mixed(gate, x, bank, RoutingBatch()))
 
 
 def test_causal_gate_never_looks_ahead(bank: AdapterBank) -> None:
@@ -82,7 +87,7 @@ def test_causal_gate_never_looks_ahead(bank: AdapterBank) -> None:
     x = torch.randn(5, 4, H)
     changed = x.clone()
     changed[3:] += 1
-    before, after = (gate(v, bank, RoutingBatch()) for v in (x, changed))
+    before, after = (mixed(gate, v, bank, RoutingBatch()) for v in (x, changed))
     assert torch.equal(before[:3], after[:3])
     assert not torch.equal(before[3:], after[3:])
 
@@ -91,7 +96,7 @@ def test_a_saturated_gate_is_one_adapter(bank: AdapterBank) -> None:
     gate = GateRouter(H, D, temperature=1e-4, causal=False)
     nn.init.normal_(gate.weight)
     x, batch = torch.randn(5, 1, H), RoutingBatch()
-    out = gate(x, bank, batch)
+    out = mixed(gate, x, bank, batch)
     chosen = int(batch.gate_logits[0].argmax())
     torch.testing.assert_close(out, bank(x, None, active=[chosen]))
 
@@ -122,13 +127,13 @@ def test_a_guarded_adapter_that_never_wins_changes_no_bit(bank: AdapterBank, cau
         after.weight[1] = after.weight[0] - 10 * torch.eye(H)[0]  # below the first where feature 0 is positive
     x = torch.randn(7, 5, H)
     x[..., 0] = x[..., 0].abs() + 0.1
-    assert torch.equal(after(x, bank, RoutingBatch()), before(x, fewer, RoutingBatch()))
+    assert torch.equal(mixed(after, x, bank, RoutingBatch()), mixed(before, x, fewer, RoutingBatch()))
 
 
 def test_a_guarded_adapter_takes_part_just_where_its_logit_is_the_highest(bank: AdapterBank) -> None:
     after, before, fewer = with_a_guarded_row(bank, causal=True)
     x, batch = torch.randn(7, 5, H), RoutingBatch()
-    out, old = after(x, bank, batch), before(x, fewer, RoutingBatch())
+    out, old = mixed(after, x, bank, batch), mixed(before, x, fewer, RoutingBatch())
     logits = batch.gate_logits[0]
     wins = logits.argmax(-1).eq(1)
     assert 0 < int(wins.sum()) < wins.numel()
@@ -150,10 +155,10 @@ def test_forced_rows_pass_by_the_guard(bank: AdapterBank) -> None:
     after, _, _ = with_a_guarded_row(bank, causal=True)
     x, given = torch.randn(7, 3, H), torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     batch = RoutingBatch(given_weights=given, is_forced=torch.tensor([True, True, False]))
-    out = after(x, bank, batch)
+    out = mixed(after, x, bank, batch)
     torch.testing.assert_close(out[:, [0]], bank(x[:, [0]], None, active=[1]))
     torch.testing.assert_close(out[:, 1], x[:, 1])
-    torch.testing.assert_close(out[:, 2], after(x, bank, RoutingBatch())[:, 2])
+    torch.testing.assert_close(out[:, 2], mixed(after, x, bank, RoutingBatch())[:, 2])
 
 
 def sparse_gate(causal: bool = True, top_k: int = 0) -> GateRouter:
@@ -169,7 +174,7 @@ def test_a_sparse_gate_is_a_dense_one_with_its_small_weights_at_zero(
     bank: AdapterBank, causal: bool, top_k: int
 ) -> None:
     gate, x, batch = sparse_gate(causal, top_k), torch.randn(5, 4, H), RoutingBatch()
-    out = gate(x, bank, batch)
+    out = mixed(gate, x, bank, batch)
     logits = batch.gate_logits[0]
     assert logits.size(-1) == D  # criterions see them all
     weights = (logits / 0.5).softmax(-1)
@@ -182,24 +187,24 @@ def test_a_sparse_gate_is_a_dense_one_with_its_small_weights_at_zero(
 
 def test_a_gate_that_keeps_all_adapters_is_the_dense_one(bank: AdapterBank) -> None:
     x = torch.randn(5, 4, H)
-    dense = sparse_gate()(x, bank, RoutingBatch())
+    dense = mixed(sparse_gate(), x, bank, RoutingBatch())
     for top_k in (D, D + 1):
-        assert torch.equal(sparse_gate(top_k=top_k)(x, bank, RoutingBatch()), dense)
+        assert torch.equal(mixed(sparse_gate(top_k=top_k), x, bank, RoutingBatch()), dense)
 
 
 @pytest.mark.parametrize("top_k", [1, 2])
 def test_a_sparse_gate_decodes_as_it_scores(bank: AdapterBank, top_k: int) -> None:
     gate, x, state = sparse_gate(top_k=top_k), torch.randn(6, 4, H), {}
-    steps = [gate(x[t : t + 1], bank, RoutingBatch(incremental_state=state)) for t in range(6)]
-    torch.testing.assert_close(torch.cat(steps), gate(x, bank, RoutingBatch()))
+    steps = [mixed(gate, x[t : t + 1], bank, RoutingBatch(incremental_state=state)) for t in range(6)]
+    torch.testing.assert_close(torch.cat(steps), mixed(gate, x, bank, RoutingBatch()))
 
 
 def test_a_sparse_gate_gives_way_in_the_rows_that_are_forced(bank: AdapterBank) -> None:
     gate, x = sparse_gate(top_k=2), torch.randn(5, 3, H)
     given = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    out = gate(x, bank, RoutingBatch(given_weights=given, is_forced=torch.tensor([True, False, True])))
+    out = mixed(gate, x, bank, RoutingBatch(given_weights=given, is_forced=torch.tensor([True, False, True])))
     torch.testing.assert_close(out[:, [0]], bank(x[:, [0]], None, active=[1]))
-    torch.testing.assert_close(out[:, [1]], gate(x[:, [1]], bank, RoutingBatch()))
+    torch.testing.assert_close(out[:, [1]], mixed(gate, x[:, [1]], bank, RoutingBatch()))
     assert torch.equal(out[:, 2], x[:, 2])
 
 
@@ -210,7 +215,7 @@ def test_a_guarded_adapter_of_a_sparse_gate_changes_nothing_where_it_does_not_wi
     after, before, fewer = with_a_guarded_row(bank, causal)
     after.top_k = before.top_k = 1
     x, batch = torch.randn(7, 5, H), RoutingBatch()
-    out, old = after(x, bank, batch), before(x, fewer, RoutingBatch())
+    out, old = mixed(after, x, bank, batch), mixed(before, x, fewer, RoutingBatch())
     wins = batch.gate_logits[0].argmax(-1).eq(1).expand(7, 5)
     assert 0 < int(wins.sum()) < wins.numel()
     assert torch.equal(out[~wins], old[~wins])

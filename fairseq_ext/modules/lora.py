@@ -1,0 +1,135 @@
+"""LoRA as a bank (Hu et al. 2022): low-rank adapters beside linear layers, mixed as other adapters are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_ext.modules.adapter_bank import AdapterBank, add_up
+from fairseq_ext.modules.autocast import autocast_dtype, without_autocast
+from fairseq_ext.modules.chosen_adapters import AdapterRows, MixChosen
+from fairseq_ext.modules.post_layer_adapter import current_batch
+
+# What of a layer of fairseq's can be adapted. Keys and values of the cross-attention are not: they belong to source
+# positions, which no gate of the decoder knows.
+PLACES = {
+    "q": ("self_attn.q_proj", "encoder_attn.q_proj"),
+    "k": ("self_attn.k_proj",),
+    "v": ("self_attn.v_proj",),
+    "out": ("self_attn.out_proj", "encoder_attn.out_proj"),
+    "fc1": ("fc1",),
+    "fc2": ("fc2",),
+}
+
+
+class LoraBank(AdapterBank):
+    """D low-rank adapters of one linear layer computed as one: ``y + α/r · Σ_d w_d · up_d(down_d(x))``.
+
+    Hu et al. (2022, Eq. 3), where ``down`` is A and ``up``, which starts at zero, is B. The weights may have any sum.
+
+    Args:
+        input_dim: of the linear layer.
+        output_dim: of it.
+        rank: r, at least 1.
+        num_adapters: D.
+        alpha: α.
+        init_scale: as of an :class:`AdapterBank`.
+
+    Shape:
+        x: T×B×input_dim; onto and result: T×B×output_dim
+    """
+
+    last = "up_weight"
+    row_names = ("down_weight", "up_weight")
+
+    def __init__(
+        self, input_dim: int, output_dim: int, rank: int, num_adapters: int, alpha: float, init_scale: float = 1e-2
+    ):
+        super().__init__(input_dim, rank, num_adapters, init_scale)
+        self.scale = alpha / rank
+        self.up_weight = nn.Parameter(self.up_weight.new_zeros(num_adapters, rank, output_dim))
+        del self.norm_weight, self.norm_bias, self.down_bias, self.up_bias
+
+    def forward(
+        self, x: Tensor, weights: Tensor | None, active: Sequence[int] | None = None, onto: Tensor | None = None
+    ) -> Tensor:
+        assert onto is not None
+        rows = self._rows_of(active)
+        hidden = F.linear(x, rows("down_weight").flatten(0, 1))  # T×B×A·r
+        return add_up(onto, hidden, weights, rows("up_weight").flatten(0, 1) * self.scale)
+
+    def mix_chosen(
+        self,
+        x: Tensor,
+        rows: AdapterRows,
+        weights: Tensor,
+        active: Sequence[int] | None = None,
+        onto: Tensor | None = None,
+    ) -> Tensor:
+        assert onto is not None
+        own = self._rows_of(active)
+        inputs = x.flatten(0, -2).to(autocast_dtype(x))
+        up = own("up_weight") * self.scale
+        with without_autocast(x):
+            mixed = MixChosen.apply(rows, inputs, weights, None, None, own("down_weight"), None, up, None)
+        return onto + mixed.view_as(onto)
+
+    def make_generation_fast_(self, **_: object) -> None:
+        """There is no norm to fold."""
+
+
+class LoraAdapter(nn.Module):
+    """A bank hooked beside a linear layer, under the mixture that its layer's router has found.
+
+    Args:
+        bank: the adapters.
+        dropout: of what they read, in training.
+    """
+
+    def __init__(self, bank: LoraBank, dropout: float = 0.0):
+        super().__init__()
+        self.bank = bank
+        self.dropout = nn.Dropout(dropout)
+
+    def attach(self, linear: nn.Module) -> None:
+        """Become ``linear.adapter``, and add to what it computes from now on."""
+        linear.adapter = self
+        linear.register_forward_hook(self._after_linear)
+
+    def forward(self, x: Tensor, onto: Tensor) -> Tensor:
+        mixture = current_batch().mixture
+        assert mixture is not None
+        return mixture(self.bank, self.dropout(x), onto)
+
+    def _after_linear(self, _linear: nn.Module, args: tuple, output: Tensor) -> Tensor:
+        return self(args[0], output)
+
+
+class LayerRouter(nn.Module):
+    """The router of all banks of a layer, which reads what enters the layer.
+
+    Args:
+        router: a module called as ``router(x, batch)``, which returns a mixture.
+    """
+
+    def __init__(self, router: nn.Module):
+        super().__init__()
+        self.router = router
+
+    def attach(self, layer: nn.Module) -> None:
+        """Become ``layer.adapter``, and find the mixture before the layer runs."""
+        layer.adapter = self
+        layer.register_forward_pre_hook(self._before_layer)
+
+    def _before_layer(self, _layer: nn.Module, args: tuple[Any, ...]) -> None:
+        batch = current_batch()
+        batch.mixture = self.router(args[0], batch)
+
+
+def lora_places(layer: nn.Module, names: Sequence[str]) -> list[nn.Linear]:
+    """The linear layers of a layer of fairseq's that are named, see :data:`PLACES`; cross-attention may be missing."""
+    found = dict(layer.named_modules())
+    return [found[path] for name in names for path in PLACES[name] if path in found]  # type: ignore[misc]

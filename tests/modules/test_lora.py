@@ -1,0 +1,69 @@
+"""LoRA's bank against the formula of the paper, however it is mixed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from fairseq_ext.modules.chosen_adapters import DeviceRows, HostRows
+from fairseq_ext.modules.lora import LoraBank
+from fairseq_ext.modules.routers import Chosen, GivenRouter, Mixture, RoutingBatch, Weighted
+
+IN, OUT, D = 6, 5, 3
+
+
+@pytest.fixture
+def bank() -> LoraBank:
+    torch.manual_seed(1)
+    bank = LoraBank(IN, OUT, rank=2, num_adapters=D, alpha=3)
+    torch.nn.init.normal_(bank.down_weight)
+    torch.nn.init.normal_(bank.up_weight)
+    return bank
+
+
+def by_formula(bank: LoraBank, x: Tensor, weights: Tensor, onto: Tensor) -> Tensor:
+    """``y + α/r · Σ_d w_d · B_d A_d x``, Eq. 3."""
+    for d in range(D):
+        onto = onto + weights[..., [d]] * 3 / 2 * (x @ bank.down_weight[d].t() @ bank.up_weight[d])
+    return onto
+
+
+def chosen(kind: type, weights: Tensor) -> Mixture:
+    values, adapters = weights.flatten(0, 1).topk(2)
+    return Chosen(kind(adapters, values.ne(0), D), values)
+
+
+@pytest.mark.parametrize("form", ["weighted", "on the host", "on a device"])
+def test_a_mixture_is_the_formula_and_so_are_its_gradients(bank: LoraBank, form: str) -> None:
+    weights = torch.tensor([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.5, 0.5]]).expand(3, 4, D)
+    forms = {
+        "weighted": Weighted,
+        "on the host": lambda w: chosen(HostRows, w),
+        "on a device": lambda w: chosen(DeviceRows, w),
+    }
+    found = []
+    for compute in (lambda w, x, y: forms[form](w)(bank, x, y), lambda w, x, y: by_formula(bank, x, w, y)):
+        torch.manual_seed(2)
+        x, y, own = (v.requires_grad_() for v in (torch.randn(3, 4, IN), torch.randn(3, 4, OUT), weights.clone()))
+        out = compute(own, x, y)
+        out.square().sum().backward()
+        grads = [x.grad, y.grad, bank.down_weight.grad, bank.up_weight.grad]
+        found.append([out, *grads, own.grad * own.ne(0)])
+        bank.zero_grad()
+    for ours, expected in zip(*found, strict=True):
+        torch.testing.assert_close(ours, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_rows_of_a_batch_have_their_own_domain_or_none(bank: LoraBank) -> None:
+    given = torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    x, y = torch.randn(3, 4, IN), torch.randn(3, 4, OUT)
+    out = GivenRouter()(x, RoutingBatch(given_weights=given))(bank, x, y)
+    torch.testing.assert_close(out, by_formula(bank, x, given, y))
+    assert torch.equal(out[:, 2], y[:, 2])
+
+
+def test_a_fresh_one_changes_nothing() -> None:
+    bank, y = LoraBank(IN, OUT, 2, D, alpha=3), torch.randn(3, 4, OUT)
+    assert torch.equal(bank(torch.randn(3, 4, IN), torch.ones(1, 1, D) / D, onto=y), y)
+    assert bank.down_weight.ne(0).all()
