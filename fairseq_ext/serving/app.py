@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from fairseq_ext.inputs.errors import shown
+from fairseq_ext.serving import libretranslate, opus_cat
 from fairseq_ext.serving.batcher import Batcher, Batching, Outcome
-from fairseq_ext.serving.body import Limits, Order, read_order
-from fairseq_ext.serving.guard import Guard
+from fairseq_ext.serving.body import Limits, Order, check_domain, read_content, read_order
+from fairseq_ext.serving.guard import KEY_CHECK, Guard
 from fairseq_ext.serving.metrics import Metrics
 from fairseq_ext.serving.refusals import RefusedError, refuse
 from fairseq_ext.translators.requests import Answer
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("uvicorn.error")
 PAGE = Path(__file__).with_name("page")
+_JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
 _GONE = 499  # of a client that did not wait for its answer; nobody reads it
 
 
@@ -50,12 +53,23 @@ def make_app(
         local: whether only names of this machine are answered.
         token: that clients have to send; None: none.
     """
-    service = Service(system, limits, batching)
+    service = Service(system, limits, batching, needs_key=token is not None)
+    paths = [
+        Route("/translate", service.translate, methods=["POST"]),
+        Route("/detect", service.detect, methods=["POST"]),
+        Route("/languages", service.languages),
+        Route("/health", service.health),
+        Route("/frontend/settings", service.settings),
+        Route("/MTRestService/TranslateJson", service.translate_for_opus_cat),
+        Route("/MTRestService/ListSupportedLanguagePairs", service.opus_cat_pairs),
+        Route("/MTRestService/GetLanguagePairModelTags", service.opus_cat_tags),
+    ]
     return Starlette(
         routes=[
             Route("/", lambda _: FileResponse(PAGE / "index.html")),
             Mount("/page", StaticFiles(directory=PAGE)),
-            Route("/translate", service.translate, methods=["POST"]),
+            *paths,
+            Mount("/d/{domain}", routes=paths),
             Route("/info", service.info),
             Route("/health/live", service.live),
             Route("/health/ready", service.ready),
@@ -70,9 +84,10 @@ def make_app(
 class Service:
     """The end points; what they share is the batcher, which lives as long as the server."""
 
-    def __init__(self, system: SystemTranslator, limits: Limits, batching: Batching) -> None:
+    def __init__(self, system: SystemTranslator, limits: Limits, batching: Batching, *, needs_key: bool) -> None:
         self._system = system
         self._limits = limits
+        self._needs_key = needs_key
         self._metrics = Metrics()
         self._make_batcher = lambda: Batcher(system, batching, self._metrics)
         self._batcher: Batcher | None = None
@@ -84,12 +99,51 @@ class Service:
         await asyncio.to_thread(batcher.close)
 
     async def translate(self, request: Request) -> Response:
-        """``POST /translate``; counted by its status."""
+        """``POST /translate``, in this project's words, or with ``q`` in LibreTranslate's."""
+        return await self._counted(request, self._translate)
+
+    async def translate_for_opus_cat(self, request: Request) -> Response:
+        """``GET /MTRestService/TranslateJson``."""
+        return await self._counted(request, self._translate_for_opus_cat)
+
+    async def detect(self, request: Request) -> Response:
+        """``POST /detect``."""
+        with _libretranslates_statuses():
+            content = await self._content_of(request)
+            _check_key(request, content)
+            return JSONResponse(libretranslate.detect(content, self._system, self._limits))
+
+    async def languages(self, _: Request) -> Response:
+        """``GET /languages``."""
+        return JSONResponse(libretranslate.languages(self._system))
+
+    async def settings(self, _: Request) -> Response:
+        """``GET /frontend/settings``."""
+        return JSONResponse(libretranslate.settings(self._system, self._limits, needs_key=self._needs_key))
+
+    async def health(self, _: Request) -> Response:
+        """``GET /health``, as LibreTranslate has it."""
+        alive = self._batcher is not None and self._batcher.is_alive
+        return JSONResponse({"status": "ok" if alive else "error"}, 200 if alive else 503)
+
+    async def opus_cat_pairs(self, _: Request) -> Response:
+        """``GET /MTRestService/ListSupportedLanguagePairs``."""
+        return JSONResponse(opus_cat.pairs(self._system))
+
+    async def opus_cat_tags(self, request: Request) -> Response:
+        """``GET /MTRestService/GetLanguagePairModelTags``."""
+        with _libretranslates_statuses():
+            return JSONResponse(opus_cat.tags(request.query_params, self._system))
+
+    async def _counted(self, request: Request, translate: Callable[[Request], Awaitable[Response]]) -> Response:
+        """A translation, counted by its status."""
         with self._metrics.latency.time():
             try:
-                response = await self._translate(request)
+                response = await translate(request)
             except RefusedError as refusal:
                 response = refuse(request, refusal)
+            except ClientDisconnect:
+                response = Response(status_code=_GONE)
             except Exception as error:
                 _LOGGER.exception("a translation failed")
                 text = f"the translation failed ({type(error).__name__}); the service's log says why"
@@ -98,30 +152,54 @@ class Service:
         return response
 
     async def _translate(self, request: Request) -> Response:
+        content = await self._content_of(request)
+        if not isinstance(content, dict) or "q" not in content:
+            _check_key(request, content)
+            order = read_order(content, self._system, self._limits, self._domain_of(request))
+            return await self._answer(request, order, partial(self._own_words, order))
+        with _libretranslates_statuses():
+            _check_key(request, content)
+            question = libretranslate.read_question(content, self._system, self._limits, self._domain_of(request))
+            return await self._answer(
+                request, question.texts.order, lambda outcome: question.answer(outcome.answers, self._system)
+            )
+
+    async def _translate_for_opus_cat(self, request: Request) -> Response:
+        with _libretranslates_statuses():
+            texts = opus_cat.read_texts_of(request.query_params, self._system, self._limits, self._domain_of(request))
+            return await self._answer(request, texts.order, lambda outcome: opus_cat.answer(texts, outcome.answers))
+
+    async def _content_of(self, request: Request) -> Any:
+        data, is_form = await read_body(request, self._limits)
+        return read_content(data, is_form=is_form)
+
+    def _domain_of(self, request: Request) -> str | None:
+        """The domain of a path ``/d/DOMAIN/…``."""
+        domain = request.path_params.get("domain")
+        if domain is not None:
+            check_domain(domain, "the path", self._system)
+        return domain
+
+    async def _answer(self, request: Request, order: Order, write: Callable[[Outcome], Any]) -> Response:
+        """Have an order translated, unless its client goes."""
+        if not order.requests:
+            return JSONResponse(write(Outcome([], 0.0, 0.0)))
         assert self._batcher is not None
-        try:
-            order = read_order(await read_body(request, self._limits), self._system, self._limits)
-        except ClientDisconnect:
-            return Response(status_code=_GONE)
         future = asyncio.wrap_future(self._batcher.submit(order))
         leaving = asyncio.ensure_future(_wait_until_gone(request))
         both: list[asyncio.Future[Any]] = [future, leaving]
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            return JSONResponse(self._content(order, future.result())) if future.done() else Response(status_code=_GONE)
+            return JSONResponse(write(future.result())) if future.done() else Response(status_code=_GONE)
         finally:
             for each in both:
                 each.cancel()
 
-    def _content(self, order: Order, outcome: Outcome) -> dict[str, Any]:
+    def _own_words(self, order: Order, outcome: Outcome) -> dict[str, Any]:
         domains = self._system.domains
         return {
             "system": self._system.name,
-            "translations": [
-                _answer(answer, domains)
-                | ({"tokens": answer.tokens and answer.tokens.by_domain(domains)} if order.by_token else {})
-                for answer in outcome.answers
-            ],
+            "translations": [_answer(answer, domains, order.gates) for answer in outcome.answers],
             "seconds": {"waited": round(outcome.waited, 4), "total": round(outcome.took, 4)},
         }
 
@@ -160,15 +238,17 @@ class Service:
         return Response(self._metrics.text(), media_type=self._metrics.content_type)
 
 
-async def read_body(request: Request, limits: Limits) -> bytes:
-    """All of a body of JSON.
+async def read_body(request: Request, limits: Limits) -> tuple[bytes, bool]:
+    """All of a body, and whether it is a form and not JSON.
 
     Raises:
         RefusedError: 415 if it is something else, 413 if it is too large, 408 if it takes too long.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json" or request.headers.get("content-encoding", "identity") != "identity":
-        raise RefusedError(415, "the body is not plain JSON; send Content-Type: application/json, not compressed")
+    if kind not in (_JSON, _FORM) or request.headers.get("content-encoding", "identity") != "identity":
+        raise RefusedError(
+            415, f"the body is neither plain JSON nor a form; send Content-Type: {_JSON} or {_FORM}, not compressed"
+        )
     body = bytearray()
     try:
         async with asyncio.timeout(limits.seconds):
@@ -180,7 +260,7 @@ async def read_body(request: Request, limits: Limits) -> bytes:
         raise RefusedError(
             408, f"the body took longer than {limits.seconds:g} s to arrive", {"Connection": "close"}
         ) from None
-    return bytes(body)
+    return bytes(body), kind == _FORM
 
 
 async def _wait_until_gone(request: Request) -> None:
@@ -188,24 +268,41 @@ async def _wait_until_gone(request: Request) -> None:
         pass
 
 
-def _answer(answer: Answer, domains: list[str]) -> dict[str, Any]:
+def _check_key(request: Request, content: Any) -> None:
+    """Check the token of a body, where the head has none."""
+    check = request.scope.get(KEY_CHECK)
+    if check is not None:
+        check(content.get("api_key") if isinstance(content, dict) else None)
+
+
+@contextlib.contextmanager
+def _libretranslates_statuses() -> Iterator[None]:
+    """Refusals as the clients of others know them."""
+    try:
+        yield
+    except RefusedError as refusal:
+        refusal.status = libretranslate.STATUSES.get(refusal.status, refusal.status)
+        raise
+
+
+def _answer(answer: Answer, domains: list[str], gates: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {
         "text": answer.candidates[0].text,
         "score": round(answer.candidates[0].score, 4),
         "route": answer.route,
         "domain": answer.domain,
-        "weights": None,
-        "gates": None,
     }
     if len(answer.candidates) > 1:
         found["candidates"] = [{"text": each.text, "score": round(each.score, 4)} for each in answer.candidates]
-    if answer.weights is not None:
-        found["weights"] = dict(zip(domains, _rounded(answer.weights), strict=True))
-    if answer.gates is not None:
-        found["gates"] = {
+    if gates is not None:
+        found["weights"] = answer.weights and dict(zip(domains, _rounded(answer.weights), strict=True))
+    if gates in ("layers", "tokens"):
+        found["gates"] = answer.gates and {
             side: [dict(zip(domains, _rounded(layer), strict=True)) for layer in layers]
             for side, layers in answer.gates.items()
         }
+    if gates == "tokens":
+        found["tokens"] = answer.tokens and answer.tokens.by_domain(domains)
     return found
 
 

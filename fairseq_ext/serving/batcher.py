@@ -227,7 +227,11 @@ class Batcher:
         beam, candidates = batch[0][0].search
         requests = [_request_of(job, number) for job, number in batch]
         return self._system.translate(
-            requests, beam=beam, candidates=candidates, label=lambda index: f"texts[{batch[index][1]}]"
+            requests,
+            beam=beam,
+            candidates=candidates,
+            with_gates=any(job.order.gates for job, _ in batch),
+            label=lambda index: f"texts[{batch[index][1]}]",
         )
 
     def _deliver(self, job: _Job, number: int, answer: Answer) -> None:

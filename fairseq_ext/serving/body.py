@@ -1,11 +1,13 @@
-"""The body of a request: JSON that anybody may have written."""
+"""The body of a request: JSON, or a form, that anybody may have written."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import parse_qsl
 
 from fairseq_ext.inputs.errors import InputError, line_of, shown
 from fairseq_ext.serving.refusals import RefusedError
@@ -14,9 +16,9 @@ from fairseq_ext.translators.requests import Request
 if TYPE_CHECKING:
     from fairseq_ext.translators.translator import SystemTranslator
 
-KEYS = ("texts", "domain", "route", "beam", "candidates", "gates")
+KEYS = ("texts", "domain", "route", "beam", "candidates", "gates", "api_key")
 _OWN_KEYS = ("text", "domain", "route")
-LAYERS, TOKENS = "layers", "tokens"  # by what weights of gates are told
+GATES = ("weights", "layers", "tokens")  # what is told of them; each tells more
 
 
 @dataclass(frozen=True)
@@ -40,37 +42,70 @@ class Limits:
 
 @dataclass(frozen=True)
 class Order:
-    """What one request asks for: its texts with their routes, how to search, and whether gates are told by token."""
+    """What one request asks for: its texts with their routes, how to search, and what is told of gates."""
 
     requests: tuple[Request, ...]
     beam: int | None = None
     candidates: int = 1
-    by_token: bool = False
+    gates: str | None = None
 
 
-def read_order(data: bytes, system: SystemTranslator, limits: Limits) -> Order:
-    """Read the body of ``POST /translate``.
+def read_content(data: bytes, *, is_form: bool = False) -> Any:
+    """What a body holds: of a form, an object; a key that is given several times has a list.
 
     Raises:
-        RefusedError: 400 if it is no JSON, 413 if it asks for too much, 422 if it asks for what there is not.
+        RefusedError: 400 if it cannot be read.
     """
-    content = _object(_parsed(data), "the body", KEYS)
+    if not is_form:
+        return _parsed(data)
+    try:
+        pairs = parse_qsl(data.decode("ascii"), keep_blank_values=True, errors="strict")
+    except ValueError:
+        raise RefusedError(400, "the body is no form in UTF-8; send key=value&key=value") from None
+    found: dict[str, list[str]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return {key: values if len(values) > 1 else values[0] for key, values in found.items()}
+
+
+def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: str | None = None) -> Order:
+    """Read what ``POST /translate`` asks for in this project's own words.
+
+    Args:
+        content: of the body.
+        system: what translates.
+        limits: of a request.
+        domain: of texts for which the body names none.
+
+    Raises:
+        RefusedError: 413 if it asks for too much, 422 if it asks for what there is not.
+    """
+    content = _object(content, "the body", KEYS)
     texts = content.get("texts")
     if not isinstance(texts, list) or not texts:
         raise RefusedError(422, f'"texts" is {shown(texts)}; give a list of at least one text: {{"texts": ["…"]}}')
-    if len(texts) > limits.texts:
-        raise RefusedError(413, f'"texts" has {len(texts)} texts; send at most {limits.texts} at once')
-    route = _route(content, "the body", system)
+    route = _route(content, "the body", system) or domain
     requests = tuple(_request(item, f"texts[{index}]", route, system) for index, item in enumerate(texts))
-    characters = sum(len(request.text) for request in requests)
-    if characters > limits.characters:
-        raise RefusedError(413, f'"texts" has {characters} characters; send at most {limits.characters} at once')
+    check_size([request.text for request in requests], limits, "texts")
     beam = None if content.get("beam") is None else _count(content, "beam", limits.beam)
     candidates = _count(content, "candidates", beam or limits.beam) if "candidates" in content else 1
-    gates = content.get("gates", LAYERS)
-    if gates not in (LAYERS, TOKENS):
-        raise RefusedError(422, f'"gates" is {shown(gates)}; give "{LAYERS}" or "{TOKENS}"')
-    return Order(requests, beam, candidates, gates == TOKENS)
+    gates = content.get("gates")
+    if gates not in (None, *GATES):
+        raise RefusedError(422, f'"gates" is {shown(gates)}; give {_listed(GATES)}')
+    return Order(requests, beam, candidates, gates)
+
+
+def check_size(texts: Sequence[str], limits: Limits, key: str) -> None:
+    """Check that these are not too many, and not too long.
+
+    Raises:
+        RefusedError: 413.
+    """
+    if len(texts) > limits.texts:
+        raise RefusedError(413, f'"{key}" has {len(texts)} texts; send at most {limits.texts} at once')
+    characters = sum(map(len, texts))
+    if characters > limits.characters:
+        raise RefusedError(413, f'"{key}" has {characters} characters; send at most {limits.characters} at once')
 
 
 def _parsed(data: bytes) -> Any:
@@ -121,18 +156,24 @@ def _request(item: Any, where: str, route: str | None, system: SystemTranslator)
     own_route = _route(own, where, system) or route or system.default_route
     if own_route is None:
         raise _unknown(f'{where}: {system.name} has to be told the "domain"; give one of', domains_of(system), system)
-    return Request(_text(own.get("text"), where), own_route)
+    text = checked_text(own.get("text"), where)
+    if len(text.splitlines()) > 1:
+        raise RefusedError(422, f"{where} has several lines; send each as a text of its own")
+    return Request(text, own_route)
 
 
-def _text(value: Any, where: str) -> str:
+def checked_text(value: Any, where: str) -> str:
+    """A value that must be a text.
+
+    Raises:
+        RefusedError: 422.
+    """
     if not isinstance(value, str):
         raise RefusedError(422, f"{where} is {shown(value)}; give a text")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
         raise RefusedError(422, f"{where}, character {error.start + 1}: half of a surrogate pair is no text") from None
-    if len(value.splitlines()) > 1:
-        raise RefusedError(422, f"{where} has several lines; send each as a text of its own")
     return value
 
 
@@ -143,11 +184,21 @@ def _route(given: dict[str, Any], where: str, system: SystemTranslator) -> str |
         return None
     if domain is not None and route is not None:
         raise RefusedError(422, f'{where} has a "domain" and a "route"; give one of them')
-    if domain is not None and domain not in domains_of(system):
-        raise _unknown(f'{where}: "domain" {shown(domain)} is none of', domains_of(system), system)
+    if domain is not None:
+        check_domain(domain, where, system)
     if route is not None and route not in system.routes:
         raise _unknown(f'{where}: "route" {shown(route)} is none of', system.routes, system)
     return str(domain or route)
+
+
+def check_domain(domain: Any, where: str, system: SystemTranslator) -> None:
+    """Check that a system has a domain.
+
+    Raises:
+        RefusedError: 422 with the list of those that there are.
+    """
+    if domain not in domains_of(system):
+        raise _unknown(f'{where}: "domain" {shown(domain)} is none of', domains_of(system), system)
 
 
 def domains_of(system: SystemTranslator) -> list[str]:

@@ -8,6 +8,8 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -28,8 +30,11 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-# What a stranger may see: that the service is there, and the page, which asks for the token.
-_OPEN = re.compile(r"/|/health/(live|ready)|/page/[\w.]+")
+# What a stranger may see: that the service is there, for which languages, and the page, which asks for the token.
+_OPEN = re.compile(r"/|/health/(live|ready)|/page/[\w.]+|(/d/[^/]+)?/(health|languages|frontend/settings)")
+# Where a body may hold the token; who reads it checks that.
+_IN_BODY = re.compile(r"(/d/[^/]+)?/(translate|detect)")
+KEY_CHECK = "fairseq_ext.check_api_key"  # in the scope of such a request: what checks the token of its body
 _TOKEN = re.compile(r"[!-~]{16,}")
 
 
@@ -91,24 +96,41 @@ class Guard:
             await send(message)
 
         try:
-            self._check(scope["path"], Headers(scope=scope))
+            self._check(scope, Headers(scope=scope))
         except RefusedError as refusal:
             await refuse(Request(scope), refusal)(scope, receive, send_with_headers)
         else:
             await self._app(scope, receive, send_with_headers)
 
-    def _check(self, path: str, headers: Mapping[str, str]) -> None:
-        host = headers.get("host", "")
+    def _check(self, scope: Scope, headers: Mapping[str, str]) -> None:
+        host, path = headers.get("host", ""), scope["path"]
         if self._local and not is_loop_back(_name_of(host.lower())):
             raise RefusedError(
                 421, f"this service does not answer to the name {shown(host)}; ask for 127.0.0.1 or localhost"
             )
-        if self._token is None or _OPEN.fullmatch(path):
+        if _OPEN.fullmatch(path):
+            return
+        if headers.get("sec-fetch-site") == "cross-site":
+            raise RefusedError(403, "this service answers no page of another site")
+        if self._token is None:
             return
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(_digest(token.strip()), self._token):
+        if not token and _IN_BODY.fullmatch(path):
+            scope[KEY_CHECK] = self._check_key
+            return
+        if not token:
+            token = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("tokenCode", "")
+        elif scheme.lower() != "bearer":
+            token = ""
+        self._check_key(token)
+
+    def _check_key(self, token: Any) -> None:
+        """Check a token, wherever it was sent."""
+        if not isinstance(token, str) or not hmac.compare_digest(_digest(token.strip()), self._token or b""):
             raise RefusedError(
-                401, "the token is missing or wrong; send Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
+                401,
+                "the token is missing or wrong; send Authorization: Bearer TOKEN, api_key or tokenCode",
+                {"WWW-Authenticate": "Bearer"},
             )
 
 

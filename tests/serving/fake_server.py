@@ -64,10 +64,12 @@ def answer_of(client: socket.socket) -> tuple[int, dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def served(*, limits: Limits | None = None, batching: Batching | None = None, **given: Any) -> Iterator[Served]:
+def served(
+    *, limits: Limits | None = None, batching: Batching | None = None, token: str | None = None, **given: Any
+) -> Iterator[Served]:
     """Serve a fake system in a thread."""
     system = FakeSystem()
-    app = make_app(system, limits=limits or Limits(), batching=batching or Batching())  # type: ignore[arg-type]
+    app = make_app(system, limits=limits or Limits(), batching=batching or Batching(), token=token)  # type: ignore[arg-type]
     server = make_server(app, **{"patience": TIMEOUT, "connections": 64, **given})
     listener = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, args=([listener],))

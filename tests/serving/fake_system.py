@@ -41,7 +41,13 @@ class FakeSystem:
         return len(text.split()) + 1
 
     def translate(
-        self, requests: Sequence[Request], *, beam: int | None = None, candidates: int = 1, label: Any = str
+        self,
+        requests: Sequence[Request],
+        *,
+        beam: int | None = None,
+        candidates: int = 1,
+        with_gates: bool = True,
+        label: Any = str,
     ) -> list[Answer]:
         self.batches.append([request.text for request in requests])
         if any("wait" in request.text for request in requests):
@@ -52,22 +58,22 @@ class FakeSystem:
                 raise InputError(f"{label(number)}: too long")
             if "broken" in request.text:
                 raise RuntimeError("no memory")
-        return [self._answer(request, candidates) for request in requests]
+        return [self._answer(request, candidates, with_gates) for request in requests]
 
-    def _answer(self, request: Request, candidates: int) -> Answer:
+    def _answer(self, request: Request, candidates: int, with_gates: bool) -> Answer:
         words = request.text.split()[::-1]
         if request.route != "gates":
             words.append(f"[{request.route}]")
         domain = "med" if request.route == "classifier" else request.route if request.route in DOMAINS else None
         weights = [1.0 if name == domain else 0.0 for name in DOMAINS] if domain else self._gates(request.text)
-        gated = request.route != "base"
+        gated = with_gates and request.route != "base"
         return Answer(
             tuple(Candidate(" ".join(words), -0.25 - rank) for rank in range(candidates)),
             request.route,
             domain,
             {side: [weights] * LAYERS for side in ("encoder", "decoder")} if gated else None,
             weights if gated else None,
-            self._token_gates(words) if request.route == "gates" else None,
+            self._token_gates(words) if gated and request.route == "gates" else None,
         )
 
     def _token_gates(self, words: Sequence[str]) -> TokenGates:

@@ -33,7 +33,9 @@ def client() -> Iterator[TestClient]:
 
 
 def test_a_translation_comes_with_its_weights_and_times(client: TestClient) -> None:
-    response = client.post("/translate", json={"texts": ["law of the sea", {"text": "a b", "domain": "med"}]})
+    response = client.post(
+        "/translate", json={"texts": ["law of the sea", {"text": "a b", "domain": "med"}], "gates": "layers"}
+    )
     assert response.status_code == 200
     content = response.json()
     gated, forced = content["translations"]
@@ -64,7 +66,13 @@ def test_several_candidates_come_best_first(client: TestClient) -> None:
     content = client.post("/translate", json={"texts": ["a"], "route": "base", "candidates": 2}).json()
     [answer] = content["translations"]
     assert [each["score"] for each in answer["candidates"]] == [-0.25, -1.25]
-    assert (answer["score"], answer["weights"], answer["gates"]) == (-0.25, None, None)
+    assert answer["score"] == -0.25
+
+
+def test_weights_are_told_where_they_are_asked_for(client: TestClient) -> None:
+    for gates, keys in ((None, set()), ("weights", {"weights"}), ("layers", {"weights", "gates"})):
+        [answer] = client.post("/translate", json={"texts": ["a"], "gates": gates}).json()["translations"]
+        assert answer.keys() - {"text", "score", "route", "domain"} == keys
 
 
 def test_what_there_is_to_ask_for(client: TestClient) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.serving.body import Limits, Order, read_order
+from fairseq_ext.serving.body import Limits, Order, read_content, read_order
 from fairseq_ext.serving.refusals import RefusedError
 from fairseq_ext.translators.requests import Request
 from tests.serving.fake_system import DOMAINS, FakeSystem
@@ -19,7 +19,8 @@ def read(data: bytes | dict[str, Any], **attributes: Any) -> Order:
     system: Any = FakeSystem()
     for name, value in attributes.items():
         setattr(system, name, value)
-    return read_order(data if isinstance(data, bytes) else json.dumps(data).encode(), system, LIMITS)
+    content = read_content(data if isinstance(data, bytes) else json.dumps(data).encode())
+    return read_order(content, system, LIMITS)
 
 
 def refusal(data: bytes | dict[str, Any], **attributes: Any) -> RefusedError:
@@ -40,7 +41,7 @@ def test_defaults_are_the_systems() -> None:
     assert read({"texts": ["a"], "domain": None, "route": "classifier", "beam": 4, "candidates": 4}) == Order(
         (Request("a", "classifier"),), 4, 4
     )
-    assert [read({"texts": ["a"], "gates": gates}).by_token for gates in ("layers", "tokens")] == [False, True]
+    assert [read({"texts": ["a"], "gates": gates}).gates for gates in ("layers", None)] == ["layers", None]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_what_is_no_json_is_refused(data: bytes, said: str) -> None:
         ({"texts": ["a"], "beam": 2.0}, '"beam" is 2.0'),
         ({"texts": ["a"], "beam": True}, '"beam" is True'),
         ({"texts": ["a"], "beam": 2, "candidates": 3}, '"candidates" is 3; give a number from 1 to 2'),
-        ({"texts": ["a"], "gates": "words"}, '"gates" is \'words\'; give "layers" or "tokens"'),
+        ({"texts": ["a"], "gates": "words"}, '"gates" is \'words\'; give "weights", "layers", "tokens"'),
         ({"texts": ["a"], "gates": ["tokens"]}, "\"gates\" is ['tokens']"),
         ({"texts": ["a"], "gates": True}, '"gates" is True'),
         ({"texts": [{"text": "a", "gates": "tokens"}]}, "texts[0] has the key 'gates'"),
@@ -133,3 +134,11 @@ def test_too_much_is_refused() -> None:
     assert (error.status, str(error)) == (413, '"texts" has 4 texts; send at most 3 at once')
     error = refusal({"texts": ["a" * 20, "b" * 11]})
     assert (error.status, str(error)) == (413, '"texts" has 31 characters; send at most 30 at once')
+
+
+def test_a_form_is_an_object() -> None:
+    assert read_content(b"q=a+%C5%BC%26&q=b&x=", is_form=True) == {"q": ["a \u017c&", "b"], "x": ""}
+    for data in (b"q=%FF", b"q=\xc5"):
+        with pytest.raises(RefusedError) as caught:
+            read_content(data, is_form=True)
+        assert caught.value.status == 400

@@ -1,0 +1,206 @@
+"""What clients of LibreTranslate ask for, and how they are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairseq_ext.documents.pieces import Pieces, split
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.serving.body import Limits, Order, check_domain, check_size, checked_text
+from fairseq_ext.serving.refusals import RefusedError
+from fairseq_ext.translators.requests import Answer, Request
+
+if TYPE_CHECKING:
+    from fairseq_ext.translators.translator import SystemTranslator
+
+FORMATS = ("text", "html")
+_USUAL_BEAM = 5
+_NAMES = {
+    "ar": "Arabic", "bg": "Bulgarian", "ca": "Catalan", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek",
+    "en": "English", "es": "Spanish", "et": "Estonian", "fa": "Persian", "fi": "Finnish", "fr": "French",
+    "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "id": "Indonesian", "is": "Icelandic",
+    "it": "Italian", "ja": "Japanese", "ko": "Korean", "lt": "Lithuanian", "lv": "Latvian", "nl": "Dutch",
+    "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sk": "Slovak",
+    "sl": "Slovenian", "sr": "Serbian", "sv": "Swedish", "tr": "Turkish", "uk": "Ukrainian", "vi": "Vietnamese",
+    "zh": "Chinese",
+}  # fmt: skip
+# LibreTranslate's clients know these statuses alone.
+STATUSES = {401: 403, 413: 400, 415: 400, 422: 400, 503: 429}
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts of a client with their line breaks, tags and placeholders.
+
+    Attributes:
+        order: what is to be translated of all of them.
+        pieces: of each text.
+    """
+
+    order: Order
+    pieces: tuple[Pieces, ...]
+
+    def fill(self, answers: Sequence[Answer]) -> list[list[str]]:
+        """Of each text its translations, best first."""
+        left = iter(answers)
+        return [self._candidates(pieces, [next(left) for _ in pieces.texts]) for pieces in self.pieces]
+
+    def _candidates(self, pieces: Pieces, answers: Sequence[Answer]) -> list[str]:
+        count = min([self.order.candidates, *(len(answer.candidates) for answer in answers)])
+        return [pieces.join([answer.candidates[rank].text for answer in answers]) for rank in range(count)]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request to translate.
+
+    Attributes:
+        texts: what is asked.
+        is_list: whether it came as a list, and is answered by one.
+        alternatives: how many translations are wanted beside the best.
+        is_auto: whether the client asks for the language, too.
+    """
+
+    texts: Texts
+    is_list: bool
+    alternatives: int
+    is_auto: bool
+
+    def answer(self, answers: Sequence[Answer], system: SystemTranslator) -> dict[str, Any]:
+        """As LibreTranslate has it."""
+        found = self.texts.fill(answers)
+        content: dict[str, Any] = {"translatedText": [each[0] for each in found]}
+        if self.alternatives:
+            content["alternatives"] = [each[1:] for each in found]
+        if self.is_auto:
+            source = system.languages[0]
+            content["detectedLanguage"] = [{"confidence": 100, "language": source} for _ in found]
+        return content if self.is_list else {key: value[0] for key, value in content.items()}
+
+
+def read_texts(
+    texts: Sequence[str], system: SystemTranslator, limits: Limits, *, key: str, route: str | None, **options: Any
+) -> Texts:
+    """Cut texts into what is translated and what is not.
+
+    Args:
+        texts: that must be texts.
+        system: what translates.
+        limits: of a request.
+        key: that they came by.
+        route: of all, or None for the system's own.
+        options: ``markup``, whether they are HTML; and of the order.
+
+    Raises:
+        RefusedError: 413 or 422.
+    """
+    markup = options.pop("markup", False)
+    pieces = tuple(split(checked_text(text, key), markup=markup) for text in texts)
+    check_size(texts, limits, key)
+    route = route or system.default_route
+    if route is None:
+        raise RefusedError(422, f'{system.name} has to be told the "domain"; give one of {", ".join(system.domains)}')
+    requests = tuple(Request(text, route) for each in pieces for text in each.texts)
+    return Texts(Order(requests, **options), pieces)
+
+
+def read_question(content: Any, system: SystemTranslator, limits: Limits, domain: str | None = None) -> Question:
+    """Read what ``POST /translate`` asks for in LibreTranslate's words; keys that mean nothing here are ignored.
+
+    Raises:
+        RefusedError: 413 or 422.
+    """
+    source, target, form = content.get("source", "auto"), content.get("target"), content.get("format") or "text"
+    if source != "auto":
+        check_language(source, system.languages[0], "source")
+    check_language(target, system.languages[1], "target")
+    if form not in FORMATS:
+        raise RefusedError(422, f'"format" is {shown(form)}; give one of {", ".join(FORMATS)}')
+    own_domain = content.get("domain") or None
+    if own_domain is not None:
+        check_domain(own_domain, "the body", system)
+    alternatives = _count(content.get("alternatives") or 0, limits.beam - 1)
+    texts = read_texts(
+        content["q"] if isinstance(content["q"], list) else [content["q"]],
+        system,
+        limits,
+        key="q",
+        route=own_domain or domain,
+        markup=form == "html",
+        candidates=alternatives + 1,
+        beam=max(alternatives + 1, min(_USUAL_BEAM, limits.beam)) if alternatives else None,
+    )
+    return Question(texts, isinstance(content["q"], list), alternatives, source == "auto")
+
+
+def check_language(code: Any, wanted: str, key: str) -> None:
+    """Check a language: ``de_AT`` or ``DE`` is ``de`` where the system knows that alone.
+
+    Raises:
+        RefusedError: 422.
+    """
+    if not isinstance(code, str) or _base(code) != _base(wanted):
+        raise RefusedError(422, f'"{key}" is {shown(code)}; this service has {wanted} alone')
+
+
+def _base(code: str) -> str:
+    return code.replace("_", "-").partition("-")[0].lower()
+
+
+def _count(value: Any, most: int) -> int:
+    number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 9 else value
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= most:
+        raise RefusedError(422, f'"alternatives" is {shown(value)}; give a number from 0 to {most}')
+    return number
+
+
+def languages(system: SystemTranslator) -> list[dict[str, Any]]:
+    """The answer to ``GET /languages``."""
+    source, target = system.languages
+    return [{**_named(source), "targets": [target]}, {**_named(target), "targets": []}]
+
+
+def settings(system: SystemTranslator, limits: Limits, *, needs_key: bool) -> dict[str, Any]:
+    """The answer to ``GET /frontend/settings``."""
+    source, target = system.languages
+    return {
+        "apiKeys": needs_key,
+        "keyRequired": needs_key,
+        "charLimit": limits.characters,
+        "frontendTimeout": 500,
+        "suggestions": False,
+        "filesTranslation": False,
+        "supportedFilesFormat": [],
+        "language": {"source": _named(source), "target": _named(target)},
+    }
+
+
+def _named(code: str) -> dict[str, str]:
+    return {"code": code, "name": _NAMES.get(_base(code), code)}
+
+
+def detect(content: Any, system: SystemTranslator, limits: Limits) -> list[Any]:
+    """The answer to ``POST /detect``: how likely each of the system's two languages is, the likelier first.
+
+    Raises:
+        RefusedError: 413 or 422.
+    """
+    q = content.get("q") if isinstance(content, dict) else None
+    texts = [checked_text(text, "q") for text in (q if isinstance(q, list) else [q])]
+    check_size(texts, limits, "q")
+    found = [_likely(text, system.languages) for text in texts]
+    return found if isinstance(q, list) else found[0]
+
+
+def _likely(text: str, codes: Sequence[str]) -> list[dict[str, Any]]:
+    from fairseq_ext.cleaning.language_id import load_classifier
+
+    try:
+        classifier = load_classifier("py3langid", tuple(sorted({_base(code) for code in codes})))
+        shares = dict(zip(classifier.langs, classifier.probabilities([text])[0].tolist(), strict=True))
+    except InputError:  # a language that the classifier does not know
+        return [{"confidence": 0, "language": codes[0]}]
+    listed = [{"confidence": round(100 * shares[_base(code)], 1), "language": code} for code in codes]
+    return sorted(listed, key=lambda each: -float(str(each["confidence"])))

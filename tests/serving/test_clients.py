@@ -1,0 +1,146 @@
+"""Requests as the programs of translators send them: LibreTranslate's client, Weblate, OPUS-CAT's plug-ins."""
+
+from __future__ import annotations
+
+import urllib.error
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from libretranslatepy import LibreTranslateAPI
+from starlette.testclient import TestClient
+
+from tests.serving.fake_server import Served, served
+from tests.serving.test_app import TOKEN, client_of
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Served]:
+    with served(token=TOKEN) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with client_of() as client:
+        yield client
+
+
+def api(service: Served, path: str = "", key: str | None = TOKEN) -> LibreTranslateAPI:
+    return LibreTranslateAPI(f"http://127.0.0.1:{service.port}{path}", key)
+
+
+def test_libretranslates_own_client(service: Served) -> None:
+    found = api(service)
+    assert found.languages() == [
+        {"code": "en", "name": "English", "targets": ["pl"]},
+        {"code": "pl", "name": "Polish", "targets": []},
+    ]
+    assert found.translate("law of the sea", "en", "pl") == "sea the of law"
+    [best, other] = found.detect("Where is the next station, please?")
+    assert (best["language"], other["language"]) == ("en", "pl")
+    assert best["confidence"] > other["confidence"]
+    assert api(service, "/d/med").translate("a b", "en", "pl") == "b a [med]"
+    assert api(service, key=None).languages()
+
+
+@pytest.mark.parametrize(
+    ("status", "path", "key", "target"),
+    [(403, "", None, "pl"), (403, "", "0" * 16, "pl"), (400, "", TOKEN, "de"), (400, "/d/news", TOKEN, "pl")],
+)
+def test_libretranslates_own_client_is_refused(
+    service: Served, status: int, path: str, key: str | None, target: str
+) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        api(service, path, key).translate("a", "en", target)
+    assert caught.value.code == status
+    assert caught.value.read().startswith(b'{"error":')
+
+
+def test_weblate(client: TestClient) -> None:
+    """A list of texts in JSON with an empty key, in which Weblate has put marks for placeholders."""
+    assert [each["code"] for each in client.get("/languages").json()] == ["en", "pl"]
+    body = {"api_key": "", "q": ["Open [X5X] now", "two\nlines", ""], "source": "en", "target": "pl"}
+    assert client.post("/translate", json=body).json() == {"translatedText": ["Open [X5X] now", "two\nlines", ""]}
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        ({"q": "a b"}, {"translatedText": "b a"}),
+        ({"q": "a b", "domain": "law"}, {"translatedText": "b a [law]"}),
+        ({"q": ["a b"], "alternatives": 1}, {"translatedText": ["b a"], "alternatives": [["b a"]]}),
+        (
+            {"q": "<p class='x>y'>a <b>b c</b></p>", "format": "html"},
+            {"translatedText": "<p class='x>y'>a <b>c b</b></p>"},
+        ),
+        ({"q": "x &lt; y &amp;c", "format": "html"}, {"translatedText": "&amp;c y &lt; x"}),
+        ({"q": "x < y", "format": "text", "target": "PL_pl"}, {"translatedText": "y < x"}),
+        (
+            {"q": "a b", "source": "auto"},
+            {"translatedText": "b a", "detectedLanguage": {"confidence": 100, "language": "en"}},
+        ),
+    ],
+)
+def test_what_libretranslates_request_may_hold(client: TestClient, sent: dict[str, Any], answer: Any) -> None:
+    body = {"source": "en", "target": "pl", **sent}
+    assert client.post("/translate", json=body).json() == answer
+    if isinstance(sent["q"], str):
+        assert client.post("/translate", data=body).json() == answer
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"target": "de"},
+        {"source": "pl"},
+        {"target": None},
+        {"q": 3},
+        {"q": ["a", None]},
+        {"format": "xml"},
+        {"alternatives": 99},
+        {"alternatives": "x"},
+        {"domain": "news"},
+    ],
+)
+def test_what_libretranslates_request_may_not_hold(client: TestClient, sent: dict[str, Any]) -> None:
+    response = client.post("/translate", json={"q": "a", "source": "en", "target": "pl", **sent})
+    assert response.status_code == 400
+    assert response.json()["error"]
+
+
+def test_what_libretranslates_page_asks(client: TestClient) -> None:
+    assert client.get("/health").json() == {"status": "ok"}
+    found = client.get("/frontend/settings").json()
+    assert (found["keyRequired"], found["language"]["target"]) == (False, {"code": "pl", "name": "Polish"})
+    assert client.post("/detect", json={}).status_code == 400
+
+
+def test_opus_cats_plug_ins(client: TestClient) -> None:
+    """OmegaT leaves the model's tag empty; Trados and memoQ have a field for it."""
+    get = lambda path, **query: client.get(f"/MTRestService/{path}", params={"tokenCode": "0", **query}).json()  # noqa: E731
+    pair = {"srcLangCode": "en", "trgLangCode": "pl"}
+    assert get("ListSupportedLanguagePairs") == ["en-pl"]
+    assert get("GetLanguagePairModelTags", **pair) == ["law", "med", "sub"]
+    assert get("TranslateJson", input="a b {0} c & d", modelTag="", **pair) == {"translation": "b a {0} d & c"}
+    assert get("TranslateJson", input="a b", modelTag="law", **pair) == {"translation": "b a [law]"}
+    assert client.get("/d/med/MTRestService/TranslateJson", params={"input": "a", **pair}).json() == {
+        "translation": "a [med]"
+    }
+    for wrong in ({"modelTag": "news"}, {"trgLangCode": "de"}, {"srcLangCode": ""}):
+        response = client.get("/MTRestService/TranslateJson", params={"input": "a", **pair, **wrong})
+        assert response.status_code == 400
+
+
+def test_opus_cats_token_is_the_services() -> None:
+    query = {"input": "a", "srcLangCode": "en", "trgLangCode": "pl"}
+    with client_of(token=TOKEN) as client:
+        for token, status in ((TOKEN, 200), ("0", 401), ("", 401)):
+            found = client.get("/MTRestService/TranslateJson", params={"tokenCode": token, **query})
+            assert found.status_code == status
+
+
+def test_pages_of_other_sites_cannot_send_forms(client: TestClient) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site"}
+    assert client.post("/translate", data={"q": "a", "target": "pl"}, headers=headers).status_code == 403
+    assert client.get("/", headers=headers).status_code == 200
