@@ -15,7 +15,15 @@ from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.binarise import binarise_files
 from fairseq_ext.text.split import normalise_source, stable_hash
-from fairseq_ext.text.subwords import MODEL_FILE, dictionary_pieces, encode_lines, load_subwords, refuse_tags
+from fairseq_ext.text.subwords import (
+    MODEL_FILE,
+    copy_subwords,
+    dictionary_pieces,
+    encode_lines,
+    load_subwords,
+    model_of,
+    refuse_tags,
+)
 from fairseq_ext.translators.exported import Manifest
 
 TRAIN, VALID = "train", "valid"
@@ -94,20 +102,20 @@ def write_data(
     subwords = system / MODEL_FILE
     if not subwords.is_file():
         raise InputError(f"{subwords}: not found; a system without subwords of its own cannot cut new text")
-    processor = load_subwords(subwords)
-    tags = [piece for piece in dictionary_pieces(processor) if is_domain_tag(piece)]
+    processors = {lang: load_subwords(model_of(system, lang)) for lang in languages}
+    tags = [piece for piece in dictionary_pieces(processors[languages[0]]) if is_domain_tag(piece)]
     files = []
     for name, pairs in texts.items():
         for part, kept in _split(name, _normalised(pairs, manifest), sizes).items():
             for side, lang in enumerate(languages):
-                lines = refuse_tags(encode_lines(processor, (pair[side] for pair in kept)), tags, Path(name) / part)
+                lines = encode_lines(processors[lang], (pair[side] for pair in kept))
+                lines = refuse_tags(lines, tags, Path(name) / part)
                 write_lines(encoded / name / f"{part}.{lang}", lines)
                 files.append((f"{name}/{part}.{lang}", f"{name}/{part}.{'-'.join(languages)}.{lang}"))
+    copy_subwords(system, folder, languages)
     for lang in languages:
-        shutil.copyfile(system / f"dict.{lang}.txt", folder / f"dict.{lang}.txt")
         own = [file for file in files if file[0].endswith(f".{lang}")]
         binarise_files(folder, encoded, folder / f"dict.{lang}.txt", own, Engine(workers=1))
-    shutil.copyfile(subwords, folder / MODEL_FILE)
     write_lines(folder / DOMAINS_FILE, domains)
     shutil.rmtree(encoded)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -43,16 +45,50 @@ STYLES = {
 }
 
 
+def read_language_tokens(path: Path) -> tuple[str, tuple[str, str]]:
+    """What a data directory's ``language-tokens.txt`` says: the style, and the model's names of the two languages."""
+    try:
+        words = path.read_text(encoding="utf-8").split()
+    except UnicodeDecodeError:
+        words = []
+    if len(words) != 3 or words[0] not in STYLES:
+        raise InputError(f"{path}: expected STYLE SOURCE TARGET, such as m2m en de; styles are {', '.join(STYLES)}")
+    return words[0], (words[1], words[2])
+
+
+class CutText(str):
+    """Text in subwords of the source language, and as it was before.
+
+    Attributes:
+        text: that.
+    """
+
+    def __new__(cls, subwords: str, text: str) -> CutText:
+        own = super().__new__(cls, subwords)
+        own.text = text
+        return own
+
+    text: str
+
+
 class LanguageDictionary(Dictionary):
     """A dictionary with symbols that are no text: they are never printed.
 
     Attributes:
         reserved: the numbers of these.
+        cut: turns text into its subwords; None where those of the source language are its own.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.reserved: set[int] = set()
+        self.cut: Callable[[str], str] | None = None
+
+    def encode_line(self, line: str, *args: Any, **kwargs: Any) -> Any:
+        """The numbers of a line, which was cut as a source; fairseq's constraints and translations to score are not."""
+        if self.cut is not None and isinstance(line, CutText):
+            line = self.cut(line.text)
+        return super().encode_line(line, *args, **kwargs)
 
     def add_languages(self, style: LanguageStyle, languages: list[str]) -> None:
         """Add the languages that it lacks, in the order of fairseq's tasks, and ``<mask>`` where they do."""

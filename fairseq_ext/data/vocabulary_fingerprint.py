@@ -31,7 +31,7 @@ def check_vocabulary_files(data: Path) -> None:
         return
     dictionaries = sorted(path.name for path in data.glob("dict*.txt"))
     if record.hashes:
-        names = [name for name in (*dictionaries, MODEL_FILE, DOMAINS_FILE) if name in record.hashes]
+        names = [name for name in (*dictionaries, *_models_in(data), DOMAINS_FILE) if name in record.hashes]
         check_contents(data, record, names)
     elif (data / MODEL_FILE).is_file():
         for name in dictionaries:
@@ -47,9 +47,12 @@ def fingerprint_of(dictionaries: Mapping[str, Any], data: Path) -> dict[str, str
         data: the data directory.
     """
     found = {name: _digest(dictionary.symbols) for name, dictionary in dictionaries.items()}
-    if (data / MODEL_FILE).is_file():
-        found[MODEL_FILE] = hash_file(data / MODEL_FILE)
-    return found
+    return found | {name: hash_file(data / name) for name in _models_in(data) if (data / name).is_file()}
+
+
+def _models_in(data: Path) -> list[str]:
+    """SentencePiece's own, and a language's where it has one; the first must be there if the record names it."""
+    return [MODEL_FILE, *sorted(path.name for path in data.glob("sentencepiece.*.model"))]
 
 
 def check_fingerprint(own: Mapping[str, str], remembered: Mapping[str, str], data: Path) -> None:

@@ -13,6 +13,7 @@ from fairseq import hub_utils, utils
 from fairseq.data import LanguagePairDataset
 from torch import Tensor
 
+from fairseq_ext.data.language_tokens import CutText
 from fairseq_ext.inputs.errors import InputError
 
 SENTENCEPIECE_FILE = "sentencepiece.model"
@@ -170,9 +171,9 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         return [self.encode(text, own) for text, own in zip(sentences, given, strict=True)]
 
     def subwords(self, text: str) -> str:
-        """A text in subwords, separated by blanks."""
-        cut: str = self.apply_bpe(self.tokenize(text))
-        return cut
+        """A text in subwords, separated by blanks; the dictionary of the target cuts it anew where it must."""
+        plain = self.tokenize(text)
+        return CutText(self.apply_bpe(plain), plain)
 
     def _batches(self, dataset: Any) -> Any:
         return self.task.get_batch_iterator(

@@ -18,7 +18,13 @@ from torch import Tensor
 
 from fairseq_ext.data.data_directory import infer_languages, split_directories
 from fairseq_ext.data.domain_pairs import DomainPairs, PairCorpus
-from fairseq_ext.data.language_tokens import STYLES, LanguageDictionary, language_tokens
+from fairseq_ext.data.language_tokens import (
+    STYLES,
+    CutText,
+    LanguageDictionary,
+    language_tokens,
+    read_language_tokens,
+)
 from fairseq_ext.data.teacher_labels import TeacherLabels, read_teacher_probs
 from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
@@ -27,6 +33,7 @@ from fairseq_ext.tasks.gate_report import GateReport, attach_gates
 from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
 from fairseq_ext.tasks.refused_options import TRANSLATION, refuse_options
 from fairseq_ext.tasks.typed_domains import TypedDomains
+from fairseq_ext.text.subwords import LANGUAGE_TOKENS_FILE, encode_lines, load_subwords, own_model_name
 from fairseq_ext.training.checkpoints import check_fit
 
 # Of --domain-source. The last is the former name of "uniform", accepted for one release.
@@ -68,7 +75,7 @@ class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
             "help": "tell a many-language model the languages as fairseq's task for it does: mbart ends sentences with "
             "[LANG] (translation_from_pretrained_bart), mbart50 and m2m open them with [LANG] and __LANG__ "
             "(translation_multi_simple_epoch --encoder-langtok src --decoder-langtok), marian opens the source with "
-            ">>TARGET<< (default: none)"
+            ">>TARGET<< (default: what language-tokens.txt in the data directory says, else none)"
         },
     )
     langs: str = field(
@@ -102,6 +109,8 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
 
         data-bin/domains.txt                      the domains, sorted
         data-bin/dict.SRC.txt, dict.TGT.txt       with a tag <domain:NAME> for each domain
+        data-bin/language-tokens.txt              of bases that are told the languages: style, source, target
+        data-bin/sentencepiece.TGT.model          of bases that cut the target otherwise than the source
         data-bin/DOMAIN/SPLIT.SRC-TGT.{SRC,TGT}.{bin,idx}
         teacher/DOMAIN/SPLIT.npy                  --teacher-dir, N×D
 
@@ -123,8 +132,9 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         if cfg.domain:
             self.check_option("--domain", [cfg.domain])
         file = self.directories[0] / f"dict.{cfg.source_lang}.txt"
-        languages = (cfg.source_lang, cfg.target_lang)
-        self.language_tokens = language_tokens(str(cfg.language_tokens), languages, src_dict, tgt_dict)
+        self.language_style, languages = self._told_languages()
+        self.language_tokens = language_tokens(self.language_style, languages, src_dict, tgt_dict)
+        tgt_dict.cut = self._target_cutter()
         self.typed_domains = TypedDomains(self.domains, src_dict, str(file), src_dict.reserved)
         self.model_takes_domains = False
         self.model_needs_domains = False
@@ -156,6 +166,12 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         languages = (self.cfg.source_lang, self.cfg.target_lang)
         names = [f"dict.{language}.txt" for language in languages]
         return dict(zip(names, (self.src_dict, self.tgt_dict), strict=True))
+
+    def _told_languages(self) -> tuple[str, tuple[str, str]]:
+        """How models are told the languages, and these: by the options, or as the data directory says."""
+        path, style = self.directories[0] / LANGUAGE_TOKENS_FILE, str(self.cfg.language_tokens)
+        told = read_language_tokens(path) if path.is_file() else None
+        return told if told and style in ("none", told[0]) else (style, (self.cfg.source_lang, self.cfg.target_lang))
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         self._record_tags(cfg, from_checkpoint)
@@ -189,7 +205,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         Raises:
             InputError: if the checkpoint was trained with another value of --language-tokens.
         """
-        saved, own = getattr(cfg, "language_tokens", None), str(self.cfg.language_tokens)
+        saved, own = getattr(cfg, "language_tokens", None), self.language_style
         if from_checkpoint and saved is not None and str(saved) != own:
             raise InputError(f"--language-tokens {own}: the checkpoint was trained with {saved}; give that")
         with open_dict(cfg) if isinstance(cfg, DictConfig) else nullcontext():
@@ -308,6 +324,22 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         """
         tokens = self.src_dict.encode_line(encode_fn(text), add_if_not_exist=False).long()
         return self.language_tokens.add_to_source(self.typed_domains.as_text(tokens, text))
+
+    def _target_cutter(self) -> Callable[[str], str] | None:
+        """What turns text of the target language into subwords; None where they are the source's."""
+        path = self.directories[0] / own_model_name(self.cfg.target_lang)
+        if not path.is_file():
+            return None
+        processor = load_subwords(path)
+        return lambda text: next(encode_lines(processor, [text]))
+
+    def build_bpe(self, args: Any) -> Any:
+        """fairseq's subwords of the source; what they cut can be cut anew as a target."""
+        bpe = super().build_bpe(args)
+        if bpe is not None and self.tgt_dict.cut is not None:
+            cut = bpe.encode
+            bpe.encode = lambda text: CutText(cut(text), text)
+        return bpe
 
     def get_interactive_tokens_and_lengths(self, lines: Iterable[str], encode_fn: Any) -> tuple[list, list]:
         """Encode typed lines; a tag ``<domain:NAME>`` in front of a line chooses its domain."""

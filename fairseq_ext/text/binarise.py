@@ -11,7 +11,7 @@ from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
 from fairseq_ext.text.split import SPLITS
-from fairseq_ext.text.subwords import DICT_FILE, MODEL_FILE, check_pieces
+from fairseq_ext.text.subwords import check_joint_pieces, copy_subwords, dictionary_of
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,12 @@ class BinariseFile:
 
     Args:
         encoded: folder of the pieces.
-        dictionary: fairseq's dictionary.
+        dictionaries: fairseq's dictionary for each file.
         files: the file of pieces in ``encoded``, and what is made of it less its endings, in a folder or none.
     """
 
     encoded: Path
-    dictionary: Path
+    dictionaries: Sequence[Path]
     files: Sequence[tuple[str, str]]
 
     def __call__(self, index: int, output: Path) -> tuple[str, float]:
@@ -39,7 +39,7 @@ class BinariseFile:
 
         source, target = self.files[index]
         (output / target).parent.mkdir(exist_ok=True)
-        dictionary = Dictionary.load(str(self.dictionary))
+        dictionary = Dictionary.load(str(self.dictionaries[index]))
         summary = FileBinarizer.multiprocess_dataset(
             str(self.encoded / source),
             "mmap",
@@ -52,12 +52,12 @@ class BinariseFile:
 
 
 def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str], engine: Engine) -> str:
-    """Write the binarised sets, the dictionaries, the subword model and the domains.
+    """Write the binarised sets, the dictionaries, the subword models and the domains.
 
     Args:
         folder: where to write; with this it is complete as ``fairseq-train``'s data directory.
         encoded: pieces, made by :func:`~fairseq_ext.text.subwords.encode_splits`.
-        subwords: folder of the subword model.
+        subwords: folder of the subword models.
         langs: source and target language.
         engine: where the files are binarised; makes no difference to the result.
 
@@ -72,11 +72,10 @@ def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str]
         for role in SPLITS
         for lang in langs
     ]
-    check_pieces(subwords / MODEL_FILE, subwords / DICT_FILE)
-    unknown = binarise_files(folder, encoded, subwords / DICT_FILE, files, engine)
-    for lang in langs:
-        shutil.copyfile(subwords / DICT_FILE, folder / f"dict.{lang}.txt")
-    shutil.copyfile(subwords / MODEL_FILE, folder / MODEL_FILE)
+    check_joint_pieces(subwords)
+    dictionaries = [dictionary_of(subwords, lang) for lang in langs] * (len(files) // len(langs))
+    unknown = _binarise_all(folder, encoded, dictionaries, files, engine)
+    copy_subwords(subwords, folder, langs)
     shutil.copyfile(encoded / DOMAINS_FILE, folder / DOMAINS_FILE)
     return unknown
 
@@ -85,7 +84,13 @@ def binarise_files(
     folder: Path, encoded: Path, dictionary: Path, files: Sequence[tuple[str, str]], engine: Engine
 ) -> str:
     """Binarise files below ``folder``, each as :class:`BinariseFile` does; returns what :func:`summary_of` says."""
-    task = BinariseFile(encoded.resolve(), dictionary.resolve(), files)
+    return _binarise_all(folder, encoded, [dictionary] * len(files), files, engine)
+
+
+def _binarise_all(
+    folder: Path, encoded: Path, dictionaries: Sequence[Path], files: Sequence[tuple[str, str]], engine: Engine
+) -> str:
+    task = BinariseFile(encoded.resolve(), [path.resolve() for path in dictionaries], files)
     unknown = dict(run_tasks(task, folder / TASKS_DIR, len(files), engine, "binarise"))
     move_outputs(folder / TASKS_DIR, len(files), folder)
     return summary_of(unknown)

@@ -2,6 +2,9 @@
 
 Every domain's tag is a symbol of its own. The model numbers its special symbols like fairseq, so a
 piece's number in the model is its number in the dictionary.
+
+A base model brings its own: a dictionary for each language, one model or two, and perhaps the tokens by which it is
+told the languages.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ from fairseq_ext.text.split import SPLITS, stable_hash
 _MOST_SYMBOLS = 10_000_000
 MODEL_FILE = "sentencepiece.model"
 DICT_FILE = "dict.txt"
+# In a data directory: how a model is told the languages, and their names.
+LANGUAGE_TOKENS_FILE = "language-tokens.txt"
 # fairseq's order: <s> <pad> </s> <unk>. With <pad> reserved here, text cannot yield it as a piece.
 _SPECIAL_IDS: dict[str, Any] = {"bos_id": 0, "pad_id": 1, "eos_id": 2, "unk_id": 3}
 # The threads' partial sums are floating-point numbers: another number of threads, another model.
@@ -81,6 +86,32 @@ def take_subwords(folder: Path, model: Path) -> None:
     pieces = dictionary_pieces(load_subwords(model))
     shutil.copyfile(model, folder / MODEL_FILE)
     write_lines(folder / DICT_FILE, (f"{piece} 1" for piece in pieces))
+
+
+def model_of(folder: Path, lang: str) -> Path:
+    """The SentencePiece model that cuts a language, in a folder of subwords, of data or of an exported system."""
+    own = folder / own_model_name(lang)
+    return own if own.is_file() else folder / MODEL_FILE
+
+
+def own_model_name(lang: str) -> str:
+    """The file of a language's own SentencePiece model, where the two languages have not the same."""
+    return f"sentencepiece.{lang}.model"
+
+
+def dictionary_of(folder: Path, lang: str) -> Path:
+    """fairseq's dictionary of a language in a folder of subwords: its own, or that of both."""
+    own = folder / f"dict.{lang}.txt"
+    return own if own.is_file() else folder / DICT_FILE
+
+
+def copy_subwords(source: Path, folder: Path, langs: tuple[str, str]) -> None:
+    """Copy dictionaries, SentencePiece models and language tokens to a folder of data, as far as there are any."""
+    for lang in langs:
+        shutil.copyfile(dictionary_of(source, lang), folder / f"dict.{lang}.txt")
+    for name in (MODEL_FILE, *map(own_model_name, langs), LANGUAGE_TOKENS_FILE):
+        if (source / name).is_file():
+            shutil.copyfile(source / name, folder / name)
 
 
 def train_subwords(folder: Path, splits: Path, langs: tuple[str, str], *, options: Subwords, seed: int) -> None:
@@ -140,6 +171,12 @@ def check_pieces(model: Path, dictionary: Path) -> None:
             )
 
 
+def check_joint_pieces(subwords: Path) -> None:
+    """Check that the dictionary of both languages is their model's. A base's own are checked as it is imported."""
+    if (subwords / DICT_FILE).is_file():
+        check_pieces(subwords / MODEL_FILE, subwords / DICT_FILE)
+
+
 def load_subwords(path: Path) -> sentencepiece.SentencePieceProcessor:
     """Load a SentencePiece model."""
     try:
@@ -150,13 +187,13 @@ def load_subwords(path: Path) -> sentencepiece.SentencePieceProcessor:
 
 def encode_splits(folder: Path, splits: Path, subwords: Path, langs: tuple[str, str]) -> None:
     """Write every set as space-separated pieces to ``DOMAIN/SPLIT.LANG``, and ``domains.txt``."""
-    check_pieces(subwords / MODEL_FILE, subwords / DICT_FILE)
-    processor = load_subwords(subwords / MODEL_FILE)
+    check_joint_pieces(subwords)
     domains = read_domain_names(splits / DOMAINS_FILE)
-    tags = [piece for piece in dictionary_pieces(processor) if is_domain_tag(piece)]
-    files = [Path(name) / f"{role}.{lang}" for name in domains for role in SPLITS for lang in langs]
-    for file in tqdm(files, desc="encode", unit="file", disable=None):
-        lines = encode_lines(processor, stream_lines(splits / file))
+    files = [(Path(name) / f"{role}.{lang}", lang) for name in domains for role in SPLITS for lang in langs]
+    processors = {lang: load_subwords(model_of(subwords, lang)) for lang in langs}
+    tags = [piece for piece in dictionary_pieces(processors[langs[0]]) if is_domain_tag(piece)]
+    for file, lang in tqdm(files, desc="encode", unit="file", disable=None):
+        lines = encode_lines(processors[lang], stream_lines(splits / file))
         write_lines(folder / file, refuse_tags(lines, tags, splits / file))
     write_lines(folder / DOMAINS_FILE, domains)
 

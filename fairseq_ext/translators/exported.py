@@ -5,6 +5,8 @@
     gad/system.json                   the manifest
     gad/model.pt                      weights and options, as fairseq reads them
     gad/dict.SRC.txt, dict.TGT.txt, domains.txt, sentencepiece.model
+    gad/sentencepiece.TGT.model, language-tokens.txt
+                                      of bases that have them
     gad/classifier/                   the teacher's classifier, where there is one
 
 It is built under another name and renamed, so that what is there is complete. The manifest holds size and SHA-256 of
@@ -33,7 +35,7 @@ from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import is_texts, read_json
 from fairseq_ext.inputs.models import read_model
-from fairseq_ext.text.subwords import MODEL_FILE as SUBWORDS_FILE
+from fairseq_ext.text.subwords import copy_subwords
 
 FORMAT = 1
 MANIFEST_FILE = "system.json"
@@ -191,7 +193,7 @@ class Parts:
 
     Attributes:
         checkpoint: fairseq's, of which the weights and options are kept.
-        data: directory of the dictionaries, ``domains.txt`` and ``sentencepiece.model``.
+        data: directory of the dictionaries, ``domains.txt`` and ``sentencepiece.model``, and what bases have besides.
         classifier: folder that the classifier was saved to, if there is one.
     """
 
@@ -211,8 +213,7 @@ class Parts:
         """
         for name in (*(f"dict.{lang}.txt" for lang in manifest.languages), DOMAINS_FILE):
             _copy(self.data / name, folder / name)
-        if (self.data / SUBWORDS_FILE).is_file():
-            _copy(self.data / SUBWORDS_FILE, folder / SUBWORDS_FILE)
+        copy_subwords(self.data, folder, manifest.languages)
         if self.classifier is not None:
             for name in relative_files(self.classifier):
                 _copy(self.classifier / name, folder / CLASSIFIER_FOLDER / name)

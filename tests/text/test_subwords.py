@@ -1,14 +1,18 @@
 """Subwords: fairseq's numbering, domain tags as symbols, the same model every time."""
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 import sentencepiece
 from fairseq.data import Dictionary
+from fairseq.data.data_utils import load_indexed_dataset
 
 from fairseq_ext.corpora.text_files import Pair, read_parallel, write_lines, write_parallel
+from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.binarise import binarise
 from fairseq_ext.text.split import Split, stable_hash, write_splits
 from fairseq_ext.text.subwords import (
     DICT_FILE,
@@ -71,6 +75,24 @@ def test_encoding_keeps_lines_and_text(splits: Path, subwords: Path, tmp_path: P
             encoded = (tmp_path / domain / name).read_text().splitlines()
             decoded = [processor.decode_pieces(line.split(" ")) for line in encoded]
             assert decoded == (splits / domain / name).read_text().splitlines()
+
+
+def test_each_language_is_cut_by_its_own_model_where_it_has_one(splits: Path, subwords: Path, tmp_path: Path) -> None:
+    both = tmp_path / "both"
+    shutil.copytree(subwords, both)
+    options = SentencePiece(vocab_size=40)
+    train_sentencepiece(tmp_path, [[splits / name / "train.de"] for name in NOUNS], [], options=options, seed=1)
+    (tmp_path / MODEL_FILE).rename(both / "sentencepiece.de.model")
+    (tmp_path / DICT_FILE).rename(both / "dict.de.txt")
+    (both / DICT_FILE).rename(both / "dict.en.txt")
+    encode_splits(tmp_path / "encoded", splits, both, LANGS)
+    binarise(tmp_path, tmp_path / "encoded", both, LANGS, Engine(workers=1))
+    for lang, model in (("en", MODEL_FILE), ("de", "sentencepiece.de.model")):
+        text = (splits / f"bank/test.{lang}").read_text().splitlines()
+        dictionary, processor = Dictionary.load(str(tmp_path / f"dict.{lang}.txt")), load_subwords(tmp_path / model)
+        expected = [dictionary.encode_line(line, add_if_not_exist=False) for line in encode_lines(processor, text)]
+        found = load_indexed_dataset(str(tmp_path / f"bank/test.en-de.{lang}"), dictionary)
+        assert [row.tolist() for row in found] == [row.tolist() for row in expected]
 
 
 def test_blocks_of_lines_change_nothing(
