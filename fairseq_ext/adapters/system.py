@@ -21,12 +21,13 @@ from omegaconf import OmegaConf
 
 import fairseq_ext.registration  # noqa: F401, I001  what checkpoints name
 from fairseq_ext.adapters.adapter_file import AdapterManifest
-from fairseq_ext.adapters.rows import State, expected_shapes, is_row_key
+from fairseq_ext.adapters.rows import State, bottleneck_shapes, gate_shapes, is_row_key, lora_shapes
 from fairseq_ext.domains.domain_tree import DomainTree, tree_from_json
 from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.adapter_transformer import AdapterConfig
+from fairseq_ext.models.adapter_transformer import AdapterConfig, TranslationAdapterConfig
+from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA
 from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
 from fairseq_ext.training.adapter_names import EARLIER_NAMES, GUARDED, NAMES, names_entry, read_names
@@ -37,9 +38,17 @@ PLAIN, GATED = "transformer_domain_adapter", "transformer_gated_adapter"
 _ADAPTERS = ("bottleneck_dim", "adapter_init_scale", "frozen_mode")
 BASES = {PLAIN: "transformer", GATED: "transformer", HIERARCHICAL_ADAPTERS: "transformer_lm"}
 _GATES = ("gate_temperature", "share_gates", "gate_inputs", "gate_pairs")
-ADDED = {PLAIN: _ADAPTERS, GATED: (*_ADAPTERS, *_GATES), HIERARCHICAL_ADAPTERS: _ADAPTERS}
+ADDED = {
+    PLAIN: (*_ADAPTERS, *FORM_OPTIONS),
+    GATED: (*_ADAPTERS, *FORM_OPTIONS, *_GATES),
+    HIERARCHICAL_ADAPTERS: _ADAPTERS,
+}
+_CONFIGS = {PLAIN: TranslationAdapterConfig, GATED: GatedAdapterConfig, HIERARCHICAL_ADAPTERS: AdapterConfig}
 # What options are that files of earlier versions do not name.
-EARLIER_OPTIONS = {GATED: {name: getattr(GatedAdapterConfig, name) for name in ("gate_inputs", "gate_pairs")}}
+EARLIER_OPTIONS = {
+    PLAIN: {name: getattr(GatedAdapterConfig, name) for name in FORM_OPTIONS},
+    GATED: {name: getattr(GatedAdapterConfig, name) for name in (*FORM_OPTIONS, "gate_inputs", "gate_pairs")},
+}
 
 
 @dataclass(frozen=True)
@@ -134,10 +143,13 @@ class System:
 
     def shapes_of(self, kind: str, options: Mapping[str, Any]) -> dict[str, tuple]:
         """The same for adapters of another kind with other options on this base."""
-        none = {"gate_inputs": "", "gate_pairs": 0}
-        gates: Mapping[str, Any] = {**EARLIER_OPTIONS[GATED], **options} if kind == GATED else none
-        width, is_tree = options.get("bottleneck_dim") or 0, kind == HIERARCHICAL_ADAPTERS
-        return expected_shapes(self.model, width, gates["gate_inputs"], gates["gate_pairs"], is_tree)
+        options = {**EARLIER_OPTIONS.get(kind, {}), **options}
+        gates = gate_shapes(self.model, options["gate_inputs"], options["gate_pairs"]) if kind == GATED else {}
+        if str(options.get("adapter_form")) == LORA:
+            names = TranslationAdapterConfig(lora_modules=str(options["lora_modules"])).lora_names()
+            return {**lora_shapes(self.model, options["lora_rank"], names), **gates}
+        is_tree = kind == HIERARCHICAL_ADAPTERS
+        return {**bottleneck_shapes(self.model, options.get("bottleneck_dim") or 0, is_tree), **gates}
 
     def rows(self, name: str) -> State:
         """An adapter's row of every stacked tensor."""
@@ -259,7 +271,7 @@ def refuse_existing(output: Path) -> None:
 
 def kind_options(system: System) -> dict[str, Any]:
     """The options that adapters of a system's kind add to its base's; what was not given has its default."""
-    config = (GatedAdapterConfig if system.has_gates else AdapterConfig).from_args(Namespace(**system.options))
+    config: Any = _CONFIGS[system.kind].from_args(Namespace(**system.options))
     values = {name: getattr(config, name) for name in ADDED[system.kind]}
     return {name: str(value) if isinstance(value, Enum) else value for name, value in values.items()}
 

@@ -1,8 +1,9 @@
-"""A domain's adapters as layers of a plain Transformer, which tools that know no adapters can take.
+"""A domain's adapters in a plain Transformer, which tools that know no adapters can take.
 
-The ReLU between its projections keeps an adapter from being folded into any linear layer. But behind a pre-norm layer
-it is the feed-forward half of another such layer: ``x + up(relu(down(norm(x))))``. So a model of L layers with adapters
-is one of 2·L without, in which the attention of every second layer adds zero.
+LoRA is linear, and is added to the weights of the layer that it is beside. The ReLU between its projections keeps a
+bottleneck adapter from that. But behind a pre-norm layer it is the feed-forward half of another such layer:
+``x + up(relu(down(norm(x))))``. So a model of L layers with adapters is one of 2·L without, in which the attention of
+every second layer adds zero.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from torch import Tensor
 
 from fairseq_ext.convert.transformer import Imported
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.base_layout import LORA
 from fairseq_ext.training.adapter_names import NAMES
+from fairseq_ext.training.freezing import is_adapter_key
 
 _LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
 _BANK = "adapter.bank."
+_DOWN, _UP = f".{_BANK}down_weight", f".{_BANK}up_weight"  # of LoRA, beside a linear layer's
 
 
 def unfold(model: Imported, name: str) -> Imported:
@@ -33,7 +37,11 @@ def unfold(model: Imported, name: str) -> Imported:
         InputError: if there is no such adapter, or the model's layers cannot be such ones: they are post-norm, have
             another activation than ReLU, or are narrower inside than an adapter.
     """
-    _check(model, name)
+    if name not in model.names:
+        raise InputError(f"has no adapter {name}; it has {', '.join(model.names) or 'none'}")
+    if model.options.get("adapter_form") == LORA:
+        return _added(model, model.names.index(name))
+    _check(model)
     weights: dict[str, Tensor] = {}
     for key, value in model.weights.items():
         found = _LAYER.fullmatch(key)
@@ -47,6 +55,17 @@ def unfold(model: Imported, name: str) -> Imported:
             weights[f"{side}.layers.{2 * number + 1}.{part}"] = _as_layer(part, value, adapter)
     layers = {f"{side}_layers": 2 * model.layout[f"{side}_layers"] for side in ("encoder", "decoder")}
     return Imported("transformer", {**model.layout, **layers}, weights)
+
+
+def _added(model: Imported, row: int) -> Imported:
+    """LoRA of one domain added to the base's weights: W + α/r · BA."""
+    weights = {key: value for key, value in model.weights.items() if key != NAMES and not is_adapter_key(key)}
+    scale = model.options["lora_alpha"] / model.options["lora_rank"]
+    for key in (key for key in model.weights if key.endswith(_DOWN)):
+        down, up = (model.weights[key.replace(_DOWN, name)][row].double() for name in (_DOWN, _UP))
+        base = key.replace(_DOWN, ".weight")
+        weights[base] = (weights[base] + scale * up.t() @ down).to(weights[base].dtype)
+    return Imported("transformer", model.layout, weights)
 
 
 _KINDS = {
@@ -72,13 +91,11 @@ def _as_layer(part: str, like: Tensor, adapter: Mapping[str, Tensor]) -> Tensor:
     return value
 
 
-def _check(model: Imported, name: str) -> None:
-    if name not in model.names:
-        raise InputError(f"has no adapter {name}; it has {', '.join(model.names) or 'none'}")
+def _check(model: Imported) -> None:
     layout: Mapping[str, Any] = model.layout
     for side in ("encoder", "decoder"):
         if not layout[f"{side}_normalize_before"]:
-            raise InputError(f"its {side} is post-norm, where an adapter is no layer of its own; train a pre-norm base")
+            raise InputError(f"its {side} is post-norm, where an adapter is no layer; train LoRA (--adapter-form lora)")
         if layout[f"{side}_ffn_embed_dim"] < model.options["bottleneck_dim"]:
             raise InputError(
                 f"its adapters are {model.options['bottleneck_dim']} wide inside, its {side}'s layers "

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.convert.transformer import Imported, read_transformer
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.models.adapter_transformer import TranslationAdapterConfig
+from fairseq_ext.models.base_layout import LORA
 from fairseq_ext.training.adapter_names import NAMES, names_entry, read_names
 from fairseq_ext.training.freezing import is_adapter_key
 
@@ -62,7 +64,7 @@ def read_own(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Impor
             raise InputError(f"{name} has the shape {tuple(value.shape)} for {len(names)} adapters; it is damaged")
     if any(".router." in name for name in adapters):
         raise InputError("its adapters are gated, trained for each other; only plain ones can be taken apart")
-    extra = {"bottleneck_dim": _width(adapters)}
+    extra = _form(adapters, options)
     return Imported(ARCH, base.layout, {**base.weights, **adapters, NAMES: named}, tuple(names), tuple(names), extra)
 
 
@@ -120,6 +122,17 @@ def _check_base(first: Source, other: Source) -> None:
 
 def _adapter_keys(model: Imported) -> list[str]:
     return [key for key in model.weights if is_adapter_key(key)]
+
+
+def _form(adapters: Mapping[str, Tensor], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that say what adapters these are."""
+    if options.get("adapter_form") != LORA:
+        return {"bottleneck_dim": _width(adapters)}
+    alpha, modules = options.get("lora_alpha"), str(options.get("lora_modules"))
+    if not isinstance(alpha, int | float):
+        raise InputError(f"its option lora_alpha is {shown(alpha)}, expected a number; it is damaged")
+    TranslationAdapterConfig(lora_modules=modules).lora_names()
+    return {"adapter_form": LORA, "lora_rank": _width(adapters), "lora_alpha": alpha, "lora_modules": modules}
 
 
 def _width(adapters: Mapping[str, Tensor]) -> int:

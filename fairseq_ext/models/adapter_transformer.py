@@ -16,6 +16,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.base_layout import LORA
 from fairseq_ext.models.hooked_attention import let_hooks_be_heard
 from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.lora import PLACES, LayerRouter, LoraAdapter, LoraBank, lora_places
@@ -29,7 +30,6 @@ from fairseq_ext.training.freezing import FrozenBase, freeze_base
 # In place of a domain's number: the sentence passes the base model alone.
 NO_ADAPTER = -1
 DOMAINS_OF_A_ROW = 1
-LORA = "lora"  # of --adapter-form
 # What a batch may say of its rows' domains.
 _ROUTES = ("domain_ids", "is_forced", "domain_weights")
 # What an encoder notes for the decoder's adapters, a list of one or none each.

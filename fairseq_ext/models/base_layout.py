@@ -30,6 +30,8 @@ POSITIONS = {"encoder_learned_pos": "max_source_positions", "decoder_learned_pos
 # fairseq's, which its tasks set whether one has typed it or not.
 _USUAL_POSITIONS = 1024
 _BANK = ".adapter.bank.down_weight"
+LORA = "lora"  # of --adapter-form
+FORM_OPTIONS = ("adapter_form", "lora_rank", "lora_alpha", "lora_modules")
 
 
 def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,7 +82,7 @@ def _checked(preset: Callable[[Namespace], None], takes_all: bool) -> Callable[[
         layout = _layout_of_base(args)
         for name, value in layout.items():
             is_usual = name in POSITIONS.values() and getattr(args, name, None) in (None, _USUAL_POSITIONS)
-            if (takes_all and not hasattr(args, name)) or is_usual:
+            if ((takes_all or name in FORM_OPTIONS) and not hasattr(args, name)) or is_usual:
                 setattr(args, name, value)
         preset(args)
         _compare(args, layout)
@@ -95,18 +97,22 @@ def _layout_of_base(args: Namespace) -> dict[str, Any]:
         return {}
     state = checkpoint_utils.load_checkpoint_to_cpu(path)
     model = state["cfg"]["model"]
-    options = OmegaConf.to_container(model) if isinstance(model, DictConfig) else model
+    options = OmegaConf.to_container(model, enum_to_str=True) if isinstance(model, DictConfig) else vars(model)
     try:
-        layout = layout_of(vars(options) if isinstance(options, Namespace) else options)
+        layout = layout_of(options)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    return {**layout, **_bottleneck_of(state["model"])}
+    return {**layout, **_adapters_of(state["model"], options)}
 
 
-def _bottleneck_of(weights: Mapping[str, Tensor]) -> dict[str, int]:
-    """The inner width of the adapters of a checkpoint; D×b×H."""
+def _adapters_of(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Form and width of the adapters of a checkpoint; D×b×H."""
     widths = {value.shape[1] for name, value in weights.items() if name.endswith(_BANK) and value.dim() == 3}
-    return {"bottleneck_dim": widths.pop()} if len(widths) == 1 else {}
+    if len(widths) != 1:
+        return {}
+    if str(options.get("adapter_form")) == LORA:
+        return {name: options[name] for name in FORM_OPTIONS}
+    return {"adapter_form": "bottleneck", "bottleneck_dim": widths.pop()}
 
 
 def _compare(args: Namespace, layout: Mapping[str, Any]) -> None:

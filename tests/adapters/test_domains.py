@@ -57,7 +57,7 @@ def assert_same_rows(one: System, other: System, name: str, other_name: str | No
     assert all(torch.equal(value, theirs[key]) for key, value in own.items())
 
 
-@pytest.mark.parametrize("kind", ["ad", "gad"])
+@pytest.mark.parametrize("kind", ["ad", "gad", "ad-lora", "gad-lora"])
 def test_a_new_domain_leaves_the_other_rows_and_the_base_alone(systems: Path, tmp_path: Path, kind: str) -> None:
     before = System.read(systems / kind / "model.pt")
     after = grown(before, tmp_path / "four.pt")
@@ -82,26 +82,30 @@ def test_where_a_new_adapter_starts(systems: Path, tmp_path: Path) -> None:
     assert not fresh["decoder.layers.1.adapter.router.weight"].any()
 
 
-def test_other_domains_of_plain_adapters_give_the_same_bits(systems: Path, data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["ad", "ad-lora"])
+def test_other_domains_of_plain_adapters_give_the_same_bits(
+    systems: Path, data: Path, tmp_path: Path, kind: str
+) -> None:
     """Though the new one, without a tag in the dictionary, stands in the middle of the rows."""
-    grown(System.read(systems / "ad/model.pt"), tmp_path / "four.pt", start="mean")
+    grown(System.read(systems / kind / "model.pt"), tmp_path / "four.pt", start="mean")
     more = data_of(data, tmp_path / "data", ["law", "med", "news", "sub"])
-    old = outputs(systems / "ad/model.pt", data, toy.DOMAINS)
+    old = outputs(systems / kind / "model.pt", data, toy.DOMAINS)
     new = outputs(tmp_path / "four.pt", more, toy.DOMAINS)
     assert all(torch.equal(old[name], new[name]) for name in toy.DOMAINS)
 
 
+@pytest.mark.parametrize("kind", ["gad", "gad-lora"])
 @pytest.mark.parametrize("row", [-1.0, 1.0], ids=["never wins", "wins"])
 def test_a_guarded_newcomer_changes_bits_only_where_it_wins(
-    systems: Path, data: Path, tmp_path: Path, row: float
+    systems: Path, data: Path, tmp_path: Path, row: float, kind: str
 ) -> None:
-    system = add_domain(System.read(systems / "gad/model.pt"), "news", "mean", guarded=True)
+    system = add_domain(System.read(systems / kind / "model.pt"), "news", "mean", guarded=True)
     for key in [key for key in system.model if ".router." in key]:
         system.model[key][2] = row * 4 * system.model[key].abs().amax(0)
     system.write(tmp_path / "four.pt")
     more = data_of(data, tmp_path / "data", ["law", "med", "news", "sub"])
     model, task = load(tmp_path / "four.pt", more)
-    old = outputs(systems / "gad/model.pt", data, toy.DOMAINS)
+    old = outputs(systems / kind / "model.pt", data, toy.DOMAINS)
     new = outputs(tmp_path / "four.pt", more, toy.DOMAINS)
     has_won = {}
     for name in toy.DOMAINS:

@@ -48,7 +48,7 @@ def rewrite(path: Path, change: Callable[[dict[str, str], dict[str, torch.Tensor
     save_file(tensors, path, entries)
 
 
-@pytest.mark.parametrize("name", ["ad", "gad"])
+@pytest.mark.parametrize("name", ["ad", "gad", "ad-lora", "gad-lora"])
 @pytest.mark.parametrize("as_folder", [False, True], ids=["file", "folder"])
 def test_all_adapters_put_on_the_base_are_the_model(systems: Path, tmp_path: Path, name: str, as_folder: bool) -> None:
     output = tmp_path / ("files" if as_folder else "all.safetensors")
@@ -157,6 +157,11 @@ def test_adapters_of_another_size_are_refused(systems: Path, tmp_path: Path, law
     write_adapters(law, file.manifest, rows, {})
     with pytest.raises(InputError, match=r"adapter\.bank\.down_bias@law is of size 16, .* of size 32"):
         attach_adapters(systems / "mix/model.pt", [law], tmp_path / "out.pt")
+
+
+def test_adapters_of_another_form_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
+    with pytest.raises(InputError, match="adapter_form bottleneck, those of .* lora"):
+        attach_adapters(systems / "gad-lora/model.pt", [law], tmp_path / "out.pt")
 
 
 def test_options_that_adapters_have_not_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:

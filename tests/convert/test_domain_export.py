@@ -14,6 +14,7 @@ from tests.verbs import verb
 
 AD = "transformer_domain_adapter_tiny"
 PRE_NORM = ["--encoder-normalize-before", "--decoder-normalize-before", "--bottleneck-dim", "12"]
+LORA = ["--adapter-form", "lora", "--lora-modules", "q,k,v,out,fc1,fc2", "--lora-alpha", "3"]
 
 
 def write_ad(data: Path, folder: Path, *options: str) -> Path:
@@ -23,15 +24,18 @@ def write_ad(data: Path, folder: Path, *options: str) -> Path:
     return toy.write_checkpoint(folder / "ad.pt", args, model)
 
 
-def test_a_plain_transformer_translates_as_one_domains_adapters(data: Path, tmp_path: Path) -> None:
-    source = write_ad(data, tmp_path, *PRE_NORM)
+@pytest.mark.parametrize(("options", "layers"), [(PRE_NORM, 4), (LORA, 2)], ids=["pre-norm", "LoRA, post-norm"])
+def test_a_plain_transformer_translates_as_one_domains_adapters(
+    data: Path, tmp_path: Path, options: list[str], layers: int
+) -> None:
+    source = write_ad(data, tmp_path, *options)
     verb("export-domain")([str(source), "med", str(tmp_path / "med")])
     saved = torch.load(tmp_path / "med/model.pt", weights_only=True)
     assert saved["cfg"]["model"].arch == "transformer"
-    assert saved["cfg"]["model"].encoder_layers == 4
+    assert saved["cfg"]["model"].encoder_layers == layers
     tokens = {"src_tokens": torch.tensor([[5, 6, 7, 2], [1, 1, 8, 2]]), "src_lengths": torch.tensor([4, 2])}
     tokens["prev_output_tokens"] = torch.tensor([[2, 8, 9], [2, 7, 1]])
-    task, args = toy.make_task(data, *PRE_NORM, arch=AD)
+    task, args = toy.make_task(data, *options, arch=AD)
     adapted, plain = toy.make_model(task, args), toy.make_model(task, saved["cfg"]["model"])
     adapted.load_state_dict(torch.load(source, weights_only=True)["model"])
     plain.load_state_dict(saved["model"])
