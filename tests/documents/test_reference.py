@@ -34,8 +34,12 @@ COMPLETE = {
 }
 # Pages with further tables, and whose options these are.
 CHOSEN = {
-    "language-models.md": (TopicConfig, TopicLanguageModelingCriterionConfig, MultiDomainLanguageModelingConfig),
-    "word-language-models.md": (DAGRUConfig,),
+    "language-models.md": (
+        TopicConfig,
+        TopicLanguageModelingCriterionConfig,
+        MultiDomainLanguageModelingConfig,
+        DAGRUConfig,
+    ),
 }
 # Options whose value in a table is no default.
 EXAMPLES = ("paths", "choose-paths", "num-paths", "choose-tokens")

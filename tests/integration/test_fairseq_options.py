@@ -1,4 +1,4 @@
-"""The table of docs/fairseq-options.md, every cell of it: fairseq's switches with each method, or one line."""
+"""The table of docs/gated-adapters.md, every cell of it: fairseq's switches with each method, or one line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests import toy, toy_systems
 
 pytestmark = pytest.mark.slow
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "fairseq-options.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "gated-adapters.md"
 LINES = ["w1 w2 w3", "w4 w5", "w6", "w7 w8 w9 w10"]
 EACH = ["law", "sub", "med", "law"]
 PAIRS = list(zip(LINES, EACH, strict=True))
@@ -379,7 +379,7 @@ def test_the_table_has_every_row() -> None:
 
 
 def test_the_page_names_the_options_that_are_refused() -> None:
-    section = PAGE.read_text(encoding="utf-8").partition("## Options that are refused")[2]
+    section = PAGE.read_text(encoding="utf-8").partition("## Refused options")[2]
     named = {option.replace("-", "_") for option in re.findall(r"^\| `--([\w-]+)`", section, re.MULTILINE)}
     assert named == TRANSLATION.keys() | LANGUAGE_MODELING.keys() | {"num_shards", "checkpoint_activations"}
 
