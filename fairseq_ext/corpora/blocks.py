@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Self
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
@@ -28,7 +27,7 @@ _Count = Annotated[int, Field(ge=0)]
 
 @with_config(ConfigDict(strict=True))
 class CorpusIndex(TypedDict):
-    """What is known of an imported domain, and its file's keys.
+    """What is known of an imported domain.
 
     Attributes:
         block: pairs a block at most.
@@ -72,11 +71,6 @@ def num_blocks(index: CorpusIndex) -> int:
     return len(index["offsets"])
 
 
-def first_pair(index: CorpusIndex, number: int) -> int:
-    """The number of a block's first pair; both count from 0."""
-    return index["first_pairs"][number]
-
-
 def read_block(folder: Path, name: str, langs: tuple[str, str], number: int) -> list[Pair]:
     """Read the pairs of one block, counted from 0."""
     index = load_index(folder, name)
@@ -96,13 +90,7 @@ def read_block(folder: Path, name: str, langs: tuple[str, str], number: int) -> 
 
 
 class CorpusWriter:
-    """Writes a domain's two files ``NAME.LANG`` pair by pair, and its index at the end.
-
-    Args:
-        folder: where to write.
-        name: the domain.
-        langs: source and target language.
-    """
+    """Writes a domain's two files ``NAME.LANG`` pair by pair, and its index at the end."""
 
     def __init__(self, folder: Path, name: str, langs: tuple[str, str]) -> None:
         self._index_path = index_path(folder, name)
@@ -119,9 +107,7 @@ class CorpusWriter:
         self._source, self._target = (self._stack.enter_context(path.open("wb")) for path in self._paths)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def write(self, pairs: Iterable[Pair]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum, auto
+from enum import Enum
 from pathlib import Path
 
 from fairseq_ext.corpora import translation_memories
@@ -31,14 +31,7 @@ _LANG = "{lang}"
 class Form(Enum):
     """What an entry is."""
 
-    PARALLEL_FILES = auto()
-    OPUS = auto()
-    PACKAGE = auto()
-    CATALOGUES = auto()
-    MOSES_ZIP = auto()
-    TSV = auto()
-    JSONL = auto()
-    MEMORY = auto()
+    PARALLEL_FILES, OPUS, PACKAGE, CATALOGUES, MOSES_ZIP, TSV, JSONL, MEMORY = range(8)
 
 
 # The files that hold both languages, by their suffix.
@@ -146,15 +139,15 @@ def folder_entries(folder: Path, langs: tuple[str, str]) -> dict[str, list[str]]
     if not folder.is_dir():
         raise InputError(f"{folder}: not found; give a folder with DOMAIN.{langs[0]}, DOMAIN.{langs[1]}")
     sides = [domain_files(folder, lang) for lang in langs]
-    for this in (0, 1):
-        for name in sorted(sides[this].keys() - sides[1 - this].keys()):
-            file = f"{name}.{langs[this]}{sides[this][name]}"
-            raise InputError(f"{folder / file}: its other side {name}.{langs[1 - this]} is missing")
-    if not sides[0]:
+    if not any(sides):
         raise InputError(f"{folder}: holds no files named DOMAIN.{langs[0]} and DOMAIN.{langs[1]}")
     entries = {}
-    for name in check_domain_names(sorted(sides[0]), str(folder)):
-        suffixes = [side[name] for side in sides]
+    for name in check_domain_names(sorted({**sides[0], **sides[1]}), str(folder)):
+        suffixes = [side.get(name) for side in sides]
+        for side in (0, 1):
+            if suffixes[side] is None:
+                other = f"{name}.{langs[1 - side]}{suffixes[1 - side]}"
+                raise InputError(f"{folder / other}: its other side {name}.{langs[side]} is missing")
         if suffixes[0] != suffixes[1]:
             files = " and ".join(f"{name}.{lang}{suffix}" for lang, suffix in zip(langs, suffixes, strict=True))
             raise InputError(f"{folder}: {files} are not compressed alike; give both sides the same suffix")

@@ -5,7 +5,6 @@ What is damaged or cut off never passes for whole, and limits keep a small archi
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import lzma
 import os
@@ -15,7 +14,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
@@ -35,15 +34,7 @@ _ODD_HEADERS = (*DAMAGE, ValueError, KeyError, IndexError, OverflowError, struct
 # Limit of all files taken from an archive together; a language's catalogues in a large desktop have less.
 MAX_BYTES = 128 << 20
 _CHUNK_BYTES = 1 << 18
-# Names and attributes of a tar member. tarfile's patterns take time quadratic in their length.
-_MAX_HEADER_BYTES = 16 << 10
 _MAX_NAME = 200
-_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-_TAR_COMPRESSIONS: dict[bytes, Callable[[IO[bytes]], Any]] = {
-    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw, mode="rb"),
-    b"BZh": bz2.BZ2File,
-    b"\xfd7zXZ": lzma.LZMAFile,
-}
 
 
 def check_file(path: Path, hint: str = "") -> None:
@@ -54,13 +45,13 @@ def check_file(path: Path, hint: str = "") -> None:
         hint: what to say if nothing is there.
     """
     try:
-        kind = stat.S_IFMT(path.stat().st_mode)
+        mode = path.stat().st_mode
     except FileNotFoundError:
         raise InputError(f"{path}: not found" + (f"; {hint}" if hint else "")) from None
     except (OSError, ValueError) as error:
         raise InputError(f"{str(path)!r}: cannot be opened ({getattr(error, 'strerror', None) or error})") from None
-    if kind != stat.S_IFREG:
-        raise InputError(f"{path}: is {_KINDS.get(kind, 'a device')}, not a file; give a file")
+    if not stat.S_ISREG(mode):
+        raise InputError(f"{path}: is no file but a folder, pipe, socket or device; give a file")
     if not os.access(path, os.R_OK):
         raise InputError(f"{path}: cannot be opened (you may not read it); ask for the right to, or copy it")
 
@@ -78,7 +69,7 @@ def open_binary(path: Path, mode: str) -> Iterator[IO[bytes]]:
             raw = stack.enter_context(path.open(mode))
         except OSError as error:
             raise InputError(f"{path}: cannot be opened ({error.strerror})") from None
-        yield stack.enter_context(_decompressed(raw) if mode == "rb" else _compressed(raw))
+        yield stack.enter_context(_uncompressed(raw, mode))
 
 
 def read_chunks(file: IO[bytes], name: str, size: int = _CHUNK_BYTES) -> Iterator[bytes]:
@@ -126,9 +117,9 @@ def is_tar(path: Path) -> bool:
     """Whether a file is a tar archive, compressed by gzip, bzip2, xz or not at all."""
     check_file(path)
     try:
-        with _open_tar(path):
+        with tarfile.open(path):
             return True
-    except (InputError, *_ODD_HEADERS):
+    except _ODD_HEADERS:
         return False
 
 
@@ -161,30 +152,20 @@ def shown(name: str) -> str:
     return short if short.isprintable() else ascii(short)[1:-1]
 
 
-def _decompressed(raw: IO[bytes]) -> IO[bytes]:
-    suffix = Path(raw.name).suffix
-    if suffix == ".gz":
-        # Python takes a gzip file of no bytes for a whole one.
-        if not raw.peek(1):  # type: ignore[attr-defined]
-            raise damage(raw.name, EOFError("it holds nothing"))
-        return cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="rb"))
-    if suffix == ".zst":
-        return cast(IO[bytes], zstd.ZstdFile(raw, "rb"))
-    if suffix == ".xz":
-        return cast(IO[bytes], lzma.LZMAFile(raw, "rb", format=lzma.FORMAT_XZ))
-    return raw
-
-
-def _compressed(raw: IO[bytes]) -> IO[bytes]:
-    suffix = Path(raw.name).suffix
-    if suffix == ".gz":
-        return cast(IO[bytes], gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0))
-    if suffix == ".zst":
-        options = {int(zstd.CompressionParameter.checksum_flag): 1}
-        return cast(IO[bytes], zstd.ZstdFile(raw, "wb", options=options))
-    if suffix == ".xz":
-        return cast(IO[bytes], lzma.LZMAFile(raw, "wb"))
-    return raw
+def _uncompressed(raw: IO[bytes], mode: str) -> IO[bytes]:
+    file: Any = raw
+    match Path(raw.name).suffix:
+        case ".gz":
+            # Python takes a gzip file of no bytes for a whole one.
+            if mode == "rb" and not raw.peek(1):  # type: ignore[attr-defined]
+                raise damage(raw.name, EOFError("it holds nothing"))
+            file = gzip.GzipFile(filename="", fileobj=raw, mode=mode, compresslevel=6, mtime=0)
+        case ".zst":
+            checksum = {int(zstd.CompressionParameter.checksum_flag): 1}
+            file = zstd.ZstdFile(raw, "wb", options=checksum) if mode == "wb" else zstd.ZstdFile(raw, "rb")
+        case ".xz":
+            file = lzma.LZMAFile(raw, mode, format=lzma.FORMAT_XZ)  # noqa: SIM115
+    return cast(IO[bytes], file)
 
 
 def _folder_members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, IO[bytes]]]:
@@ -210,58 +191,24 @@ def _zip_members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, IO[
 
 def _tar_members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, IO[bytes]]]:
     try:
-        with _open_tar(path) as tar:
+        with tarfile.open(path) as tar:
             offset = -1
             for member in tar:
                 # A size below zero leads back to a header that was read before, for ever.
                 if member.offset <= offset or member.size < 0:
                     raise tarfile.ReadError(f"{shown(member.name)!r} has no size")
                 offset = member.offset
-                if wanted.fullmatch(member.name) and not member.isdir():
-                    yield member.name, _tar_file(tar, member, path)
+                if wanted.fullmatch(member.name) and (file := tar.extractfile(member)):
+                    yield member.name, file
     except _ODD_HEADERS as error:
         raise damage(str(path), error) from None
 
 
-def _tar_file(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> IO[bytes]:
-    try:
-        file = tar.extractfile(member)
-    except (KeyError, RecursionError):
-        link = shown(member.linkname)
-        raise InputError(f"{path}/{shown(member.name)}: is a link to {link!r}, which the archive lacks") from None
-    if file is None:
-        raise InputError(f"{path}/{shown(member.name)}: is no file; take it out of the archive")
-    return file
-
-
-@contextmanager
-def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
-    with path.open("rb") as raw:
-        start = raw.peek(8)
-        openers = (opener for magic, opener in _TAR_COMPRESSIONS.items() if start.startswith(magic))
-        file = next(openers, lambda raw: raw)(raw)
-        with tarfile.open(fileobj=_Headers(file), mode="r:") as tar:  # type: ignore[call-overload]
-            yield tar
-
-
-class _Headers:
-    """A file for tarfile, which would read a header of any length, and of a length below zero all there is."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.seek, self.tell = file.seek, file.tell
-
-    def read(self, size: int = -1) -> bytes:
-        if not 0 <= size <= _MAX_HEADER_BYTES:
-            raise tarfile.ReadError(f"a header of {size} bytes")
-        return self._file.read(size)
-
-
 def _read_whole(file: IO[bytes], name: str, before: int = 0) -> bytes:
-    """Read a file in steps that :class:`_Headers` allows, unless there is too much with the bytes read before it."""
+    """Read a file, unless there is too much with the bytes read before it."""
     parts = []
     try:
-        while part := file.read(_MAX_HEADER_BYTES):
+        while part := file.read(_CHUNK_BYTES):
             parts.append(part)
             before += len(part)
             if before > MAX_BYTES:

@@ -44,10 +44,7 @@ class Corpora:
 def find_corpora(folder: Path, source: str | None = None, target: str | None = None) -> Corpora:
     """Look for ``DOMAIN.LANG`` in two languages and files that hold both, as ``DOMAIN.tmx``, compressed or not.
 
-    Args:
-        folder: that holds them.
-        source: language; without a word, English where there is some.
-        target: language; without a word, the other one.
+    Without ``source``, English is it where there is some; without ``target``, the other language.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; put DOMAIN.en and DOMAIN.pl, or other languages, into it")

@@ -16,15 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_ext.corpora.blocks import CorpusIndex, CorpusWriter
-from fairseq_ext.corpora.entries import (
-    Form,
-    check_entries,
-    entry_form,
-    fetch_entries,
-    read_entry,
-)
+from fairseq_ext.corpora.entries import Form, check_entries, entry_form, fetch_entries, read_entry
 from fairseq_ext.corpora.files import open_binary
-from fairseq_ext.corpora.raw_text import ON_BAD_UTF8, Markup
+from fairseq_ext.corpora.raw_text import Markup
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.domains.names import check_domain_names
 from fairseq_ext.inputs.errors import InputError
@@ -45,17 +39,8 @@ def import_domain(
     Args:
         folder: where to write; it must exist.
         name: the domain.
-        entries: what it is made of, in this order; see :mod:`fairseq_ext.corpora.entries`.
-        langs: source and target language.
-        on_bad_utf8: what to do with text that is not UTF-8, one of ``ON_BAD_UTF8``.
-        downloads: where fetched files are kept.
-        markup: whether inline markup of TMX, XLIFF and catalogues stays in the text.
-
-    Returns:
-        The index, with the number of pairs and the tally of what was read.
+        entries, langs, on_bad_utf8, downloads, markup: see :func:`~fairseq_ext.corpora.entries.read_entry`.
     """
-    if on_bad_utf8 not in ON_BAD_UTF8:
-        raise InputError(f"on_bad_utf8: {on_bad_utf8!r} is unknown; choose one of {', '.join(ON_BAD_UTF8)}")
     tally: Counter[str] = Counter()
     seen: set[Pair] = set()
     total = 0
@@ -83,28 +68,21 @@ def write_domain(
     suffix: str = "",
     overwrite: bool = False,
 ) -> None:
-    """Write one domain's two files outside of any experiment, and print what was read to stderr.
+    """Write one domain's two files into the folder ``output``, and print what was read to stderr.
 
     Args:
-        name: the domain.
-        entries, langs, downloads, on_bad_utf8, markup: see :func:`import_domain`.
-        output: folder to write; made if it is missing.
+        name, entries, langs, downloads, on_bad_utf8, markup: see :func:`import_domain`.
+        output: made if it is missing.
         suffix: of compressed files, such as ``.gz``.
         overwrite: replace the two files if they are there.
-
-    Raises:
-        InputError: naming what cannot be read, or would be overwritten.
     """
     check_domain_names([name], "domain")
     inputs = check_entries({name: entries}, langs)
     outputs = [output / f"{name}.{lang}{suffix}" for lang in langs]
     for path in outputs:
-        if os.path.isdir(path):
-            raise InputError(f"{path}: is a folder, where a file is to be written; choose another --output")
-    for path in {path.resolve() for path in inputs} & {path.resolve() for path in outputs}:
-        raise InputError(f"{path}: would be overwritten by what is made of it; choose another --output")
-    for path in () if overwrite else outputs:
-        if path.exists():
+        if path.is_dir() or path.resolve() in {each.resolve() for each in inputs}:
+            raise InputError(f"{path}: is a folder, or what it is to be made of; choose another --output")
+        if path.exists() and not overwrite:
             raise InputError(f"{path}: is there already; give --overwrite to replace it, or choose another --output")
     try:
         fetch_entries(entries, langs, downloads)
@@ -124,11 +102,10 @@ def write_domain(
 
 def _move_sides(files: Sequence[Path], outputs: Sequence[Path]) -> None:
     """Put both files in their place, compressed as their names there say."""
-    ready = [file.with_name(output.name) for file, output in zip(files, outputs, strict=True)]
+    ready = [file.with_name(f"ready-{output.name}") for file, output in zip(files, outputs, strict=True)]
     for file, compressed in zip(files, ready, strict=True):
-        if compressed != file:
-            with file.open("rb") as source, open_binary(compressed, "wb") as target:
-                shutil.copyfileobj(source, target, 1 << 20)
+        with file.open("rb") as source, open_binary(compressed, "wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
     # A kill must not leave a new side beside an old one: without the old ones it leaves a side missing.
     for output in outputs:
         output.unlink(missing_ok=True)

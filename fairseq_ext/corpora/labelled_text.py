@@ -74,35 +74,27 @@ def _rows(path: Path, columns: Columns) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, row
 
 
-def _tsv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    lines = enumerate(stream_lines(path), start=1)
-    return _with_header(path, ((number, line.removesuffix("\r").split("\t")) for number, line in lines))
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    reader = csv.reader((line + "\n" for line in stream_lines(path)), strict=True)
-    return _with_header(path, _numbered(path, reader))
-
-
-def _numbered(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
+def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows of a .csv, or of a .tsv, in which quotes have no meaning."""
+    if path.suffix == ".csv":
+        reader = csv.reader((line + "\n" for line in stream_lines(path)), strict=True)
+    else:
+        lines = (line.removesuffix("\r") for line in stream_lines(path))
+        reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    header: list[str] = []
     try:
         for row in reader:
-            yield reader.line_num, row
+            where = f"{path}, line {reader.line_num}"
+            if not header:
+                header = [name.strip() for name in row]
+                if len(set(header)) < len(header):
+                    raise InputError(f"{where}: two columns have the same name; the first line is the header")
+            elif len(row) != len(header):
+                raise InputError(f"{where}: has {len(row)} columns, not the {len(header)} of the header")
+            else:
+                yield reader.line_num, dict(zip(header, row, strict=True))
     except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: is not valid CSV ({error})") from None
-
-
-def _with_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    header: list[str] | None = None
-    for number, row in rows:
-        if header is None:
-            header = [name.strip() for name in row]
-            if len(set(header)) < len(header):
-                raise InputError(f"{path}, line {number}: two columns have the same name; the first line is the header")
-        elif len(row) != len(header):
-            raise InputError(f"{path}, line {number}: has {len(row)} columns, not the {len(header)} of the header")
-        else:
-            yield number, dict(zip(header, row, strict=True))
+        raise InputError(f"{path}, line {reader.line_num}: cannot be read as a table ({error})") from None
 
 
 def _jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -116,7 +108,7 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, row
 
 
-TABLES = {".tsv": _tsv_rows, ".csv": _csv_rows, ".jsonl": _jsonl_rows}
+TABLES = {".tsv": _table_rows, ".csv": _table_rows, ".jsonl": _jsonl_rows}
 
 
 def _example(row: dict[str, Any], columns: Columns, where: str) -> Example:

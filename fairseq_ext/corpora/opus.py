@@ -15,7 +15,6 @@ import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
@@ -50,13 +49,7 @@ def check_opus(entry: str) -> tuple[str, str]:
 
 
 def fetch_opus(entries: Sequence[str], langs: tuple[str, str], folder: Path) -> dict[str, Path]:
-    """Return every entry's zip, fetching into ``folder`` those it does not hold.
-
-    Args:
-        entries: as ``opus:CORPUS/VERSION``.
-        langs: the two languages, in any order.
-        folder: where zips are kept, by the names they have at OPUS.
-    """
+    """Return every entry's zip, fetching into ``folder`` those it does not hold; the languages may be in any order."""
     zips = {}
     for number, entry in enumerate(entries, start=1):
         corpus, version = check_opus(entry)
@@ -93,17 +86,16 @@ def _look_up(entry: str, langs: tuple[str, str]) -> list[str]:
     """Ask OPUS for the addresses of the files that the entry stands for."""
     corpus, version = check_opus(entry)
     source, target = sorted(langs)
-    query: dict[str, Any] = {"corpus": corpus, "version": version, "source": source, "target": target}
-    address = f"{os.environ.get(_API_VARIABLE, _API)}?{urlencode(query | {'preprocessing': 'moses'})}"
+    query = {"corpus": corpus, "version": version, "source": source, "target": target, "preprocessing": "moses"}
+    address = f"{os.environ.get(_API_VARIABLE, _API)}?{urlencode(query)}"
     with urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:
         return [str(corpus["url"]) for corpus in json.load(answer)["corpora"]]
 
 
 def _download(url: str, path: Path, label: str) -> None:
-    with urlopen(url, timeout=_TIMEOUT_SECONDS) as answer, path.open("wb") as file:
+    with urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
         size = int(answer.headers.get("Content-Length") or 0)
-        with tqdm(total=size or None, desc=label, unit="B", unit_scale=True, disable=None) as progress:
-            while chunk := answer.read(1 << 18):
-                progress.update(file.write(chunk))
+        with tqdm.wrapattr(answer, "read", size or None, desc=label, disable=None) as body, path.open("wb") as file:
+            shutil.copyfileobj(body, file, 1 << 18)
     if size and path.stat().st_size != size:
         raise EOFError(f"{url} ended after {path.stat().st_size} of {size} bytes")

@@ -19,13 +19,10 @@ from fairseq_ext.inputs.errors import InputError
 
 # One platform for everybody: the text in a wheel is the same for all, and so is then its checksum.
 _PLATFORM = (
-    *("--platform", "manylinux_2_28_x86_64"),
-    *("--platform", "manylinux2014_x86_64"),
-    *("--platform", "any"),
-    *("--python-version", "3.11"),
-    *("--implementation", "cp"),
+    *("--platform=manylinux_2_28_x86_64", "--platform=manylinux2014_x86_64", "--platform=any"),
+    *("--python-version=3.11", "--implementation=cp"),
 )
-_PINNED = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.+!_-]+)")
+_PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!_-]+")
 
 
 def is_requirement(entry: str) -> bool:
@@ -41,9 +38,7 @@ def fetch_packages(requirements: Sequence[str], folder: Path) -> dict[str, Path]
     folder.mkdir(parents=True, exist_ok=True)
     missing = [requirement for requirement in requirements if find_wheel(requirement, folder) is None]
     if missing:
-        print(
-            f"fetching {len(missing)} of {len(requirements)} packages, {missing[0]} first", file=sys.stderr, flush=True
-        )
+        print(f"fetching {len(missing)} packages, {missing[0]} first", file=sys.stderr, flush=True)
     if len(missing) > 1:
         _download(missing, folder)  # by one pip, which is fastest; what it refuses together is fetched one by one
     return {requirement: find_wheel(requirement, folder) or _fetch(requirement, folder) for requirement in requirements}
@@ -51,11 +46,9 @@ def fetch_packages(requirements: Sequence[str], folder: Path) -> dict[str, Path]
 
 def find_wheel(requirement: str, folder: Path) -> Path | None:
     """Return the wheel of a pinned package in a folder, if it is there."""
-    match = _PINNED.fullmatch(requirement)
-    if match is None:
-        raise InputError(f"{requirement!r}: is neither a path nor a pinned package (name==version)")
+    name, _, version = requirement.partition("==")
     try:
-        wanted = canonicalize_name(match["name"]), Version(match["version"])
+        wanted = canonicalize_name(name), Version(version)
     except InvalidVersion:
         raise InputError(f"{requirement!r}: has no version that a package can have") from None
     for path in sorted(folder.glob("*.whl")):

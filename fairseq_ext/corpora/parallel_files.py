@@ -6,15 +6,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 
 from fairseq_ext.corpora.files import open_binary, open_zip, read_chunks, shown
 from fairseq_ext.corpora.raw_text import canonical, canonical_lines, decode_lines, stream_canonical_lines
-from fairseq_ext.corpora.text_files import Pair
+from fairseq_ext.corpora.text_files import Pair, zip_sides
 from fairseq_ext.inputs.errors import InputError
 
-_END = "\n"  # No line can be one.
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
@@ -109,18 +107,13 @@ def _rows(path: Path, split: Callable[[str], tuple[str, str]], policy: str, tall
 def _pairs(
     source: Iterator[str | None], target: Iterator[str | None], names: tuple[str, str], tally: Counter[str]
 ) -> Iterator[Pair]:
-    number = 0
-    for number, (one, other) in enumerate(zip_longest(source, target, fillvalue=_END), start=1):
-        if one is _END or other is _END:
-            short, long = names if one is _END else names[::-1]
-            raise InputError(
-                f"{long}, line {number}: has no counterpart in {short}, which ends after line {number - 1}; "
-                "line N of one file must translate line N of the other"
-            )
+    lines = 0
+    for one, other in zip_sides(source, target, names):
+        lines += 1
         if one is None or other is None:
             tally["bad_utf8_dropped"] += 1
         else:
             yield Pair(one, other)
-    if not number:
+    if not lines:
         raise InputError(f"{names[0]}: is empty")
-    tally["lines"] += number
+    tally["lines"] += lines

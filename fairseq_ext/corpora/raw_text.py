@@ -47,10 +47,7 @@ _SEPARATOR = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\r(?!\\Z)")
 def stream_canonical_lines(path: Path, policy: str | None, tally: Counter[str]) -> Iterator[str | None]:
     """Yield a file's lines, canonical; None stands for a line that policy "drop" leaves out.
 
-    Args:
-        path: UTF-8, compressed if its suffix says so.
-        policy: one of ``ON_BAD_UTF8``, or None: to stop where there is no choice.
-        tally: counts what was mended.
+    ``policy`` is one of ``ON_BAD_UTF8``, or None: to stop where there is no choice; ``tally`` counts what was mended.
     """
     with open_binary(path, "rb") as file:
         yield from canonical_lines(read_chunks(file, str(path)), str(path), policy, tally)

@@ -8,25 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from fairseq_ext.corpora.files import open_binary, read_chunks
 from fairseq_ext.corpora.raw_text import MAX_LINE_BYTES, decode_lines, too_long
 from fairseq_ext.inputs.errors import InputError
 
-
-def read_lines_like(path: Path, others: Sequence[str], other_path: Path) -> list[str]:
-    """Read lines that belong one by one to ``others``, read from ``other_path``; all may be blank."""
-    lines = read_lines(path, may_be_blank=True)
-    if len(lines) != len(others):
-        raise InputError(
-            f"{path}: has {len(lines)} lines for the {len(others)} of {other_path}; make it again from that test set"
-        )
-    return lines
-
-
 # Little, so that many files can be read side by side.
 _CHUNK_BYTES = 8 << 10
+_END: Any = object()
+_T = TypeVar("_T")
 
 
 class Pair(NamedTuple):
@@ -39,14 +30,21 @@ class Pair(NamedTuple):
 def read_lines(path: Path, *, may_be_blank: bool = False) -> list[str]:
     r"""Read a UTF-8 file's lines, which end at ``\n`` and nowhere else; a compressed file, by its suffix, is unpacked.
 
-    Python's text mode also ends lines at a lone carriage return, and ``splitlines`` at U+2028 and six
-    more; real corpora hold these inside sentences, and the two sides would slip against each other.
-
-    Args:
-        path: of the file.
-        may_be_blank: whether it may hold no text, as translations by a model that ends every sentence at once.
+    Python's text mode also ends lines at a lone carriage return, and ``splitlines`` at U+2028 and six more; real
+    corpora hold these inside sentences, and the two sides would slip against each other. ``may_be_blank`` allows a
+    file without text, as translations by a model that ends every sentence at once.
     """
     return list(stream_lines(path, may_be_blank=may_be_blank))
+
+
+def read_lines_like(path: Path, others: Sequence[str], other_path: Path) -> list[str]:
+    """Read lines that belong one by one to ``others``, read from ``other_path``; all may be blank."""
+    lines = read_lines(path, may_be_blank=True)
+    if len(lines) != len(others):
+        raise InputError(
+            f"{path}: has {len(lines)} lines for the {len(others)} of {other_path}; make it again from that test set"
+        )
+    return lines
 
 
 def read_parallel(source_path: Path, target_path: Path) -> list[Pair]:
@@ -84,10 +82,7 @@ def stdin_lines() -> Iterator[str]:
 def stream_lines(path: Path, on_bad_utf8: str | None = None, *, may_be_blank: bool = False) -> Iterator[str]:
     """Yield what :func:`read_lines` returns, in the memory of some lines; its errors come when they are reached.
 
-    Args:
-        path: of the file.
-        on_bad_utf8: ``replace`` puts U+FFFD for what is not UTF-8; None stops there.
-        may_be_blank: whether it may hold no text.
+    ``on_bad_utf8="replace"`` puts U+FFFD for what is not UTF-8, None stops there.
     """
     is_blank = True
     with open_binary(path, "rb") as file:
@@ -107,19 +102,10 @@ def count_lines(path: Path) -> int:
 def stream_parallel(source_path: Path, target_path: Path, *, quiet: bool = False) -> Iterator[Pair]:
     """Yield what :func:`read_parallel` returns, in the memory of a pair; its errors come when they are reached.
 
-    Args:
-        source_path: one side.
-        target_path: the other.
-        quiet: do not count the dropped pairs on stderr; for reading a corpus once more.
+    ``quiet`` does not count the dropped pairs on stderr, for reading a corpus once more.
     """
     num_pairs = num_kept = 0
-    for source, target in zip_longest(stream_lines(source_path), stream_lines(target_path)):
-        if source is None or target is None:
-            short, long = (source_path, target_path) if source is None else (target_path, source_path)
-            raise InputError(
-                f"{long}, line {num_pairs + 1}: has no counterpart in {short}, which ends after line {num_pairs}; "
-                "line N of one file must translate line N of the other"
-            )
+    for source, target in zip_sides(stream_lines(source_path), stream_lines(target_path), (source_path, target_path)):
         num_pairs += 1
         pair = Pair(collapse(source), collapse(target))
         if pair.source and pair.target:
@@ -130,6 +116,19 @@ def stream_parallel(source_path: Path, target_path: Path, *, quiet: bool = False
         print(f"{source_path}: {dropped} of {num_pairs} pairs have an empty side, dropped", file=sys.stderr)
     if not num_kept:
         raise InputError(f"{source_path}, line 1: in no line both sides have text")
+
+
+def zip_sides(source: Iterable[_T], target: Iterable[_T], names: tuple[object, object]) -> Iterator[tuple[_T, _T]]:
+    """Yield line N of one side with line N of the other; one that is left over is an error."""
+    sides = zip_longest(source, target, fillvalue=_END)
+    for number, (one, other) in enumerate(sides, start=1):
+        if one is _END or other is _END:
+            short, long = names if one is _END else names[::-1]
+            raise InputError(
+                f"{long}, line {number}: has no counterpart in {short}, which ends after line {number - 1}; "
+                "line N of one file must translate line N of the other"
+            )
+        yield one, other
 
 
 def write_parallel(source_path: Path, target_path: Path, pairs: Iterable[Pair]) -> None:

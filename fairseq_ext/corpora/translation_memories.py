@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
-from xml.etree.ElementTree import Element, ParseError, TreeBuilder
-
-from defusedxml.common import DefusedXmlException
-from defusedxml.ElementTree import XMLParser, iterparse
+from typing import Any
+from xml.etree.ElementTree import Element, ParseError, XMLPullParser
+from xml.parsers import expat
 
 from fairseq_ext.corpora.files import open_binary, read_chunks, shown
 from fairseq_ext.corpora.raw_text import Markup, canonical
@@ -36,7 +36,7 @@ def read_memory(path: Path, langs: tuple[str, str], markup: Markup, tally: Count
     """Yield the pairs of a TMX or XLIFF file, compressed or not; units without a translation are counted.
 
     A language stands for its variants too: ``en`` finds ``en-GB``, unless there is an ``en``. Entities other than
-    XML's own are refused, and no DTD is read (defusedxml).
+    XML's own are refused, and no DTD is read.
     """
     source, target = map(_normal, langs)
     pairs = units = 0
@@ -57,64 +57,72 @@ def read_memory(path: Path, langs: tuple[str, str], markup: Markup, tally: Count
 
 
 def _units(path: Path) -> Iterator[Unit]:
-    parser = XMLParser(target=TreeBuilder())
-    with open_binary(path, "rb") as file:
-        source = _Source(read_chunks(file, str(path), _READ_BYTES))
-        try:
-            yield from _parsed(iterparse(source, ("start", "end"), parser), source)
-        except DefusedXmlException as error:
-            name = shown(getattr(error, "name", "") or "external")
-            problem = f"the entity {name!r} is not one of XML's own; write what it stands for instead"
-        except ParseError as error:
-            problem = f"malformed XML ({shown(str(error))}); mend or fetch it again"
-        except (ValueError, LookupError) as error:
-            # pyexpat says so that an encoding is unknown or has characters of more than one byte.
-            problem = f"cannot be read ({shown(str(error))}); convert it to UTF-8, in its XML declaration too"
-        else:
-            return
-    raise InputError(f"{path}, line {parser.parser.CurrentLineNumber}: {problem}")
+    line = 1
+    try:
+        with open_binary(path, "rb") as file:
+            yield from _parsed(read_chunks(file, str(path), _READ_BYTES), _prolog_check(path))
+        return
+    except (ParseError, expat.ExpatError) as error:
+        line = error.position[0] if isinstance(error, ParseError) else error.lineno
+        problem = f"malformed XML ({shown(str(error))}); mend or fetch it again"
+    except (ValueError, LookupError) as error:
+        # pyexpat says so that an encoding is unknown or has characters of more than one byte.
+        problem = f"cannot be read ({shown(str(error))}); convert it to UTF-8, in its XML declaration too"
+    raise InputError(f"{path}, line {line}: {problem}")
 
 
-class _Source:
-    """What iterparse reads; refuses to read on where no unit ends."""
+def _parsed(chunks: Iterable[bytes], check_prolog: Callable[[bytes], None]) -> Iterator[Unit]:
+    parser: Any = XMLPullParser(("start", "end"))
+    ancestors: list[Element] = []
+    file_langs = ("", "")
+    unit_bytes = 0
+    for chunk in chunks:
+        check_prolog(chunk)
+        parser.feed(chunk)
+        unit_bytes += len(chunk)
+        for event, element in parser.read_events():
+            if event == "start":
+                ancestors.append(element)
+                if _name(element) in ("xliff", "file"):
+                    file_langs = _file_langs(element) or file_langs
+                if len(ancestors) > _MAX_DEPTH:
+                    raise ValueError(f"more than {_MAX_DEPTH} elements lie within each other")
+                continue
+            ancestors.pop()
+            name = _name(element)
+            if name not in ("tu", "trans-unit", "unit"):
+                continue
+            yield from [(_versions_of_tu(element), {})] if name == "tu" else _translated(element, file_langs)
+            unit_bytes = 0
+            # Otherwise the tree would grow to the whole file.
+            ancestors[-1].clear()
+        if unit_bytes > _MAX_UNIT_BYTES:
+            raise ValueError(f"no unit ends within {_MAX_UNIT_BYTES >> 20} MiB")
+    parser.close()
 
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self.unit_bytes = 0
 
-    def read(self, _: int) -> bytes:
-        chunk = next(self._chunks, b"")
-        self.unit_bytes += len(chunk)
-        if self.unit_bytes > _MAX_UNIT_BYTES:
-            raise ParseError(f"no unit ends within {_MAX_UNIT_BYTES >> 20} MiB")
-        return chunk
+def _prolog_check(path: Path) -> Callable[[bytes], None]:
+    """What refuses entities, which only a prolog can declare, and files that begin with another element than ours."""
+    parser: Any = expat.ParserCreate()
+    is_over = False
 
+    def refuse(name: str, *_: object) -> None:
+        where = f"{path}, line {parser.CurrentLineNumber}"
+        raise InputError(f"{where}: the entity {shown(name)!r} is not one of XML's own; write what it stands for")
 
-def _parsed(events: Iterator[tuple[str, Element]], source: _Source) -> Iterator[Unit]:
-    root = next(events)[1]
-    if _name(root) not in ("tmx", "xliff"):
-        raise ParseError(f"<{shown(_name(root))}> begins the file, so it is neither TMX nor XLIFF")
-    file_langs = root.get("srcLang", ""), root.get("trgLang", "")
-    ancestors = [root]
-    for event, element in events:
-        name = _name(element)
-        if event == "start":
-            ancestors.append(element)
-            if len(ancestors) > _MAX_DEPTH:
-                raise ParseError(f"more than {_MAX_DEPTH} elements lie within each other")
-            if name == "file" and element.get("source-language"):
-                file_langs = element.get("source-language", ""), element.get("target-language", "")
-            continue
-        ancestors.pop()
-        if name not in ("tu", "trans-unit", "unit"):
-            continue
-        if name == "tu":
-            yield _versions_of_tu(element), {}
-        else:
-            yield from _translated(element, file_langs)
-        source.unit_bytes = 0
-        # Otherwise the tree would grow to the whole file.
-        ancestors[-1].clear()
+    def end(name: str, _: object) -> None:
+        nonlocal is_over
+        is_over, parser.StartElementHandler = True, None
+        if name.rpartition(":")[2] not in ("tmx", "xliff"):
+            where = f"{path}, line {parser.CurrentLineNumber}"
+            raise InputError(f"{where}: <{shown(name)}> begins the file, so it is neither TMX nor XLIFF")
+
+    def check(chunk: bytes) -> None:
+        if not is_over:
+            parser.Parse(chunk)
+
+    parser.EntityDeclHandler, parser.StartElementHandler = refuse, end
+    return check
 
 
 def _versions_of_tu(unit: Element) -> list[tuple[str, Element]]:
@@ -185,8 +193,21 @@ def _code(element: Element, codes: Mapping[str, str], reference: str, *attribute
     return codes.get(element.get(reference, "")) or next(filter(None, shown_as), "")
 
 
+def _file_langs(element: Element) -> tuple[str, str] | None:
+    """Source and target language, of the elements of XLIFF that tell them."""
+    for source, target in (("srcLang", "trgLang"), ("source-language", "target-language")):
+        if (lang := element.get(source)) is not None:
+            return lang, element.get(target, "")
+    return None
+
+
 def _name(element: Element) -> str:
-    return element.tag.rpartition("}")[2]
+    return _without_namespace(element.tag)
+
+
+@lru_cache(maxsize=1000)
+def _without_namespace(tag: str) -> str:
+    return tag.rpartition("}")[2]
 
 
 def _normal(lang: str) -> str:

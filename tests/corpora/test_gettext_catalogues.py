@@ -166,20 +166,6 @@ def test_what_is_no_catalogue_is_refused_at_once(tmp_path: Path, name: str, data
         read(write(tmp_path / name, data))
 
 
-def test_text_that_is_the_path_of_another_catalogue_is_none(tmp_path: Path) -> None:
-    other = write(tmp_path / "other.po")
-    with pytest.raises(InputError, match=r"x\.po: cannot be read"):
-        read(write(tmp_path / "x.po", str(other)))
-
-
-def test_byte_order_of_a_compiled_catalogue_does_not_matter(tmp_path: Path) -> None:
-    whole = compiled()
-    count = struct.unpack_from("<I", whole, 8)[0]
-    numbers = struct.unpack_from(f"<{7 + 4 * count}I", whole)
-    turned = struct.pack(f">{len(numbers)}I", *numbers) + whole[4 * len(numbers) :]
-    assert read(write(tmp_path / "x.mo", turned)) == read(write(tmp_path / "y.mo", whole))
-
-
 def test_pairs_seen_in_another_catalogue_are_not_repeated(tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
     seen = {Pair(*STRIPPED[1]), Pair(*STRIPPED[3])}

@@ -34,16 +34,7 @@ FRAGMENTS = [
     *(b"\0", b"\xff", b"\n", b"\r", b"\t", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xc0\x80", b"\xe2\x80\xa8", b"\xc2\x85"),
     *(b'"', b"\\", b"msgid", b"msgstr", b"#~ ", b"#, fuzzy\n", b"charset=", b"utf-7", b"punycode", b"&", b"&#", b"<"),
     *(b"<tu>", b"</tu>", b"<seg>", b"</seg>", b"<!DOCTYPE x [<!ENTITY y 'z'>]>", b"<![CDATA[", b"&y;", b"encoding="),
-    *(
-        b"\xff\xff\xff\xff",
-        b"\x7f\xff\xff\xff",
-        b"\x80\0\0\0",
-        b"PK\3\4",
-        b"PK\1\2",
-        b"PK\5\6",
-        b"\x1f\x8b",
-        b"\xff\xfe",
-    ),
+    *(b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"PK\3\4", b"PK\1\2", b"PK\5\6", b"\x1f\x8b"),
     *(b"0" * 12, b"9" * 12, b"/../", b"pl", b"en", b"{", b"}", b"%", b"(&", b"_", b"://"),
 ]
 
@@ -200,10 +191,3 @@ def test_forms_are_whole_before_they_are_spoilt(folder: Path, name: str) -> None
 @given(seed=st.integers(0, 1 << 32))
 def test_spoilt_corpora_give_pairs_or_one_line(folder: Path, name: str, seed: int) -> None:
     fuzz(folder, name, seed)
-
-
-@pytest.mark.parametrize("name", FORMS)
-@settings(max_examples=10, **SETTINGS)
-@given(data=st.binary(max_size=200))
-def test_any_bytes_give_pairs_or_one_line(folder: Path, name: str, data: bytes) -> None:
-    check(folder, name, data)

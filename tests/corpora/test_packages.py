@@ -65,15 +65,6 @@ def test_requirements_are_told_from_paths() -> None:
     assert not any(map(is_requirement, ("trytond", "trytond>=8", "packages/a==1", "./a.whl", "--index-url==x")))
 
 
-def test_several_are_fetched_by_one_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pip = Pip()
-    monkeypatch.setattr(packages, "run_child", pip)
-    names = [f"p{number}==1" for number in range(9)]
-    wheels = fetch_packages(names, tmp_path)
-    assert {requirement: path.name[:2] for requirement, path in wheels.items()} == {name: name[:2] for name in names}
-    assert len(pip.commands) == 1
-
-
 def test_one_that_is_refused_is_named_and_those_before_it_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
