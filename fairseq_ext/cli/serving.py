@@ -178,7 +178,11 @@ def _serve_options(parser: ArgumentParser) -> None:
         ("queue", 1024, "texts that may wait; beyond it clients are told to come back (503)"),
         ("max-tokens", 256, "source tokens of a batch; more pay on a GPU"),
         ("window", 10, "milliseconds that the first text of a batch waits for others"),
-        ("connections", 512, "open connections; beyond it, the one that has been idle for longest is closed"),
+        (
+            "connections",
+            512,
+            "open connections; beyond it, the longest idle one is closed; if none is, a new one gets 503",
+        ),
         ("max-bytes", 1 << 20, "of a request"),
         ("max-texts", 256, "of a request"),
         ("max-characters", 20_000, "of all texts of a request"),

@@ -9,19 +9,22 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.serving.body import Order
 from fairseq_ext.serving.metrics import Metrics
 from fairseq_ext.serving.refusals import RefusedError
-from fairseq_ext.translators.requests import Answer, Request
+from fairseq_ext.translators.requests import Answer, Request, join_answers
+from fairseq_ext.translators.sentences import cut
 
 if TYPE_CHECKING:
     from fairseq_ext.translators.translator import SystemTranslator
 
 _LONGEST_RETRY = 120  # seconds
+_USUAL_BEAM = 5  # fairseq's
+_SHORTEST_PART = 16  # tokens
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,8 @@ class Batching:
     """How texts become batches, and how many may wait.
 
     Attributes:
-        queue: texts that may wait; beyond it clients are told to come back.
-        tokens: source tokens of a batch, at most (a longer text is a batch of its own).
+        queue: texts, or parts of them, that may wait; beyond it clients are told to come back.
+        tokens: source tokens of a batch, at most, with a beam of 5; with a wider one fewer. Longer texts are cut.
         window: seconds that the first text of a batch waits for others.
     """
 
@@ -48,12 +51,27 @@ class Outcome:
     took: float
 
 
+@dataclass(frozen=True)
+class _Part:
+    """What is translated as one: a text of an order, or a part of one that is too long for a batch.
+
+    Attributes:
+        text: number of the text in its order.
+        request: what the translator is asked.
+        cost: source tokens, times the beam.
+    """
+
+    text: int
+    request: Request
+    cost: int
+
+
 @dataclass(eq=False)
 class _Job:
-    """An order under way: the texts numbered in ``waiting`` wait; ``future`` is fulfilled when none is missing."""
+    """An order under way: the parts numbered in ``waiting`` wait; ``future`` is fulfilled when no answer is missing."""
 
     order: Order
-    lengths: list[int]
+    parts: list[_Part]
     arrived: float = field(default_factory=time.monotonic)
     started: float | None = None
     waiting: list[int] = field(init=False)
@@ -61,28 +79,41 @@ class _Job:
     future: Future[Outcome] = field(default_factory=Future)
 
     def __post_init__(self) -> None:
-        self.waiting = list(range(len(self.lengths)))
+        self.waiting = list(range(len(self.parts)))
 
     @property
     def search(self) -> tuple[int | None, int]:
         """What the texts of one batch have in common."""
         return self.order.beam, self.order.candidates
 
+    @property
+    def missing(self) -> int:
+        """The cost of what waits."""
+        return sum(self.parts[number].cost for number in self.waiting)
+
     def take(self, number: int) -> None:
-        """A text waits no longer."""
+        """A part waits no longer."""
         if self.started is None:
             self.started = time.monotonic()
         self.waiting.remove(number)
+
+    def joined(self) -> list[Answer]:
+        """The answers, text by text."""
+        found: dict[int, list[Answer]] = {}
+        for number, part in enumerate(self.parts):
+            found.setdefault(part.text, []).append(self.answers[number])
+        return [join_answers(answers) for answers in found.values()]
 
 
 _Batch = list[tuple[_Job, int]]
 
 
 class Batcher:
-    """Translates orders of many clients in batches, of texts of like length, each client in turn.
+    """Translates orders of many clients in batches, of texts of like length.
 
     Orders of any route share a batch; those that search alike, that is. A text that cannot be translated fails its own
-    order alone.
+    order alone. The order that needs least comes next, and every second time the oldest, and no batch takes long: so a
+    short order overtakes long ones, and a long one comes to its end.
 
     Args:
         system: what translates.
@@ -97,14 +128,15 @@ class Batcher:
         self._changed = threading.Condition()
         self._jobs: deque[_Job] = deque()
         self._closed = False
-        self._seconds_each = 0.1  # a text takes, as last seen
+        self._oldest_is_next = False
+        self._seconds_each = 0.1  # a part takes, as last seen
         self._thread = threading.Thread(target=self._run, name="translations", daemon=True)
         metrics.watch_queue(lambda: self.waiting)
         self._thread.start()
 
     @property
     def waiting(self) -> int:
-        """How many texts are not yet in a batch."""
+        """How many texts, or parts of them, are not yet in a batch."""
         with self._changed:
             return sum(len(job.waiting) for job in self._jobs)
 
@@ -124,17 +156,32 @@ class Batcher:
         Raises:
             RefusedError: 503 with ``Retry-After`` if too many texts wait, or this is closed.
         """
-        job = _Job(order, [self._system.count_pieces(request.text) for request in order.requests])
+        job = _Job(order, self._cut(order))
         with self._changed:
             if self._closed:
                 raise RefusedError(503, "the service is stopping; send the request again", {"Retry-After": "5"})
             waiting = self.waiting
-            if waiting + len(job.waiting) > self._batching.queue:
+            if waiting and waiting + len(job.waiting) > self._batching.queue:
                 raise self._full(waiting)
             self._jobs.append(job)
             self._changed.notify()
         job.future.add_done_callback(lambda _: self._forget(job))
         return job.future
+
+    def _cut(self, order: Order) -> list[_Part]:
+        """What is translated of an order; a text that would make a batch take long is cut into sentences."""
+        beam = order.beam or _USUAL_BEAM
+        most = max(_SHORTEST_PART, self._most // beam)
+        return [
+            _Part(number, replace(request, text=text), pieces * beam)
+            for number, request in enumerate(order.requests)
+            for text, pieces in cut(request.text, most, self._system.count_pieces)
+        ]
+
+    @property
+    def _most(self) -> int:
+        """The cost of a batch."""
+        return self._batching.tokens * _USUAL_BEAM
 
     def close(self) -> None:
         """Finish all orders that were taken, and take no more."""
@@ -183,23 +230,23 @@ class Batcher:
                 return
 
     def _is_full(self) -> bool:
-        return sum(job.lengths[number] for job in self._jobs for number in job.waiting) >= self._batching.tokens
+        return sum(job.missing for job in self._jobs) >= self._most
 
     def _take(self) -> _Batch:
-        """The next text of the client whose turn it is, and those nearest to it in length, as many as fit in.
+        """The next part of the order whose turn it is, and those nearest to it in length, as many as fit in.
 
         A search takes as many steps as its longest text needs.
         """
-        first = self._jobs[0]
-        self._jobs.rotate(-1)
-        length = first.lengths[first.waiting[0]]
+        first = self._jobs[0] if self._oldest_is_next else min(self._jobs, key=lambda job: job.missing)
+        self._oldest_is_next = not self._oldest_is_next
+        cost = first.parts[first.waiting[0]].cost
         alike = [job for job in (first, *self._jobs) if job.search == first.search]
-        texts = [(job, number) for job in dict.fromkeys(alike) for number in job.waiting]
-        texts.sort(key=lambda text: abs(text[0].lengths[text[1]] - length))
+        parts = [(job, number) for job in dict.fromkeys(alike) for number in job.waiting]
+        parts.sort(key=lambda part: abs(part[0].parts[part[1]].cost - cost))
         batch: _Batch = []
-        room = self._batching.tokens
-        for job, number in texts:
-            room -= job.lengths[number]
+        room = self._most
+        for job, number in parts:
+            room -= job.parts[number].cost
             if batch and room < 0:
                 break
             batch.append((job, number))
@@ -225,22 +272,23 @@ class Batcher:
 
     def _answers(self, batch: _Batch) -> Sequence[Answer]:
         beam, candidates = batch[0][0].search
-        requests = [_request_of(job, number) for job, number in batch]
+        requests = [_part_of(job, number).request for job, number in batch]
         return self._system.translate(
             requests,
             beam=beam,
             candidates=candidates,
             with_gates=any(job.order.gates for job, _ in batch),
-            label=lambda index: f"texts[{batch[index][1]}]",
+            label=lambda index: f"texts[{_part_of(*batch[index]).text}]",
         )
 
     def _deliver(self, job: _Job, number: int, answer: Answer) -> None:
-        self._metrics.sentences.labels(_request_of(job, number).route).inc()
-        self._metrics.tokens.inc(job.lengths[number])
+        part = _part_of(job, number)
+        self._metrics.sentences.labels(part.request.route).inc()
+        self._metrics.tokens.inc(part.cost // (job.order.beam or _USUAL_BEAM))
         job.answers[number] = answer
-        if len(job.answers) == len(job.lengths):
+        if len(job.answers) == len(job.parts):
             now = time.monotonic()
-            answers = [answer for _, answer in sorted(job.answers.items())]
+            answers = job.joined()
             with contextlib.suppress(InvalidStateError):  # its client has gone
                 job.future.set_result(Outcome(answers, (job.started or now) - job.arrived, now - job.arrived))
 
@@ -250,5 +298,5 @@ class Batcher:
             job.future.set_exception(RefusedError(422, line_of(error)) if isinstance(error, InputError) else error)
 
 
-def _request_of(job: _Job, number: int) -> Request:
-    return job.order.requests[number]
+def _part_of(job: _Job, number: int) -> _Part:
+    return job.parts[number]

@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from fairseq_ext.serving.refusals import RefusedError, refuse
+
+LIVENESS = "/health/live"
 
 
 class PatientProtocol(H11Protocol):
@@ -13,11 +19,12 @@ class PatientProtocol(H11Protocol):
 
     uvicorn itself waits for ever for the head of a request and for a client to read its answer. Its own limit of
     connections answers 503 to everyone, health checks included, while idle clients hold theirs.
-    :func:`fairseq_ext.serving.app.read_body` limits the time for a body.
+    :func:`fairseq_ext.serving.app.read_body` limits the time for a body. Where all connections are busy, one more is
+    told to come back, but liveness is answered: a busy service need not be started anew.
     """
 
     patience = 20.0  # seconds for a request's head, and for each step forward in reading an answer
-    most = 512  # open connections; beyond it, the one that has been idle for longest is closed
+    most = 512  # open connections; beyond it, the longest idle one is closed, or if none is, a new one gets 503
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -26,8 +33,8 @@ class PatientProtocol(H11Protocol):
         self._idle_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        if len(self.connections) >= self.most:
-            self._close_idlest()
+        if len(self.connections) >= self.most and not self._close_idlest():
+            self.app = _refuse_all_but_liveness(self.app)  # type: ignore[assignment]
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=0)
         self._await_head()
@@ -64,7 +71,19 @@ class PatientProtocol(H11Protocol):
     def _is_idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
-    def _close_idlest(self) -> None:
+    def _close_idlest(self) -> bool:
         idle = [other for other in self.connections if isinstance(other, PatientProtocol) and other._is_idle()]
         if idle:
             min(idle, key=lambda other: other._idle_since).transport.abort()
+        return bool(idle)
+
+
+def _refuse_all_but_liveness(app: Any) -> ASGIApp:
+    refusal = RefusedError(503, "too many connections are open; send the request again in 5 s", {"Retry-After": "5"})
+    refusal.headers["Connection"] = "close"
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        is_liveness = scope["type"] == "http" and scope["path"] == LIVENESS
+        await (app if is_liveness else refuse(Request(scope), refusal))(scope, receive, send)
+
+    return answer

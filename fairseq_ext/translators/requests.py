@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -72,3 +72,37 @@ class Answer:
     gates: dict[str, list[list[float]]] | None = None
     weights: list[float] | None = None
     tokens: TokenGates | None = None
+
+
+def join_answers(answers: Sequence[Answer]) -> Answer:
+    """The answer to a text of those to its parts: the best of all, the second of all, and so on; see :class:`Answer`.
+
+    The classifier may have found another domain for each part; that of the first is told.
+    """
+    first = answers[0]
+    if len(answers) == 1:
+        return first
+    ranks = zip(*(answer.candidates for answer in answers), strict=False)
+    candidates = tuple(
+        Candidate(" ".join(each.text for each in rank), sum(each.score for each in rank) / len(rank)) for rank in ranks
+    )
+    gates = [answer.gates for answer in answers if answer.gates is not None]
+    weights = [answer.weights for answer in answers if answer.weights is not None]
+    tokens = [answer.tokens for answer in answers if answer.tokens is not None]
+    return replace(
+        first,
+        candidates=candidates,
+        gates={side: [_mean(rows) for rows in zip(*(own[side] for own in gates), strict=True)] for side in gates[0]}
+        if gates
+        else None,
+        weights=_mean(weights) if weights else None,
+        tokens=TokenGates(
+            [piece for own in tokens for piece in own.pieces], [row for own in tokens for row in own.weights]
+        )
+        if tokens
+        else None,
+    )
+
+
+def _mean(rows: Sequence[Sequence[float]]) -> list[float]:
+    return [sum(column) / len(rows) for column in zip(*rows, strict=True)]

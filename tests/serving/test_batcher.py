@@ -62,13 +62,42 @@ def test_orders_that_search_otherwise_come_after() -> None:
     assert [len(future.result(TIMEOUT).answers[0].candidates) for future in futures] == [1, 1, 2, 1]
 
 
-def test_a_batch_has_so_many_tokens_of_texts_of_like_length_and_each_client_its_turn() -> None:
+def test_a_batch_has_so_many_tokens_of_texts_of_like_length() -> None:
     held = Held(tokens=8)  # of the fake system, a word has two
     long = "f " * 10
     futures = [held.submit("a", "b", long, "c c"), held.submit("d"), held.submit(long), held.submit("e e", "g")]
-    # The turn of the first, of the second, whose text is done by then, of the third, of the fourth …
-    assert held.release() == [["a", "b", "d", "g"], [long], ["e e", "c c"], [long]]
+    # The turn of the oldest; of what needs least; of the oldest; of what is left.
+    assert [sorted(batch) for batch in held.release()] == [["a", "b", "d", "g"], ["c c", "e e"], [long], [long]]
     assert texts_of(futures[0]) == ["a", "b", long.strip(), "c c"]
+
+
+def test_a_short_order_overtakes_long_ones_which_come_to_their_end() -> None:
+    held = Held(tokens=40)
+    word = "word " * 15
+    long = [held.submit(*[f"{word}{number}"] * 8, beam=12) for number in range(4)]
+    short = [held.submit(letter) for letter in "abcdef"]
+    batches = held.release()
+    assert batches.index(["a", "b", "c", "d", "e", "f"]) <= 2
+    assert all(len(batch) == 1 for batch in batches if "word" in batch[0])  # 17 tokens × 12 of 40 × 5
+    assert [len(texts_of(each)) for each in (*long, *short)] == [8] * 4 + [1] * 6
+
+
+def test_long_texts_are_cut_and_their_answers_joined() -> None:
+    held = Held(tokens=20)
+    sentence = "law " * 9 + "end. "
+    future = held.submit(sentence * 3 + "med, " * 30, "a b", gates="tokens")
+    batches = held.release()
+    assert all(sum(len(text.split()) + 1 for text in batch) <= 20 for batch in batches)
+    text, short = future.result(TIMEOUT).answers
+    assert short.candidates[0].text == "b a"
+    turned = " ".join(["end." + " law" * 9] * 3 + ["med, " * 29 + "med,"])
+    assert sorted(text.candidates[0].text.split()) == sorted(turned.split())
+    assert text.candidates[0].text.startswith("end." + " law" * 9)
+    assert text.weights is not None
+    assert text.weights[0] > text.weights[2]
+    assert sum(text.weights) == pytest.approx(1)
+    assert text.tokens is not None
+    assert len(text.tokens.pieces) == len(text.tokens.weights) > 60
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from fairseq_ext.serving.batcher import Batching
 from fairseq_ext.serving.body import Limits
-from tests.serving.fake_server import TIMEOUT, answer_of, head, served
+from tests.serving.fake_server import TIMEOUT, Served, answer_of, head, served
 
 
 def wait_for(holds: Callable[[], bool]) -> None:
@@ -97,6 +97,30 @@ def test_idle_connections_do_not_keep_others_out() -> None:
         assert answer_of(service.post("a b"))[0] == 200
         for each in (*idle, client):
             each.close()
+
+
+def test_one_connection_too_many_is_told_to_come_back_and_liveness_is_answered() -> None:
+    with served(connections=2, batching=Batching(window=0)) as service:
+        busy = [service.post("wait"), service.post("a")]
+        assert service.system.waits.wait(TIMEOUT)
+        wait_for(lambda: not ready(service))
+        with service.post("b") as late, late.makefile("rb") as file:
+            answer = file.read()
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"\r\nretry-after: 5\r\n" in answer.lower()
+        assert "error" in json.loads(answer.partition(b"\r\n\r\n")[2])
+        with service.connect() as live:
+            live.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert live.recv(12) == b"HTTP/1.1 200"
+        service.system.go.set()
+        assert [answer_of(client)[0] for client in busy] == [200, 200]
+        assert answer_of(service.post("c"))[0] == 200
+
+
+def ready(service: Served) -> bool:
+    with service.connect() as client:
+        client.sendall(b"GET /health/ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return client.recv(12) == b"HTTP/1.1 200"
 
 
 def test_an_answer_that_is_not_read_ends_the_connection() -> None:

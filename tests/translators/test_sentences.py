@@ -1,6 +1,6 @@
 import pytest
 
-from fairseq_ext.translators.sentences import split_sentences
+from fairseq_ext.translators.sentences import cut, split_sentences
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,22 @@ from fairseq_ext.translators.sentences import split_sentences
 )
 def test_a_text_ends_its_sentences_where_a_reader_would(text: str, sentences: list[str]) -> None:
     assert split_sentences(text) == sentences
+
+
+@pytest.mark.parametrize(
+    "text", ["one", "a b c d. e f g h, i j k l m n o p q r s t u v w, x y z!", "x" * 40, "", "a, " * 9]
+)
+@pytest.mark.parametrize("most", [2, 5, 8])
+def test_parts_are_short_enough_and_leave_nothing_out(text: str, most: int) -> None:
+    def count(part: str) -> int:
+        return len(part.replace(" ", ""))
+
+    parts = list(cut(text, most, count))
+    assert [length for _, length in parts] == [count(part) for part, _ in parts]
+    assert all(length <= most for _, length in parts)
+    assert "".join(part for part, _ in parts).replace(" ", "") == text.replace(" ", "")
+
+
+def test_sentences_are_cut_after_commas() -> None:
+    found = [part for part, _ in cut("a b c, d e f g h i. j k.", 5, lambda part: len(part.split()))]
+    assert found == ["a b c,", "d e f g h", "i.", "j k."]
