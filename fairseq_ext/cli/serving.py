@@ -193,9 +193,14 @@ def _serve_options(parser: ArgumentParser) -> None:
 
 
 def _serve(options: Namespace) -> None:
-    from fairseq_ext.serving.batcher import Batching
-    from fairseq_ext.serving.body import Limits
-    from fairseq_ext.serving.server import Service, serve
+    try:
+        from fairseq_ext.serving.batcher import Batching
+        from fairseq_ext.serving.body import Limits
+        from fairseq_ext.serving.server import Service, serve
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("fairseq_ext"):
+            raise
+        raise InputError(f'the package {error.name} is missing: pip install "fairseq-ext[serve]"') from None
 
     limits = Limits(
         bytes=options.max_bytes,

@@ -1,10 +1,11 @@
 """Translating a file in blocks: what is interrupted goes on with the next block, whoever translates it.
 
-::
+What is unfinished, and what tells a file that this command wrote from one of the user's, is in the user's cache::
 
-    .out.de.step/unfinished/blocks/       the lines, as they were read and checked
-    .out.de.step/unfinished/translated/   a task a block
-    .out.de.json                          what out.de was made from, so that it is known again
+    ~/.cache/fairseq_ext/translations/HASH/
+        .out.de.step/unfinished/blocks/       the lines, as they were read and checked
+        .out.de.step/unfinished/translated/   a task a block
+        .out.de.json                          what out.de was made from
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -22,7 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairseq_ext.engine.hashing import hash_file
+from fairseq_ext.engine.provenance import read_json_object
 from fairseq_ext.engine.staging import Staging, locked
+from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.translators.answers import PRECISIONS, Wanted, load_quietly
@@ -32,7 +36,7 @@ from fairseq_ext.translators.lines import RoutedLine, blocks
 if TYPE_CHECKING:
     from fairseq_ext.translators.translator import SystemTranslator
 
-_SOURCE, _DONE, _TEXT, _RECORD, _COUNTS = "blocks", "translated", "text", "record.json", "counts.json"
+_SOURCE, _DONE, _TEXT, _COUNTS = "blocks", "translated", "text", "counts.json"
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,11 @@ def _translator(system: Path, device: str, decoding_precision: str) -> SystemTra
     return load_quietly(system, device, decoding_precision)
 
 
-def translate_file(job: FileJob, lines: Callable[[], Iterable[RoutedLine]], processes: int) -> None:
+# Reads the lines of a job, and notes the numbers of those that cannot be translated, which it leaves empty.
+ReadLines = Callable[[list[int]], Iterable[RoutedLine]]
+
+
+def translate_file(job: FileJob, lines: ReadLines, processes: int) -> list[int]:
     """Translate a file, or what an interrupted run of the same job left of it.
 
     Args:
@@ -106,29 +114,47 @@ def translate_file(job: FileJob, lines: Callable[[], Iterable[RoutedLine]], proc
         lines: reads the lines and checks them.
         processes: that translate; 0 for one a core. They change nothing in the output.
 
+    Returns:
+        The numbers of the lines that were left empty; none if the output is up to date.
+
     Raises:
         InputError: if a line cannot be translated, or the output is another file of the user's.
     """
-    fingerprint, output, staging = job.fingerprint, job.output, Staging(job.output)
-    if output.is_file() and _record_of(output) == _record(fingerprint, output) and not staging.exists():
+    check_folder(job.output)
+    fingerprint, output, staging = job.fingerprint, job.output, Staging(_state(job.output))
+    record = _record_of(output)
+    is_made = record.get("fingerprint") == fingerprint and output.is_file() and record["sha256"] == hash_file(output)
+    if is_made and not staging.exists():
         print(f"{output}: up to date", file=sys.stderr)
-        return
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with locked(output):
+        return []
+    staging.output.parent.mkdir(parents=True, exist_ok=True)
+    with locked(staging.output):
         begun = staging.is_begun(fingerprint)
         if not begun:
             _refuse_others(output)
         folder = staging.unfinished if begun else staging.start(fingerprint)
-        if not any((folder / name).is_file() for name in (_TEXT, _RECORD)):
-            _translate(job, folder, lines, processes)
-        _finish(folder, output, fingerprint)
+        left_out = _translate(job, folder, lines, processes)
+        _finish(folder / _TEXT, output, fingerprint)
         staging.clear()
+    return left_out
 
 
-def _translate(job: FileJob, folder: Path, lines: Callable[[], Iterable[RoutedLine]], processes: int) -> None:
+def check_folder(output: Path) -> None:
+    """Check that the folder of an output is there.
+
+    Raises:
+        InputError: if it is not; a wrong name shall not make folders.
+    """
+    if not output.absolute().parent.is_dir():
+        raise InputError(f"{output}: there is no folder {output.parent}; make it, or choose another name")
+
+
+def _translate(job: FileJob, folder: Path, lines: ReadLines, processes: int) -> list[int]:
     if not (folder / _SOURCE).is_dir():
-        _store(lines(), folder / _SOURCE, job.block_lines)
-    counts = json.loads((folder / _SOURCE / _COUNTS).read_text(encoding="utf-8"))
+        _store(lines, folder / _SOURCE, job.block_lines)
+    counts, left_out = json.loads((folder / _SOURCE / _COUNTS).read_text(encoding="utf-8"))
+    if (folder / _TEXT).is_file():
+        return left_out
     start, done = time.monotonic(), folder / _DONE
     missing = sum(size for index, size in enumerate(counts) if not task_output(done, index).exists())
     if missing < sum(counts):
@@ -142,53 +168,58 @@ def _translate(job: FileJob, folder: Path, lines: Callable[[], Iterable[RoutedLi
         for index in range(len(counts)):
             file.write((task_output(done, index) / _TEXT).read_bytes())
     partial.rename(folder / _TEXT)
+    return left_out
 
 
-def _store(lines: Iterable[RoutedLine], folder: Path, size: int) -> None:
+def _store(lines: ReadLines, folder: Path, size: int) -> None:
     """Write lines as blocks; the folder appears when all are there."""
     partial = folder.with_name(f"{folder.name}.partial")
     partial.mkdir(exist_ok=True)
-    counts = []
-    for index, block in enumerate(blocks(lines, size)):
+    counts: list[int] = []
+    left_out: list[int] = []
+    for index, block in enumerate(blocks(lines(left_out), size)):
         (partial / f"{index:06d}").write_text(json.dumps(block, ensure_ascii=False), encoding="utf-8")
         counts.append(len(block))
-    (partial / _COUNTS).write_text(json.dumps(counts), encoding="utf-8")
+    (partial / _COUNTS).write_text(json.dumps([counts, left_out]), encoding="utf-8")
     partial.rename(folder)
 
 
-def _finish(folder: Path, output: Path, fingerprint: str) -> None:
-    """Put the text where it belongs, and its record beside it; a kill in between leaves the rest to the next run."""
-    text, record = folder / _TEXT, folder / _RECORD
-    if not record.is_file():
-        partial = folder / f"{_RECORD}.partial"
-        partial.write_text(json.dumps(_record(fingerprint, text)) + "\n", encoding="utf-8")
-        partial.rename(record)
-    if text.is_file():
-        _refuse_others(output)
-        os.replace(text, output)
-    os.replace(record, _record_path(output))
+def _finish(text: Path, output: Path, fingerprint: str) -> None:
+    """Put the text where it belongs; its record, which comes first, knows the file that is replaced, too."""
+    _refuse_others(output)
+    record = {"fingerprint": fingerprint, "sha256": hash_file(text)}
+    if output.is_file():
+        record["replaced"] = hash_file(output)
+    with atomic_write(_record_path(output)) as partial:
+        partial.write_text(json.dumps(record) + "\n", encoding="utf-8")
+    with atomic_write(output) as partial:
+        shutil.copyfile(text, partial)
+
+
+def _state(output: Path) -> Path:
+    """Where the state of an output is, under its own name."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    key = hashlib.sha256(str(output.parent.resolve() / output.name).encode("utf-8", "surrogateescape")).hexdigest()
+    return cache / "fairseq_ext/translations" / key[:32] / output.name
 
 
 def _record_path(output: Path) -> Path:
-    return output.with_name(f".{output.name}.json")
+    state = _state(output)
+    return state.with_name(f".{state.name}.json")
 
 
-def _record(fingerprint: str, text: Path) -> dict[str, str]:
-    return {"fingerprint": fingerprint, "sha256": hash_file(text)}
+def _record_of(output: Path) -> dict[str, Any]:
+    return read_json_object(_record_path(output))
 
 
-def _record_of(output: Path) -> Any:
-    try:
-        return json.loads(_record_path(output).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+def _is_own(output: Path) -> bool:
+    record = _record_of(output)
+    return output.is_file() and hash_file(output) in (record.get("sha256"), record.get("replaced"))
 
 
 def _refuse_others(output: Path) -> None:
     """Refuse to replace a file that this command did not write, or that was edited since."""
     if not output.exists() or (output.is_file() and not output.stat().st_size):
         return
-    record = _record_of(output)
-    is_own = output.is_file() and isinstance(record, dict) and record.get("sha256") == hash_file(output)
-    if not is_own:
+    if not _is_own(output):
         raise InputError(f"{output}: exists, and is not as this command wrote it; move it away or choose another name")

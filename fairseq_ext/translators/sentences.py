@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from fairseq_ext.inputs.errors import InputError
+
 # A full stop and its like with the quotation marks and brackets that follow it, then a blank; or one that needs none.
 _END = re.compile(r"""[.!?…]+["'”’»)\]]*\s+|[。！？]+["'”’」』）]*\s*""")
+
+
+class TooLongError(InputError):
+    """A sentence has more pieces than a model takes."""
 
 
 def split_sentences(text: str) -> list[str]:

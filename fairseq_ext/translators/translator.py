@@ -24,7 +24,7 @@ from fairseq_ext.patches.inference import lower_precision
 from fairseq_ext.teacher.classifier import Classifier, load_classifier
 from fairseq_ext.translators.exported import BASE, CLASSIFIER, CLASSIFIER_FOLDER, GATES, Manifest, verify
 from fairseq_ext.translators.requests import Answer, Candidate, Request, TokenGates
-from fairseq_ext.translators.sentences import split_sentences
+from fairseq_ext.translators.sentences import TooLongError, split_sentences
 
 # Of the source, padding included.
 _BATCH_TOKENS = 4000
@@ -214,7 +214,7 @@ class SystemTranslator:
         sentences = [self._encode(sentence, domain, label) for sentence in split_sentences(text)]
         worst = max(map(len, sentences))
         if worst > longest:
-            raise InputError(
+            raise TooLongError(
                 f"{label}: has a sentence of {worst} pieces, and {self.name} takes {longest}; break it up, by full "
                 "stops or over several lines"
             )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from tqdm import tqdm
 
@@ -18,9 +19,13 @@ from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.translators.answers import PRECISIONS, Wanted, load_quietly
 from fairseq_ext.translators.exported import Manifest, read_manifest
-from fairseq_ext.translators.files import FileJob, translate_file
+from fairseq_ext.translators.files import FileJob, check_folder, translate_file
 from fairseq_ext.translators.lines import RoutedLine, blocks, file_lines, routed_by_file, stream_lines
 from fairseq_ext.translators.requests import Request
+from fairseq_ext.translators.sentences import TooLongError
+
+if TYPE_CHECKING:
+    from fairseq_ext.translators.translator import SystemTranslator
 
 # Only of longer lines it is asked, before any is translated, whether the model takes them.
 _LONG_LINE = 1000
@@ -81,14 +86,29 @@ def translate_text(system: Path, text: Text) -> None:
         device=text.device,
         decoding_precision=text.decoding_precision,
     )
-    translate_file(job, lambda: _checked(_lines(text, manifest), job), text.processes)
+
+    def lines(left_out: list[int]) -> Iterator[RoutedLine]:
+        translator = lru_cache(lambda: load_quietly(job.system, job.device, job.decoding_precision))
+        return _checked(_lines(text, manifest), str(source), translator, left_out)
+
+    _tell(str(text.source), translate_file(job, lines, text.processes))
+
+
+def _tell(name: str, left_out: Sequence[int]) -> None:
+    if left_out:
+        numbers = ", ".join(map(str, left_out))
+        print(f"{name}: lines left empty, for they have a sentence that is too long: {numbers}", file=sys.stderr)
 
 
 def _translate_stream(system: Path, manifest: Manifest, text: Text) -> None:
     """Translate block by block as text comes, and leave nothing on the disk but the output."""
     name = str(text.source or _STANDARD_INPUT)
+    if text.output is not None:
+        check_folder(text.output)
     translator = load_quietly(system, text.device, text.decoding_precision)
     first = 1
+    left_out: list[int] = []
+    lines = _checked(_lines(text, manifest), name, lambda: translator, left_out)
     with ExitStack() as stack:
         if text.output is None:
             out: IO[str] = stack.enter_context(_utf8(sys.stdout))
@@ -97,12 +117,13 @@ def _translate_stream(system: Path, manifest: Manifest, text: Text) -> None:
             temporary = stack.enter_context(atomic_write(text.output.absolute()))
             out = stack.enter_context(temporary.open("w", encoding="utf-8", newline="\n"))
         progress = stack.enter_context(tqdm(unit=" lines", disable=None if not sys.stdout.isatty() else True))
-        for block in blocks(_lines(text, manifest), text.block_lines):
+        for block in blocks(lines, text.block_lines):
             for line in text.wanted.lines_of(translator, block, first, name):
                 print(line, file=out)
             out.flush()
             first += len(block)
             progress.update(len(block))
+    _tell(name, left_out)
 
 
 def _lines(text: Text, manifest: Manifest) -> Iterator[RoutedLine]:
@@ -113,13 +134,18 @@ def _lines(text: Text, manifest: Manifest) -> Iterator[RoutedLine]:
     return ((line, text.route) for line in lines)
 
 
-def _checked(lines: Iterable[RoutedLine], job: FileJob) -> Iterator[RoutedLine]:
-    """Pass lines on, but refuse those that could not be translated, before hours of work on the others."""
-    translator = None
+def _checked(
+    lines: Iterable[RoutedLine], name: str, translator: Callable[[], SystemTranslator], left_out: list[int]
+) -> Iterator[RoutedLine]:
+    """Pass lines on, those with too long a sentence as empty ones, whose numbers are noted; refuse what else cannot
+    be translated, before hours of work on the others."""
     for number, (line, route) in enumerate(lines, start=1):
         if len(line) > _LONG_LINE or ("domain" in (text := normal_form("NFKC", line)) and ":" in text):
-            translator = translator or load_quietly(job.system, job.device, job.decoding_precision)
-            translator.check(Request(line, route), f"{job.source}, line {number}")
+            try:
+                translator().check(Request(line, route), f"{name}, line {number}")
+            except TooLongError:
+                left_out.append(number)
+                line = ""
         yield line, route
 
 

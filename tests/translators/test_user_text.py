@@ -22,6 +22,13 @@ LINES = ["w4 w5 w6", "", "w7 w8", "w9\r", "w10\u2028w11 w12"]
 COMMAND = [PYTHON, "-m", "fairseq_ext.cli", "translate"]
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
+
+
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
     (tmp_path / "in.en").write_bytes("\n".join(LINES).encode())
@@ -83,33 +90,52 @@ def test_what_cannot_be_is_one_line(exported: Path, text: Path, options: list[st
     assert not output.exists()
 
 
-def test_what_cannot_be_translated_is_said_before_the_rest_is(exported: Path, text: Path) -> None:
-    text.write_text("w4\n" * 9 + "w5 " * 1100 + "\n")
+@pytest.mark.parametrize("to_file", [True, False])
+def test_a_line_that_is_too_long_is_left_empty_and_told(
+    exported: Path, text: Path, to_file: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text.write_text("w4\n" * 9 + "w5 " * 1100 + "\nw4\n")
     output = text.with_name("out.pl")
-    given = [str(exported / "mix"), "--input", str(text), "--output", str(output), "--block-lines", "1"]
-    with pytest.raises(InputError, match=r"in\.en, line 10: has a sentence of 1101 pieces, and mix takes 1024"):
-        verb("translate")(given)
-    assert not list(text.parent.glob(".out.pl.step/unfinished/translated/*"))
+    given = [str(exported / "mix"), "--input", str(text), "--block-lines", "4", "--processes", "1"]
+    verb("translate")([*given, *(["--output", str(output)] if to_file else [])])
+    found, told = capfd.readouterr()
+    lines = (output.read_text() if to_file else found).splitlines()
+    assert [number for number, line in enumerate(lines, start=1) if not line] == [10]
+    assert len(lines) == 11
+    assert "in.en: lines left empty, for they have a sentence that is too long: 10\n" in told
+
+
+def test_a_typed_tag_is_refused_before_the_rest_is_translated(exported: Path, text: Path) -> None:
     text.write_text("w4\nw5 ＜ｄｏｍａｉｎ:law＞ <domain:law>\n")
     with pytest.raises(InputError, match=r"in\.en, line 2: .*holds <domain:law>"):
-        verb("translate")(given)
+        verb("translate")([str(exported / "mix"), "--input", str(text), "--output", str(text.with_name("out.pl"))])
+    assert [path.name for path in text.parent.iterdir()] == ["in.en"]
+
+
+def test_a_wrong_name_makes_no_folders(exported: Path, text: Path) -> None:
+    for given in (["--input", str(text)], []):
+        with pytest.raises(InputError, match="there is no folder .*/nosuch"):
+            verb("translate")([str(exported / "mix"), *given, "--output", str(text.parent / "nosuch/out.pl")])
+    assert not (text.parent / "nosuch").exists()
 
 
 @pytest.mark.slow
-def test_a_killed_translation_goes_on(exported: Path, text: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_translation_goes_on(
+    exported: Path, text: Path, cache: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """With processes of its own, which end with it; the same bytes as one that nobody disturbed."""
     text.write_text("".join(f"w{n % 20} w{n % 7}\n" for n in range(400)))
     output, undisturbed = text.with_name("out.pl"), text.with_name("other.pl")
     arguments = [str(exported / "gad"), "--input", str(text), "--block-lines", "5", "--output"]
-    done = text.parent / ".out.pl.step/unfinished/translated"
+    done = ".out.pl.step/unfinished/translated/0*"
     process = subprocess.Popen(
         [*COMMAND, *arguments, str(output), "--processes", "2"], stderr=subprocess.DEVNULL, start_new_session=True
     )
-    wait_until(lambda: bool(list(done.glob("0*"))), "nothing was translated")
+    wait_until(lambda: bool(list(cache.rglob(done))), "nothing was translated")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert not output.exists()
-    before = {path: path.stat().st_mtime_ns for path in done.glob("0*/text")}
+    before = {path: path.stat().st_mtime_ns for path in cache.rglob(f"{done}/text")}
     assert before
     verb("translate")([*arguments, str(output), "--processes", "1"])
     assert "goes on; " in capfd.readouterr().err
