@@ -109,6 +109,8 @@ class Server:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        # The server's was a file, in which one can seek; the client's may be a pipe.
+        sys.stdout = os.fdopen(1, "w", closefd=False)
         self._request = request
 
     def _follow(self, connection: socket.socket, process: int) -> None:
