@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Measure the structure of a Python package: its rooms, the arrows between them and the knots they form.
+"""Measure the structure of a Python package: its subpackages, the imports between them and the cycles they form.
 
-A room is a sub-package or module directly below the package, whose own ``__init__`` counts as one. An arrow leads from
-a room to another that one of its modules imports, inside functions too; a knot is a set of rooms each of which is
-reached from every other (a strongly connected component). Lines are all that are not blank, documentation included.
+Modules directly below the package, and its own ``__init__``, count as subpackages. Imports inside of functions count
+too. A cycle is a strongly connected component. Blank lines are not counted.
 """
 
 import argparse
@@ -15,7 +14,7 @@ import grimp
 from grimp.exceptions import GrimpException
 
 ROOT = Path(__file__).resolve().parents[1]
-Arrows = Mapping[str, Collection[str]]
+Imports = Mapping[str, Collection[str]]
 
 
 def main() -> None:
@@ -28,57 +27,60 @@ def main() -> None:
         metavar="DIR",
         help="the package's directory (default: fairseq_ext of this project)",
     )
-    parser.add_argument("--arrows", action="store_true", help="also print the arrows of each room")
+    parser.add_argument("--imports", action="store_true", help="also print the imports of each subpackage")
     options = parser.parse_args()
     package = options.package.resolve()
     if not (package / "__init__.py").is_file():
         sys.exit(f"--package: {package} has no __init__.py; give the directory of a Python package")
-    lines, arrows = measure(package)
-    _show(lines, arrows, with_arrows=options.arrows)
+    lines, imports = measure(package)
+    _show(lines, imports, with_imports=options.imports)
 
 
 def measure(package: Path) -> tuple[dict[str, int], dict[str, set[str]]]:
-    """The lines of a package by room, and the rooms that each room imports."""
+    """The lines of a package by subpackage, and the subpackages that each subpackage imports."""
     # grimp finds packages where Python does.
     sys.path.insert(0, str(package.parent))
     try:
         graph = grimp.build_graph(package.name, cache_dir=None)
     except GrimpException as error:
         sys.exit(f"--package: {package} cannot be read ({error})")
-    files = {room: [path] for path in package.iterdir() if (room := _room_of_file(path))}
-    files = {room: sorted(paths[0].rglob("*.py")) if paths[0].is_dir() else paths for room, paths in files.items()}
-    arrows: dict[str, set[str]] = {room: set() for room in files}
+    files = {subpackage: [path] for path in package.iterdir() if (subpackage := _subpackage_of_file(path))}
+    files = {
+        subpackage: sorted(paths[0].rglob("*.py")) if paths[0].is_dir() else paths
+        for subpackage, paths in files.items()
+    }
+    imports: dict[str, set[str]] = {subpackage: set() for subpackage in files}
     for module in graph.modules:
-        room = _room(module)
-        imported = {_room(other) for other in graph.find_modules_directly_imported_by(module)}
-        arrows[room] |= imported - {room}
-    return {room: sum(map(_count_lines, paths)) for room, paths in files.items()}, arrows
+        subpackage = _subpackage(module)
+        imported = {_subpackage(other) for other in graph.find_modules_directly_imported_by(module)}
+        imports[subpackage] |= imported - {subpackage}
+    return {subpackage: sum(map(_count_lines, paths)) for subpackage, paths in files.items()}, imports
 
 
-def find_knots(arrows: Arrows) -> list[list[str]]:
-    """The sets of rooms each of which is reached from every other, largest first."""
-    reached = {room: _reached(arrows, room) for room in arrows}
-    knots = {tuple(sorted(end for end in reached[room] if room in reached[end])) for room in arrows}
-    return sorted((list(knot) for knot in knots if knot), key=lambda knot: (-len(knot), knot))
+def find_cycles(imports: Imports) -> list[list[str]]:
+    """The sets of subpackages each of which is reached from every other, largest first."""
+    reached = {subpackage: _reached(imports, subpackage) for subpackage in imports}
+    cycles = {tuple(sorted(end for end in reached[subpackage] if subpackage in reached[end])) for subpackage in imports}
+    return sorted((list(cycle) for cycle in cycles if cycle), key=lambda cycle: (-len(cycle), cycle))
 
 
-def _reached(arrows: Arrows, start: str) -> set[str]:
-    """The rooms that arrows lead to from one; itself, if it is in a knot."""
+def _reached(imports: Imports, start: str) -> set[str]:
+    """The subpackages that imports lead to from one; itself, if it is in a cycle."""
     found: set[str] = set()
     waiting = [start]
     while waiting:
-        new = set(arrows[waiting.pop()]) - found
+        new = set(imports[waiting.pop()]) - found
         found |= new
         waiting += new
     return found
 
 
-def _room(module: str) -> str:
-    """``package.room.module`` → ``room``; the package itself is a room, too."""
+def _subpackage(module: str) -> str:
+    """``package.subpackage.module`` → ``subpackage``; the package itself is a subpackage, too."""
     return [*module.split("."), module][1]
 
 
-def _room_of_file(path: Path) -> str | None:
+def _subpackage_of_file(path: Path) -> str | None:
     if path.name == "__init__.py":
         return path.parent.name
     if path.is_dir():
@@ -90,18 +92,21 @@ def _count_lines(path: Path) -> int:
     return sum(bool(line.strip()) for line in path.read_text(encoding="utf-8").splitlines())
 
 
-def _show(lines: Mapping[str, int], arrows: Arrows, *, with_arrows: bool) -> None:
-    importers = {room: sum(room in ends for ends in arrows.values()) for room in arrows}
-    print(f"{'room':<28}{'lines':>8}{'imports':>9}{'imported by':>13}")
-    for room in sorted(arrows):
-        print(f"{room:<28}{lines[room]:>8,}{len(arrows[room]):>9}{importers[room]:>13}")
-        if with_arrows and arrows[room]:
-            print(f"    → {', '.join(sorted(arrows[room]))}")
-    knots = find_knots(arrows)
-    print(f"\n{len(arrows)} rooms, {sum(lines.values()):,} lines, {sum(map(len, arrows.values()))} arrows,", end=" ")
-    print(f"knots: {len(knots)}")
-    for knot in knots:
-        print(f"    {len(knot)}: {', '.join(knot)}")
+def _show(lines: Mapping[str, int], imports: Imports, *, with_imports: bool) -> None:
+    importers = {subpackage: sum(subpackage in ends for ends in imports.values()) for subpackage in imports}
+    print(f"{'subpackage':<28}{'lines':>8}{'imports':>9}{'imported by':>13}")
+    for subpackage in sorted(imports):
+        print(f"{subpackage:<28}{lines[subpackage]:>8,}{len(imports[subpackage]):>9}{importers[subpackage]:>13}")
+        if with_imports and imports[subpackage]:
+            print(f"    → {', '.join(sorted(imports[subpackage]))}")
+    cycles = find_cycles(imports)
+    print(
+        f"\n{len(imports)} subpackages, {sum(lines.values()):,} lines, {sum(map(len, imports.values()))} imports,",
+        end=" ",
+    )
+    print(f"cycles: {len(cycles)}")
+    for cycle in cycles:
+        print(f"    {len(cycle)}: {', '.join(cycle)}")
 
 
 if __name__ == "__main__":

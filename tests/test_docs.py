@@ -188,12 +188,12 @@ def test_architecture_is_one_page() -> None:
     assert max(map(len, lines)) <= 120
 
 
-def test_architecture_has_the_rooms_in_their_layers() -> None:
+def test_architecture_has_the_packages_in_their_layers() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = next(each["layers"] for each in project["tool"]["importlinter"]["contracts"] if each["type"] == "layers")
     rows = re.findall(r"^\| (`.*?) \|", ARCHITECTURE.partition("## Six ideas")[0], re.MULTILINE)
     named = [sorted(code.strip("/").removesuffix(".py") for code in code_in(row)) for row in rows]
-    # Every room is in a layer: that contract is exhaustive.
+    # Every package is in a layer: that contract is exhaustive.
     assert named == [layer.split(" | ") for layer in layers]
 
 
@@ -210,4 +210,4 @@ def test_architecture_names_files_that_are_there() -> None:
 def test_the_packages_have_no_cycle() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "measure_structure.py")]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "arrows, knots: 0" in printed
+    assert "imports, cycles: 0" in printed

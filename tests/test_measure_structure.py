@@ -1,4 +1,4 @@
-"""scripts/measure_structure.py counts rooms, arrows and knots as one does by hand."""
+"""scripts/measure_structure.py counts subpackages, imports and cycles as one does by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FILES = {
     "__init__.py": '"""A package."""\n\nfrom pack import hall\n',
     "hall.py": "from pack.kitchen import stove\n",
     "kitchen/__init__.py": "",
-    # Inside functions too; and within a room there are no arrows.
+    # Inside functions too; and within a subpackage there are no imports.
     "kitchen/stove.py": "def late():\n    import pack.cellar.wine\n\n    from pack.kitchen import oven\n",
     "kitchen/oven.py": "",
     "cellar/__init__.py": "",
@@ -24,7 +24,7 @@ def measure(*arguments: str) -> str:
     return result.stdout + result.stderr
 
 
-def test_rooms_arrows_and_knots_are_counted(tmp_path: Path) -> None:
+def test_subpackages_imports_and_cycles_are_counted(tmp_path: Path) -> None:
     for name, text in FILES.items():
         (tmp_path / "pack" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "pack" / name).write_text(text)
@@ -35,11 +35,11 @@ def test_rooms_arrows_and_knots_are_counted(tmp_path: Path) -> None:
         ["kitchen", "3", "1", "2"],
         ["pack", "2", "1", "0"],
     ]
-    assert printed.endswith("4 rooms, 7 lines, 4 arrows, knots: 1\n    2: cellar, kitchen\n")
+    assert printed.endswith("4 subpackages, 7 lines, 4 imports, cycles: 1\n    2: cellar, kitchen\n")
 
 
-def test_this_package_has_no_knots() -> None:
-    assert measure().endswith(" arrows, knots: 0\n")
+def test_this_package_has_no_cycles() -> None:
+    assert measure().endswith(" imports, cycles: 0\n")
 
 
 def test_what_is_no_package_is_named(tmp_path: Path) -> None:
