@@ -1,4 +1,4 @@
-"""Paths of an induced tree for domains it has never seen (hierarchical adapters §4.5): ``fairseq-ext paths``."""
+"""Select paths of an induced tree for unseen domains (hierarchical adapters §4.5): ``fairseq-ext paths``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def write_paths(
 
 
 def describe_paths(directory: Path, tree: Path) -> str:
-    """The chosen paths as in the paper's Table 9, a line for each, with its share of the votes."""
+    """The selected paths with their shares of the votes, one in each line (the paper's Table 9)."""
     paths, votes = (read_json(directory / name, "choose again") for name in (PATHS_FILE, VOTES_FILE))
     labels = {each.leaf: each.label for each in read_record(tree).clusters}
     lines = []

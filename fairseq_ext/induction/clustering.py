@@ -1,4 +1,4 @@
-"""From clusters to a tree: domains settle in clusters, and the clusters that are nearest are joined pair by pair.
+"""From clusters to a tree: assign domains to clusters, then merge the nearest clusters.
 
 The distance of Gaussians is the symmetrised Kullback–Leibler divergence over all dimensions. The paper (hierarchical
 adapters §4.2, Eq. 1) misplaces a ½; this is the usual divergence:
@@ -25,7 +25,7 @@ Settled = Mapping[int, Sequence[str]]  # domains by cluster
 
 
 def settle_domains(counts: np.ndarray, domains: Sequence[str]) -> dict[int, list[str]]:
-    """The clusters that win a domain, and which; a domain goes where most of its sequences are, at a tie to the first.
+    """Assign each domain to the cluster with most of its sequences, the first of equals.
 
     Args:
         counts: sequences by domain and cluster.
@@ -46,7 +46,7 @@ def settle_domains(counts: np.ndarray, domains: Sequence[str]) -> dict[int, list
 
 
 def name_leaves(settled: Settled) -> dict[int, str]:
-    """A leaf is called like its only domain, or ``cluster_K`` if it has several."""
+    """A leaf has the name of its only domain, or ``cluster_K``."""
     taken = [name for names in settled.values() for name in names]
     return {
         number: names[0] if len(names) == 1 else _free_name(f"cluster_{number}", taken)
@@ -55,10 +55,10 @@ def name_leaves(settled: Settled) -> dict[int, str]:
 
 
 def link(divergences: np.ndarray) -> np.ndarray:
-    """Average-linkage agglomeration, as scipy describes it.
+    """Average-linkage clustering, in scipy's format.
 
     Shape:
-        divergences: K×K, symmetric; result: K−1×4, the joined two, their distance, and how many leaves that makes
+        divergences: K×K, symmetric; result: K−1×4, the two merged clusters, their distance, and the number of leaves
     """
     from scipy.cluster.hierarchy import linkage
     from scipy.spatial.distance import squareform
@@ -67,7 +67,7 @@ def link(divergences: np.ndarray) -> np.ndarray:
 
 
 def tree_from_linkage(linkage: np.ndarray, settled: Settled, leaves: Mapping[int, str]) -> DomainTree:
-    """The binary tree of the joins, from the root down, the leaves last.
+    """The binary tree of the merges, root first, leaves last.
 
     Args:
         linkage: of the clusters in the order of ``settled``.
@@ -92,9 +92,8 @@ def tree_from_linkage(linkage: np.ndarray, settled: Settled, leaves: Mapping[int
 def symmetrised_divergences(means: np.ndarray, covariances: np.ndarray) -> np.ndarray:
     """The divergence between every two of K Gaussians, ½ · [KL(N₀ ‖ N₁) + KL(N₁ ‖ N₀)] (Eq. 2).
 
-    Where a covariance is singular the divergence is infinite, and near it, noise. All Gaussians are therefore given
-    one and the same least variance in every direction, a tiny share of the largest variance of all: directions in
-    which none of them varies add nothing, those in which only some vary add much, but a finite amount.
+    All Gaussians get the same small minimum variance in every direction, a share of the largest variance. Otherwise the
+    divergence of singular covariances would be infinite.
 
     Shape:
         means: K×P; covariances: K×P×P, symmetric; result: K×K, symmetric, the diagonal zero
@@ -117,7 +116,7 @@ def symmetrised_divergences(means: np.ndarray, covariances: np.ndarray) -> np.nd
 
 
 def _free_name(name: str, taken: Iterable[str]) -> str:
-    """The name, made longer as long as it is taken."""
+    """The name, with a suffix if it is taken."""
     while name in taken:
         name += "_"
     return name

@@ -1,4 +1,4 @@
-"""Stretches of a data directory's text, and a language model that encodes them."""
+"""Blocks of a data directory's text, encoded by a language model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LanguageModel:
 
     @classmethod
     def load(cls, checkpoint: Path, data: Path, *, cpu: bool = False) -> LanguageModel:
-        """Load a checkpoint for the data of a directory; it must be a language model of the same dictionary."""
+        """Load a language model; its dictionary must be that of the data directory."""
         state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
         path = data / DICT_FILE
         if not path.is_file():
@@ -82,9 +82,9 @@ def draw_blocks(
     seed: int,
     takes_fewer: bool = False,
 ) -> Tensor:
-    """Draw blocks of a domain's text, without replacement and independent of what other domains there are.
+    """Draw blocks of a domain's text without replacement, independently of other domains.
 
-    The text is cut into blocks of ``length`` tokens from its start; the rest, which is shorter, is not drawn.
+    The text is cut into blocks of ``length`` tokens; a shorter rest is dropped.
 
     Args:
         data: directory with ``DOMAIN/SPLIT.{bin,idx}``.
@@ -92,9 +92,9 @@ def draw_blocks(
         split: ``train``, ``valid`` or ``test``.
         dictionary: of the data.
         length: T.
-        count: how many.
-        seed: draws them.
-        takes_fewer: whether all blocks will do where there are not ``count``.
+        count: number of blocks.
+        seed: of the draw.
+        takes_fewer: accept fewer than ``count`` blocks.
 
     Shape:
         result: count×T, in the order of the text
@@ -118,7 +118,7 @@ def draw_blocks(
 
 
 def block_length(tokens: int, model: LanguageModel) -> int:
-    """The block length to use: as asked for, or with 0 that of the model's training."""
+    """The requested block length; 0 is that of the model's training."""
     longest = int(model.model.max_positions())
     if tokens > longest:
         raise InputError(f"--tokens {tokens}: the language model reads from 1 to {longest} tokens; 0 is its own choice")

@@ -1,8 +1,8 @@
-"""A domain tree made of the domains' text alone (hierarchical adapters §4.2): ``fairseq-ext induce``.
+"""Induce a domain tree from text (hierarchical adapters §4.2): ``fairseq-ext induce``.
 
-A language model's states of sequences of every domain → principal components → Gaussian mixture → clusters that win a
-domain → symmetrised KL divergence → binary tree. Where we differ from the published code: the divergence is over all
-dimensions, not two, and a domain is settled by most of its sequences, as the paper says.
+A language model's states of sequences of every domain → principal components → Gaussian mixture → clusters with a
+domain → symmetrised KL divergence → binary tree. Unlike the published code, but as in the paper, the divergence is
+over all dimensions, and a domain belongs to the cluster with most of its sequences.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Leaf(BaseModel):
 
     @property
     def label(self) -> str:
-        """The name of the leaf, and its domains if that does not say which."""
+        """The name of the leaf, with its domains if the name differs."""
         return self.leaf if self.domains == [self.leaf] else f"{self.leaf}: {', '.join(self.domains)}"
 
 
 class InductionRecord(BaseModel):
-    """What is read back of ``clusters.json``."""
+    """The content of ``clusters.json``, as far as it is read."""
 
     options: Induction
     clusters: list[Leaf]
@@ -90,7 +90,7 @@ def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *
 
 
 def _encode(cache: Path, model: LanguageModel, data: Path, name: str, options: Induction) -> np.ndarray:
-    """The states of a domain's sequences, n×H, out of the cache if they are there."""
+    """The states of a domain's sequences, n×H, cached."""
     path = cache / f"{name}.npy"
     if not path.is_file():
         log(f"encoding {options.sequences} blocks of {options.tokens} tokens of {name}")
@@ -148,7 +148,7 @@ def induce(
 
 
 def describe_tree(directory: Path) -> str:
-    """An induced tree as indented lines, the domains of a leaf behind it, and a line on its size."""
+    """An induced tree as indented lines with the domains of its leaves, and a line with its size."""
     tree, record = read_tree(directory / TREE_FILE), read_record(directory)
     labels = {each.leaf: each.label for each in record.clusters}
 

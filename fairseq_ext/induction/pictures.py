@@ -15,7 +15,7 @@ _LINE = "#2b5c8a"
 
 
 def draw_dendrogram(linkage: np.ndarray, labels: Sequence[str], path: Path) -> None:
-    """Draw the joins of the clusters, the root at the left.
+    """Draw the merges of the clusters, with the root at the left.
 
     Args:
         linkage: scipy's.
@@ -43,7 +43,7 @@ def draw_dendrogram(linkage: np.ndarray, labels: Sequence[str], path: Path) -> N
 
 
 def draw_domains_by_cluster(tree: DomainTree, record: Mapping[str, Any]) -> str:
-    """Draw which clusters the sequences of every domain belong to, in percent and in the order of the tree.
+    """Draw the clusters of every domain's sequences, in percent and in the order of the tree.
 
     Args:
         tree: the induced one.

@@ -1,6 +1,6 @@
-"""Few domains into many, by the words of their sentences: ``fairseq-ext split-domains``.
+"""Split domains by k-means on TF-IDF: ``fairseq-ext split-domains``.
 
-It makes what experiments with many domains, some of them nearly alike, need: k-means on TF-IDF within each domain.
+The parts serve experiments with many similar domains.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _STARTS = 10  # of the clustering, of which the best counts
 
 
 def split_step(folder: Path, output: Path, langs: tuple[str, str], num_domains: int, seed: int) -> Step:
-    """The step that cuts the domains of a folder of ``DOMAIN.LANG`` files into more.
+    """The step that splits the domains of a folder of ``DOMAIN.LANG`` files.
 
     Args:
         folder: of the files, compressed or not.
         output: where ``DOMAIN-1.LANG``, … are written; each line of a domain is in one of them, in its order.
-        langs: source and target; by the source sentences are told apart.
-        num_domains: of all together.
-        seed: where the clustering starts.
+        langs: source and target; clustering uses the source.
+        num_domains: number of all domains afterwards.
+        seed: of the clustering.
     """
     entries = folder_entries(folder, langs)
     if num_domains < len(entries):
@@ -45,7 +45,7 @@ def split_step(folder: Path, output: Path, langs: tuple[str, str], num_domains: 
 def write_split(
     output: Path, paths: Mapping[str, Sequence[Path]], langs: tuple[str, str], num_domains: int, seed: int
 ) -> str:
-    """Write the parts of every domain; a domain that stays whole keeps its name.
+    """Write the parts of every domain; an unsplit domain keeps its name.
 
     Args:
         output: where to write.
@@ -73,7 +73,7 @@ def write_split(
 
 
 def shares(sizes: Sequence[int], total: int) -> list[int]:
-    """Into how many parts each corpus is cut: one at least, and each further one where parts are largest so far."""
+    """The number of parts of each corpus: at least one, and each further part where parts are largest."""
     parts = [1] * len(sizes)
     for _ in range(total - len(sizes)):
         parts[max(range(len(sizes)), key=lambda row: sizes[row] / parts[row])] += 1
@@ -81,10 +81,10 @@ def shares(sizes: Sequence[int], total: int) -> list[int]:
 
 
 def cluster(texts: Sequence[str], count: int, seed: int) -> np.ndarray:
-    """The cluster of every text, N; the largest is number 0.
+    """The cluster of every text, N; cluster 0 is the largest.
 
-    Mini-batch k-means (Sculley 2010) on the leading singular vectors of TF-IDF, of unit length: on the words
-    themselves, which few short texts share, one cluster would be nearly all.
+    Mini-batch k-means (Sculley 2010) on normalised singular vectors of TF-IDF. On the words themselves, almost all
+    texts would fall into one cluster.
     """
     from sklearn.cluster import MiniBatchKMeans
     from sklearn.decomposition import TruncatedSVD

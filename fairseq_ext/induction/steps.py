@@ -1,4 +1,4 @@
-"""The steps that induce a tree and choose paths of it, for experiments and commands; and their options."""
+"""Steps that induce a tree and select its paths, with their options."""
 
 from __future__ import annotations
 

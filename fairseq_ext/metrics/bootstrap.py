@@ -1,8 +1,8 @@
-"""Paired bootstrap resampling: would the difference between two systems hold on other sentences of the same kind?
+"""Paired bootstrap resampling of test sentences.
 
 Koehn (2004), *Statistical Significance Tests for Machine Translation Evaluation*. Sentences are drawn with replacement,
-all systems are scored on the same draw, and what counts is how often the difference keeps its sign. A metric needs only
-the *sums* of what it counted in the sentences, so that a thousand draws are one matrix product.
+and all systems are scored on the same draw. A metric is a function of *sums* of counts by sentence, so a thousand draws
+are one matrix product.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ import numpy as np
 
 # Draws are made in blocks of about this many sentences; it bounds the memory (8 bytes each, a few times).
 _BLOCK_SENTENCES = 1 << 20
-# Fewer sentences cannot stand for others of their kind: all draws of one sentence are that sentence, and any difference
-# would hold on every draw.
+# Fewer sentences are not tested: with one sentence, any difference would hold on every draw.
 MIN_SENTENCES = 30
 # p-values below it count as significant.
 SIGNIFICANT = 0.05
 
 
 def is_significant(p: float | None) -> bool:
-    """Whether a difference is more than chance makes likely, for better or worse; None was not tested."""
+    """Whether a difference is significant in either direction; None was not tested."""
     return p is not None and p < SIGNIFICANT
 
 
@@ -31,16 +30,14 @@ def format_p(p: float | None) -> str:
 
 
 def resampled_sums(counts: np.ndarray, resamples: int, seed: Sequence[int]) -> np.ndarray:
-    """Sum the counts of the sentences as they are and of ``resamples`` draws of as many with replacement.
+    """Sum counts over the sentences, and over ``resamples`` draws of as many sentences with replacement.
 
-    Nothing is drawn from fewer than :data:`MIN_SENTENCES`; their result is the plain sum alone.
-
-    Equal sentences, ``resamples`` and ``seed`` give equal draws, whatever the columns are: systems whose counts are
-    summed in different calls are still paired.
+    Equal numbers of sentences, ``resamples`` and ``seed`` give equal draws, so systems are paired across calls. Fewer
+    than :data:`MIN_SENTENCES` sentences are not resampled.
 
     Args:
-        counts: what a metric counted, a row a sentence; whole numbers, so that sums are exact in any order.
-        resamples: R, how often to draw.
+        counts: a metric's counts, one row for each sentence; whole numbers, so that sums are exact in any order.
+        resamples: R, the number of draws.
         seed: numbers that seed the generator.
 
     Shape:
@@ -64,7 +61,7 @@ def resampled_sums(counts: np.ndarray, resamples: int, seed: Sequence[int]) -> n
 
 
 def average(columns: Sequence[np.ndarray], weights: Sequence[float] | None = None) -> np.ndarray:
-    """Average scores of several test sets draw by draw; the plain average alone if one of them was not drawn from.
+    """Average scores of several test sets draw by draw; without draws if one of them has none.
 
     Shape:
         columns: 1+R each, or 1; result: the shortest of them
@@ -74,13 +71,10 @@ def average(columns: Sequence[np.ndarray], weights: Sequence[float] | None = Non
 
 
 def p_value(differences: np.ndarray) -> float | None:
-    """Two-sided p-value of a difference from its values on R resamples: twice the share that contradicts its sign.
+    """Two-sided p-value: twice the share of R resamples in which the difference changes sign; None without resamples.
 
-    Koehn asks in what share of the resamples one system wins; this is that share of the loser, taken twice
-    because either system may be the better one. A tie counts for both sides, so systems with equal translations have
-    p = 1, also where means of equal scores differ by their last bit. (sacrebleu's ``PairedTest`` gives such systems
-    p = 1 / (R + 1), compares one run with one run and knows no average over domains.) The added one keeps p from being
-    zero, which no finite number of resamples can show. Without resamples nothing is known: None.
+    A tie counts for both signs, so equal systems have p = 1. (sacrebleu's ``PairedTest`` gives them p = 1 / (R + 1),
+    and compares neither several runs nor averages over domains.) One is added to both counts, so p is never zero.
 
     Shape:
         differences: R

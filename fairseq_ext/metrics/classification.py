@@ -1,7 +1,7 @@
-"""How good a task's predictions are: accuracy, F1, Matthews' and other correlations, as GLUE measures its tasks.
+"""Metrics of classification tasks: accuracy, F1, Matthews' and other correlations, as in GLUE.
 
 Houlsby et al. (2019, Table 1) take accuracy for most tasks, F1 for MRPC and QQP, Matthews' correlation for CoLA and
-Spearman's for STS-B. All are shares here, one being the best. scikit-learn and scipy do the counting.
+Spearman's for STS-B. All are at most 1.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _POSITIVE = 1  # of two labels, the one that F1 is about, as in GLUE
 
 @dataclass(frozen=True)
 class Scores:
-    """What a set of predictions comes to.
+    """Metrics of a set of predictions.
 
     Attributes:
         values: by metric.
-        remarks: what one must know to read them, such as that all predictions are the same.
+        remarks: warnings, such as constant predictions.
     """
 
     values: Mapping[str, float]
@@ -30,10 +30,10 @@ class Scores:
 
 
 def measure(metrics: Sequence[str], logits: np.ndarray, targets: np.ndarray, labels: Sequence[str]) -> Scores:
-    """Compare predictions with what is true.
+    """Compare predictions with targets.
 
-    A row that is not finite, of a model that diverged, is no label and so counts as wrong. Where all predictions or all
-    targets are the same, correlations are undefined; they are set to 0 and a remark says so.
+    A row that is not finite counts as wrong. Undefined correlations, of constant predictions or targets, are 0, with a
+    remark.
 
     Args:
         metrics: of :data:`~fairseq_ext.classifiers.task_split.METRICS`, such as the kind of task has.
@@ -61,7 +61,7 @@ def predicted_labels(logits: np.ndarray) -> np.ndarray:
 
 
 def majority_share(targets: np.ndarray) -> float:
-    """The accuracy of always giving the label that these targets have most often."""
+    """The accuracy of the majority label."""
     return float(np.unique(targets, return_counts=True)[1].max() / len(targets))
 
 

@@ -1,4 +1,4 @@
-"""Coherence of topics (u_mass), and topic models without a language model: LDA (gensim) and NMF (scikit-learn)."""
+"""Coherence of topics (u_mass), and baseline topic models: LDA (gensim) and NMF (scikit-learn)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""COMET scores of sentences, from a model on this machine and an environment of its own.
+"""COMET scores of sentences, computed in an environment of its own from a local model.
 
-COMET needs older releases of numpy, transformers and protobuf than fairseq_ext, so it lives in ``.venv-comet``
-(``scripts/comet.sh`` makes it) and is run there as a program. What it says of a run is kept, sentence by sentence, in
-``comet/RUN``: scoring takes long, and a new output should not cost that of the others again.
+COMET needs older versions of numpy, transformers and protobuf, so it runs as a program in ``.venv-comet``
+(``scripts/comet.sh``). Sentence scores of each run are cached in ``comet/RUN``.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class SentenceScores:
     """COMET's scores of a run.
 
     Attributes:
-        scores: by test set one a sentence.
+        scores: by test set, one for each sentence.
         version: COMET's.
     """
 
@@ -46,7 +45,7 @@ def comet_python() -> Path:
 
 
 def checkpoint_of(model: str | None, where: str) -> Path | None:
-    """The checkpoint of a COMET model that is given by it or by its folder; None if none is given.
+    """The checkpoint of a COMET model, given as a file or folder; None if none is given.
 
     Args:
         model: the path that the user gave.
@@ -66,7 +65,7 @@ def checkpoint_of(model: str | None, where: str) -> Path | None:
 
 
 def check_environment(where: str) -> None:
-    """Check that COMET can be run; best called before hours are spent on the rest."""
+    """Check that COMET can be run, before training starts."""
     if not comet_python().is_file():
         raise InputError(
             f"{where}: COMET's environment is missing ({comet_python()}); make it with scripts/comet.sh, or leave the "
@@ -75,13 +74,13 @@ def check_environment(where: str) -> None:
 
 
 def model_name(checkpoint: Path) -> str:
-    """What a checkpoint's model is called: the folder that holds ``checkpoints/``."""
+    """The name of a model: the folder that holds ``checkpoints/``."""
     return checkpoint.parents[1].name
 
 
 @functools.cache
 def model_digest(checkpoint: Path) -> str:
-    """The contents of a model, read once: checkpoints take gigabytes."""
+    """The hash of a model, computed once."""
     return f"{hash_path(checkpoint)} {hash_path(_hparams(checkpoint))}"
 
 
@@ -92,7 +91,7 @@ def score_run(
     samples: Mapping[str, Sequence[Mapping[str, str]]],
     where: str,
 ) -> SentenceScores:
-    """Score a run's sentences, unless they have been scored already.
+    """Score a run's sentences, or read their cached scores.
 
     Args:
         output: the folder of the run's scores.

@@ -1,8 +1,8 @@
-"""Score translations with COMET, within COMET's own environment.
+"""Score translations with COMET, in COMET's own environment.
 
-Called by :mod:`fairseq_ext.metrics.comet` as ``python -I comet_worker.py CHECKPOINT``, and knows
-nothing of the rest of the package, whose dependencies are not there. JSON lines ``{"src", "mt", "ref"}`` come in on
-stdin; on stdout a line ``{"version"}`` of COMET goes out, then the score of each line. Messages go to stderr.
+:mod:`fairseq_ext.metrics.comet` runs ``python -I comet_worker.py CHECKPOINT``. This module imports nothing from the
+package. It reads JSON lines ``{"src", "mt", "ref"}`` from stdin. It writes a line ``{"version"}`` and the score of each
+line to stdout, and messages to stderr.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 
 
 def load_model(checkpoint: Path) -> Any:
-    """Load a COMET model from this machine alone.
+    """Load a local COMET model.
 
-    COMET itself loads with ``strict=False`` and scores just as happily with whatever weights a checkpoint lacks left at
-    random; here that is an error. Superfluous weights are fine: older checkpoints hold buffers that are now computed.
+    COMET loads with ``strict=False`` and leaves missing weights random; here, missing weights are an error. Unused
+    entries are allowed, because older checkpoints have buffers that are now computed.
     """
     import torch
     from comet import load_from_checkpoint

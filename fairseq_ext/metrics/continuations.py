@@ -1,4 +1,4 @@
-"""Texts that a language model writes from the first words of others."""
+"""Continuations of prompts by a language model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def choose_prompts(lines: Iterable[str], num_words: int, count: int, where: str)
 
 
 def check_prompt_length(num_tokens: int, max_len: int) -> None:
-    """Raise InputError if a prompt of so many tokens, with its end, leaves nothing to write."""
+    """Raise InputError if a prompt of this length leaves no room for a continuation."""
     if num_tokens > max_len:
         raise InputError(
             f"topics: max_len: {max_len} leaves nothing to write after {num_tokens - 1} tokens of a prompt; raise it"
@@ -55,9 +55,9 @@ class Writer:
         model: in evaluation mode, on its device.
         task: that it was loaded for.
         data: directory of the subwords.
-        max_len: tokens of a text at most, with the prompt and without its end.
-        temperature: scores are divided by it.
-        top_k: how many tokens to sample from.
+        max_len: maximum tokens of a text, with the prompt and without the end of the line.
+        temperature: of sampling.
+        top_k: sample from the k most probable tokens.
     """
 
     def __init__(self, model: Any, task: Any, data: Path, *, max_len: int, temperature: float, top_k: int):

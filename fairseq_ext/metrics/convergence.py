@@ -1,4 +1,4 @@
-"""Whether a training has converged, by the loss on the validation sets in its log."""
+"""Check whether a training has converged, from the validation loss in its log."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _GAIN = 0.03  # of perplexity, relative: a base model that gains more by further
 
 @dataclass(frozen=True)
 class ValidationCurve:
-    """The loss on the validation sets in the course of a training.
+    """The validation loss over the course of a training.
 
     Attributes:
-        updates: at which it was measured, in order.
+        updates: of the measurements, in order.
         bits: negative log-likelihood, bits a token.
     """
 
@@ -27,7 +27,7 @@ class ValidationCurve:
 
     @property
     def fall(self) -> float | None:
-        """By what share perplexity fell in the last tenth of the updates; None if that was not measured."""
+        """The relative fall of perplexity in the last tenth of the updates, or None."""
         first = (1 - _LAST) * self.updates[-1] if self.updates else 0
         before = [bits for update, bits in zip(self.updates, self.bits, strict=True) if update <= first]
         after = [bits for update, bits in zip(self.updates, self.bits, strict=True) if update > first]
@@ -35,13 +35,12 @@ class ValidationCurve:
 
     @property
     def still_falls(self) -> bool:
-        """Whether the training ended before the loss had stopped falling."""
+        """Whether the loss still fell at the end of the training."""
         return self.fall is not None and self.fall > _FALL
 
 
 def read_curve(log: Path) -> ValidationCurve:
-    """Read the curve from a training's log file, which may have been stopped and resumed: of a repeated update the
-    last counts.
+    """Read the curve from a training's log file. If an update occurs twice, after a restart, the last one counts.
 
     Raises:
         OSError: if it cannot be read.
@@ -53,7 +52,7 @@ def read_curve(log: Path) -> ValidationCurve:
 
 
 def warning(name: str, curve: ValidationCurve) -> str | None:
-    """The warning about a base model whose loss still fell when its training ended; None where it had settled."""
+    """A warning if the base model's loss still fell at the end of its training, or None."""
     if not curve.still_falls:
         return None
     return _not_converged(
@@ -64,9 +63,9 @@ def warning(name: str, curve: ValidationCurve) -> str | None:
 
 
 def warning_of_control(name: str, curve: ValidationCurve, base: str, base_curve: ValidationCurve) -> str | None:
-    """The warning about a base model that gains from further training; None where it does not.
+    """A warning if the base model gains from further training, or None.
 
-    A loss settles whenever the learning rate goes to zero. So what tells most is whether the control is better.
+    Every loss levels off when the learning rate goes to zero, so the control is the better test.
     """
     fall = 1 - 2 ** (min(curve.bits) - min(base_curve.bits))
     if fall <= _GAIN:

@@ -1,7 +1,7 @@
-"""Metrics as sums: what is counted in each sentence, and the corpus score that the sums of the counts give.
+"""Metrics as functions of sums of counts by sentence.
 
-One count of a sentence then serves the score of its test set, of any subset and of every bootstrap resample.
-:data:`METRICS` is all that the rest knows of metrics: a new one is a new entry there.
+The counts of a sentence serve its test set, any subset and every bootstrap resample. To add a metric, add an entry to
+:data:`METRICS`.
 """
 
 from __future__ import annotations
@@ -25,33 +25,32 @@ _COMET_UNIT = 1e-6
 
 
 class CorpusMetric(Protocol):
-    """A metric whose corpus score is a function of the sums of S numbers counted in each sentence."""
+    """A metric whose corpus score is a function of S sums over sentences."""
 
     @property
     def signature(self) -> str:
-        """All that the score depends on besides the text."""
+        """Everything that the score depends on, except the text."""
 
     def score(self, sums: Sequence[float]) -> float:
         """The corpus score of S sums, in percent."""
 
 
 class TextMetric(CorpusMetric, Protocol):
-    """A metric that needs nothing but translations and references."""
+    """A metric of translations and references."""
 
     def count(self, hypotheses: Sequence[Sequence[str]], references: Sequence[str]) -> list[np.ndarray]:
-        """Count in each of several translations of N sentences.
+        """Count in several translations of N sentences.
 
         Shape:
-            result: an N×S array of whole numbers a translation
+            result: an N×S array of whole numbers for each translation
         """
 
 
 class SacrebleuMetric:
-    """A metric of sacrebleu with its defaults, or with others that ``kind`` binds.
+    """A metric of sacrebleu, with its defaults or the options that ``kind`` binds.
 
-    Its statistics by sentence are not public, but are what its own significance tests are made of; its version is
-    pinned, and a test compares with the public ``corpus_score``. The public test would not do, see
-    :func:`fairseq_ext.metrics.bootstrap.p_value`.
+    Statistics by sentence are private in sacrebleu. Its version is pinned, and a test compares the result with the
+    public ``corpus_score``.
     """
 
     def __init__(self, kind: Callable[..., BLEU | CHRF | TER]):
@@ -101,8 +100,8 @@ class Metric:
     """An entry of :data:`METRICS`.
 
     Attributes:
-        text: computes it from text; None for COMET, whose model scores the sentences.
-        is_error: whether it counts what is wrong, so that lower is better.
+        text: computes it from text; None for COMET.
+        is_error: whether lower is better.
     """
 
     text: TextMetric | None
@@ -114,7 +113,7 @@ class Metric:
         return min if self.is_error else max
 
     def gain(self, score: float, over: float) -> float:
-        """By how much a score is better than another; below zero if it is worse."""
+        """The improvement of a score over another; negative if it is worse."""
         return over - score if self.is_error else score - over
 
 
@@ -131,12 +130,12 @@ _ASIAN_TER = partial(TER, normalized=True, asian_support=True)
 
 
 def text_metric_names() -> list[str]:
-    """The metrics that need nothing but text."""
+    """The names of metrics that need only text."""
     return [name for name, metric in METRICS.items() if metric.text]
 
 
 def text_metrics(names: Iterable[str] = DEFAULT_METRICS, lang: str = "en") -> dict[str, TextMetric]:
-    """Those of these metrics that need nothing but text, the most trusted first.
+    """The metrics among these that need only text, in the order of :data:`METRICS`.
 
     Args:
         names: of metrics.
@@ -148,7 +147,7 @@ def text_metrics(names: Iterable[str] = DEFAULT_METRICS, lang: str = "en") -> di
 
 
 def bleu_tokenizer(lang: str) -> str:
-    """sacrebleu's tokeniser for a language, of those that need no further package."""
+    """sacrebleu's tokeniser for a language, without further packages."""
     return USUAL_TOKENIZER if has_spaces(lang) else "zh" if is_chinese(lang) else "char"
 
 

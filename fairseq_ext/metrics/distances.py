@@ -1,8 +1,7 @@
-"""How far apart the domains are: the proxy A-distance between every two of them.
+"""Proxy A-distance between domains.
 
-Ben-David et al. (2007) §4, as Klimaszewski et al. (2023) Figure 3 use it: a linear classifier learns to tell the
-sentences of one domain from another's, and with its error ε on held-out sentences the distance is 2·(1−2ε). At 2 it
-never errs, at 0 it guesses.
+Ben-David et al. (2007) §4, Klimaszewski et al. (2023) Figure 3: a linear classifier separates the sentences of two
+domains. With its error ε on held-out sentences, the distance is 2·(1−2ε): 2 without errors, 0 for a random guess.
 """
 
 from __future__ import annotations
@@ -37,18 +36,17 @@ def measure_distances(
 ) -> tuple[list[str], int, np.ndarray]:
     """Measure the distances between the domains of an experiment, on the source side of their training text.
 
-    Every domain gives equally many different sentences, at most ``sentences``, since a larger sample alone makes
-    a smaller error.
+    All domains contribute the same number of distinct sentences, because larger samples have smaller errors.
 
     Args:
         splits: folder with ``domains.txt`` and ``DOMAIN/train.LANG``.
         lang: the source language.
-        sentences: the largest sample, a domain.
+        sentences: maximum for each domain.
         model: folder of a Hugging Face encoder to embed the sentences with; None for TF-IDF.
         seed: draws the sample.
 
     Returns:
-        D domains, how many sentences there are of each, and the D×D distances.
+        D domains, the number of sentences of each, and the D×D distances.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     samples = [draw_sample(stream_lines(splits / name / f"train.{lang}"), sentences, seed) for name in domains]
@@ -62,9 +60,9 @@ def measure_distances(
 
 
 def draw_sample(lines: Iterable[str], size: int, seed: int) -> list[str]:
-    """Draw different lines in random order, the same ones whatever the order of the file.
+    """Draw distinct lines in random order, independently of the order of the file.
 
-    A sentence that is there twice could be both learned from and tested on, hence only different ones.
+    Lines are distinct so that no sentence is in both halves.
     """
     kept: dict[str, int] = {}
     for line in lines:
@@ -77,7 +75,7 @@ def draw_sample(lines: Iterable[str], size: int, seed: int) -> list[str]:
 def embed_with_tfidf(texts: Sequence[str]) -> np.ndarray:
     """Latent semantic analysis: TF-IDF of character n-grams within words, reduced by a truncated SVD.
 
-    n-grams rather than words do for inflected languages and for those that write no blanks.
+    Character n-grams suit inflected languages and languages without spaces.
 
     Shape:
         result: N×H
@@ -122,7 +120,7 @@ def embed_with_encoder(texts: Sequence[str], folder: Path) -> np.ndarray:
 
 
 def pairwise_distances(vectors: np.ndarray) -> np.ndarray:
-    """The distance between every two domains; an error above one half, which only chance makes, is the distance 0.
+    """The distance between every two domains, at least 0.
 
     Args:
         vectors: n embeddings of each domain, in random order.
@@ -138,9 +136,7 @@ def pairwise_distances(vectors: np.ndarray) -> np.ndarray:
 
 
 def held_out_error(first: np.ndarray, second: np.ndarray) -> float:
-    """Share of sentences that a linear support-vector machine takes for the other domain's.
-
-    Each half of the sample is classified by a machine trained on the other half.
+    """Error of a linear SVM that separates two domains, in two-fold cross-validation.
 
     Shape:
         first, second: n×H

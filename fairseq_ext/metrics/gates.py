@@ -1,4 +1,4 @@
-"""What the gates learned: their weights by layer and domain, and how often they choose as the classifier does."""
+"""Gate weights by layer and domain, and their agreement with the classifier and the true domain."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class GateWeights:
     Attributes:
         layers: L names, ``encoder 1`` first.
         weights: N×L×D, the decoder's averaged over the target positions.
-        states: the same, if a layer's states alone decided; None where gates see nothing else, or no states.
-        source: N×1×D, if the source's words alone decided; None where gates do not see them.
+        states: the weights from a layer's states only; None unless gates have several inputs with states.
+        source: the weights from the source words only, N×1×D; None if they are no input.
     """
 
     layers: list[str]
@@ -35,7 +35,7 @@ class GateWeights:
 
 @dataclass(frozen=True)
 class ClassifiedSentences:
-    """All test sentences by domain, true and guessed, in the order of the test sets.
+    """True and predicted domains of all test sentences, in the order of the test sets.
 
     Attributes:
         domains: D names.
@@ -83,7 +83,7 @@ def read_gates(path: Path, num_sentences: int, num_domains: int) -> GateWeights:
 
 
 def _weights_of(entry: dict[str, Any], num_layers: int, num_domains: int) -> dict[str, np.ndarray]:
-    """The weights of a sentence, and those that a single input would give where gates see several: L×D each."""
+    """The weights of a sentence, and those of each input alone if gates have several: L×D each."""
     parts = {"weights": SIDES, "states": STATES, "source": (SOURCE,)}
     found = {}
     for name, sides in parts.items():
@@ -95,7 +95,7 @@ def _weights_of(entry: dict[str, Any], num_layers: int, num_domains: int) -> dic
 
 
 def summarise_gates(gates: GateWeights, sentences: ClassifiedSentences) -> dict[str, Any]:
-    """Mean weights of every domain's sentences, and what a layer's largest gate agrees with.
+    """Mean weights by domain, and agreement of each layer's largest gate.
 
     Returns:
         ``domains`` (D), ``layers`` (L), ``weights`` (by domain L×D), ``agreement`` (L shares of sentences whose
@@ -121,7 +121,7 @@ def summarise_gates(gates: GateWeights, sentences: ClassifiedSentences) -> dict[
 
 
 def _choices(weights: np.ndarray, sentences: ClassifiedSentences) -> dict[str, list[float]]:
-    """How often the largest of N×L×D weights is the classifier's first choice, and how often the true domain's."""
+    """The shares of sentences whose largest weight is the classifier's first choice, and the true domain."""
     choices = weights.argmax(-1)  # N×L
     hits = {"agreement": choices == sentences.teacher[:, None], "correct": choices == sentences.labels[:, None]}
     return {name: [round(float(share), 4) for share in own.mean(0)] for name, own in hits.items()}

@@ -1,4 +1,4 @@
-"""How many parameters a trained model has, and how many of them were trained."""
+"""Numbers of all and of trained parameters of a model."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fairseq_ext import registration  # noqa: F401  the checkpoints' models and 
 
 
 def count_parameters(checkpoint: Path, data: Path) -> tuple[int, int]:
-    """Count all parameters of a trained model, and those that were trained; shared ones count once.
+    """Count all and trained parameters of a model; shared ones count once.
 
-    The model itself is built and filled from the checkpoint. The entries of the file would not do: ones that share
-    memory may have been written apart, some are no parameters, and none says what was frozen.
+    The model is built from the checkpoint, because the file does not say which entries are shared, frozen or no
+    parameters.
     """
     models, _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], {"data": str(data)})
     parameters = list(models[0].parameters())

@@ -1,7 +1,7 @@
-"""Perplexities of language models: by domain and over different paths of a tree, or of contiguous text.
+"""Perplexities of language models, by domain and path of a tree, or of contiguous text.
 
-Text is cut and batched by the task, as for ``fairseq-eval-lm``; over which adapters a batch is scored is put into it
-here. So many routings take one process, and what either of the two ways computes is the same.
+The task cuts and batches the text as for ``fairseq-eval-lm``; the routing of a batch is set here, so one process
+measures many routings.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ Batch = dict[str, Any]
 
 @dataclass
 class Likelihood:
-    """How probable some text is.
+    """The likelihood of a text.
 
     Attributes:
         nats: negative log-likelihood.
-        tokens: that it is the sum over.
+        tokens: number of tokens.
     """
 
     nats: float = 0.0
@@ -84,8 +84,8 @@ class LanguageModelScorer:
             data: the directory.
             tokens_per_sample: length of a block.
             max_tokens: tokens in a batch.
-            cpu: whether to leave a GPU alone.
-            by_line: make every line a block, without what is too long of it.
+            cpu: do not use a GPU.
+            by_line: make every line a block, truncated if too long.
         """
         task = MultiDomainLanguageModelingTask.setup_task(_task_options(data, tokens_per_sample, by_line))
         (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], task=task)
@@ -123,13 +123,13 @@ class LanguageModelScorer:
         return list(iterator)
 
     def drawn_batches(self, domain: str, split: str, count: int, seed: int) -> tuple[list[Batch], int]:
-        """So many blocks of a domain's set, or all it has, drawn by the seed; and how many they are."""
+        """Randomly drawn blocks of a domain's set, or all of them, and their number."""
         dataset = self._load(domain, split)
         drawn = np.sort(np.random.default_rng(stable_hash(seed, "paths", domain)).permutation(len(dataset))[:count])
         return self._collate(dataset, drawn), len(drawn)
 
     def chosen_batches(self, domain: str, split: str, numbers: np.ndarray) -> list[Batch]:
-        """The blocks of these numbers of a domain's set, those of like length together."""
+        """The blocks with these indices of a domain's set, grouped by length."""
         dataset = self._load(domain, split)
         return self._collate(dataset, numbers[np.argsort(dataset.num_tokens_vec(numbers), kind="stable")])
 
@@ -146,15 +146,15 @@ class LanguageModelScorer:
     def score(
         self, batches: Sequence[Batch], weights: Weights | None = None, after: Sequence[int] = (0,)
     ) -> dict[int, Likelihood]:
-        """How probable text is, over given adapters.
+        """The likelihood of text with given adapter weights.
 
         Args:
             batches: of the task.
-            weights: over which adapters; None for a model without.
+            weights: of the adapters; None for a model without adapters.
             after: numbers of tokens.
 
         Returns:
-            For each number of ``after``, the likelihood of what follows so many first tokens of each block; 0 is all.
+            For each number in ``after``, the likelihood after this many tokens of each block.
         """
         found = {start: Likelihood() for start in after}
         for losses, mask in self._losses(batches, weights):
@@ -178,7 +178,7 @@ class LanguageModelScorer:
 
 @dataclass(frozen=True)
 class ContiguousScorer:
-    """A model that carries its state over, and text that is read from its first word to its last.
+    """A recurrent model and a text that it reads from the first word to the last.
 
     Args:
         model: fairseq's, in evaluation mode, on its device.
@@ -199,11 +199,11 @@ class ContiguousScorer:
 
     @property
     def num_parameters(self) -> int:
-        """Trained ones; general-domain word vectors are none."""
+        """The number of trained parameters, without general-domain word vectors."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     def score(self, split: str) -> Likelihood:
-        """How probable a set is."""
+        """The likelihood of a set."""
         likelihood, segments = Likelihood(), self.task.load_dataset(split)
         device = next(self.model.parameters()).device
         for index in tqdm(range(len(segments)), desc=split, unit="segment", disable=None):

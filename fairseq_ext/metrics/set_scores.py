@@ -28,12 +28,11 @@ class TestSets:
         domains: D names, in order.
         own: names of the user's own sets.
         others: names of further sets.
-        sources: N lines a set.
+        sources: N lines for each set.
         references: their translations.
-        errors: N truth values a domain, whether the classifier takes the sentence for another domain's; None without
-            a classifier.
-        train_sizes: training sentences a domain, the weights of wAVG.
-        files: where the references were read, for messages.
+        errors: N booleans for each domain: classifier errors; None without a classifier.
+        train_sizes: training sentences of each domain, the weights of wAVG.
+        files: of the references, for messages.
     """
 
     domains: Sequence[str]

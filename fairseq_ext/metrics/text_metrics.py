@@ -1,4 +1,4 @@
-"""Texts that a model wrote, against what people wrote in their place: Dist, BLEU, ROUGE-L and METEOR, in percent."""
+"""Metrics of generated texts with references: Dist, BLEU, ROUGE-L and METEOR, in percent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ METRICS = ("Dist-2", "Dist-3", "BLEU-2", "BLEU-3", METEOR, "ROUGE-L")
 
 
 class NoSynonyms:
-    """Stands for WordNet, which METEOR asks for synonyms, and knows none: words match as they are or by their stem."""
+    """Replaces WordNet in METEOR: without synonyms, words match exactly or by stem."""
 
     def synsets(self, word: str) -> list[Any]:
         return []
@@ -38,7 +38,7 @@ def signatures() -> Mapping[str, str]:
 
 
 def distinct_share(texts: Sequence[str], n: int) -> float:
-    """Dist-n (Li et al., 2016): of all n-grams of words of all texts, how many differ; 0 if there are none."""
+    """Dist-n (Li et al., 2016): the share of distinct word n-grams in all texts; 0 if there are none."""
     grams = [gram for text in texts for gram in _grams(words_of(text), n)]
     return 100 * len(set(grams)) / len(grams) if grams else 0.0
 
@@ -59,7 +59,7 @@ def rouge_l(texts: Sequence[str], references: Sequence[str]) -> float:
 
 
 def meteor(texts: Sequence[str], references: Sequence[str]) -> float:
-    """The mean of METEOR with matches of words and stems alone."""
+    """The mean of METEOR with exact and stem matches."""
     from nltk.translate.meteor_score import meteor_score
 
     pairs = zip(texts, references, strict=True)
@@ -71,7 +71,7 @@ _tokenize = Tokenizer13a()
 
 
 def words_of(text: str) -> list[str]:
-    """Words and punctuation marks, in small letters, parted as for BLEU."""
+    """Lower-case words and punctuation marks, tokenised as for BLEU."""
     return str(_tokenize(text)).lower().split()
 
 

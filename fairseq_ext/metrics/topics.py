@@ -1,4 +1,4 @@
-"""Models with topics: likelihood of text, what each topic is used for, and its words."""
+"""Topic models: likelihood of text, use and words of each topic."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fairseq_ext.metrics.perplexity import Batch, LanguageModelScorer, Likelihoo
 
 
 def has_topics(model: Any) -> bool:
-    """Whether a language model has topics, if only topic 0."""
+    """Whether a language model has topics."""
     return hasattr(model, "num_topics")
 
 
 @contextmanager
 def only_topic(model: Any, topic: int) -> Iterator[None]:
-    """Let a model with topics use this one alone."""
+    """Restrict a model to one topic."""
     before = model.decoder.forced_topic
     model.decoder.forced_topic = topic
     try:
@@ -33,7 +33,7 @@ def only_topic(model: Any, topic: int) -> Iterator[None]:
 def text_likelihood(scorer: LanguageModelScorer, batches: Sequence[Batch]) -> Likelihood:
     """The likelihood of text by a model with or without topics.
 
-    A mixture computes the probability of the targets alone, a few tokens at a time, never the whole distribution.
+    Mixtures compute only the probabilities of the targets, a few tokens at a time.
     """
     if not has_topics(scorer.model):
         return scorer.score(batches)[0]
@@ -49,7 +49,7 @@ def text_likelihood(scorer: LanguageModelScorer, batches: Sequence[Batch]) -> Li
 
 
 def count_use(model: Any, batches: Sequence[Batch], padding_idx: int) -> Tensor:
-    """Sum the weights of the topics by the token that they predict.
+    """Sum the weights of the topics by predicted token.
 
     Args:
         model: with topics, in evaluation mode.
@@ -71,7 +71,7 @@ def count_use(model: Any, batches: Sequence[Batch], padding_idx: int) -> Tensor:
 
 
 def words_near(embeddings: Tensor, output_weight: Tensor, candidates: Sequence[int], num_words: int) -> list[list[int]]:
-    """The candidates whose output embedding is nearest to each topic's, by cosine, as in the paper.
+    """The candidates with the nearest output embeddings to each topic's, by cosine, as in the paper.
 
     Args:
         embeddings: the columns of W_Z.
@@ -88,9 +88,9 @@ def words_near(embeddings: Tensor, output_weight: Tensor, candidates: Sequence[i
 
 
 def words_by_use(counts: Tensor, candidates: Sequence[int], num_words: int) -> list[list[int]]:
-    """The candidates most typical of what each topic predicts, by ``p(w|z)·log(p(w|z)/p(w))``.
+    """The most typical predicted tokens of each topic, by ``p(w|z)·log(p(w|z)/p(w))``.
 
-    The probability alone would give every topic the same frequent words, the quotient alone rare words.
+    The probability alone prefers frequent words, the quotient alone rare ones.
 
     Args:
         counts: weights of the topics, summed by predicted token.

@@ -1,4 +1,4 @@
-"""Lines of a domain reduced to words that can stand for a topic: what topic models are measured on and compared by."""
+"""Lines of a domain reduced to candidate words of topics."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def read_word_corpus(path: Path, subwords: Path, domain: str, *, count: int, min
         subwords: folder of the subwords that the pieces are of.
         domain: its name; the draw depends on it.
         count: how many lines to draw; all if there are fewer.
-        min_count: in how many of these lines a word has to occur.
+        min_count: minimum number of these lines that a word occurs in.
         seed: of the draw.
     """
     lines = list(stream_lines(path))
@@ -81,10 +81,10 @@ def whole_words(pieces: Sequence[str]) -> Iterator[str]:
 
 
 def candidate_words(documents: Iterable[Sequence[str]], min_count: int) -> list[str]:
-    """Words that can tell what a text is about, sorted.
+    """Content words, sorted.
 
-    They have at least three lower-case letters and nothing else, and are no stop words of English (scikit-learn's
-    list), nor the beginning of one.
+    They have at least three lower-case letters and nothing else, and are neither English stop words (scikit-learn's
+    list) nor prefixes of one.
 
     Args:
         documents: the words of each.

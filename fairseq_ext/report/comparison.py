@@ -1,4 +1,4 @@
-"""The one table that compares systems with baselines: difference, 95 % interval and p, over sentences or over runs."""
+"""Comparisons of systems with baselines: difference, 95 % interval and p, over sentences or over runs."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Comparison(Row):
     """A system against a baseline.
 
     Attributes:
-        system: what is compared.
-        baseline: with what.
+        system: the compared system.
+        baseline: the baseline.
         metric: of both.
-        domain: the set: all, a domain, or another part of the test data.
+        domain: the test set: all, a domain, or another part of the test data.
         difference: system minus baseline.
         low: lower end of the 95 % interval; None if nothing was tested.
         high: its upper end.
         p: two-sided p-value.
-        n: how many sentences (or tokens) both were measured on.
-        over: what was resampled: ``sentences`` or ``runs``.
+        n: number of sentences or tokens.
+        over: the resampled units: ``sentences`` or ``runs``.
     """
 
     system: str
@@ -70,12 +70,12 @@ def compare_resamples(
     """Compare two systems by a paired bootstrap over sentences.
 
     Args:
-        system: what is compared.
-        baseline: with what.
+        system: the compared system.
+        baseline: the baseline.
         metric: of both.
-        domain: the set.
-        differences: system minus baseline: on the sentences as they are, then on each of R resamples.
-        n: how many sentences there are.
+        domain: the test set.
+        differences: system minus baseline on the sentences, then on each of R resamples.
+        n: number of sentences.
 
     Shape:
         differences: 1+R
@@ -86,7 +86,7 @@ def compare_resamples(
 
 
 def comparison_table(comparisons: Sequence[Comparison], form: str = ".2f") -> Table:
-    """The table: a row per comparison."""
+    """Table with one row for each comparison."""
     rows = {str(number): comparison for number, comparison in enumerate(comparisons)}
     columns = [
         Column("Baseline", lambda row: rows[row].baseline, is_text=True),

@@ -9,7 +9,7 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud80
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is, on one line; control characters become marks."""
+    """Escape text for Markdown, on one line; control characters become U+FFFD."""
     text = _CONTROLS.sub("\ufffd", " ".join(text.split()))
     text = re.sub(r"[\\`*\[\]|~$]|<(?=[A-Za-z/!?])|&(?=[#A-Za-z])", r"\\\g<0>", text)
     # Within words, underscores are text.

@@ -20,7 +20,7 @@ _Row = TypeVar("_Row")
 
 
 class Row:
-    """What dataclasses that are lines of a file share: pydantic reads them strictly."""
+    """Base of dataclasses that are lines of a file; pydantic reads them strictly."""
 
     __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
@@ -30,13 +30,13 @@ class Record(Row):
     """One measured value; an attribute that does not apply is empty.
 
     Attributes:
-        system: what was measured.
-        run: the training of it.
+        system: the measured system.
+        run: one of its trainings.
         seed: of that training.
-        domain: the domain, set or epoch that it was measured on.
-        metric: what the value is.
+        domain: the domain, test set or epoch.
+        metric: its name.
         value: in full precision.
-        n: how many sentences, tokens or examples it is of.
+        n: number of sentences, tokens or examples.
     """
 
     system: str = ""
@@ -55,7 +55,7 @@ class Mean:
     Attributes:
         value: the mean.
         sd: sample standard deviation over runs; None for a single run.
-        runs: how many there are.
+        runs: number of runs.
     """
 
     value: float
@@ -72,7 +72,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Records:
-    """Records, and what tables ask of them. A run has one value of each metric and domain."""
+    """Records with the queries of tables. A run has one value for each metric and domain."""
 
     all: Sequence[Record] = ()
 
@@ -91,7 +91,7 @@ class Records:
         return list(self._values.get((system, metric, domain), {}).values())
 
     def by_run(self, system: str, metric: str, *domains: str) -> dict[str, float]:
-        """The value of each run; of several domains, the average of each run that was measured on all of them."""
+        """The value of each run, or its average over several domains, for runs that were measured on all of them."""
         found = [self._values.get((system, metric, domain), {}) for domain in domains or ("",)]
         runs = [run for run in found[0] if all(run in records for records in found)]
         return {run: statistics.fmean(records[run].value for records in found) for run in runs}
@@ -101,16 +101,16 @@ class Records:
         return Mean.of(self.by_run(system, metric, *domains).values())
 
     def value(self, system: str, metric: str, *domains: str) -> float | None:
-        """The mean over runs alone, where a standard deviation says nothing."""
+        """The mean over runs, without a standard deviation."""
         mean = self.mean(system, metric, *domains)
         return mean.value if mean else None
 
     def domains(self, metric: str) -> list[str]:
-        """The domains that a metric was measured on, in the order of the records."""
+        """The domains of a metric, in the order of the records."""
         return list(dict.fromkeys(record.domain for record in self.all if record.metric == metric))
 
     def systems(self, metric: str) -> list[str]:
-        """The systems that a metric was measured of, in the order of the records."""
+        """The systems with a metric, in the order of the records."""
         return list(dict.fromkeys(record.system for record in self.all if record.metric == metric))
 
 

@@ -36,7 +36,7 @@ class Entry:
 
 
 def find_reports(folder: Path) -> list[Entry]:
-    """All reports below a folder, by place; hidden folders, in which steps build, are left out.
+    """All reports below a folder, sorted by path, without hidden folders, in which steps build.
 
     Raises:
         InputError: if there is no such folder, or no report in it.

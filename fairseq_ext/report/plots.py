@@ -52,14 +52,14 @@ def line_panels(panels: Mapping[str, Mapping[str, Line]], x_label: str, y_label:
 def draw_panels(
     titles: Sequence[str], draw: Callable[[Axes, str], None], x_label: str, y_label: str, *, share_y: bool = True
 ) -> str:
-    """Panels in two columns, with one label for all horizontal and one for all vertical axes.
+    """Draw panels in two columns with shared axis labels.
 
     Args:
-        titles: of the panels, each another one.
+        titles: of the panels, all different.
         draw: draws a panel, given its axes and title.
-        x_label: of the horizontal axes, which have one scale.
+        x_label: of the horizontal axes, which share one scale.
         y_label: of the vertical axes.
-        share_y: whether these have one scale, too.
+        share_y: whether the vertical axes share one scale.
 
     Returns:
         SVG.
@@ -90,7 +90,7 @@ def heat_map(
     y_label: str,
     texts: Sequence[Sequence[str]] | None = None,
 ) -> str:
-    """Shares as darker and lighter cells, with their percentages or other texts.
+    """Draw shares as shaded cells, with their percentages or other texts.
 
     Args:
         shares: by row and column, from 0 to 1.
@@ -163,7 +163,7 @@ def _draw_lines(axes: Axes, title: str, lines: Mapping[str, Line], names: Sequen
 
 
 def _shades() -> Colormap:
-    """From transparent to a light or dark shade of the first colour that text is readable on."""
+    """From transparent to a shade of the first colour on which text is readable."""
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
     return LinearSegmentedColormap.from_list("shades", [to_rgba(COLOURS[0], alpha) for alpha in (0, 0.35)])

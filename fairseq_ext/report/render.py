@@ -1,4 +1,4 @@
-"""A report as files: ``report.md``, the same as one self-contained ``report.html``, its figures and its records."""
+"""Write a report: ``report.md``, a self-contained ``report.html``, figures and records."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Page:
         title: of the page.
         summary: one sentence on what was measured, for lists of reports.
         sections: by heading, tables, figures and Markdown.
-        comparisons: of systems with baselines; they have a section of their own.
+        comparisons: of systems with baselines, shown in a section of their own.
     """
 
     title: str
@@ -68,7 +68,7 @@ class Page:
 
     @property
     def all_sections(self) -> Sections:
-        """The sections without empty ones, comparisons after the first."""
+        """Non-empty sections, with the comparisons after the first one."""
         parts = list(self.sections.items())
         if self.comparisons:
             parts.insert(1, ("Comparison", [comparison_table(self.comparisons)]))
@@ -97,7 +97,7 @@ def write_report(folder: Path, page: Page, records: Records) -> None:
 
 
 def render_page(markdown: str, title: str, summary: str = "", pictures: Mapping[str, str] | None = None) -> str:
-    """A Markdown text as a page that fetches nothing.
+    """Render Markdown as a self-contained page.
 
     Args:
         markdown: the text; its headings of second level become sections.
@@ -140,7 +140,7 @@ def _parser() -> MarkdownIt:
 
 
 def _open_table(_: Any, tokens: Sequence[Any], index: int, *__: Any) -> str:
-    """A table, named after the text before it, its title."""
+    """A table, labelled with its title, the text before it."""
     title = next(_plain_text(token) for token in reversed(tokens[:index]) if token.type == "inline")
     return f'<div class="wide" {_scrolls(title)}><table>\n'
 

@@ -1,4 +1,4 @@
-"""Tables declared over records: a name per row, a function per column; mean ± sd and the best in bold follow."""
+"""Tables over records: row names and a function for each column; they show mean ± sd and the best value in bold."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Column:
     Attributes:
         heading: of the column.
         of: the value of a row, by the row's name; None if there is none.
-        form: how numbers are written, as in a format string.
-        best: ``min`` or ``max``; None if no value is better than another.
-        is_text: whether it is aligned to the left and sorted as text; by default, whether it holds texts and no number.
+        form: format specification of numbers.
+        best: ``min`` or ``max``; None if there is no best value.
+        is_text: align to the left and sort as text; by default true for columns without numbers.
     """
 
     heading: str
@@ -73,12 +73,12 @@ class Table:
 
     Attributes:
         title: above it.
-        corner: what the rows are.
-        rows: their names.
+        corner: heading of the row names.
+        rows: names of the rows.
         columns: of values.
-        notes: below it.
-        labels: how a row is named in the table, if not by its own name.
-        across: whether it is written with a column per row, and a row per column.
+        notes: below the table.
+        labels: map names of rows to the shown names.
+        across: transpose the table.
     """
 
     title: str
@@ -90,7 +90,7 @@ class Table:
     across: bool = False
 
     def markdown(self) -> str:
-        """The table with its title and notes; a sentence in its place if it has no rows."""
+        """Markdown with title and notes, or a sentence if the table has no rows."""
         if not self.rows:
             return f"### {escape(self.title)}\n\nNot measured yet."
         cells = [column.cells(self.rows) for column in self.columns]

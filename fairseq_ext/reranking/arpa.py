@@ -1,7 +1,7 @@
-r"""n-gram models with back-off, in files of the ARPA form: read, written, and asked for sentences by the thousand.
+r"""Back-off n-gram models in ARPA files: read, write, and score many sentences at once.
 
 An n-gram is the row of its first n-1 words in the table below and its last word, as one number,
-``row * V + word``. Tables are sorted by it, so what a text has of each order is one binary search for all of it.
+``row * V + word``. Tables are sorted by it, so one binary search finds all n-grams of a text of one order.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ArpaModel:
         write_lines(path, self._lines())
 
     def score(self, texts: Sequence[str]) -> np.ndarray:
-        """Natural logarithms of the probabilities of N texts, from ``<s>`` to ``</s>``; unknown words count, too.
+        """Natural log probabilities of N texts, from ``<s>`` to ``</s>``, including unknown words.
 
         Shape:
             result: N
@@ -81,7 +81,7 @@ class ArpaModel:
         return np.bincount(sentences, self.by_token(lines), len(lines)) * math.log(10)
 
     def by_token(self, lines: Sequence[Sequence[str]]) -> np.ndarray:
-        """Logarithms to base 10 of the probability of every word and both marks of sentences; ``<s>`` is given.
+        """Log10 probabilities of every word and both sentence marks; that of ``<s>`` is 0.
 
         Shape:
             result: T, of all words and two marks a line
@@ -123,7 +123,7 @@ class ArpaModel:
 
 
 def with_ends(lines: Sequence[Sequence[int]], numbers: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Lines of word numbers in one row, each with its marks, and for every token where its line ends.
+    """Concatenate lines of word numbers with sentence marks; also return the end of the line for every token.
 
     Shape:
         result: T and T, T being all words and two marks a line
@@ -135,7 +135,7 @@ def with_ends(lines: Sequence[Sequence[int]], numbers: dict[str, int]) -> tuple[
 
 
 def rows(keys: Sequence[np.ndarray], tokens: np.ndarray, ends: np.ndarray, num_words: int) -> list[np.ndarray]:
-    """For each order, the rows of the n-grams that begin at each token; -1 where there is none.
+    """For each order, the rows of the n-grams that begin at each token, or -1.
 
     Args:
         keys: of the tables of all orders.
@@ -154,14 +154,14 @@ def rows(keys: Sequence[np.ndarray], tokens: np.ndarray, ends: np.ndarray, num_w
 
 
 def wanted(below: np.ndarray, order: int, tokens: np.ndarray, ends: np.ndarray, num_words: int) -> np.ndarray:
-    """The keys of the n-grams that begin at each token, given the rows of their first n-1 words; -1 for none."""
+    """The keys of the n-grams that begin at each token, given the rows of their first n-1 words, or -1."""
     last = np.append(tokens[order - 1 :], np.full(order - 1, -1))[: len(tokens)]
     is_one = (below >= 0) & (last >= 0) & (np.arange(len(tokens)) + order <= ends)
     return np.where(is_one, below * num_words + last, -1)
 
 
 def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where each number is among sorted ones, or -1."""
+    """The index of each number in a sorted array, or -1."""
     if not len(keys):
         return np.full_like(wanted, -1)
     places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
@@ -169,7 +169,7 @@ def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def ending_here(found: np.ndarray, order: int) -> np.ndarray:
-    """Rows by the place ``order - 1`` tokens behind that where their n-grams begin."""
+    """Shift rows from the first to the last token of their n-grams."""
     return np.append(np.full(order - 1, -1), found)[: len(found)]
 
 
@@ -177,7 +177,7 @@ _Lines = Iterator[tuple[int, str]]
 
 
 def read_sizes(path: Path) -> list[int]:
-    """How many n-grams of each order a file has, by its head."""
+    """The number of n-grams of each order, from the header of a file."""
     return _read_sizes(zip(count(1), stream_lines(path), strict=False), path)
 
 
@@ -223,7 +223,7 @@ def _read_table(lines: _Lines, path: Path, size: int, numbers: dict[str, int], b
 
 
 def _expect(lines: _Lines, path: Path, wanted: str) -> int:
-    """The number of the next line that is not empty, which is this one."""
+    """The number of the next non-empty line, which must be ``wanted``."""
     for number, line in lines:
         if line.strip() == wanted:
             return number

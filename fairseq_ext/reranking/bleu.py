@@ -1,6 +1,6 @@
-"""BLEU of very many choices of hypotheses: sacrebleu's counts of each hypothesis, taken once, and the score of sums.
+"""BLEU of many choices of hypotheses, from sacrebleu's statistics of each hypothesis.
 
-The oracle is about the best BLEU that any choice among the hypotheses has, knowing the references.
+The oracle approximates the best BLEU of any choice, given the references.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ORDERS = 4
 
 
 def count_hypotheses(metric: SacrebleuMetric, nbest: NBest, references: Sequence[str]) -> np.ndarray:
-    """What the metric counts in every hypothesis against the reference of its sentence.
+    """The metric's statistics of every hypothesis against its reference.
 
     Shape:
         references: S; result: S×K×M, zero where there is no hypothesis
@@ -31,10 +31,9 @@ def count_hypotheses(metric: SacrebleuMetric, nbest: NBest, references: Sequence
 
 
 def bleu_of_sums(sums: np.ndarray) -> np.ndarray:
-    """Corpus BLEU of N sums of counts at once; sacrebleu's formula with its usual smoothing.
+    """Corpus BLEU of N sums of counts, with sacrebleu's default smoothing (exponential).
 
-    Where n-grams of an order match nowhere, half the precision of one match is assumed, a quarter for the next such
-    order, and so on (NIST's smoothing). Too few words for 4-grams, or no match at all, give 0.
+    The result is 0 without any match, and for too few words for 4-grams.
 
     Args:
         sums: length of the hypotheses and of the references, then matching and all n-grams, for n from 1 to 4.
@@ -54,15 +53,15 @@ def bleu_of_sums(sums: np.ndarray) -> np.ndarray:
 
 
 def bleu_of_choice(counts: np.ndarray, choice: np.ndarray) -> float:
-    """Corpus BLEU of one hypothesis a sentence: S×K×10, S."""
+    """Corpus BLEU of one hypothesis for each sentence: S×K×10, S."""
     return float(bleu_of_sums(counts[np.arange(len(choice)), choice].sum(axis=0)[None])[0])
 
 
 def oracle_choice(counts: np.ndarray, is_hypothesis: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
-    """A choice whose corpus BLEU no change of a single sentence improves, and which is not below any of ``others``.
+    """A choice that no change of a single sentence improves, at least as good as each of ``others``.
 
-    It starts from the hypotheses of the highest sentence BLEU, or from another choice that is better as a corpus, and
-    changes one sentence after another while that gains. Finding the best of all choices would take forever.
+    Hill climbing on corpus BLEU from the best sentences by sentence BLEU, or from a better one of ``others``. An
+    exact search is infeasible.
 
     Shape:
         counts: S×K×10; is_hypothesis: S×K; others, result: S

@@ -26,7 +26,7 @@ _NOTES = (
 
 
 def choose(nbest: NBest, counts: np.ndarray, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """A hypothesis of every sentence: the list's first, by weights of the list's features, and the oracle's.
+    """Choose hypotheses: the first ones, those with the highest weighted scores, and the oracle.
 
     Args:
         nbest: the test list.
@@ -42,7 +42,7 @@ def choose(nbest: NBest, counts: np.ndarray, weights: Mapping[str, np.ndarray]) 
 
 
 def with_others(chosen: Mapping[str, list[str]], others: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Translations by row: the first hypotheses, those from elsewhere, then the re-ranked ones and the oracle's."""
+    """Translations by row: first hypotheses, other translations, re-ranked ones, oracle."""
     return {FIRST_BEST: chosen[FIRST_BEST], **others, **chosen}
 
 
@@ -92,7 +92,7 @@ def evaluate(
 
 
 def score_tables(records: Records, tokenizer: str, title: str = "{}", notes: Iterable[str] = ()) -> list[Table]:
-    """A table for each metric: a row for each way to choose, a column for each set.
+    """A table for each metric, with a row for each choice and a column for each test set.
 
     Args:
         records: of :func:`evaluate`.

@@ -20,11 +20,11 @@ from fairseq_ext.text.encoders import Encoder
 
 @dataclass(frozen=True)
 class FairseqScores:
-    """The natural logarithm of each sentence's probability, its end included, after ``</s>``.
+    """Natural log probabilities of sentences with their end, after ``</s>``.
 
     Args:
         lm: any language model of fairseq's.
-        encoder: turns text into what the model reads; None if it reads words.
+        encoder: splits text into subwords; None for words.
         max_tokens: in a batch, which always takes one row.
     """
 
@@ -86,9 +86,9 @@ class FairseqScores:
         return scores
 
     def _windows(self, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Inputs and targets of a sentence; one that is longer than the model reads is read again from half of that on.
+        """Inputs and targets of a sentence, in windows that overlap by half if it is too long for the model.
 
-        What was scored before is padding in a later window's targets.
+        Tokens that an earlier window scored are padding in the targets.
         """
         inputs = tokens.roll(1)
         inputs[0] = self.lm.dictionary.eos()

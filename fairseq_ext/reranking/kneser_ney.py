@@ -28,14 +28,14 @@ _USUAL_DISCOUNTS = (0.5, 1.0, 1.5)
 
 @dataclass(frozen=True)
 class Counts:
-    """What a text has of the n-grams of one order, and of the words that follow the n-grams below.
+    """Counts of the n-grams of one order, and of the words that follow their contexts.
 
     Attributes:
         keys: G, of the table, sorted.
         counts: G.
         shorter: G, the rows of the last n-1 words.
-        totals: of each context, the sum of the counts that follow it.
-        kinds: contexts×3, how many different words follow it that count 1, 2, and 3 or more.
+        totals: of each context, the sum of the counts of its n-grams.
+        kinds: contexts×3, the number of different words after it with counts 1, 2, and 3 or more.
     """
 
     keys: np.ndarray
@@ -46,13 +46,13 @@ class Counts:
 
     @classmethod
     def of(cls, keys: np.ndarray, counts: np.ndarray, shorter: np.ndarray, num_words: int, contexts: int) -> Counts:
-        """Add up by context, the first n-1 words."""
+        """Sum by context, the first n-1 words."""
         before = keys // num_words
         kinds = [np.bincount(before[of], minlength=contexts) for of in (counts == 1, counts == 2, counts > 2)]
         return cls(keys, counts, shorter, np.bincount(before, counts, contexts), np.stack(kinds, 1))
 
     def discounts(self) -> np.ndarray:
-        """Of n-grams that count 1, 2, and 3 or more: Chen & Goodman's equation 17."""
+        """Discounts of counts 1, 2, and 3 or more (Chen & Goodman, equation 17)."""
         n1, n2, n3, n4 = ((self.counts == count).sum() for count in (1, 2, 3, 4))
         if not min(n1, n2, n3):
             return np.array(_USUAL_DISCOUNTS)
@@ -79,7 +79,7 @@ def train_kneser_ney(text: Path, arpa: Path, *, order: int = 5) -> None:
 
 
 def count_orders(lines: Sequence[Sequence[int]], numbers: dict[str, int], order: int) -> list[Counts]:
-    """Count the n-grams of sentences, for n up to ``order``; of order 1 all words are there, counted or not."""
+    """Count the n-grams of sentences up to ``order``. Order 1 has all words, also with count 0."""
     tokens, ends = with_ends(lines, numbers)
     found, starts = [np.zeros_like(tokens)], [np.zeros(1, np.int64)]
     keys, occurrences = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
@@ -109,7 +109,7 @@ def count_orders(lines: Sequence[Sequence[int]], numbers: dict[str, int], order:
 
 
 def estimate(counts: Sequence[Counts]) -> list[Table]:
-    """The tables of a model: of n-grams that the text has interpolated probabilities, else weights for those below."""
+    """The tables of a model: interpolated probabilities of observed n-grams, and back-off weights."""
     discounts = [each.discounts() for each in counts]
     left = [(each.kinds @ discount, each.totals) for each, discount in zip(counts, discounts, strict=True)]
     left_over = [np.divide(part, total, np.ones_like(part), where=total > 0) for part, total in left]
@@ -139,7 +139,7 @@ def likelihood(arpa: Path, text: Path) -> tuple[float, int]:
 
 
 def count_ngrams(arpa: Path) -> int:
-    """How many n-grams of all orders a model has."""
+    """The number of n-grams of all orders."""
     return sum(read_sizes(arpa))
 
 

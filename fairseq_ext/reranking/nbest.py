@@ -1,6 +1,6 @@
-"""N-best lists: for every sentence its hypotheses, best first, and the features that the system gives to each.
+"""N-best lists: the hypotheses of every sentence, best first, with the features of each.
 
-Two formats are read: Moses' lists, and what ``fairseq-generate --nbest`` prints.
+Two formats are read: that of Moses, and the output of ``fairseq-generate --nbest``.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class NBest:
         return np.arange(self.features.shape[1]) < lengths[:, None]
 
     def with_features(self, columns: Mapping[str, np.ndarray]) -> NBest:
-        """The list with more features: by name a number for each hypothesis, in the order of :meth:`all_texts`."""
+        """Add features: for each name, a number for each hypothesis in the order of :meth:`all_texts`."""
         grids = []
         for name, values in columns.items():
             if name in self.names:
@@ -108,7 +108,7 @@ class NBest:
         return NBest(self.texts[rows], self.names, self.features[rows])
 
     def all_texts(self) -> list[str]:
-        """The hypotheses of the first sentence, then of the second, …."""
+        """The hypotheses of all sentences, in order."""
         return [text for own in self.texts for text in own]
 
     def word_counts(self) -> np.ndarray:
@@ -116,12 +116,12 @@ class NBest:
         return np.array([float(len(text.split())) for text in self.all_texts()])
 
     def best(self, weights: np.ndarray) -> np.ndarray:
-        """The hypothesis of each sentence with the highest weighted sum of features; of equals the first: S."""
+        """The hypothesis of each sentence with the highest weighted sum of features; the first of equals: S."""
         scores = np.where(self.is_hypothesis, self.features @ weights, -np.inf)
         return scores.argmax(axis=1)
 
     def chosen(self, choice: Sequence[int] | np.ndarray) -> list[str]:
-        """The texts of one hypothesis a sentence."""
+        """The texts of the chosen hypotheses."""
         return [own[number] for own, number in zip(self.texts, choice, strict=True)]
 
 
@@ -142,7 +142,7 @@ def read_nbest(path: Path) -> NBest:
 
 
 def _parse(lines: Iterator[_Line], path: Path, parse: Callable[[str], _Parsed]) -> Iterator[tuple[_Line, _Parsed]]:
-    """Each line with its content; a ValueError of ``parse`` says what is wrong with it."""
+    """Parse each line; a ValueError of ``parse`` becomes an InputError."""
     for line in lines:
         try:
             yield line, parse(line[1])

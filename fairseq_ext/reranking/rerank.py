@@ -25,16 +25,16 @@ from fairseq_ext.reranking.tuning import Weights, find_weights
 
 @dataclass(frozen=True)
 class Features:
-    """An n-best list, and what its hypotheses are scored by besides.
+    """An n-best list and the sources of further features.
 
     Attributes:
         nbest: the list.
         models: CHECKPOINT:DATA of fairseq's language models, by name.
         ngrams: ARPA files, by name.
-        subwords: what cuts the text for a language model; words where it has none.
+        subwords: subword models of language models; words by default.
         paths: of language models with hierarchical adapters.
-        word_count: the number of words is a feature.
-        scores: where scores are kept; None for beside the list.
+        word_count: use the number of words as a feature.
+        scores: cache of scores; None for a folder beside the list.
         max_tokens: in a batch.
         cpu: do not use a GPU.
     """
@@ -50,7 +50,7 @@ class Features:
     cpu: bool = False
 
     def read(self) -> tuple[NBest, dict[str, str]]:
-        """The list with its features, and fingerprints of the language models by feature."""
+        """The list with all features, and the fingerprints of the language models by feature."""
         sources = self._sources()
         fingerprints = {source.name: source.fingerprint for source in sources}
         nbest = read_nbest(self.nbest)
@@ -91,7 +91,7 @@ def tune(
     seed: int = 1,
     tokenizer: str,
 ) -> None:
-    """Find weights on a tuning list, and write them.
+    """Tune weights and write them.
 
     Args:
         features: the list.
@@ -176,7 +176,7 @@ def _read_references(path: Path, nbest: NBest, features: Features) -> list[str]:
 
 
 def read_groups(path: Path | None, references: Sequence[str], references_path: Path) -> dict[str, np.ndarray]:
-    """The numbers of the sentences of each group, in the order in which they come."""
+    """The indices of the sentences of each group, in order of appearance."""
     if path is None:
         return {}
     names = read_lines_like(path, references, references_path)

@@ -20,19 +20,19 @@ from fairseq_ext.text.subwords import DICT_FILE, encode_lines, load_subwords
 # N texts → N natural logarithms.
 Scores = Callable[[Sequence[str]], np.ndarray]
 
-# A run that was interrupted goes on after the last so many texts.
+# An interrupted run continues after the last block of this many texts.
 _PART_TEXTS = 2048
 
 
 @dataclass(frozen=True)
 class LanguageModelSource:
-    """Where the scores of a feature come from.
+    """A language model whose scores are a feature.
 
     Attributes:
         name: of the feature.
-        files: whose contents they depend on.
-        load: loads the model, which takes its time.
-        options: what they depend on besides.
+        files: the scores depend on their contents.
+        load: loads the model; slow.
+        options: the scores depend on them, too.
     """
 
     name: str
@@ -50,8 +50,8 @@ class LanguageModelSource:
             name: of the feature.
             checkpoint: the model.
             data: directory with its ``dict.txt``.
-            subwords: what it reads instead of words: a SentencePiece model, or a folder of subwords.
-            paths: over which paths of its tree a model of hierarchical adapters scores.
+            subwords: a SentencePiece model, or a folder of subwords; None for words.
+            paths: of the tree, for hierarchical adapters.
             max_tokens: in a batch.
             cpu: do not use a GPU.
         """
@@ -74,17 +74,17 @@ class LanguageModelSource:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of all that its scores depend on but the texts."""
+        """SHA-256 of everything that the scores depend on, except the texts."""
         return step_fingerprint(Path(self.name), self.files, self.options)
 
 
 def score_texts(source: LanguageModelSource, texts: Sequence[str], folder: Path) -> np.ndarray:
-    """The scores of N texts, equal ones computed once; they are kept, and computed again only if anything differs.
+    """The scores of N texts. Equal texts are scored once, and scores are cached.
 
     Args:
         source: scores them.
         texts: of one line each.
-        folder: where scores are kept, of any models and texts, in a directory each.
+        folder: the cache, with a directory for each model and set of texts.
 
     Shape:
         result: N

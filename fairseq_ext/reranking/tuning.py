@@ -1,9 +1,8 @@
-"""Weights of features: tuned for corpus BLEU by coordinate ascent with exact line searches, and kept in a file.
+"""Weights of features, tuned for corpus BLEU by coordinate ascent with exact line searches.
 
-Och (2003), *Minimum Error Rate Training in Statistical Machine Translation*, §5. As the weight γ of a feature grows,
-the score of each hypothesis moves on a line, and the best hypothesis of a sentence is the one on the upper envelope
-of its lines. So the choice changes at a few thresholds only, and so does BLEU: it is computed between all of
-them, and no value of γ is missed.
+Och (2003), *Minimum Error Rate Training in Statistical Machine Translation*, §5. The score of a hypothesis is linear
+in the weight γ of a feature, and the best hypothesis of a sentence is on the upper envelope of these lines. The choice
+therefore changes only at a few thresholds, and BLEU is computed between all of them.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ _REMEDY = 'expected {"weights": {"FEATURE": NUMBER, …}}, as tune writes it'
 
 @dataclass(frozen=True)
 class Weights:
-    """What re-ranking multiplies features by.
+    """Weights of features.
 
     Attributes:
         values: by feature.
-        sources: of features that language models give, the fingerprints of these.
-        about: how the weights were found.
+        sources: fingerprints of the language models, by feature.
+        about: how the weights were tuned.
     """
 
     values: Mapping[str, float]
@@ -48,7 +47,7 @@ class Weights:
 
     @classmethod
     def read(cls, path: Path) -> Weights:
-        """Read a file that :meth:`write` wrote, or one by hand, of which ``weights`` alone is needed."""
+        """Read a file of :meth:`write`, or one written by hand, which needs only ``weights``."""
         content = read_json(path, _REMEDY)
         values, sources, about = (content.get(key, {}) for key in ("weights", "sources", "about"))
         if not isinstance(values, dict) or not values or not all(map(_is_weight, values.values())):
@@ -64,7 +63,7 @@ class Weights:
             temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def for_list(self, nbest: NBest, sources: Mapping[str, str], path: Path) -> np.ndarray:
-        """The weights in the order of a list's features, zero for those that the file does not name: F.
+        """The weights in the order of a list's features, 0 for features without a weight: F.
 
         Args:
             nbest: the list.
@@ -85,7 +84,7 @@ class Weights:
         return self.in_order(nbest.names)
 
     def in_order(self, names: Sequence[str]) -> np.ndarray:
-        """The weights of these features, zero for those that have none."""
+        """The weights of these features, 0 for features without a weight."""
         return np.array([self.values.get(name, 0.0) for name in names])
 
 
@@ -106,7 +105,7 @@ def find_weights(
     starts: Sequence[np.ndarray] = (),
     sources: Mapping[str, str] = MappingProxyType({}),
 ) -> Weights:
-    """Tune weights, and record the BLEU that they have.
+    """Tune weights and record their BLEU.
 
     Args:
         nbest: the tuning list.
@@ -129,7 +128,7 @@ def find_weights(
 
 
 def first_weights(nbest: NBest) -> np.ndarray:
-    """Weights by which the system that made the list orders it: one for its own total score, zero for all else."""
+    """The weights of the list's own order: 1 for its total score, 0 for other features."""
     for name in (SCORE, MODEL):
         if name in nbest.names:
             return np.array([float(own == name) for own in nbest.names])
@@ -139,10 +138,10 @@ def first_weights(nbest: NBest) -> np.ndarray:
 def tune_weights(
     nbest: NBest, counts: np.ndarray, starts: Sequence[np.ndarray], *, restarts: int, seed: int
 ) -> np.ndarray:
-    """The weights of the highest BLEU that an ascent from given or random weights arrives at; of equals the first.
+    """The weights with the highest BLEU of all ascents from given and random weights; the first of equals.
 
-    Features are scaled to the same spread among a sentence's hypotheses while they are tuned, so that random
-    weights, drawn evenly from −1 to 1, give each of them the same influence.
+    Features are scaled to the same spread within a sentence during tuning, so that random weights, uniform in −1 to 1,
+    give each of them the same influence.
 
     Returns:
         Weights whose absolute values, times the spread of their features, sum to one.
@@ -162,7 +161,7 @@ def tune_weights(
 
 
 def feature_spread(nbest: NBest) -> np.ndarray:
-    """How much each feature varies among a sentence's hypotheses, which is all that matters; 1 if not at all: F."""
+    """The spread of each feature within a sentence; 1 for constant features: F."""
     mask = nbest.is_hypothesis[..., None]
     lengths = mask.sum(axis=1)
     means = nbest.features.sum(axis=1) / lengths
@@ -174,7 +173,7 @@ def feature_spread(nbest: NBest) -> np.ndarray:
 
 
 def ascend(nbest: NBest, counts: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Change one weight at a time, each time the one that gains most, until none gains; returns weights and BLEU."""
+    """Change the weight that gains most, until none gains; return weights and BLEU."""
     score = bleu_of_choice(counts, nbest.best(weights))
     while True:
         candidates = [_searched(nbest, counts, weights, index) for index in range(len(weights))]
@@ -200,10 +199,10 @@ class Changes(NamedTuple):
 
     Attributes:
         first: the hypothesis of each sentence at −∞: S.
-        thresholds: the values of γ at which one sentence changes, in no order: C.
-        sentences: which: C.
-        before: from which hypothesis: C.
-        after: to which: C.
+        thresholds: the values of γ at which one sentence changes, unsorted: C.
+        sentences: the sentence: C.
+        before: its hypothesis below the threshold: C.
+        after: its hypothesis above it: C.
     """
 
     first: np.ndarray
@@ -214,13 +213,13 @@ class Changes(NamedTuple):
 
 
 def best_weight(nbest: NBest, counts: np.ndarray, weights: np.ndarray, index: int) -> float:
-    """The weight of one feature with the highest corpus BLEU, in the middle of the stretch that has it.
+    """The weight of one feature with the highest corpus BLEU, in the middle of its interval.
 
     Args:
         nbest: the list.
         counts: what BLEU counts in its hypotheses.
-        weights: of all features; that of the one that is searched does not matter.
-        index: which one.
+        weights: of all features; that of the searched feature is ignored.
+        index: of the searched feature.
 
     Shape:
         counts: S×K×10; weights: F
@@ -236,9 +235,9 @@ def best_weight(nbest: NBest, counts: np.ndarray, weights: np.ndarray, index: in
 
 
 def upper_envelopes(intercepts: np.ndarray, slopes: np.ndarray, is_line: np.ndarray) -> Changes:
-    """Follow, for all sentences at once, the highest of their lines ``intercept + γ·slope``; of equals the first.
+    """The upper envelope of each sentence's lines ``intercept + γ·slope``; the first of equals.
 
-    Each step goes on, in every sentence, to the steeper line that is met first, until there is no steeper one.
+    Each step moves, in every sentence, to the steeper line that intersects first.
 
     Shape:
         intercepts, slopes, is_line: S×K, a line at least in each row
@@ -265,7 +264,7 @@ def upper_envelopes(intercepts: np.ndarray, slopes: np.ndarray, is_line: np.ndar
 
 
 def _sums_between(changes: Changes, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sorted thresholds, with an end beyond the first and the last, and the sums between them: C+2, (C+1)×10."""
+    """Sorted thresholds with an outer end on both sides, and the sums between them: C+2, (C+1)×10."""
     order = np.argsort(changes.thresholds, kind="stable")
     inner = changes.thresholds[order]
     sentences = changes.sentences[order]
