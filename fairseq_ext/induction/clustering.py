@@ -40,7 +40,7 @@ def settle_domains(counts: np.ndarray, domains: Sequence[str]) -> dict[int, list
     if len(settled) == 1:
         raise InputError(
             f"all domains ({', '.join(domains)}) fall into one cluster and the others are empty: no tree; give more "
-            "--sequences or --components, or a language model that tells the domains apart"
+            "--sequences or --components, or another language model"
         )
     return dict(sorted(settled.items()))
 

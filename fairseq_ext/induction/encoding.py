@@ -121,7 +121,7 @@ def block_length(tokens: int, model: LanguageModel) -> int:
     """The requested block length; 0 is that of the model's training."""
     longest = int(model.model.max_positions())
     if tokens > longest:
-        raise InputError(f"--tokens {tokens}: the language model reads from 1 to {longest} tokens; 0 is its own choice")
+        raise InputError(f"--tokens {tokens}: give 1 to {longest}, or 0 for the model's own length")
     return tokens or model.tokens_per_sample
 
 
@@ -133,7 +133,7 @@ def log(message: str) -> None:
 def _check_checkpoint(state: dict[str, Any], num_symbols: int, checkpoint: Path, dictionary: Path) -> None:
     weights = state["model"]
     if any(name.startswith("encoder.") for name in weights) or not any(n.startswith("decoder.") for n in weights):
-        raise InputError(f"{checkpoint}: no language model; give a checkpoint of a transformer_lm")
+        raise InputError(f"{checkpoint}: is not a language model; give a checkpoint of a transformer_lm")
     for name in _SYMBOLS:
         if name in weights and len(weights[name]) != num_symbols:
             raise InputError(

@@ -36,7 +36,7 @@ def draw_dendrogram(linkage: np.ndarray, labels: Sequence[str], path: Path) -> N
     axis.tick_params(axis="y", length=0)
     axis.set_ylim(10 * len(labels), 0)
     axis.set_xlim(1.03 * linkage[:, 2].max(), 0)
-    axis.set_xlabel("symmetrised KL divergence at which clusters are joined (average linkage)")
+    axis.set_xlabel("symmetrised KL divergence at which clusters are merged (average linkage)")
     axis.spines[["left", "top", "right"]].set_visible(False)
     # Without the drawing program's version, equal drawings give equal files.
     figure.savefig(path, dpi=130, metadata={"Software": None})

@@ -61,7 +61,7 @@ def write_split(
     for (name, pairs), count in zip(corpora.items(), parts, strict=True):
         labels = cluster([pair.source for pair in pairs], count, seed)
         if len(set(labels)) < count:
-            raise InputError(f"{name}: has too few kinds of sentences for {count} domains; ask for fewer by --domains")
+            raise InputError(f"{name}: has too few distinct sentences for {count} domains; lower --domains")
         for number in range(count):
             part = f"{name}-{number + 1}" if count > 1 else name
             if part in sizes:

@@ -45,7 +45,7 @@ def measure(metrics: Sequence[str], logits: np.ndarray, targets: np.ndarray, lab
         logits: N×K, or N×1; targets: N
     """
     if not len(targets):
-        raise InputError("there is no example to measure; give the task's set at least one")
+        raise InputError("the task's set is empty; give at least one example")
     if labels:
         return _measure_labels(metrics, logits, targets, labels)
     return _measure_numbers(metrics, logits[:, 0], targets)

@@ -135,10 +135,10 @@ def score_sentences(checkpoint: Path, samples: Sequence[Mapping[str, str]]) -> t
     typed = "".join(json.dumps(sample) + "\n" for sample in samples)
     result = run_child(command, input=typed, stdout=PIPE, text=True, encoding="utf-8")
     if result.returncode:
-        raise InputError(f"{checkpoint}: COMET did not score with it; it {how_it_ended(result.returncode)}")
+        raise InputError(f"{checkpoint}: COMET failed; it {how_it_ended(result.returncode)}")
     printed = [json.loads(line) for line in result.stdout.splitlines()]
     if len(printed) != len(samples) + 1:
-        raise InputError(f"{checkpoint}: COMET did not score with it; what it said is above")
+        raise InputError(f"{checkpoint}: COMET failed; its messages are above")
     return printed[1:], printed[0]["version"]
 
 

@@ -44,7 +44,7 @@ def check_prompt_length(num_tokens: int, max_len: int) -> None:
     """Raise InputError if a prompt of this length leaves no room for a continuation."""
     if num_tokens > max_len:
         raise InputError(
-            f"topics: max_len: {max_len} leaves nothing to write after {num_tokens - 1} tokens of a prompt; raise it"
+            f"topics: max_len: {max_len} leaves no room after a prompt of {num_tokens - 1} tokens; raise it"
         )
 
 

@@ -53,7 +53,7 @@ def measure_distances(
     size = min(map(len, samples))
     if size < 2:
         name = domains[[len(sample) for sample in samples].index(size)]
-        raise InputError(f"{splits / name}/train.{lang}: needs two different sentences at least, one to test on")
+        raise InputError(f"{splits / name}/train.{lang}: needs at least two distinct sentences")
     texts = [text for sample in samples for text in sample[:size]]
     vectors = embed_with_tfidf(texts) if model is None else embed_with_encoder(texts, model)
     return domains, size, pairwise_distances(vectors.reshape(len(domains), size, -1))

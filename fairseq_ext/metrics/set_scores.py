@@ -87,11 +87,10 @@ def score_columns(
 ) -> list[Columns]:
     """All columns of the table for every run, on the test sentences and on R resamples of them.
 
-    AVG is the plain average over domains, wAVG the one weighted by training sentences (Klimaszewski et al. 2023, Table
-    4), and misclassified one corpus of all test sentences that the classifier takes for another domain's. Sentences are
-    drawn within each test set, all of them in each resample of an average, and the same for all runs. A run that lacks
-    a domain has neither averages nor misclassified. ``test:AVG`` is the plain average over the user's own test sets,
-    where there are several.
+    AVG is the plain average over domains, wAVG is weighted by training sentences (Klimaszewski et al. 2023, Table 4).
+    ``misclassified`` is the corpus of all classifier errors. ``test:AVG`` averages the user's own test sets, if there
+    are several. Sentences are drawn within each test set, and the draws are the same for all runs. A run without all
+    domains has neither averages nor ``misclassified``.
 
     Shape:
         result: of every run, by column, 1+R; 1 where sentences are too few

@@ -148,5 +148,7 @@ def read_rows(path: Path, kind: type[_Row]) -> list[_Row]:
                 rows.append(read_row(line))
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{place}: no {kind.__name__.lower()} of this version; measure again ({reason})") from None
+        raise InputError(
+            f"{place}: is not a {kind.__name__.lower()} of this version; measure again ({reason})"
+        ) from None
     return rows

@@ -42,10 +42,10 @@ def find_reports(folder: Path) -> list[Entry]:
         InputError: if there is no such folder, or no report in it.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; name one with reports in it, such as runs")
+        raise InputError(f"{folder}: no such folder; give one with reports, such as runs")
     entries = [_read(folder, each) for each in sorted(_folders(folder))]
     if not entries:
-        raise InputError(f"{folder}: holds no report; experiments and data-prep write {PAGE_FILE} and {MARKDOWN_FILE}")
+        raise InputError(f"{folder}: has no reports; experiments write {PAGE_FILE} and {MARKDOWN_FILE}")
     return entries
 
 

@@ -62,7 +62,7 @@ class ArpaModel:
         for size in sizes:
             tables.append(_read_table(lines, path, size, numbers, tables))
         if not {START, END} <= numbers.keys():
-            raise InputError(f"{path}: has no {START} or no {END}; give a model of sentences with their ends")
+            raise InputError(f"{path}: has no {START} or no {END}; give a model with both sentence marks")
         _expect(lines, path, "\\end\\")
         return cls(numbers, tables)
 
@@ -183,16 +183,16 @@ def read_sizes(path: Path) -> list[int]:
 
 def _read_sizes(lines: _Lines, path: Path) -> list[int]:
     if not any(line.strip() == "\\data\\" for _, line in lines):
-        raise InputError(f"{path}: has no line \\data\\; give an n-gram model in the ARPA form")
+        raise InputError(f"{path}: has no line \\data\\; give an n-gram model in ARPA format")
     sizes: list[int] = []
     for number, line in lines:
-        told = _COUNT.fullmatch(line.strip())
+        match = _COUNT.fullmatch(line.strip())
         if not line.strip() and sizes:
             return sizes
         if line.strip():
-            if told is None or int(told[1]) != len(sizes) + 1:
+            if match is None or int(match[1]) != len(sizes) + 1:
                 raise _odd(path, number, f"ngram {len(sizes) + 1}=COUNT")
-            sizes.append(int(told[2]))
+            sizes.append(int(match[2]))
     raise InputError(f"{path}: ends before its n-grams; make it again")
 
 

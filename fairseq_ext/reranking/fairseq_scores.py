@@ -63,7 +63,7 @@ class FairseqScores:
         if tree is not None:
             if not paths:
                 raise InputError(
-                    f"--lm {name}: these adapters need to be told the domain; give --lm-paths {name}=NAMES, "
+                    f"--lm {name}: these adapters need a domain; give --lm-paths {name}=NAMES, "
                     f"separated by commas, of {', '.join(tree.domains)}, or all, or none"
                 )
             weights = tree.path_weights(names_of_paths(paths, tree))

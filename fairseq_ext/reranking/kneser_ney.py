@@ -148,5 +148,5 @@ def _sentences(text: Path) -> Iterator[list[str]]:
         words = line.split()
         for word in (START, END):
             if word in words:
-                raise InputError(f"{text}, line {number}: holds {word!r}, which marks the ends of lines; take it out")
+                raise InputError(f"{text}, line {number}: contains the sentence mark {word!r}; remove it")
         yield words

@@ -91,7 +91,7 @@ class NBest:
         grids = []
         for name, values in columns.items():
             if name in self.names:
-                raise InputError(f"feature {name}: is in the n-best list already; give the new one another name")
+                raise InputError(f"feature {name}: is already in the n-best list; rename the new one")
             grid = np.zeros(self.features.shape[:2])
             grid[self.is_hypothesis] = values
             grids.append(grid)
@@ -242,7 +242,9 @@ def _fairseq_sentences(lines: Iterator[_Line], path: Path) -> Iterator[list[Hypo
     for line, (kind, index, entry) in _parse(of_hypotheses, path, _fairseq_line):
         found.setdefault(index, _Printed(line)).entries[kind].append(entry)
     if not found:
-        raise InputError(f"{path}: no n-best list; give one of Moses, or the output of fairseq-generate --nbest")
+        raise InputError(
+            f"{path}: is not an n-best list; give one in Moses format, or the output of fairseq-generate --nbest"
+        )
     for index in range(len(found)):
         if index not in found:
             raise InputError(

@@ -182,7 +182,7 @@ def read_groups(path: Path | None, references: Sequence[str], references_path: P
     names = read_lines_like(path, references, references_path)
     for number, name in enumerate(names, start=1):
         if not name.strip() or name == ALL:
-            raise InputError(f"{path}, line {number}: {name!r} is no name of a group; give one to every sentence")
+            raise InputError(f"{path}, line {number}: {name!r} is not a name of a group; name one for every sentence")
     return {name: np.flatnonzero(np.array(names) == name) for name in dict.fromkeys(names)}
 
 

@@ -85,5 +85,5 @@ def test_other_checkpoints_and_lengths_are_refused(small: tuple[Path, Path], tmp
         LanguageModel.load(checkpoint, other, cpu=True)
     state = torch.load(checkpoint, weights_only=True)
     torch.save({**state, "model": {"encoder.x": torch.ones(1), "decoder.x": torch.ones(1)}}, tmp_path / "mt.pt")
-    with pytest.raises(InputError, match=r"mt\.pt: no language model"):
+    with pytest.raises(InputError, match=r"mt\.pt"):
         LanguageModel.load(tmp_path / "mt.pt", data, cpu=True)

@@ -79,5 +79,5 @@ def test_undefined_correlations_are_zero_and_said(predictions: list, targets: li
 
 
 def test_an_empty_set_is_refused() -> None:
-    with pytest.raises(InputError, match="no example"):
+    with pytest.raises(InputError):
         measure(["accuracy"], np.zeros((0, 2)), np.zeros(0, dtype=int), ["a", "b"])

@@ -69,7 +69,7 @@ def test_a_sample_has_every_sentence_once() -> None:
 
 
 def test_a_domain_with_one_sentence_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"garden/train\.en: needs two different sentences"):
+    with pytest.raises(InputError, match=r"garden/train\.en"):
         measure(tmp_path, {"bank": sentences(BANK, 30, 1), "garden": ["tree"] * 5})
 
 
