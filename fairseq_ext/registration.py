@@ -23,12 +23,14 @@ from fairseq_ext.patches.training import (
     stop_batches_at_exit,
     train_on_cpus_as_asked,
 )
+from fairseq_ext.patches.usual_task import take_the_task_that_fits
 
 train_on_cpus_as_asked()
 end_commands_with_one_line()
 explain_damaged_data()
 end_diverged_trainings_with_one_line()
 read_values_as_literals()
+take_the_task_that_fits()
 call_encoders_with_their_hooks()
 load_checkpoints_safely()
 copy_checkpoints_whole()

@@ -46,8 +46,8 @@ ADDED = {
 _CONFIGS = {PLAIN: TranslationAdapterConfig, GATED: GatedAdapterConfig, HIERARCHICAL_ADAPTERS: AdapterConfig}
 # What options are that files of earlier versions do not name.
 EARLIER_OPTIONS = {
-    PLAIN: {name: getattr(GatedAdapterConfig, name) for name in FORM_OPTIONS},
-    GATED: {name: getattr(GatedAdapterConfig, name) for name in (*FORM_OPTIONS, "gate_inputs", "gate_pairs")},
+    PLAIN: FORM_OPTIONS,
+    GATED: {**FORM_OPTIONS, **{name: getattr(GatedAdapterConfig, name) for name in ("gate_inputs", "gate_pairs")}},
 }
 
 

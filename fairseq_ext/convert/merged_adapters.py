@@ -13,7 +13,7 @@ from torch import Tensor
 from fairseq_ext.convert.transformer import Imported, read_transformer
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.models.adapter_transformer import TranslationAdapterConfig
-from fairseq_ext.models.base_layout import LORA
+from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA
 from fairseq_ext.training.adapter_names import NAMES, names_entry, read_names
 from fairseq_ext.training.freezing import is_adapter_key
 
@@ -126,9 +126,10 @@ def _adapter_keys(model: Imported) -> list[str]:
 
 def _form(adapters: Mapping[str, Tensor], options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that say what adapters these are."""
-    if options.get("adapter_form") != LORA:
+    options = {**FORM_OPTIONS, **options}
+    if options["adapter_form"] != LORA:
         return {"bottleneck_dim": _width(adapters)}
-    alpha, modules = options.get("lora_alpha"), str(options.get("lora_modules"))
+    alpha, modules = options["lora_alpha"], str(options["lora_modules"])
     if not isinstance(alpha, int | float):
         raise InputError(f"its option lora_alpha is {shown(alpha)}, expected a number; it is damaged")
     TranslationAdapterConfig(lora_modules=modules).lora_names()

@@ -16,7 +16,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.base_layout import LORA
+from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA
 from fairseq_ext.models.hooked_attention import let_hooks_be_heard
 from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.lora import PLACES, LayerRouter, LoraAdapter, LoraBank, lora_places
@@ -69,7 +69,7 @@ class TranslationAdapterConfig(AdapterConfig):
     """Options of the adapters in translation models."""
 
     adapter_form: ChoiceEnum(["bottleneck", "lora"]) = field(  # type: ignore[valid-type]
-        default="bottleneck",
+        default=FORM_OPTIONS["adapter_form"],
         metadata={
             "help": "form of an adapter: bottleneck (one behind every layer's feed-forward half) or lora (low-rank "
             "updates of the linear layers of --lora-modules) (default: bottleneck)"
@@ -81,12 +81,13 @@ class TranslationAdapterConfig(AdapterConfig):
             "help": "dropout of an adapter's output before the residual, or of what a LoRA adapter reads (default: 0)"
         },
     )
-    lora_rank: int = field(default=8, metadata={"help": "rank of a LoRA adapter (default: 8)"})
+    lora_rank: int = field(default=FORM_OPTIONS["lora_rank"], metadata={"help": "rank of a LoRA adapter (default: 8)"})
     lora_alpha: float = field(
-        default=16.0, metadata={"help": "a LoRA adapter's output is scaled by this over its rank (default: 16)"}
+        default=FORM_OPTIONS["lora_alpha"],
+        metadata={"help": "a LoRA adapter's output is scaled by this over its rank (default: 16)"},
     )
     lora_modules: str = field(
-        default="q,v",
+        default=FORM_OPTIONS["lora_modules"],
         metadata={
             "help": "linear layers with LoRA, separated by commas: q, k, v and out of the self-attention, q and out "
             "of the cross-attention too, fc1 and fc2 of the feed-forward half (default: q,v)"

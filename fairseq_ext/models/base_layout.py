@@ -31,7 +31,13 @@ POSITIONS = {"encoder_learned_pos": "max_source_positions", "decoder_learned_pos
 _USUAL_POSITIONS = 1024
 _BANK = ".adapter.bank.down_weight"
 LORA = "lora"  # of --adapter-form
-FORM_OPTIONS = ("adapter_form", "lora_rank", "lora_alpha", "lora_modules")
+# What adapters compute, with its defaults; checkpoints have what was typed.
+FORM_OPTIONS: Mapping[str, Any] = {
+    "adapter_form": "bottleneck",
+    "lora_rank": 8,
+    "lora_alpha": 16.0,
+    "lora_modules": "q,v",
+}
 
 
 def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,7 +88,8 @@ def _checked(preset: Callable[[Namespace], None], takes_all: bool) -> Callable[[
         layout = _layout_of_base(args)
         for name, value in layout.items():
             is_usual = name in POSITIONS.values() and getattr(args, name, None) in (None, _USUAL_POSITIONS)
-            if ((takes_all or name in FORM_OPTIONS) and not hasattr(args, name)) or is_usual:
+            is_of_adapters = name in (*FORM_OPTIONS, "bottleneck_dim")
+            if ((takes_all or is_of_adapters) and not hasattr(args, name)) or is_usual:
                 setattr(args, name, value)
         preset(args)
         _compare(args, layout)
@@ -111,7 +118,7 @@ def _adapters_of(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> d
     if len(widths) != 1:
         return {}
     if str(options.get("adapter_form")) == LORA:
-        return {name: options[name] for name in FORM_OPTIONS}
+        return {name: options.get(name, default) for name, default in FORM_OPTIONS.items()}
     return {"adapter_form": "bottleneck", "bottleneck_dim": widths.pop()}
 
 

@@ -35,7 +35,8 @@ class PostLayerAdapter(nn.Module):
     Args:
         bank: the adapters.
         router: a module called as ``router(x, batch)``, which returns a mixture.
-        dropout: of the adapters' output in training, before the residual.
+        dropout: of the adapters' output in training, before the residual; one mask for the mixture, where the code of
+            Klimaszewski et al. (2023) draws one for each adapter.
     """
 
     def __init__(self, bank: AdapterBank, router: nn.Module, dropout: float = 0.0):

@@ -37,6 +37,18 @@ def test_no_size_need_be_typed(data: Path, base: Path, arch: str) -> None:
     assert torch.equal(model.encoder.layers[2].fc1.weight, weights["encoder.layers.2.fc1.weight"])
 
 
+@pytest.mark.parametrize("options", [["--adapter-form", "lora", "--lora-rank", "3"], ["--bottleneck-dim", "5"]])
+def test_gates_take_the_adapters_of_their_base(data: Path, tmp_path: Path, options: list[str]) -> None:
+    task, args = toy.make_task(data, *options, arch=f"{AD}_tiny")
+    plain = toy.make_model(task, args)
+    path = toy.write_checkpoint(tmp_path / "ad.pt", args, plain)
+    gated = toy.make_model(*toy.make_task(data, *start(path), arch=f"{GAD}_tiny"))
+    gated.load_state_dict(plain.state_dict(), strict=True)
+    other = "bottleneck" if "lora" in options else "lora"
+    with pytest.raises(InputError, match="--adapter-form"):
+        toy.make_task(data, *start(path), "--adapter-form", other, arch=f"{GAD}_tiny")
+
+
 def test_a_finished_checkpoint_does_not_look_at_its_base(data: Path, base: Path, tmp_path: Path) -> None:
     """Another file may lie at that path by then."""
     moved = tmp_path / "base.pt"
