@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator
-from typing import Annotated
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -29,22 +29,20 @@ _MAX_CHARACTERS = 10_000
 class Agreement(Filter):
     """Drops pairs that disagree on numbers, addresses or markup.
 
-    Numbers are compared as digits, without separators of thousands and decimals, in any order and however
-    often they occur. A number that only one side has counts against the pair if the other side, too, has one
-    of its own, or if it has three digits or more and does not end in 00: others may well be written out
-    (*18th century*, *sto procent*).
+    Numbers are compared as digits, without separators of thousands and decimals, in any order and however often they
+    occur. A number that only one side has counts against the pair if the other side, too, has one of its own, or if it
+    has three digits or more and does not end in 00: others may well be written out (*18th century*, *sto procent*).
 
-    Pairs with a side of more than 10,000 characters pass: they are no sentences (``length`` drops them), and
-    looking for separators takes time quadratic in the length.
+    Pairs with a side of more than 10,000 characters pass: they are no sentences, and looking for separators takes time
+    quadratic in the length.
     """
 
+    removed_keys: ClassVar[Mapping[str, str]] = {"written_out": "numbers that may be written out are forgiven"}
     numbers: bool = True
     """Compare numbers."""
     min_share: Annotated[Number, Field(ge=0, le=1)] = 0.5
     """Least share of numbers that both sides have, among these and those that count against the pair. Half of them
     leaves room for *6:30 p.m.* and *18:30*."""
-    written_out: bool = True
-    """Forgive numbers that may be written out on the other side."""
     urls: bool = True
     """Compare web and mail addresses, as sets; a language's code in them does not matter."""
     markup: bool = True
@@ -52,7 +50,7 @@ class Agreement(Filter):
     ``{0}``, ``${name}``; as sets)."""
 
     def scores(self, batch: Batch) -> Iterator[str | None]:
-        """The first disagreement, if there is one."""
+        """The first disagreement, or None."""
         langs = {base_language(lang) for lang in batch.langs}
         maybe = MAYBE.search
         return (self._compare(pair, langs) if maybe(pair[0]) or maybe(pair[1]) else None for pair in batch.pairs)
@@ -69,7 +67,7 @@ class Agreement(Filter):
         # Most have the same digits in the same order, and nothing more to find out.
         if self.numbers and _DIGITS.findall(pair.source) != _DIGITS.findall(pair.target):
             one, other = (numbers(text) for text in pair)
-            if self._share(one, other) < self.min_share:
+            if _share(one, other) < self.min_share:
                 return _difference("numbers", one, other)
         if self.urls:
             one, other = (addresses(text, langs) for text in pair)
@@ -77,16 +75,13 @@ class Agreement(Filter):
                 return _difference("addresses", one, other)
         return _compare_markup(pair) if self.markup else None
 
-    def _share(self, source: set[str], target: set[str]) -> float:
-        """Share of numbers found on both sides among those that should be."""
-        found = len(source & target)
-        lost = (source - target, target - source)
-        if self.written_out:
-            certain = (sum(map(_is_never_written_out, side)) for side in lost)
-            against = max(min(map(len, lost)), *certain)
-        else:
-            against = max(map(len, lost))
-        return found / (found + against) if against else 1.0
+
+def _share(source: set[str], target: set[str]) -> float:
+    """Share of numbers found on both sides among those that should be."""
+    found, lost = len(source & target), (source - target, target - source)
+    certain = (sum(map(_is_never_written_out, side)) for side in lost)
+    against = max(min(map(len, lost)), *certain)
+    return found / (found + against) if against else 1.0
 
 
 def numbers(text: str) -> set[str]:

@@ -131,12 +131,8 @@ def count_letters(texts: Sequence[str], scripts: tuple[str, ...]) -> np.ndarray:
     Letters that all scripts share, like ª or the ー of Japanese, are counted with these. Vowels that Unicode has
     as marks are letters; accents as characters of their own are not counted.
 
-    Args:
-        texts: N texts.
-        scripts: Unicode names.
-
-    Returns:
-        Shape: N×3
+    Shape:
+        result: N×3
     """
     if not texts:
         return np.zeros((0, 3), dtype=np.int64)
@@ -176,12 +172,7 @@ def _kind_of_character(scripts: tuple[str, ...]) -> np.ndarray:
 
 
 def scripts_of(code: str, option: str) -> tuple[str, ...]:
-    """Unicode names of the scripts a language is written in.
-
-    Args:
-        code: the language.
-        option: of the filter, which names them where they are not known here.
-    """
+    """Unicode names of the scripts a language is written in; ``option`` names them where they are not known here."""
     language = base_language(code)
     scripts = tuple(script for script, languages in _LANGUAGES_OF.items() if language in languages.split())
     if not scripts:

@@ -101,15 +101,7 @@ class Cleaning(Section):
 
 @dataclass(frozen=True)
 class CleanBlock:
-    """The task that cleans one block.
-
-    Attributes:
-        corpora: imported corpora (:mod:`fairseq_ext.corpora.import_corpora`).
-        num_blocks: by domain, in the order of the tasks.
-        langs: source and target language.
-        cleaning: what to do.
-        learned: folder of what the filters have learned, if they have to.
-    """
+    """The task that cleans one block; ``num_blocks`` are those of each domain, in the order of the tasks."""
 
     corpora: Path
     num_blocks: Mapping[str, int]
@@ -141,21 +133,10 @@ def clean_corpora(
     engine: Engine,
     learned: Path | None = None,
 ) -> str:
-    """Clean all domains of a folder of imported corpora, and report on it.
+    """Clean all domains of a folder of imported corpora, report on it, and return what was done, for people.
 
     Writes ``DOMAIN.LANG``, the report and, if asked for, ``rejected/DOMAIN.tsv.gz``. An interrupted run is continued.
-
-    Args:
-        folder: where to write.
-        corpora: made by :func:`~fairseq_ext.corpora.import_corpora.import_domain`.
-        domains: their names, sorted.
-        langs: source and target language.
-        cleaning: what to do.
-        engine: where the blocks are cleaned; makes no difference to the result.
-        learned: folder of what the filters have learned, if they have to.
-
-    Returns:
-        what was done, for people.
+    ``learned`` is the folder of what the filters have learned, if they have to.
     """
     cleaning.check(langs)
     indices = {name: load_index(corpora, name) for name in domains}

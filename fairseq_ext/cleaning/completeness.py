@@ -38,19 +38,12 @@ _MIN_DEVIATION = 0.15
 
 
 class Score(NamedTuple):
-    """How far a pair is from the usual length, and what else speaks for a missing part.
+    """How far a pair is from the usual length, and what else speaks for a missing part."""
 
-    Attributes:
-        deviations: of its length ratio.
-        shorter: the side that is too short: 0 is the source.
-        lacks_mark: whether only the longer side has a final mark.
-        evidence: that the last words of the longer side have no translation.
-    """
-
-    deviations: float
-    shorter: int = 0
-    lacks_mark: bool = False
-    evidence: float = 0.0
+    deviations: float  # of its length ratio
+    shorter: int = 0  # the side that is too short: 0 is the source
+    lacks_mark: bool = False  # only the longer side has a final mark
+    evidence: float = 0.0  # that the last words of the longer side have no translation
 
     @property
     def total(self) -> float:
@@ -141,12 +134,7 @@ def count_characters(pairs: Iterable[Pair]) -> np.ndarray:
 
 
 def learn_lengths(pairs: Iterable[Pair], output: Path) -> None:
-    """Write what is usual among some pairs; neither their order nor repetitions matter.
-
-    Args:
-        pairs: sentences and their translations, none empty.
-        output: file to write, JSON.
-    """
+    """Write, as JSON, what is usual among pairs without empty sides; neither their order nor repetitions matter."""
     characters = count_characters(set(pairs))
     ratios, classes = _log_ratios(characters), _classes(characters)
     rows = [_usual(np.sort(ratios[classes == number])) for number in range(len(EDGES) + 1)]

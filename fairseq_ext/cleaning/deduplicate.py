@@ -14,7 +14,6 @@ import numpy as np
 from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.text_files import Pair
 
-DEDUPLICATE = ("pair", "source", "target")
 _BUCKET_PAIRS = 2_000_000
 _KEY_BYTES = 16
 
@@ -22,12 +21,10 @@ _KEY_BYTES = 16
 def pair_keys(pairs: Iterable[Pair], by: str) -> np.ndarray:
     """Hashes that are equal where pairs repeat each other.
 
-    Args:
-        pairs: N pairs.
-        by: what has to be equal: the ``pair``, or one side (``source``, ``target``) whatever the other says.
+    Equal has to be the ``pair``, or one side (``source``, ``target``) whatever the other says.
 
-    Returns:
-        Shape: N×2 (uint64)
+    Shape:
+        result: N×2 (uint64)
     """
     if by == "pair":
         texts = (f"{fold(source)}\0{fold(target)}" for source, target in pairs)
@@ -45,8 +42,8 @@ def find_repeats(blocks: Sequence[np.ndarray], bucket_pairs: int = _BUCKET_PAIRS
         blocks: keys in the corpus's order, cut anywhere; memory-mapped files will do.
         bucket_pairs: about how many keys are sorted at a time.
 
-    Returns:
-        Shape: N (bool), N being the blocks' pairs together.
+    Shape:
+        result: N (bool), of all blocks together
     """
     sizes = [len(block) for block in blocks]
     starts = np.cumsum([0, *sizes])

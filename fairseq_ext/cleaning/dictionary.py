@@ -5,25 +5,20 @@ The list of translations is given, or learned from the corpus itself (:mod:`fair
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from fairseq_ext.cleaning.filter import Batch, Filter
-from fairseq_ext.cleaning.lexical_evidence import (
-    EVIDENCE_FILE,
-    LexicalEvidence,
-    Sides,
-    stems,
-    stems_of,
-    supported_words,
-)
+from fairseq_ext.cleaning.lexical_evidence import EVIDENCE_FILE, LexicalEvidence, stems, stems_of, supported_words
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import Number
+
+_LEAST_KNOWN = 4
 
 
 class Dictionary(Filter):
@@ -33,6 +28,8 @@ class Dictionary(Filter):
     case folded, of which the first six count. It is of no use for languages without spaces between words.
     """
 
+    removed_keys: ClassVar[Mapping[str, str]] = {"min_words": "pairs with fewer than four known words pass"}
+
     word_list: str | None = None
     """File of lines ``source<TAB>target``, or with a probability as the third column, which is not used; left out,
     a list is learned from the corpora."""
@@ -41,10 +38,8 @@ class Dictionary(Filter):
     6.5 is one to 665. Words count by how reliably they are translated in the corpora, and a short pair without any
     translation may pass. None: it does not matter."""
     min_share: Annotated[Number, Field(gt=0, le=1)] | None = None
-    """Least share of the known words that have a translation, whatever words these are. None: it does not
-    matter."""
-    min_words: Annotated[int, Field(ge=1)] = 4
-    """For ``min_share``, pairs with fewer known words (both sides together) pass."""
+    """Least share of the known words that have a translation, whatever words these are; pairs with fewer than four
+    (both sides together) pass. None: it does not matter."""
     sentences: Annotated[int, Field(ge=1)] = 200_000
     """At most so many pairs are learned from."""
 
@@ -59,9 +54,11 @@ class Dictionary(Filter):
         """Evidence against a pair, known words that have a translation, and known words; 0 where no limit asks."""
         evidence = batch.learned.load(EVIDENCE_FILE, LexicalEvidence.read)
         for pair in batch.pairs:
-            sides = stems_of(pair)
-            counts = (0, 0) if self.min_share is None else _count_known(sides, evidence)
-            yield 0.0 if self.max_evidence is None else evidence.of(sides), *counts
+            sides, translated, known = stems_of(pair), 0, 0
+            if self.min_share is not None:
+                translated = sum(map(len, supported_words(sides, evidence.translations)))
+                known = sum(len(words.keys() & side) for words, side in zip(evidence.missing, sides, strict=True))
+            yield 0.0 if self.max_evidence is None else evidence.of(sides), translated, known
 
     def accept(self, score: tuple[float, int, int]) -> bool:
         return self._has_translations(score) and (self.max_evidence is None or score[0] <= self.max_evidence)
@@ -74,12 +71,7 @@ class Dictionary(Filter):
 
     def _has_translations(self, score: tuple[float, int, int]) -> bool:
         _, translated, known = score
-        return self.min_share is None or known < self.min_words or translated >= self.min_share * known
-
-
-def _count_known(sides: Sides, evidence: LexicalEvidence) -> tuple[int, int]:
-    known = sum(len(words.keys() & side) for words, side in zip(evidence.missing, sides, strict=True))
-    return sum(map(len, supported_words(sides, evidence.translations))), known
+        return self.min_share is None or known < _LEAST_KNOWN or translated >= self.min_share * known
 
 
 def read_word_list(path: Path) -> dict[str, set[str]]:

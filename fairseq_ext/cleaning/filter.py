@@ -34,13 +34,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some thousand pairs, in the order of the corpus.
-
-    Attributes:
-        pairs: sentences and their translations, white space collapsed.
-        langs: source and target language.
-        learned: what was learned from the corpora, for the filters that need it.
-    """
+    """Some thousand pairs, white space collapsed, and what was learned from the corpora, for filters that need it."""
 
     pairs: Sequence[Pair]
     langs: tuple[str, str]
@@ -63,14 +57,13 @@ class Filter(Section, ABC):
         """Say in a few words why a score is not accepted."""
 
     def check(self, langs: tuple[str, str]) -> None:  # noqa: B027
-        """Raise InputError if the filter cannot judge these languages or lacks a package."""
+        """Raise InputError if the filter cannot judge these languages."""
 
 
 def run_filters(filters: Mapping[str, Filter], batch: Batch) -> tuple[list[int], dict[int, tuple[str, str]]]:
     """Run filters one after the other, each on the pairs that the ones before it accepted.
 
-    Returns:
-        positions of the accepted pairs; of the others, by position, the name of the filter and its reason.
+    Returns the rows of the accepted pairs; of the others, by row, the name of the filter and its reason.
     """
     rows, rejected = list(range(len(batch.pairs))), {}
     for name, criterion in filters.items():

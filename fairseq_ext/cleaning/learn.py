@@ -29,15 +29,7 @@ def has_to_learn(filters: Mapping[str, Filter]) -> bool:
 def learn_from_corpora(
     folder: Path, corpora: Path, domains: Sequence[str], langs: tuple[str, str], cleaning: Cleaning
 ) -> None:
-    """Learn from pairs taken evenly from all domains; see :func:`learn_from_pairs`.
-
-    Args:
-        folder: where to write.
-        corpora: made by :func:`~fairseq_ext.corpora.import_corpora.import_domain`.
-        domains: their names, sorted.
-        langs: source and target language.
-        cleaning: what to do to them first; its dictionary filter says how many pairs to take.
-    """
+    """Learn from pairs taken evenly from all domains of the folder ``corpora``; see :func:`learn_from_pairs`."""
     indices = {name: load_index(corpora, name) for name in domains}
     # Every so many pairs, so that no domain and no part of one is left out.
     stride = max(1, -(-sum(index["pairs"] for index in indices.values()) // _dictionary(cleaning).sentences))

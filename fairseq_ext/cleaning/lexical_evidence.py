@@ -109,14 +109,9 @@ class LexicalEvidence:
 
 
 def learn_evidence(pairs: Iterable[Pair], translations: Mapping[str, set[str]], output: Path) -> None:
-    """Count how often words have a translation on the other side, and write what follows from it.
+    """Count how often words have one of their translations on the other side, and write what follows from it as JSON.
 
     Neither the pairs' order nor repetitions matter.
-
-    Args:
-        pairs: sentences and their translations.
-        translations: of each source word, its translations.
-        output: file to write, JSON.
     """
     sources_of: dict[str, set[str]] = {}
     for source, targets in translations.items():

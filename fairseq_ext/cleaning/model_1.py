@@ -36,11 +36,7 @@ _ENTRIES_A_CHUNK = 1 << 19
 def learn_dictionary(pairs: Iterable[Pair], output: Path) -> None:
     """Learn word translations, and write them sorted: source, target and probability, tab-separated.
 
-    Neither the pairs' order nor repetitions matter.
-
-    Args:
-        pairs: sentences and their translations; 200,000 of 16 words take 15 seconds and 450 MB.
-        output: file to write.
+    Neither the pairs' order nor repetitions matter; 200,000 pairs of 16 words take 15 seconds and 450 MB.
     """
     different = sorted(pair for pair in set(pairs) if not any(map(_is_endless, pair)))
     sources, source_words = _occurrences([pair.source for pair in different])
@@ -64,11 +60,7 @@ def _nothing_found(num_pairs: int) -> InputError:
 
 
 def _occurrences(sentences: Sequence[str]) -> tuple[csr_array, Sequence[str]]:
-    """Which of the W words that are neither too rare nor too frequent are in which of N sentences.
-
-    Returns:
-        ones where a sentence holds a word (N×W), and the words in order.
-    """
+    """Ones where a sentence holds one of W words, neither too rare nor too frequent (N×W), and these words."""
     # Takes a second to import.
     from scipy.sparse import csr_array
     from sklearn.feature_extraction.text import CountVectorizer
@@ -109,11 +101,7 @@ def _row_numbers(matrix: csr_array) -> np.ndarray:
 
 
 def _train(sources: csr_array, targets: csr_array, candidates: csr_array) -> np.ndarray:
-    """IBM model 1 in both directions.
-
-    Returns:
-        the geometric mean of P(target | source) and P(source | target). Shape: C
-    """
+    """The geometric mean of P(target | source) and P(source | target) by IBM model 1. Shape: C"""
     chunks = list(_meetings(sources, targets, candidates))
     rows, columns = _row_numbers(candidates), candidates.indices
     forward = _train_direction([(candidate, target) for candidate, _, target in chunks], rows)
@@ -126,10 +114,7 @@ def _train_direction(chunks: Sequence[tuple[np.ndarray, np.ndarray]], given: np.
 
     Args:
         chunks: entries of candidates, and of the occurrences that these explain.
-        given: of each candidate the word that the probability is conditioned on.
-
-    Shape:
-        given: C; result: C
+        given: of each candidate the word that the probability is conditioned on. Shape: C, as the result
     """
     probabilities = _normalise(np.ones(len(given)), given)
     for _ in range(_ITERATIONS):

@@ -57,15 +57,9 @@ class Normalise(Section):
 
 
 def normalise_lines(lines: Sequence[str], lang: str, options: Normalise) -> list[str]:
-    """Normalise lines of one language: the characters first, then the punctuation.
+    """Normalise lines of one language, white space collapsed: the characters first, then the punctuation.
 
-    Normalising twice can, seldom, change a line again: the substitutions follow each other once, and a
-    later one may make what an earlier one looks for.
-
-    Args:
-        lines: white space collapsed, as it is in the result.
-        lang: its code; a region behind it does not matter.
-        options: what is made alike.
+    Normalising twice can, seldom, change a line again: a later substitution may make what an earlier one looks for.
     """
     if options.unicode:
         lines = [_compose(options.unicode, line) for line in lines]

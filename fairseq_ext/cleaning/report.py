@@ -20,15 +20,7 @@ _DROPPED, _IMPORTED = "dropped by ", "imported: "
 
 
 class Drop(NamedTuple):
-    """A dropped pair.
-
-    Attributes:
-        line: of the imported corpus, from 1.
-        filter: its name.
-        reason: why the filter did not accept it.
-        source: its text, normalised.
-        target: the same.
-    """
+    """A dropped pair: its line in the imported corpus, from 1, what dropped it and why, and its normalised text."""
 
     line: int
     filter: str
@@ -38,11 +30,7 @@ class Drop(NamedTuple):
 
 
 class Tally:
-    """What happened to the pairs of a domain; blocks are added in the order of the corpus.
-
-    Args:
-        imported: what import counted.
-    """
+    """What import and cleaning counted of a domain; blocks are added in the order of the corpus."""
 
     def __init__(self, imported: Mapping[str, int]) -> None:
         # Lines first, since the rest is counted among them.
@@ -52,12 +40,7 @@ class Tally:
         self._random = random.Random(1)
 
     def add_block(self, counts: Mapping[str, int], drops: Sequence[Drop]) -> None:
-        """Count a block.
-
-        Args:
-            counts: ``pairs``, those ``changed`` by normalisation, and those ``kept``.
-            drops: the dropped pairs, by line.
-        """
+        """Count a block: ``pairs``, those ``changed`` by normalisation, those ``kept``, and the dropped ones."""
         self.counts.update(counts)
         for drop in drops:
             self._add_drop(drop)
@@ -87,11 +70,7 @@ def write_cleaning_report(
 ) -> None:
     """Write ``report.md``, ``report.html`` and ``records.jsonl``.
 
-    Args:
-        folder: where to write.
-        langs: source and target language.
-        options: by name, what can drop or change a pair: filters first, in their order.
-        domains: by name, what happened to each.
+    ``options`` are, by name, what can drop or change a pair: filters first, in their order.
     """
     filters = [name for name in options if name != "normalise"]
     counts = {name: tally.counts for name, tally in domains.items()}

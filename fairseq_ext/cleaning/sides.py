@@ -20,12 +20,7 @@ _MOST = 0.7  # share of a side that is in the other side's language, or like the
 def check_sides(pairs: Sequence[Pair], langs: tuple[str, str], where: str) -> None:
     """Check that source and target are not exchanged, and not both in the same language.
 
-    Nothing is said of few or short pairs, and of languages that py3langid does not know.
-
-    Args:
-        pairs: some of the corpus.
-        langs: of source and target.
-        where: the corpus, for messages.
+    Nothing is said of few or short pairs, and of languages that py3langid does not know. ``where`` names the corpus.
     """
     source, target = map(base_language, langs)
     long = [pair for pair in pairs if min(map(len, pair)) >= _LEAST_CHARACTERS]

@@ -18,12 +18,8 @@ from fairseq_ext.text.subwords import check_joint_pieces, copy_subwords, diction
 class BinariseFile:
     """The task that binarises one file with fairseq's own binariser; returns its name and how much of it is unknown.
 
-    fairseq can divide a file among processes of its own, but these outlive a parent that is killed.
-
-    Args:
-        encoded: folder of the pieces.
-        dictionaries: fairseq's dictionary for each file.
-        files: the file of pieces in ``encoded``, and what is made of it less its endings, in a folder or none.
+    ``files`` name pieces below ``encoded``, and what is made of them less its endings, in a folder or none. fairseq can
+    divide a file among processes of its own, but these outlive a parent that is killed.
     """
 
     encoded: Path
@@ -52,12 +48,12 @@ class BinariseFile:
 
 
 def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str], engine: Engine) -> str:
-    """Write the binarised sets, the dictionaries, the subword models and the domains.
+    """Write the binarised sets, the dictionaries, the subword model and the domains: a data directory of fairseq's.
 
     Args:
-        folder: where to write; with this it is complete as ``fairseq-train``'s data directory.
+        folder: where to write.
         encoded: pieces, made by :func:`~fairseq_ext.text.subwords.encode_splits`.
-        subwords: folder of the subword models.
+        subwords: folder of the subword model.
         langs: source and target language.
         engine: where the files are binarised; makes no difference to the result.
 
@@ -97,11 +93,7 @@ def _binarise_all(
 
 
 def summary_of(unknown: Mapping[str, float]) -> str:
-    """In how many files there are unknown pieces, and where most.
-
-    Args:
-        unknown: per cent of a file's pieces, by its name.
-    """
+    """In how many files there are unknown pieces, and where most, given their per cent by file."""
     odd = {name: percent for name, percent in sorted(unknown.items()) if percent}
     if not odd:
         return "no unknown pieces"

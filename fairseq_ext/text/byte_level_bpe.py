@@ -26,13 +26,7 @@ VOCAB_FILE, MERGES_FILE, TOKENIZER_FILE, DICT_FILE = "vocab.json", "merges.txt",
 
 @dataclass(frozen=True)
 class BpeKind:
-    """Which symbols have a role in fairseq.
-
-    Args:
-        model: the kind of model, for messages.
-        first: those that are its ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``, in this order.
-        last: those that its tasks add behind the dictionary's.
-    """
+    """Which symbols of a model are fairseq's ``<s>``, ``<pad>``, ``</s>``, ``<unk>``, and which its tasks add last."""
 
     model: str
     first: tuple[str, ...]
@@ -41,13 +35,7 @@ class BpeKind:
 
 @dataclass(frozen=True)
 class ByteLevelBpe:
-    """A vocabulary and its merges.
-
-    Args:
-        ids: Hugging Face's number of every symbol, 0 to V-1.
-        merges: pairs of symbols, joined by a space, in order.
-        kind: the symbols with a role.
-    """
+    """A vocabulary: Hugging Face's number of every symbol, 0 to V-1; and merges, pairs joined by a space, in order."""
 
     ids: Mapping[str, int]
     merges: Sequence[str]
@@ -80,8 +68,7 @@ def byte_symbols() -> list[str]:
     return [chr(byte if byte in printable else next(others)) for byte in range(0x100)]
 
 
-def read_vocab(path: Path) -> dict[str, Any]:
-    """Read ``vocab.json`` or ``tokenizer.json`` as they are; see :func:`fairseq_ext.inputs.json_file.read_json`."""
+def _read(path: Path) -> dict[str, Any]:
     return read_json(path, "give a folder that holds a model of Hugging Face's")
 
 
@@ -90,7 +77,7 @@ def read_spellings(path: Path) -> dict[str, str]:
 
     Bytes that are no whole character are U+FFFD.
     """
-    numbers = read_vocab(path)
+    numbers = _read(path)
     bytes_ = {character: byte for byte, character in enumerate(byte_symbols())}
     return {
         str(number): bytes(bytes_[c] for c in symbol if c in bytes_).decode("utf-8", "replace")
@@ -102,10 +89,10 @@ def read_bpe(folder: Path, kind: BpeKind) -> ByteLevelBpe:
     """Read ``vocab.json`` and ``merges.txt``, or ``tokenizer.json`` where these are not given."""
     if (folder / VOCAB_FILE).is_file() or not (folder / TOKENIZER_FILE).is_file():
         where = folder / VOCAB_FILE
-        bpe = ByteLevelBpe(read_vocab(where), _merge_lines(folder / MERGES_FILE), kind)
+        bpe = ByteLevelBpe(_read(where), _merge_lines(folder / MERGES_FILE), kind)
     else:
         where = folder / TOKENIZER_FILE
-        bpe = _from_tokenizer(read_vocab(where), where, kind)
+        bpe = _from_tokenizer(_read(where), where, kind)
     _check_ids(bpe, where)
     _check_merges(bpe, folder / MERGES_FILE if where.name == VOCAB_FILE else where)
     return bpe
@@ -174,11 +161,9 @@ def _check_ids(bpe: ByteLevelBpe, where: Path) -> None:
 
 
 def _check_merges(bpe: ByteLevelBpe, where: Path) -> None:
-    characters = set(byte_symbols())
     for number, merge in enumerate(bpe.merges, start=1):
         parts = merge.split(" ")
-        symbols = {*parts, "".join(parts)}
-        if len(parts) != 2 or not symbols <= bpe.ids.keys() or not characters.issuperset("".join(parts)):
+        if len(parts) != 2 or not {*parts, "".join(parts)} <= bpe.ids.keys():
             raise InputError(f"{where}: merge {number} ({merge!r}) is no pair of symbols that make a third")
 
 

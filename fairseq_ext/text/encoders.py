@@ -8,41 +8,26 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.byte_level_bpe import (
-    DICT_FILE,
-    GPT2,
-    MERGES_FILE,
-    ROBERTA,
-    VOCAB_FILE,
-    read_imported_bpe,
-    read_vocab,
-)
+from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.text.byte_level_bpe import DICT_FILE, GPT2, MERGES_FILE, ROBERTA, VOCAB_FILE, read_imported_bpe
 from fairseq_ext.text.line_split import text_path
-from fairseq_ext.text.subwords import MODEL_FILE, encode_lines, load_subwords
+from fairseq_ext.text.subwords import MODEL_FILE, encode_in_blocks, encode_lines, load_subwords
 from fairseq_ext.text.wordpiece import WORDPIECE_FILE, WordPieceEncoder, read_imported_wordpiece
 
 BPE_FILES = (DICT_FILE, VOCAB_FILE, MERGES_FILE)
 SENTENCEPIECE_FILES = (DICT_FILE, MODEL_FILE)
 WORDPIECE_FILES = (DICT_FILE, WORDPIECE_FILE)
-_BLOCK_LINES = 20_000
 Encoder = Callable[[Iterable[str]], Iterator[str]]
 
 
 @dataclass(frozen=True)
 class EncodeFile:
-    """The task that turns one file into space-separated pieces.
-
-    Args:
-        texts: folder of the text.
-        subwords: folder of the subword model.
-        files: domain and set of each.
-    """
+    """The task that turns one file of a folder into space-separated pieces; ``files`` are domain and set of each."""
 
     texts: Path
     subwords: Path
@@ -109,10 +94,9 @@ def _encode_bpe(subwords: Path, lines: Iterable[str]) -> Iterator[str]:
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel
 
-    is_roberta = read_vocab(subwords / VOCAB_FILE).keys() >= set(ROBERTA.last)
+    is_roberta = read_json(subwords / VOCAB_FILE, "import the model again").keys() >= set(ROBERTA.last)
     read_imported_bpe(subwords, ROBERTA if is_roberta else GPT2)
     tokenizer = Tokenizer(BPE.from_file(str(subwords / VOCAB_FILE), str(subwords / MERGES_FILE)))
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
-    lines = iter(lines)
-    while block := list(islice(lines, _BLOCK_LINES)):
-        yield from (" ".join(map(str, encoding.ids)) for encoding in tokenizer.encode_batch(block))
+    for encoding in encode_in_blocks(tokenizer.encode_batch, lines):
+        yield " ".join(map(str, encoding.ids))

@@ -19,26 +19,16 @@ _TRIES = 200  # for each pair that is wanted
 
 @dataclass(frozen=True)
 class JoinedPair:
-    """Two sentence pairs in a row.
-
-    Attributes:
-        domains: of the first and the second.
-        texts: source and target.
-    """
+    """Two sentence pairs in a row: their domains; source and target."""
 
     domains: tuple[str, str]
     texts: tuple[str, str]
 
 
 def draw_pairs(splits: Path, langs: tuple[str, str], count: int, max_words: int, seed: int) -> list[JoinedPair]:
-    """Join test sentences of two domains, drawn by the seed; a domain comes as often as any other.
+    """Join ``count`` test sentences of two domains, drawn by the seed; a domain comes as often as any other.
 
-    Args:
-        splits: folder with ``DOMAIN/test.LANG``.
-        langs: source and target.
-        count: how many.
-        max_words: of a joined side, as of a sentence of the corpora.
-        seed: of the draw.
+    ``splits`` holds ``DOMAIN/test.LANG``; a joined side has at most ``max_words``, as a sentence of the corpora.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     if len(domains) < 2:

@@ -42,9 +42,8 @@ class LanguageModelSplit(Section):
 class _Stretches:
     """Which lines of a domain are held out.
 
-    Args:
-        length: lines a stretch; stretch i begins at line i·length, counted from 0.
-        held_out: by number of a stretch, its set and how many of its lines, from the first one on, are in it.
+    Stretch i begins at line i·length, counted from 0. ``held_out`` are, by number of a stretch, its set and how many of
+    its lines, from the first one on, are in it.
     """
 
     length: int

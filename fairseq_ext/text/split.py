@@ -40,16 +40,12 @@ class Split(Section):
 
 @dataclass
 class _Domain:
-    """What becomes of a domain's pairs.
+    """What becomes of a domain's pairs."""
 
-    Args:
-        held_out: the normalised sources of ``valid`` and ``test``, in order.
-        drawn: one pair for each of them, known when all pairs have been read.
-        counts: pairs for ``train``; ``too long`` for any set; ``held out``, in this or another domain.
-    """
-
+    # The normalised sources of ``valid`` and ``test``, in order; and a pair for each, known when all have been read.
     held_out: Mapping[str, Sequence[str]]
     drawn: dict[str, Pair] = field(default_factory=dict)
+    # Pairs for ``train``; ``too long`` for any set; ``held out``, in this or another domain.
     counts: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -116,12 +112,7 @@ def write_splits(
 
 
 def check_splits(folder: Path, langs: tuple[str, str], options: Split) -> None:
-    """Read the written files again and make sure that nothing held out is known elsewhere.
-
-    Raises:
-        RuntimeError: if sizes are wrong or a normalised source is in two sets. This is never the
-            user's fault.
-    """
+    """Read the written files again; where something held out is known elsewhere, our own fault, raise RuntimeError."""
     names = read_domain_names(folder / DOMAINS_FILE)
     held_out: dict[str, set[str]] = {role: set() for role in HELD_OUT}
     for name in names:

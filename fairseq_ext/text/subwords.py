@@ -14,10 +14,10 @@ import io
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import sentencepiece
 from pydantic import Field, model_validator
@@ -47,6 +47,7 @@ _UNKNOWN = "<unk>"
 # be theirs.
 _RESERVED = frozenset(("<s>", "<pad>", "</s>", "<mask>"))
 _LIMIT = re.compile(r"value <= (\d+)")
+_T = TypeVar("_T")
 _REQUIRED = re.compile(r"required_chars\. \d+ vs (\d+)")
 
 
@@ -121,9 +122,7 @@ def train_subwords(folder: Path, splits: Path, langs: tuple[str, str], *, option
         folder: where to write.
         splits: folder made by :func:`~fairseq_ext.text.split.write_splits`.
         langs: source and target language.
-        options: size of the vocabulary (four specials and the domain tags included), the share of the
-            characters that get a symbol (the others become ``<unk>``), and the number of lines of both
-            languages beyond which a sample of so many is trained on.
+        options: how to train.
         seed: of the sample and of SentencePiece's generator, which this kind of training hardly uses.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
@@ -141,8 +140,7 @@ def train_sentencepiece(
         files: the training text; files that are grouped together have the same number of lines, and of a sample they
             contribute the same ones.
         tags: symbols of their own besides.
-        options: see :func:`train_subwords`.
-        seed: see :func:`train_subwords`.
+        options, seed: see :func:`train_subwords`.
     """
     model = _train(_training_lines(files, options, seed), tags, options, seed)
     (folder / MODEL_FILE).write_bytes(model)
@@ -200,12 +198,17 @@ def encode_splits(folder: Path, splits: Path, subwords: Path, langs: tuple[str, 
 
 def encode_lines(processor: sentencepiece.SentencePieceProcessor, lines: Iterable[str]) -> Iterator[str]:
     """Yield each line as pieces joined by single spaces; only a block of lines is in memory."""
+    for pieces in encode_in_blocks(lambda block: processor.encode(block, out_type=str), lines):
+        if not _RESERVED.isdisjoint(pieces):
+            pieces = [_UNKNOWN if piece in _RESERVED else piece for piece in pieces]
+        yield " ".join(pieces)
+
+
+def encode_in_blocks(encode: Callable[[list[str]], Iterable[_T]], lines: Iterable[str]) -> Iterator[_T]:
+    """Encode lines, some thousand at a time."""
     lines = iter(lines)
     while block := list(islice(lines, _BLOCK_LINES)):
-        for pieces in processor.encode(block, out_type=str):
-            if not _RESERVED.isdisjoint(pieces):
-                pieces = [_UNKNOWN if piece in _RESERVED else piece for piece in pieces]
-            yield " ".join(pieces)
+        yield from encode(block)
 
 
 def refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> Iterator[str]:

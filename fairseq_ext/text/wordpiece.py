@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
+from functools import partial
 from pathlib import Path
 
 from pydantic import ConfigDict, StrictBool, StrictStr, TypeAdapter, ValidationError, with_config
@@ -18,7 +18,7 @@ from pydantic import ConfigDict, StrictBool, StrictStr, TypeAdapter, ValidationE
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import read_json
-from fairseq_ext.text.byte_level_bpe import DICT_FILE
+from fairseq_ext.text.subwords import DICT_FILE, encode_in_blocks
 
 WORDPIECE_FILE = "wordpiece.json"
 PREFIX = "##"  # of a piece that does not begin a word
@@ -26,7 +26,6 @@ LONGEST_WORD = 100  # characters; a longer one is not cut
 _FIRST, _LAST, _UNKNOWN = ("[CLS]", "[PAD]", "[SEP]", "[UNK]"), ("[MASK]",), "[UNK]"
 _FAIRSEQS_UNKNOWN = "<unk>"
 _RESERVED = frozenset(("<s>", "<pad>", "</s>", "<unk>", "<mask>"))
-_BLOCK_LINES = 20_000
 _REMEDY = "import the model again"
 
 
@@ -120,10 +119,8 @@ class WordPieceEncoder:
 
     def encode_lines(self, lines: Iterable[str]) -> Iterator[str]:
         """Yield each line as pieces joined by single spaces; only a block of lines is in memory."""
-        lines = iter(lines)
-        while block := list(islice(lines, _BLOCK_LINES)):
-            for encoding in self._tokenizer.encode_batch(block, add_special_tokens=False):
-                yield " ".join(_FAIRSEQS_UNKNOWN if piece == _UNKNOWN else piece for piece in encoding.tokens)
+        for encoding in encode_in_blocks(partial(self._tokenizer.encode_batch, add_special_tokens=False), lines):
+            yield " ".join(_FAIRSEQS_UNKNOWN if piece == _UNKNOWN else piece for piece in encoding.tokens)
 
 
 def join_pieces(pieces: str) -> str:

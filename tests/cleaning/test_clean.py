@@ -79,21 +79,13 @@ def test_every_pair_is_kept_or_rejected_with_a_reason(tmp_path: Path) -> None:
     assert {metric: report["A", metric] for metric in counts} == counts
 
 
-def test_only_repetitions_of_the_same_domain_go(tmp_path: Path) -> None:
-    _clean(import_domains(tmp_path, A=PAIRS[:1] * 3, B=PAIRS[:1]), tmp_path / "clean")
-    assert read_lines(tmp_path / "clean" / "A.en") == read_lines(tmp_path / "clean" / "B.en") == ["A dog ."]
-
-
 def test_nothing_but_empty_pairs_goes_unasked(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="A: no pair passed"):
+        _clean(import_domains(tmp_path / "none", A=PAIRS[2:3]), tmp_path / "none")
     cleaning = Cleaning()
     _clean(import_domains(tmp_path, A=PAIRS), tmp_path / "clean", cleaning=cleaning)
     assert read_lines(tmp_path / "clean" / "A.en") == [" ".join(en.split()) for en, _ in PAIRS if en]
     assert not (tmp_path / "clean" / "rejected").exists()
-
-
-def test_domain_without_pairs_left_is_an_error_with_counts(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="A: no pair passed"):
-        _clean(import_domains(tmp_path, A=PAIRS[2:3]), tmp_path / "clean")
 
 
 @pytest.fixture(scope="module")

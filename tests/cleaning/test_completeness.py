@@ -11,7 +11,6 @@ import pytest
 from fairseq_ext.cleaning.completeness import EDGES, LENGTHS_FILE, Completeness, LengthRatios, learn_lengths
 from fairseq_ext.cleaning.lexical_evidence import EVIDENCE_FILE
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.inputs.errors import InputError
 from tests.cleaning.judging import judge
 
 
@@ -58,20 +57,6 @@ def test_last_words_without_translation_count(learned: Path) -> None:
     learn_words(learned)
     found = "target too short: 4.2 deviations, the source's last words not translated"
     assert judge(Completeness(exempt=10), *pairs, learned=learned) == [found, None]
-
-
-def test_words_count_no_more_than_some(learned: Path) -> None:
-    learn_words(learned, missing=100.0)
-    # The twofold length is 3.47 deviations, equal length none.
-    pairs = [("s1 s2 " + "x" * 24, "b" * 30), ("x" * 50 + " s1 s2 s3 s4", "b" * 31)]
-    kept, dropped = judge(Completeness(exempt=10), *pairs, learned=learned)
-    assert kept is None
-    assert dropped is not None
-
-
-def test_it_is_learned_first() -> None:
-    with pytest.raises(InputError, match="nothing was learned"):
-        judge(Completeness(), ("a", "b"))
 
 
 def learn(folder: Path, pairs: list[Pair]) -> LengthRatios:

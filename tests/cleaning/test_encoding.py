@@ -2,7 +2,6 @@
 
 import pytest
 
-from benchmarks.shared.noise import misread
 from fairseq_ext.cleaning.filters import Encoding, is_misread
 from tests.cleaning.judging import judge
 
@@ -35,15 +34,6 @@ def test_misread_text_is_found(text: str) -> None:
 )
 def test_text_read_right_passes(text: str) -> None:
     assert not is_misread(text)
-
-
-@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "cp1250"])
-@pytest.mark.parametrize(
-    "text",
-    ["Nie znaleziono żadnego produktu w włączonych repozytoriach", "Über die Größe der Straße", "Où êtes-vous déjà"],
-)
-def test_sentences_misread_in_any_way_are_found(text: str, encoding: str) -> None:
-    assert is_misread(misread(text, encoding))
 
 
 def test_the_reason_names_the_side() -> None:

@@ -108,15 +108,7 @@ def test_characters_of_cyrillic(target: str, reason: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lang", "text"),
-    [
-        ("ja", "データを保存する"),
-        ("ko", "파일을 저장합니다"),
-        ("hi", "फ़ाइल सहेजें"),
-        ("ar", "حفظ الملف"),
-        ("vi", "Lưu tập tin"),
-        ("pl", "Zapisz plik"),
-    ],
+    ("lang", "text"), [("ja", "データを保存する"), ("hi", "फ़ाइल सहेजें"), ("vi", "Lưu tập tin"), ("pl", "Zapisz plik")]
 )
 def test_every_language_accepts_its_own_script_alone(lang: str, text: str) -> None:
     criterion = Characters(min_share=1.0, min_letters=0.8)
@@ -155,13 +147,6 @@ def test_scripts_can_be_given() -> None:
 def test_senseless_options_are_refused(filters: str, key: str) -> None:
     with pytest.raises(ValueError, match=key):
         Cleaning(**yaml.safe_load(f"filters: {{{filters}}}"))
-
-
-def test_limits_of_an_experiment_reach_the_filter() -> None:
-    section = yaml.safe_load("filters: {dictionary: {min_share: 1, max_evidence: null}, length: {max_words: 7}}")
-    cleaning = Cleaning(**section)
-    assert list(cleaning.filters) == ["empty", "length", "dictionary"]
-    assert cleaning.filters["length"] == Length(max_words=7)
 
 
 def random_pairs(count: int) -> list[Pair]:

@@ -70,16 +70,6 @@ def test_odd_text_is_classified_as_by_the_package(backend: str) -> None:
     assert_same_as_package(backend, DISTRACTORS, ODD_TEXTS)
 
 
-@pytest.mark.slow
-def test_two_models_of_a_language_count_together() -> None:
-    reference = package("py3langid")
-    reference.set_languages(None)
-    every_language = tuple(reference.nb_classes)
-    assert every_language.count("sr") == 2
-    langs = tuple(sorted(set(every_language)))
-    assert_same_as_package("py3langid", langs, [*ODD_TEXTS, "Ово је реченица.", "Ovo je rečenica."])
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_neighbours_do_not_matter(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     classifier = load_classifier(backend, DISTRACTORS)
@@ -105,6 +95,10 @@ def test_foreign_sides_are_dropped_and_named(backend: str) -> None:
 
 
 def test_options_move_the_limits() -> None:
+    pair = ("O comitê se reunirá novamente na quinta-feira.", ENGLISH)
+    assert judge(LanguageId(), pair, langs=("pt_BR", "en-GB")) == [None]
+    assert judge(LanguageId(), pair, langs=("es", "en")) != [None]
+
     def reason(text: str, **options: Any) -> str | None:
         return found(judge(LanguageId(**options), (text, POLISH))[0])
 
@@ -116,12 +110,6 @@ def test_options_move_the_limits() -> None:
     assert reason(CZECH, distractors=["en", "pl"]) == "source is pl"
     # However little is asked for, the likeliest language is never dropped.
     assert reason(ENGLISH, min_probability=1.0) is None
-
-
-def test_regional_codes_mean_their_language() -> None:
-    pair = ("O comitê se reunirá novamente na quinta-feira.", ENGLISH)
-    assert judge(LanguageId(), pair, langs=("pt_BR", "en-GB")) == [None]
-    assert judge(LanguageId(), pair, langs=("es", "en")) != [None]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -110,12 +110,6 @@ def test_blocks_and_chunks_do_not_matter(tmp_path: Path, block: int, monkeypatch
     assert learn(pairs, tmp_path / "cut.tsv") == whole
 
 
-def test_endless_lines_are_not_learned_from(tmp_path: Path) -> None:
-    pairs = invented_pairs(400)
-    endless = Pair(" ".join(f"s{n}" for n in range(20_000)), " ".join(f"t{n + 1}" for n in range(20_000)))
-    assert learn([*pairs, endless], tmp_path / "one.tsv") == learn(pairs, tmp_path / "other.tsv")
-
-
 @pytest.mark.parametrize("pairs", [[], [Pair("a b c", "d e f")] * 9, [Pair(f"s{n}", f"t{n}") for n in range(99)]])
 def test_nothing_to_learn_is_an_error(tmp_path: Path, pairs: list[Pair]) -> None:
     with pytest.raises(InputError, match="no word translations"):

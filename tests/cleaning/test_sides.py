@@ -17,11 +17,6 @@ def check(sources: list[str], targets: list[str], langs: tuple[str, str] = ("en"
     check_sides([Pair(*sides) for sides in zip(sources, targets, strict=True)], langs, "law")
 
 
-def test_translations_pass() -> None:
-    check(ENGLISH, GERMAN)
-    check(GERMAN, ENGLISH, ("de", "en"))
-
-
 def test_exchanged_sides_are_named() -> None:
     with pytest.raises(InputError, match="law: the en side is in de and the de side in en; exchange the files' names"):
         check(GERMAN, ENGLISH)

@@ -29,16 +29,6 @@ def unlike(name: str) -> list[str]:
     return [f"{name} {line}" for line in lines_of("bank")]
 
 
-def test_sets_divide_a_text_without_repetitions(tmp_path: Path) -> None:
-    text = unlike("a")
-    sets = split(tmp_path, {"a": text})["a"]
-    assert {role: len(lines) for role, lines in sets.items()} == {"train": 165, "valid": 15, "test": 20}
-    assert sorted(line for lines in sets.values() for line in lines) == sorted(text)
-    for lines in sets.values():
-        places = [text.index(line) for line in lines]
-        assert places == sorted(places)
-
-
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_held_out_lines_are_consecutive(tmp_path: Path, seed: int) -> None:
     text = unlike("a")

@@ -2,10 +2,7 @@
 
 import gc
 import random
-import re
-import string
 import tracemalloc
-import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -37,13 +34,13 @@ def words(number: int) -> str:
 
 
 def make_corpora() -> dict[str, list[Pair]]:
-    """Three domains; 60 of their 200 sources are common to all, differing in case and spacing."""
+    """Three domains; 60 of their 200 sources are common to all, differing in case and invisible characters."""
     common = [f"common {words(n)}" for n in range(60)]
-    disguises = {"a": str.lower, "b": str.upper, "c": str.title}
+    forms = {"a": "{}", "b": "\u200b{}\u00ad", "c": "\u200c{}\u2060"}
     return {
-        name: [Pair(disguise(text), f"{name} {text}") for text in common]
+        name: [Pair(form.format(text.upper() if name == "b" else text), f"{name} {text}") for text in common]
         + [Pair(f"{name} only {words(n)}", f"nur {n}") for n in range(140)]
-        for name, disguise in disguises.items()
+        for name, form in forms.items()
     }
 
 
@@ -149,13 +146,6 @@ def test_order_of_lines_changes_no_choice(tmp_path: Path) -> None:
     assert split(tmp_path / "seed", corpora, 2)["a"]["test"] != one["a"]["test"]
 
 
-def test_repeated_sources_are_not_favoured(tmp_path: Path) -> None:
-    corpora = make_corpora()
-    repeated = {**corpora, "a": corpora["a"] + [corpora["a"][0]] * 5000}
-    once, often = split(tmp_path / "once", corpora, 1), split(tmp_path / "often", repeated, 1)
-    assert once["a"]["test"] == often["a"]["test"]
-
-
 def test_long_sentences_are_left_out(tmp_path: Path) -> None:
     long = [Pair("long" + " long" * 10, "kurz"), Pair("short", "lang" + " lang" * 10)]
     sets = split(tmp_path, {"a": [*make_corpora()["a"], *long, Pair("ten" + " words" * 9, "zehn")]}, 1)["a"]
@@ -178,43 +168,6 @@ def test_sources_that_differ_in_form_only_are_one() -> None:
     assert normalise_source("Straße") == normalise_source("STRASSE")
     unseen = ("\ufeffSave 1 file", "Sa\u00adve 1 fi\u2060le\ufe0f", "Save \u200b1\u200e file\x7f", "save 1\u00ad2 file")
     assert {normalise_source(form) for form in unseen} == {"save 0 file"}
-
-
-def test_a_source_held_out_is_not_trained_on_with_invisible_characters(tmp_path: Path) -> None:
-    corpora = make_corpora()
-    for name, characters in (("b", "\ufeff\u200b"), ("c", "\u00ad\u2060")):
-        corpora[name] = [
-            Pair(f"{character}{source}{character}", target)
-            for source, target in corpora[name]
-            for character in characters
-        ]
-    splits = split(tmp_path, corpora, 1)
-
-    def visible(role: str) -> set[str]:
-        texts = (pair.source for sets in splits.values() for pair in sets[role])
-        return {re.sub("[\ufeff\u200b\u00ad\u2060]", "", text).casefold() for text in texts}
-
-    assert visible("test")
-    assert not visible("train") & (visible("valid") | visible("test"))
-    assert not visible("valid") & visible("test")
-
-
-def test_fast_normalisation_is_that_of_the_definition() -> None:
-    def defined(text: str) -> str:
-        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-        text = re.sub(r"[\x00-\x08\x0e-\x1b\x7f]", "", text)
-        return re.sub(r"\d+", "0", " ".join(text.split()))
-
-    rng = random.Random(1)
-    texts = [f"a{chr(one)}{chr(other)}b" for one in range(128) for other in range(128)]
-    texts += ["".join(rng.choices(string.printable + "\x1c\x1f\x7f", k=12)) for _ in range(2000)]
-    texts += ["".join(rng.choices("aZ ß\u00a0\u2028\u0130\u0665٣3½ﬁ\u0301", k=8)) for _ in range(2000)]
-    assert [normalise_source(text) for text in texts] == [defined(text) for text in texts]
-
-
-def test_pairs_with_an_empty_side_are_counted_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    split(tmp_path, {"a": [*make_corpora()["a"], Pair("no translation", "")]}, 1)
-    assert capsys.readouterr().err.count("a.en: 1 of 201 pairs have an empty side, dropped") == 1
 
 
 @pytest.mark.slow

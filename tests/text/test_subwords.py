@@ -67,7 +67,10 @@ def test_text_does_not_yield_special_symbols(subwords: Path) -> None:
     assert not {"<pad>", "</s>", "<s>"} & set(line.split())
 
 
-def test_encoding_keeps_lines_and_text(splits: Path, subwords: Path, tmp_path: Path) -> None:
+def test_encoding_keeps_lines_and_text(
+    splits: Path, subwords: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairseq_ext.text.subwords._BLOCK_LINES", 7)
     encode_splits(tmp_path, splits, subwords, LANGS)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(subwords / MODEL_FILE))
     for domain in NOUNS:
@@ -93,15 +96,6 @@ def test_each_language_is_cut_by_its_own_model_where_it_has_one(splits: Path, su
         expected = [dictionary.encode_line(line, add_if_not_exist=False) for line in encode_lines(processor, text)]
         found = load_indexed_dataset(str(tmp_path / f"bank/test.en-de.{lang}"), dictionary)
         assert [row.tolist() for row in found] == [row.tolist() for row in expected]
-
-
-def test_blocks_of_lines_change_nothing(
-    splits: Path, subwords: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encode_splits(tmp_path / "whole", splits, subwords, LANGS)
-    monkeypatch.setattr("fairseq_ext.text.subwords._BLOCK_LINES", 7)
-    encode_splits(tmp_path / "blocks", splits, subwords, LANGS)
-    assert read_tree(tmp_path / "blocks") == read_tree(tmp_path / "whole")
 
 
 def test_same_text_gives_the_same_model(splits: Path, subwords: Path, tmp_path: Path) -> None:
