@@ -3,6 +3,7 @@
 from fairseq_ext import criterions, models, tasks  # noqa: F401
 from fairseq_ext.data import wordpiece  # noqa: F401
 from fairseq_ext.data.domain_blocks import let_blocks_be_sentences
+from fairseq_ext.models.base_layout import size_transformers_by_base
 from fairseq_ext.patches.checkpoints import load_checkpoints_safely
 from fairseq_ext.patches.commands import (
     end_commands_with_one_line,
@@ -44,4 +45,5 @@ compute_cross_entropy_in_blocks()
 exchange_only_gradients()
 decode_as_precisely_as_asked()
 offer_swish()
+size_transformers_by_base()
 take_output_biases()

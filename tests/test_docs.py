@@ -30,7 +30,7 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 DATA_PAGE = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
 DATA_CONFIG = ROOT / "configs" / "data.yaml"
 # Sections that the training commands read; the file is about data alone.
-TRAINING = {"teacher", "train", "translate", "evaluate", "compare"}
+TRAINING = {"base", "teacher", "train", "translate", "evaluate", "compare"}
 
 
 def rows_of(column: str) -> list[list[str]]:

@@ -42,7 +42,7 @@ def import_checkpoints(
         InputError: naming the file, and what in it is missing, unknown, or of another kind.
     """
     quieten_fairseq()
-    models = [(name, path, *_read(path, renamed)) for name, path in sources]
+    models = [(name, path, *read_checkpoint(path, renamed)) for name, path in sources]
     _, path, imported, options = models[0]
     if len(models) > 1 or sources[0][0] is not None:
         imported = merge([Source(path, model, name) for name, path, model, _ in models])
@@ -68,7 +68,7 @@ def export_domain(checkpoint: Path, domain: str, folder: Path) -> None:
         InputError: naming the file, and why it has no such model.
     """
     quieten_fairseq()
-    imported, options = _read(checkpoint, {})
+    imported, options = read_checkpoint(checkpoint, {})
     try:
         plain = unfold(imported, domain)
         check_complete(plain)
@@ -78,7 +78,7 @@ def export_domain(checkpoint: Path, domain: str, folder: Path) -> None:
     write_checkpoint(folder, plain.weights, arguments, "LabelSmoothedCrossEntropyCriterion")
 
 
-def _read(path: Path, renamed: Mapping[str, str]) -> tuple[Imported, dict[str, Any]]:
+def read_checkpoint(path: Path, renamed: Mapping[str, str]) -> tuple[Imported, dict[str, Any]]:
     """What a checkpoint holds, complete, and its options."""
     weights, options = read_foreign_checkpoint(path)
     try:

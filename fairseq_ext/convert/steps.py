@@ -7,9 +7,11 @@ from pathlib import Path
 
 from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.errors import InputError
 
 _VERSION = 1
-_MODEL = "model.pt"
+_MODEL, _CONFIG = "model.pt", "config.json"
+_OF_BASES = (".bin", ".json", ".model", ".pt", ".safetensors", ".spm", ".txt")
 
 
 def import_step(
@@ -36,6 +38,20 @@ def import_step(
         build=build,
         results=[_MODEL],
     )
+
+
+def base_files(source: Path) -> list[Path]:
+    """The files that the base of an experiment is made of.
+
+    Raises:
+        InputError: if the folder holds neither a model of Hugging Face's nor an imported one.
+    """
+    if not any((source / name).is_file() for name in (_CONFIG, _MODEL)):
+        raise InputError(
+            f"{source}: no base model; give a folder of Hugging Face's, with {_CONFIG}, or one with {_MODEL}, "
+            "dictionaries and sentencepiece.model, as fairseq-ext import hf makes it"
+        )
+    return sorted(path for path in source.iterdir() if path.suffix in _OF_BASES and path.is_file())
 
 
 def what_next(output: Path) -> str:

@@ -213,11 +213,16 @@ def _in_order(numbers: Mapping[str, Any], path: Path) -> list[str]:
     return symbols
 
 
-def _read_model(path: Path, symbols: Sequence[str]) -> bytes:
-    """The content of a SentencePiece model, after a check that it is one for these symbols."""
+def check_own_pieces(path: Path, symbols: Sequence[str]) -> None:
+    """Check that a SentencePiece model is one for these symbols."""
     pieces = dictionary_pieces(load_subwords(path))
     if 2 * len(set(symbols).intersection(pieces)) < len(pieces):
         raise InputError(f"{path}: most of its {len(pieces)} pieces are no symbols of the model; it is another model's")
+
+
+def _read_model(path: Path, symbols: Sequence[str]) -> bytes:
+    """The content of a SentencePiece model, after a check that it is one for these symbols."""
+    check_own_pieces(path, symbols)
     return path.read_bytes()
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fairseq import checkpoint_utils
+from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models.transformer.transformer_legacy import base_architecture
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
@@ -69,12 +70,19 @@ def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sized_by_base(preset: Callable[[Namespace], None]) -> Callable[[Namespace], None]:
-    """An architecture of adapters that takes the form of ``--finetune-from-model``; what one types must agree with it.
+    """An architecture that takes the form of ``--finetune-from-model``; what one types must agree with it.
 
     Args:
         preset: sets the sizes where there is no base checkpoint.
     """
     return _checked(preset, takes_all=True)
+
+
+def size_transformers_by_base() -> None:
+    """Let fairseq's ``--arch transformer`` take the form of ``--finetune-from-model``, too."""
+    preset = ARCH_CONFIG_REGISTRY["transformer"]
+    if not hasattr(preset, "__wrapped__"):
+        ARCH_CONFIG_REGISTRY["transformer"] = sized_by_base(preset)
 
 
 def same_as_base(preset: Callable[[Namespace], None]) -> Callable[[Namespace], None]:

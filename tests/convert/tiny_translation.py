@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,11 @@ SIZES = {
 }
 
 
-def write_pieces(path: Path, size: int, kind: str = "unigram") -> list[str]:
+def write_pieces(path: Path, size: int, kind: str = "unigram", lines: Sequence[str] = TEXT) -> list[str]:
     """Train a SentencePiece model, and return its pieces without the special ones."""
     model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXT), model_writer=model, vocab_size=size, model_type=kind, num_threads=1, minloglevel=2
-    )
+    options = {"vocab_size": size, "model_type": kind, "num_threads": 1, "minloglevel": 2}
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **options)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(model.getvalue())
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
@@ -78,6 +78,38 @@ LANGUAGES = {
     "mbart50": ("en_XX", "de_DE"),
     "m2m": ("en", "de"),
 }
+
+
+def make_knowing_marian(
+    folder: Path, pairs: Sequence[tuple[str, str]], *, languages: tuple[str, str], steps: int = 150, **changes: Any
+) -> Any:
+    """Write an OPUS-MT that has learnt to translate some pairs, and return the model."""
+    hide_broken_torchaudio()
+    from transformers import MarianConfig, MarianMTModel, MarianTokenizer
+
+    lines = dict(zip(("source", "target"), zip(*pairs, strict=True), strict=True))
+    pieces = [write_pieces(folder / f"{side}.spm", 36, lines=own) for side, own in lines.items()]
+    symbols = list(dict.fromkeys(["</s>", "<unk>", *pieces[0], *pieces[1], "<pad>"]))
+    size = write_vocab(folder / "vocab.json", symbols)
+    told = dict(zip(("source_lang", "target_lang"), languages, strict=True))
+    (folder / "tokenizer_config.json").write_text(json.dumps(told))
+    sizes = {**SIZES, "d_model": 32, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "decoder_layers": 2}
+    torch.manual_seed(1)
+    model = MarianMTModel(MarianConfig(**{
+        **sizes, "vocab_size": size, "pad_token_id": size - 1, "eos_token_id": 0, "decoder_start_token_id": size - 1,
+        "forced_eos_token_id": 0, "activation_function": "swish", "scale_embedding": True, "dropout": 0.0, **changes,
+    }))  # fmt: skip
+    tokenizer = MarianTokenizer.from_pretrained(folder)
+    batch = tokenizer(list(lines["source"]), text_target=list(lines["target"]), return_tensors="pt", padding=True)
+    batch["labels"] = batch["labels"].masked_fill(batch["labels"] == size - 1, -100)
+    optimizer = torch.optim.Adam((weight for weight in model.parameters() if weight.requires_grad), 0.005)
+    for _ in range(steps):
+        rows = torch.randint(len(pairs), (32,))
+        model(**{name: value[rows] for name, value in batch.items()}).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.eval().save_pretrained(folder)
+    return model
 
 
 def make(folder: Path, family: str, **changes: Any) -> Any:

@@ -29,6 +29,7 @@ from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import (
     Count,
+    File,
     Number,
     OneOrMore,
     Section,
@@ -54,6 +55,7 @@ from fairseq_ext.teacher.options import HoulsbyTeacher, TfidfTeacher, Transforme
 from fairseq_ext.text.split import Split
 from fairseq_ext.text.subwords import Subwords
 
+MIX = "mix"  # the system that is the base, where a file gives one
 DOMAIN_SWITCH = "JOINED"  # name of the domain-switch test set
 AVERAGE = "AVG"  # a column of the tables, so no set may have this name
 UNIFORM, _FORMER_UNIFORM = "uniform", "even"  # of domain-source: the same weight for every adapter
@@ -90,6 +92,17 @@ class Corpora(Section):
         if self.domains is not None:
             _as_value_error(check_domain_names, sorted(self.domains), "domains")
         return self
+
+
+class Base(Section):
+    """A model that was trained elsewhere: it is the system ``mix``, which no training makes then."""
+
+    folder: File = Field(alias="import")
+    """A translation model in Hugging Face's files, or what ``fairseq-ext import hf`` made of one."""
+    source_lang: str | None = None
+    """What the model calls the language to translate from, such as eng_Latn, where that is not the experiment's."""
+    target_lang: str | None = None
+    """What it calls the language to translate into."""
 
 
 class TranslationSystem(System):
@@ -355,6 +368,8 @@ class Translation(Experiment):
     corpora: Corpora
     cleaning: Cleaning = Field(default=Cleaning(), alias="clean")
     split: Split = Split()
+    base: Base | None = None
+    """The model to start from, with its own subwords, in the place of training one."""
     subwords: Subwords = Subwords()
     teacher: AnyTeacher = TfidfTeacher()
     """The domain classifier, whose labels gates learn."""
@@ -369,7 +384,9 @@ class Translation(Experiment):
 
     @property
     def subwords_dir(self) -> Path:
-        """Where the subwords are: the experiment's own, or those that it reuses."""
+        """Where the subwords are: the experiment's own, its base's, or those that it reuses."""
+        if self.base:
+            return self.work_dir / "systems" / MIX / "vocabulary"
         return Path(self.subwords.reuse) if self.subwords.reuse else self.work_dir / "subwords"
 
     @property
@@ -384,6 +401,34 @@ class Translation(Experiment):
         return sorted(folder_entries(Path(self.corpora.folder or ""), self.langs))
 
     # Systems and their runs
+
+    @model_validator(mode="before")
+    @classmethod
+    def _add_base(cls, content: Any) -> Any:
+        """Let the base be a system like the others; its options are none of ``common``."""
+        train = content.get("train") or {}
+        if not content.get("base") or not isinstance(train, dict) or not isinstance(train.get("systems") or {}, dict):
+            return content
+        systems = train.get("systems") or {}
+        if MIX in systems:
+            raise ValueError(f"train: systems: {MIX}: is the base; give what trains it further another name")
+        none = dict.fromkeys(TranslationSystem.keys() - {"name", "options", "place"})
+        return {**content, "train": {**train, "systems": {MIX: {**none, "arch": "transformer"}, **systems}}}
+
+    @model_validator(mode="after")
+    def _check_base(self) -> Translation:
+        if self.base is None:
+            return self
+        if self.subwords.model_fields_set:
+            raise ValueError("subwords: the base has its own; take this section out")
+        options = self.train.systems[MIX].options
+        options.clear()
+        options["arch"] = "transformer"
+        return self
+
+    def is_base(self, name: str) -> bool:
+        """Whether a system is the base that was trained elsewhere."""
+        return self.base is not None and name == MIX
 
     @cached_property
     def systems(self) -> Mapping[str, TranslationSystem]:

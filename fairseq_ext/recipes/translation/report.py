@@ -16,7 +16,7 @@ from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.metrics.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
 from fairseq_ext.recipes.report import report_step, training_files, tuning_tables
 from fairseq_ext.recipes.translation import measurement
-from fairseq_ext.recipes.translation.config import Translation
+from fairseq_ext.recipes.translation.config import MIX, Translation
 from fairseq_ext.recipes.translation.stages import OOD, TEST
 from fairseq_ext.report.comparison import COMPARISONS_FILE, Comparison, read_comparisons
 from fairseq_ext.report.measurements import Mean, Records
@@ -75,6 +75,8 @@ def page(config: Translation, records: Records, comparisons: Sequence[Comparison
     }
     source, target = config.langs
     summary = f"Translation from {source} to {target}: {len(scored(records))} decoding runs."
+    if config.base:
+        summary += f" {MIX} is the model in {config.base.folder}, as it is."
     return Page(config.work_dir.name, summary, sections, chosen_comparisons(config, comparisons))
 
 

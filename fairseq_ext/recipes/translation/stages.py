@@ -22,6 +22,7 @@ from fairseq_ext.cleaning.dictionary import Dictionary
 from fairseq_ext.cleaning.learn import has_to_learn, learn_from_corpora
 from fairseq_ext.cleaning.normalise import normalise_lines
 from fairseq_ext.cleaning.sides import SAMPLE, check_sides
+from fairseq_ext.convert.steps import base_files
 from fairseq_ext.corpora.blocks import index_path
 from fairseq_ext.corpora.entries import check_entries, entry_paths, fetch_entries, folder_entries
 from fairseq_ext.corpora.import_corpora import import_domain
@@ -39,8 +40,8 @@ from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.metrics.convergence import read_curve, warning
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.registry import Recipe
-from fairseq_ext.recipes.train import LOG_FILE, best_checkpoint, train_step
-from fairseq_ext.recipes.translation.config import DOMAIN_SWITCH, OutputRun, Translation, TranslationSystem
+from fairseq_ext.recipes.train import BEST_CHECKPOINT, LOG_FILE, best_checkpoint, system_dir, train_step
+from fairseq_ext.recipes.translation.config import DOMAIN_SWITCH, MIX, OutputRun, Translation, TranslationSystem
 from fairseq_ext.recipes.tune import first_run, steps_of_runs
 from fairseq_ext.teacher.options import Teacher, TfidfTeacher
 from fairseq_ext.text.binarise import binarise
@@ -61,11 +62,12 @@ _LATER_OPTIONS = ("max_sentences", "precision", "subword_ngrams", "subword_model
 
 
 def stages_of(config: Translation) -> list[Stage]:
-    """The stages of an experiment, in order; every system is one, under its own name."""
+    """The stages of an experiment, in order; every system that is trained is one, under its own name."""
+    trained = [name for name in config.systems if not config.is_base(name)]
     return [
         Stage("prepare", partial(preparation_steps, config)),
         Stage("teacher", partial(_teacher, config)),
-        *(Stage(name, partial(_training, config, name), trains=True) for name in config.systems),
+        *(Stage(name, partial(_training, config, name), trains=True) for name in trained),
         Stage("translate", partial(_translation, config)),
         Stage("score", partial(_scores, config)),
         Stage("analyse", partial(_analyses, config)),
@@ -121,7 +123,38 @@ def _report(config: Translation) -> list[Step]:
 
 def preparation_steps(config: Translation, engine: Engine = _THIS_MACHINE) -> list[Step]:
     """The steps of an experiment's data preparation, in order; all write below ``config.work_dir``."""
-    return [*corpus_steps(config, engine), *subword_steps(config), _binarise_step(config, engine)]
+    corpora, subwords = corpus_steps(config, engine), _subword_steps(config)
+    # A base that cannot be used is better known at once.
+    first = [*subwords, *corpora] if config.base else [*corpora, *subwords]
+    return [*first, _encode_step(config), _binarise_step(config, engine)]
+
+
+def base_step(config: Translation) -> Step:
+    """The step that takes the base that was trained elsewhere, as the system ``mix``, with its vocabulary."""
+    base = config.base
+    assert base is not None
+    told = (base.source_lang, base.target_lang)
+
+    def build(folder: Path) -> None:
+        # Loads fairseq.
+        from fairseq_ext.convert.experiment_base import write_base
+
+        vocabulary = folder / config.subwords_dir.name
+        write_base(base.folder, folder / BEST_CHECKPOINT, vocabulary, config.langs, told)
+        _check_tags(config, vocabulary)
+
+    files, options = base_files(base.folder), {"version": 1, "langs": config.langs, "told": told}
+    return Step(system_dir(config, MIX), files, options, build, results=[BEST_CHECKPOINT])
+
+
+def _check_tags(config: Translation, vocabulary: Path) -> None:
+    """Refuse systems with domain tags where the base has no symbols for them."""
+    lines = stream_lines(vocabulary / f"dict.{config.source_lang}.txt")
+    symbols = {line.rpartition(" ")[0] for line in lines}
+    missing = [tag for name in config.domains if (tag := domain_tag(name)) not in symbols]
+    for system in config.systems.values():
+        if system.has_tags and missing:
+            raise InputError(f"{system.place('domain-tags')}: the base has no symbol {missing[0]}; take the system out")
 
 
 def corpus_steps(config: Translation, engine: Engine = _THIS_MACHINE) -> list[Step]:
@@ -136,28 +169,34 @@ def corpus_steps(config: Translation, engine: Engine = _THIS_MACHINE) -> list[St
     ]
 
 
-def subword_steps(config: Translation) -> list[Step]:
-    """The steps that make ``subwords``, unless another experiment's are used, and, with them, ``encoded``."""
-    langs = config.langs
-    splits, subwords = config.work_dir / "splits", config.subwords_dir
+def _subword_steps(config: Translation) -> list[Step]:
+    """The steps that make the subwords: none where another experiment's are used."""
+    if config.base:
+        return [base_step(config)]
+    if config.subwords.reuse:
+        return []
+    langs, splits, subwords = config.langs, config.work_dir / "splits", config.subwords_dir
+    if config.subwords.base:
+        model = Path(config.subwords.base)
+        return [Step(subwords, [model], {}, lambda folder: take_subwords(folder, model))]
     options = config.subwords.model_dump(exclude={"reuse", "base"})
-    base = Path(config.subwords.base or "")
-    take = Step(subwords, [base], {}, lambda folder: take_subwords(folder, base))
     train = Step(
         subwords,
         [splits],
         {"langs": langs, "seed": config.seed, **options, "with": versions("sentencepiece")},
         lambda folder: train_subwords(folder, splits, langs, options=config.subwords, seed=config.seed),
     )
-    encode = Step(
+    return [train]
+
+
+def _encode_step(config: Translation) -> Step:
+    langs, splits, subwords = config.langs, config.work_dir / "splits", config.subwords_dir
+    return Step(
         config.work_dir / "encoded",
         [splits, subwords],
         {"langs": langs},
         lambda folder: encode_splits(folder, splits, subwords, langs),
     )
-    if config.subwords.reuse:
-        return [encode]
-    return [take if config.subwords.base else train, encode]
 
 
 def _domains(config: Translation) -> Mapping[str, Sequence[str]]:
@@ -311,7 +350,7 @@ def teacher_steps(config: Translation, engine: Engine = _THIS_MACHINE) -> list[S
         build=build,
         resumable=True,
     )
-    needed = [] if options == config.teacher else [s for s in subword_steps(config) if s.output == config.subwords_dir]
+    needed = [] if options == config.teacher else _subword_steps(config)
     return [*corpus_steps(config, engine), *needed, teacher]
 
 
@@ -359,6 +398,8 @@ def run_steps_of(config: Translation, run: Run, siblings: Sequence[Run], extra: 
 def training_step(config: Translation, run: Run, extra: Sequence[str] = ()) -> Step:
     """The step that trains one run; the run that it starts from must be there."""
     system, start = run.system, config.start(run)
+    if config.is_base(system.name):
+        return base_step(config)
     inputs = [system.data or config.work_dir / "data-bin"]
     arguments = ["--task", _TASK, "--seed", str(run.seed), "--no-epoch-checkpoints"]
     made = [step.output for step in _label_steps(config, run)]

@@ -1,0 +1,134 @@
+"""The base model of an experiment: a checkpoint to start from, and what cuts and numbers text for it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fairseq_ext.convert.checkpoints import OPTIONS_FILE, read_checkpoint
+from fairseq_ext.convert.config_file import CONFIG_FILE, read_json
+from fairseq_ext.convert.fairseq_checkpoint import MODEL_FILE, write_checkpoint
+from fairseq_ext.convert.transformer import Imported
+from fairseq_ext.convert.translation_models import import_translation_model
+from fairseq_ext.convert.translation_vocabulary import TOKENIZER_CONFIG_FILE, check_own_pieces
+from fairseq_ext.corpora.languages import base_language
+from fairseq_ext.data.language_tokens import STYLES, LanguageDictionary, language_tokens
+from fairseq_ext.engine.quiet import quieten_fairseq
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.subwords import LANGUAGE_TOKENS_FILE, model_of, own_model_name
+from fairseq_ext.text.subwords import MODEL_FILE as SUBWORDS_FILE
+
+Languages = tuple[str, str]
+
+
+def write_base(
+    source: Path, checkpoint: Path, vocabulary: Path, languages: Languages, told: Sequence[str | None]
+) -> None:
+    """Write a base as experiments use it.
+
+    Args:
+        source: a translation model of Hugging Face's, or a folder with ``model.pt``, ``dict.SRC.txt``,
+            ``dict.TGT.txt``, ``sentencepiece.model`` and, where they are needed, ``sentencepiece.TGT.model`` and
+            ``options.txt``.
+        checkpoint: file to write.
+        vocabulary: folder to make, with dictionaries, SentencePiece models and language tokens.
+        languages: what the experiment calls source and target.
+        told: what the model calls them; None for the same.
+
+    Raises:
+        InputError: naming the file that is missing, damaged or does not fit the others, or the language that the model
+            does not have.
+    """
+    quieten_fairseq()
+    with TemporaryDirectory(dir=checkpoint.parent, prefix=".import-") as temporary:
+        folder = Path(temporary)
+        if (source / CONFIG_FILE).is_file():
+            _check_direction(source, languages)
+            names = [own or name for own, name in zip(told, languages, strict=True)]
+            import_translation_model(source, folder, names)
+            source = folder
+        model, _ = read_checkpoint(source / MODEL_FILE, {})
+        if model.names:
+            raise InputError(f"{source / MODEL_FILE}: has adapters; give the model that they were trained on")
+        vocabulary.mkdir()
+        _write_vocabulary(source, vocabulary, model, languages, told)
+        # Not over the imported one, whose weights are mapped into memory.
+        (folder / "written").mkdir()
+        _write_checkpoint(folder / "written", model, languages)
+        (folder / "written" / MODEL_FILE).replace(checkpoint)
+
+
+def _write_checkpoint(folder: Path, model: Imported, languages: Languages) -> None:
+    task = ["--task", "multi_domain_translation", "--criterion", "label_smoothed_cross_entropy"]
+    pair = ["--source-lang", languages[0], "--target-lang", languages[1]]
+    write_checkpoint(folder, model.weights, [*task, *pair, *model.arguments], "LabelSmoothedCrossEntropyCriterion")
+
+
+def _check_direction(source: Path, languages: Languages) -> None:
+    """Refuse a model that says that it translates the other way."""
+    path = source / TOKENIZER_CONFIG_FILE
+    config = read_json(path) if path.is_file() else {}
+    said = [str(config.get(key, "")) for key in ("source_lang", "target_lang")]
+    # "de" and "deu": of two letters and of three.
+    if [base_language(own)[:2] for own in said] == [base_language(own)[:2] for own in reversed(languages)]:
+        raise InputError(
+            f"{path}: its model translates from {said[0]} to {said[1]}, the experiment from {languages[0]} to "
+            f"{languages[1]}; exchange source_lang and target_lang, or give a model of the other direction"
+        )
+
+
+def _write_vocabulary(
+    source: Path, folder: Path, model: Imported, languages: Languages, told: Sequence[str | None]
+) -> None:
+    options = _options_of(source)
+    files = [options.get(f"--{side}-lang", own) for side, own in zip(("source", "target"), languages, strict=True)]
+    names = [own or file for own, file in zip(told, files, strict=True)]
+    style, more = options.get("--language-tokens", "none"), options.get("--langs", "")
+    dictionaries = []
+    for side, file, language in zip(("encoder", "decoder"), files, languages, strict=True):
+        dictionary = _read_dictionary(source / f"dict.{file}.txt")
+        if more:
+            dictionary.add_languages(STYLES[style], more.split(","))
+        rows = len(model.weights[f"{side}.embed_tokens.weight"])
+        if len(dictionary) != rows:
+            raise InputError(
+                f"{source / f'dict.{file}.txt'}: has {len(dictionary)} symbols, the model's {side} {rows}; the two do "
+                "not belong together"
+            )
+        check_own_pieces(model_of(source, file), dictionary.symbols)
+        dictionary.save(str(folder / f"dict.{language}.txt"))
+        dictionaries.append(dictionary)
+    if model.layout["share_all_embeddings"] and dictionaries[0].symbols != dictionaries[1].symbols:
+        raise InputError(f"{source}: the model has one table of symbols, but its dictionaries differ")
+    shutil.copyfile(source / SUBWORDS_FILE, folder / SUBWORDS_FILE)
+    if (source / own_model_name(files[1])).is_file():
+        shutil.copyfile(source / own_model_name(files[1]), folder / own_model_name(languages[1]))
+    language_tokens(style, (names[0], names[1]), *dictionaries)
+    if style != "none":
+        (folder / LANGUAGE_TOKENS_FILE).write_text(" ".join([style, *names]) + "\n", encoding="utf-8")
+
+
+def _options_of(source: Path) -> dict[str, str]:
+    """What ``options.txt`` of an imported folder says, by option."""
+    path = source / OPTIONS_FILE
+    words = path.read_text(encoding="utf-8", errors="replace").split() if path.is_file() else []
+    options = dict(zip(words[::2], words[1::2], strict=False))
+    known = {"--source-lang", "--target-lang", "--language-tokens", "--langs"}
+    if (
+        len(words) % 2
+        or not options.keys() <= known
+        or options.get("--language-tokens", "none") not in (*STYLES, "none")
+    ):
+        raise InputError(f"{path}: expected languages and language tokens as fairseq-ext import writes them")
+    return options
+
+
+def _read_dictionary(path: Path) -> LanguageDictionary:
+    if not path.is_file():
+        raise InputError(f"{path}: not found; the dictionaries of a base lie beside it, named by its languages")
+    try:
+        return LanguageDictionary.load(str(path))  # type: ignore[no-any-return]
+    except Exception:  # fairseq's own
+        raise InputError(f"{path}: is no dictionary of fairseq's; give a symbol and a number a line") from None
