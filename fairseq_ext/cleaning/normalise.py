@@ -26,13 +26,10 @@ from fairseq_ext.inputs.models import Section
 
 _MAX_CHARACTERS = 10_000
 
-# Where a substitution of sacremoses can change a line. A line in which none of its patterns occurs
-# passes its list unchanged, from the first to the last; so these are its patterns, less what cannot
-# occur once white space is collapsed (no-break spaces, carriage returns, several spaces) and less
-# brackets that stand as they would be put: the space that is added outside goes again with its
-# neighbour, with the end of the line, or before .!:?;, which follow a closing bracket at once.
-# Each alternative starts with a fixed character (a look-behind checks what precedes it), by which
-# Python's matcher skips all the rest of the line quickly.
+# Where a substitution of sacremoses can change a line: its patterns, less what cannot occur once white space is
+# collapsed, and less brackets that stand as they would be put. A line without any passes the whole list unchanged.
+# Each alternative starts with a fixed character (a look-behind checks what precedes it), by which Python's matcher
+# skips all the rest of the line quickly.
 _TOUCHED = (
     r"[`´„“”‘’‚–—…«»]",
     r"''",

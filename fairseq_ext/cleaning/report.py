@@ -97,15 +97,18 @@ def _records(domains: Mapping[str, Tally]) -> Iterator[Record]:
 
 
 def _dropped_table(counts: Mapping[str, Counter[str]], filters: Sequence[str]) -> Table:
+    found = [name for name in filters if any(each[f"{_DROPPED}{name}"] for each in counts.values())]
     columns = [
         _counted("pairs", "pairs", counts),
         _counted("kept", "kept", counts),
-        Column("kept", lambda name: _percent(counts[name]["kept"], counts[name]["pairs"])),
-        *(_counted(name, f"{_DROPPED}{name}", counts) for name in filters),
+        Column("share", lambda name: _percent(counts[name]["kept"], counts[name]["pairs"])),
+        *(_counted(name.replace("_", " "), f"{_DROPPED}{name}", counts) for name in found),
         _counted("changed by normalisation", "changed", counts),
     ]
-    note = "A pair counts for the first filter, from left to right, that drops it."
-    return Table("What each filter dropped", "domain", list(counts), columns, [note])
+    notes = ["A pair counts for the first filter, from left to right, that drops it."]
+    if idle := [name for name in filters if name not in found]:
+        notes.append(f"Nothing was dropped by {', '.join(idle)}.")
+    return Table("What each filter dropped", "domain", list(counts), columns, notes)
 
 
 def _counted(heading: str, key: str, counts: Mapping[str, Counter[str]]) -> Column:
@@ -122,9 +125,11 @@ def _imports(counts: Mapping[str, Counter[str]]) -> Iterator[Table]:
 def _options_table(options: Mapping[str, Any]) -> Table:
     def values(name: str) -> str:
         given = options[name].model_dump() if isinstance(options[name], Section) else options[name]
-        return ", ".join(f"{key}: {value}" for key, value in given.items())
+        return ", ".join(f"{key}: {value}" for key, value in given.items() if value is not None) or "none"
 
-    return Table("Options", "name", list(options), [Column("options", values, is_text=True)])
+    return Table(
+        "Filters, in their order, and normalisation", "name", list(options), [Column("options", values, is_text=True)]
+    )
 
 
 def _samples(domains: Mapping[str, Tally], filters: Sequence[str], langs: tuple[str, str]) -> list[Table]:

@@ -22,12 +22,8 @@ _SAMPLE = 2000
 class Corpora:
     """What lies in a folder.
 
-    Attributes:
-        folder: of them.
-        langs: source and target.
-        pairs: how many, by domain.
-        words: on the target side, of a mean pair; where no spaces separate them, two characters count as one.
-        entries: what each domain is made of, where the folder holds more than text files; else empty.
+    ``words`` are those on the target side of a mean pair; where no spaces separate them, two characters count as one.
+    ``entries`` are what each domain is made of, where the folder holds more than text files; else empty.
     """
 
     folder: Path

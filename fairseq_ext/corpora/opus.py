@@ -40,10 +40,9 @@ def check_opus(entry: str) -> tuple[str, str]:
     """Return an entry's corpus and version."""
     match = _ENTRY.fullmatch(entry)
     if match is None or match["version"] == "latest":
-        corpus = entry.removeprefix("opus:").split("/")[0] or "CORPUS"
         raise InputError(
-            f"{entry!r}: name corpus and version, as in opus:{corpus}/v1, since the latest version changes with "
-            "time; https://opus.nlpl.eu lists them"
+            f"{entry!r}: name corpus and version, as in opus:Books/v1, since the latest version changes with time; "
+            "https://opus.nlpl.eu lists them"
         )
     return match["corpus"], match["version"]
 

@@ -69,7 +69,7 @@ def write_text_splits(
     seed: int,
     elsewhere: Collection[str] = (),
 ) -> str:
-    """Write ``DOMAIN/{train,valid,test}.txt``.
+    """Write ``DOMAIN/{train,valid,test}.txt``, and return how many lines came where, in words.
 
     Which stretches are held out follows from the seed, the domain's name and their numbers. The test sets are exactly
     as large as asked for; the other sets lack the lines that repeat lines of a set before them (module docstring).
@@ -82,9 +82,6 @@ def write_text_splits(
         options: number of held-out lines, and of consecutive ones.
         seed: draws other stretches.
         elsewhere: folded lines that something else is tested on; they count as test lines.
-
-    Returns:
-        How many lines came where, in words.
     """
     domains = {name: _choose(name, count_lines(path), options, seed) for name, path in sorted(texts.items())}
     keys: dict[str, set[str]] = {"test": set(elsewhere), "valid": set()}

@@ -75,21 +75,12 @@ def write_splits(
 ) -> str:
     """Split the corpora, write ``DOMAIN/{train,valid,test}.LANG`` and ``domains.txt``, and check what was written.
 
-    Which sources are held out follows from their seeded hashes, so it depends neither on the order
-    of the lines nor on how often a source occurs. A source of several domains has one hash, so it
-    tends to be held out in all of them: the test sets then hold it with each product's translation.
+    Which sources are held out follows from their seeded hashes, so it depends neither on the order of the lines nor on
+    how often a source occurs. A source of several domains has one hash, so it tends to be held out in all of them: the
+    test sets then hold it with each product's translation.
 
-    The corpora are read twice, first for what is held out. Only held-out sources are kept in memory.
-
-    Args:
-        folder: where to write.
-        corpora: the two files of every domain.
-        langs: source and target language, the files' suffixes.
-        options: number of held-out pairs, all with different sources, and the longest sentence kept.
-        seed: draws other sets.
-
-    Returns:
-        How many pairs came where, in words.
+    The corpora, two files a domain, are read twice, first for what is held out. Only held-out sources are kept in
+    memory. Returns how many pairs came where, in words.
     """
     roles: dict[str, str] = {}
     domains = {}

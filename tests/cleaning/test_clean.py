@@ -135,12 +135,3 @@ def test_two_hosts_write_the_same_bytes_as_one(large: Path, cleaned: Path, tmp_p
     with dask_cluster(tmp_path) as scheduler:
         in_fresh_process(_clean, large, tmp_path / "clean", Engine(scheduler=str(scheduler)))
     assert hash_path(tmp_path / "clean") == hash_path(cleaned)
-
-
-def test_rejected_lines_name_the_raw_text(large: Path, cleaned: Path) -> None:
-    raw = (large / "A.en").read_text().splitlines()
-    rows = _rejected(cleaned, "A")
-    assert [int(row[0]) for row in rows] == sorted(int(row[0]) for row in rows)
-    assert all(" ".join(raw[int(row[0]) - 1].split()) == row[3] for row in rows)
-    kept = set(range(1, len(raw) + 1)) - {int(row[0]) for row in rows}
-    assert [raw[line - 1] for line in sorted(kept)] == read_lines(cleaned / "A.en")

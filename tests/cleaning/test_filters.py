@@ -3,11 +3,9 @@
 import random
 
 import pytest
-import yaml
 
 from fairseq_ext.cleaning.agreement import Agreement
 from fairseq_ext.cleaning.characters import Characters
-from fairseq_ext.cleaning.clean import Cleaning
 from fairseq_ext.cleaning.filter import Filter
 from fairseq_ext.cleaning.filters import Empty, Encoding, Identical, Length, LengthRatio, LongWord
 from fairseq_ext.cleaning.language_id import LanguageId
@@ -131,22 +129,6 @@ def test_scripts_can_be_given() -> None:
     for script in ("inf", "Polish"):
         with pytest.raises(InputError, match=script):
             Characters(source_scripts=[script]).check(("en", "pl"))
-
-
-@pytest.mark.parametrize(
-    ("filters", "key"),
-    [
-        ("length: {min_words: -1}", "min_words"),
-        ("length_ratio: {max_ratio: .nan}", "max_ratio"),
-        ("length_ratio: {unit: bytes}", "unit"),
-        ("characters: {min_share: 1.1}", "min_share"),
-        ("language: {backend: fasttext}", "backend"),
-        ("dictionary: {min_share: 0}", "min_share"),
-    ],
-)
-def test_senseless_options_are_refused(filters: str, key: str) -> None:
-    with pytest.raises(ValueError, match=key):
-        Cleaning(**yaml.safe_load(f"filters: {{{filters}}}"))
 
 
 def random_pairs(count: int) -> list[Pair]:

@@ -76,13 +76,6 @@ def test_punctuation_of_endless_lines_stays(lang: str) -> None:
     assert normalise_lines([endless], lang, Normalise()) == [endless]
 
 
-def test_unicode_forms() -> None:
-    line = "e\u0301 ﬁ x²\u00a8"
-    assert normalise_lines([line], "fr", Normalise()) == ["é ﬁ x²\u00a8"]
-    assert normalise_lines([line], "fr", Normalise(unicode="NFKC")) == ["é fi x2 \u0308"]
-    assert normalise_lines([line], "fr", Normalise(unicode=None, punctuation=None)) == [line]
-
-
 def test_results_are_collapsed_and_composed() -> None:
     rng = random.Random(1)
     lines = [collapse("".join(chr(rng.randrange(1, 0x3100)) for _ in range(rng.randint(0, 9)))) for _ in range(5000)]

@@ -40,11 +40,6 @@ def test_some_untranslated_lines_are_no_reason() -> None:
     check([*ENGLISH, *GERMAN[:20]], [*GERMAN, *ENGLISH[:20]])
 
 
-@pytest.mark.parametrize("langs", [("tlh", "de"), ("en", "tlh"), ("xx", "yy")])
-def test_nothing_is_said_of_unknown_languages(langs: tuple[str, str]) -> None:
-    check(GERMAN, ENGLISH, langs)
-
-
 def test_nothing_is_said_of_few_or_short_lines() -> None:
     check(GERMAN[:49], ENGLISH[:49])
     with pytest.raises(InputError):

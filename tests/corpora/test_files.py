@@ -185,22 +185,3 @@ def test_what_is_no_file_is_not_opened(
     for opens in (read_file, read):
         with pytest.raises(InputError, match=r"de\.po: "):
             opens(tmp_path / "de.po")
-
-
-def test_what_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_tar(tmp_path / "x.tar", member("de.po"))
-    listed = os.scandir
-
-    def scan(path: str) -> object:
-        if Path(path).name == "closed":
-            raise PermissionError(13, "Permission denied", str(path))
-        return listed(path)
-
-    # Of root, everything may be read.
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    monkeypatch.setattr(os, "scandir", scan)
-    with pytest.raises(InputError, match=r"x\.tar: cannot be opened"):
-        read_members(path, WANTED)
-    (tmp_path / "closed").mkdir()
-    with pytest.raises(InputError, match=r"closed: cannot be read"):
-        read_members(tmp_path, WANTED)

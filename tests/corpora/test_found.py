@@ -87,18 +87,3 @@ def test_what_is_no_corpus_is_refused(folder: Path, change: dict[str, str | None
             (folder / name).write_text(text)
     with pytest.raises(InputError, match=place):
         find_corpora(folder)
-
-
-def test_an_empty_folder_has_no_language(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has files in no language; choose two"):
-        find_corpora(tmp_path)
-    with pytest.raises(InputError, match="no such folder"):
-        find_corpora(tmp_path / "nowhere")
-
-
-def test_words_without_spaces_are_counted_by_characters(folder: Path) -> None:
-    for domain in ("law", "med"):
-        (folder / f"{domain}.de").unlink()
-        (folder / f"{domain}.zh").write_text("今天法院不开门。\n" * (3 if domain == "law" else 5))
-    assert find_corpora(folder).words == 4.0
-    assert find_corpora(folder, source="zh").words == 3.0

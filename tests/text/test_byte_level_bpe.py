@@ -16,8 +16,6 @@ from fairseq_ext.text.byte_level_bpe import (
     DICT_FILE,
     END_OF_TEXT,
     GPT2,
-    ByteLevelBpe,
-    byte_symbols,
     read_bpe,
     read_imported_bpe,
 )
@@ -133,10 +131,3 @@ def test_text_is_encoded_as_by_hugging_face_and_comes_back(imported: Path) -> No
         # No text uses the rows that stand for special symbols, but for the one that ends it.
         assert [int(row) for row in rows if row < 4] == [dictionary.eos()]
         assert ours.decode(dictionary.string(rows)) == text
-
-
-def test_order_by_hand() -> None:
-    ids = {**{symbol: 2 + n for n, symbol in enumerate(byte_symbols())}, "ab": 0, END_OF_TEXT: 1}
-    vocabulary = ByteLevelBpe(ids, ["a b"], GPT2)
-    assert vocabulary.order() == [257, 256, 1, 255, 0, *range(2, 255)]
-    assert vocabulary.dictionary_lines()[:2] == ["0 1", "2 1"]

@@ -61,12 +61,6 @@ def test_tags_are_single_symbols(subwords: Path) -> None:
         assert tag in processor.encode(f"{tag} show the tree", out_type=str)
 
 
-def test_text_does_not_yield_special_symbols(subwords: Path) -> None:
-    processor = load_subwords(subwords / MODEL_FILE)
-    [line] = encode_lines(processor, ["<pad> </s> <s> <unk>"])
-    assert not {"<pad>", "</s>", "<s>"} & set(line.split())
-
-
 def test_encoding_keeps_lines_and_text(
     splits: Path, subwords: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,12 +183,6 @@ def test_tag_in_text_is_refused(splits: Path, subwords: Path, tmp_path: Path, ta
     (copy / "bank" / "train.de").write_text("\n".join(lines) + "\n")
     with pytest.raises(InputError, match=r"bank/train\.de, line 7: holds <domain:garden>, a reserved symbol"):
         encode_splits(tmp_path / "encoded", copy, subwords, LANGS)
-
-
-@pytest.mark.parametrize("text", ["<dom\u200bain:garden>", "<dom\xadain:garden>", "<DOMAIN:garden>", "<domain:shed>"])
-def test_what_the_model_takes_for_no_tag_is_text(subwords: Path, text: str) -> None:
-    [line] = encode_lines(load_subwords(subwords / MODEL_FILE), [text])
-    assert not set(TAGS) & set(line.split())
 
 
 def test_broken_model_is_named(tmp_path: Path) -> None:
