@@ -12,6 +12,8 @@ _STREAM = "-"
 
 
 def _translate_options(parser: ArgumentParser) -> None:
+    from fairseq_ext.documents.formats import FORMATS as DOCUMENTS
+    from fairseq_ext.documents.formats import TEXT
     from fairseq_ext.translators.answers import FORMATS
 
     parser.description = (
@@ -35,6 +37,8 @@ def _translate_options(parser: ArgumentParser) -> None:
     )
     add = text.add_argument
     add("--input", metavar="FILE", help="text, one sentence a line; - for standard input (default: -)")
+    add("--input-format", choices=(TEXT, *DOCUMENTS), help="of the input (default: what its name says, else text)")
+    add("--all", action="store_true", help="of a document, translate again what has a translation (default: the rest)")
     add("--output", metavar="FILE", help="translation to write; - for standard output (default: -)")
     add("--system", metavar="NAME", help="system of the experiment, or run of one (default: the last that is trained)")
     add(
@@ -90,6 +94,8 @@ def _translate_text(options: Namespace) -> None:
         block_lines=options.block_lines,
         device=options.device,
         decoding_precision=options.decoding_precision,
+        format=options.input_format,
+        every=options.all,
     )
     translate_text(_exported(options.source, options.system), text)
 

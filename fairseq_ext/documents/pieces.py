@@ -11,7 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-_TAG = r"""<!--.*?-->|<(?P<raw>script|style)\b.*?</(?P=raw)\s*>|<[!?/]?[A-Za-z](?:[^<>"']|"[^"]*"|'[^']*')*>"""
+_REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
+# Comments and the like; elements whose content is no text, with XLIFF's and TMX' for the codes of another format; tags.
+_TAG = rf"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>
+    |<(?P<raw>script|style|ph|bpt|ept|it|ut)\b{_REST}(?<!/)>.*?</(?P=raw)\s*>|<[!/]?[A-Za-z]{_REST}>"""
 _PLACEHOLDER = re.compile(
     r"""%(?:\(\w+\)|\d+\$)?[-#0+]*\d*(?:\.\d+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcrsan@]\b  # %s %(name)s %1$.2f
     |%L?\d+\b  # Qt's %1
@@ -21,7 +24,7 @@ _PLACEHOLDER = re.compile(
     |[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+""",
     re.VERBOSE,
 )
-_MARKUP = re.compile(_TAG, re.DOTALL | re.IGNORECASE)
+MARKUP = re.compile(_TAG, re.DOTALL | re.IGNORECASE | re.VERBOSE)
 _EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
 
 
@@ -68,15 +71,16 @@ def split(text: str, *, markup: bool = False) -> Pieces:
 
 
 def _pieces(text: str, *, markup: bool) -> Iterator[tuple[str, bool]]:
-    for outer, is_text in _cut(_MARKUP, text) if markup else [(text, True)]:
+    for outer, is_text in cut(MARKUP, text) if markup else [(text, True)]:
         if not is_text:
             yield outer, False
             continue
-        for inner, is_words in _cut(_PLACEHOLDER, html.unescape(outer) if markup else outer):
+        for inner, is_words in cut(_PLACEHOLDER, html.unescape(outer) if markup else outer):
             yield (html.escape(inner, quote=False) if markup and not is_words else inner), is_words
 
 
-def _cut(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, bool]]:
+def cut(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, bool]]:
+    """Yield what matches a pattern, with False, and what is between, with True."""
     start = 0
     for found in pattern.finditer(text):
         yield text[start : found.start()], True

@@ -32,7 +32,7 @@ class Batching:
     """How texts become batches, and how many may wait.
 
     Attributes:
-        queue: texts, or parts of them, that may wait; beyond it clients are told to come back.
+        queue: texts that may wait; beyond it clients are told to come back.
         tokens: source tokens of a batch, at most, with a beam of 5; with a wider one fewer. Longer texts are cut.
         window: seconds that the first text of a batch waits for others.
     """
@@ -91,6 +91,11 @@ class _Job:
         """The cost of what waits."""
         return sum(self.parts[number].cost for number in self.waiting)
 
+    @property
+    def missing_texts(self) -> int:
+        """How many texts wait, or parts of them."""
+        return len({self.parts[number].text for number in self.waiting})
+
     def take(self, number: int) -> None:
         """A part waits no longer."""
         if self.started is None:
@@ -129,16 +134,16 @@ class Batcher:
         self._jobs: deque[_Job] = deque()
         self._closed = False
         self._oldest_is_next = False
-        self._seconds_each = 0.1  # a part takes, as last seen
+        self._seconds = 0.001  # a token takes, with a beam of one, as last seen
         self._thread = threading.Thread(target=self._run, name="translations", daemon=True)
         metrics.watch_queue(lambda: self.waiting)
         self._thread.start()
 
     @property
     def waiting(self) -> int:
-        """How many texts, or parts of them, are not yet in a batch."""
+        """How many texts are not yet in a batch, or not as a whole."""
         with self._changed:
-            return sum(len(job.waiting) for job in self._jobs)
+            return sum(job.missing_texts for job in self._jobs)
 
     @property
     def is_alive(self) -> bool:
@@ -161,7 +166,7 @@ class Batcher:
             if self._closed:
                 raise RefusedError(503, "the service is stopping; send the request again", {"Retry-After": "5"})
             waiting = self.waiting
-            if waiting and waiting + len(job.waiting) > self._batching.queue:
+            if waiting + job.missing_texts > self._batching.queue:
                 raise self._full(waiting)
             self._jobs.append(job)
             self._changed.notify()
@@ -171,7 +176,7 @@ class Batcher:
     def _cut(self, order: Order) -> list[_Part]:
         """What is translated of an order; a text that would make a batch take long is cut into sentences."""
         beam = order.beam or _USUAL_BEAM
-        most = max(_SHORTEST_PART, self._most // beam)
+        most = max(_SHORTEST_PART, self._most // beam // 2)  # a search takes a step for each token
         return [
             _Part(number, replace(request, text=text), pieces * beam)
             for number, request in enumerate(order.requests)
@@ -191,7 +196,7 @@ class Batcher:
         self._thread.join()
 
     def _full(self, waiting: int) -> RefusedError:
-        seconds = min(_LONGEST_RETRY, math.ceil(waiting * self._seconds_each) + 1)
+        seconds = min(_LONGEST_RETRY, math.ceil(sum(job.missing for job in self._jobs) * self._seconds) + 1)
         message = f"{waiting} texts wait and at most {self._batching.queue} may; send this again in {seconds} s"
         return RefusedError(503, message, {"Retry-After": str(seconds)})
 
@@ -201,14 +206,14 @@ class Batcher:
             if job in self._jobs:
                 self._jobs.remove(job)
                 if job.future.cancelled():
-                    self._metrics.dropped.inc(len(job.waiting))
+                    self._metrics.dropped.inc(job.missing_texts)
 
     def _run(self) -> None:
         while batch := self._next_batch():
             start = time.monotonic()
             self._translate(batch)
             seconds = time.monotonic() - start
-            self._seconds_each = seconds / len(batch)
+            self._seconds = seconds / sum(_part_of(*each).cost for each in batch)
             self._metrics.batch_seconds.observe(seconds)
             self._metrics.batch_sentences.observe(len(batch))
 

@@ -121,7 +121,7 @@ def translate_file(job: FileJob, lines: ReadLines, processes: int) -> list[int]:
         InputError: if a line cannot be translated, or the output is another file of the user's.
     """
     check_folder(job.output)
-    fingerprint, output, staging = job.fingerprint, job.output, Staging(_state(job.output))
+    fingerprint, output, staging = job.fingerprint, job.output, Staging(state_of(job.output))
     record = _record_of(output)
     is_made = record.get("fingerprint") == fingerprint and output.is_file() and record["sha256"] == hash_file(output)
     if is_made and not staging.exists():
@@ -196,15 +196,15 @@ def _finish(text: Path, output: Path, fingerprint: str) -> None:
         shutil.copyfile(text, partial)
 
 
-def _state(output: Path) -> Path:
-    """Where the state of an output is, under its own name."""
+def state_of(output: Path) -> Path:
+    """Where the state of an output is in the user's cache, under its own name."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     key = hashlib.sha256(str(output.parent.resolve() / output.name).encode("utf-8", "surrogateescape")).hexdigest()
     return cache / "fairseq_ext/translations" / key[:32] / output.name
 
 
 def _record_path(output: Path) -> Path:
-    state = _state(output)
+    state = state_of(output)
     return state.with_name(f".{state.name}.json")
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -15,11 +16,13 @@ from tqdm import tqdm
 
 from fairseq_ext.corpora.files import check_file
 from fairseq_ext.corpora.folded_text import normal_form
+from fairseq_ext.documents import formats
+from fairseq_ext.documents.document import Document, Filling
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.translators.answers import PRECISIONS, Wanted, load_quietly
 from fairseq_ext.translators.exported import Manifest, read_manifest
-from fairseq_ext.translators.files import FileJob, check_folder, translate_file
+from fairseq_ext.translators.files import FileJob, check_folder, state_of, translate_file
 from fairseq_ext.translators.lines import RoutedLine, blocks, file_lines, routed_by_file, stream_lines
 from fairseq_ext.translators.requests import Request
 from fairseq_ext.translators.sentences import TooLongError
@@ -46,6 +49,8 @@ class Text:
         block_lines: lines of a block.
         device: torch's.
         decoding_precision: of weights and products.
+        format: of the source, of :data:`fairseq_ext.documents.formats.FORMATS` or text; None for what its name says.
+        every: whether what a document has translated already is translated again.
     """
 
     source: Path | None = None
@@ -57,6 +62,8 @@ class Text:
     block_lines: int = 500
     device: str = "cpu"
     decoding_precision: str = PRECISIONS[0]
+    format: str | None = None
+    every: bool = False
 
 
 def translate_text(system: Path, text: Text) -> None:
@@ -69,6 +76,10 @@ def translate_text(system: Path, text: Text) -> None:
         if path is not None:
             check_file(path)
     manifest = read_manifest(system)
+    kind = text.format or (formats.TEXT if text.source is None else formats.format_of(text.source))
+    if kind != formats.TEXT:
+        _translate_document(system, manifest, text, kind)
+        return
     if text.source is None or text.output is None:
         _translate_stream(system, manifest, text)
         return
@@ -92,6 +103,28 @@ def translate_text(system: Path, text: Text) -> None:
         return _checked(_lines(text, manifest), str(source), translator, left_out)
 
     _tell(str(text.source), translate_file(job, lines, text.processes))
+
+
+def _translate_document(system: Path, manifest: Manifest, text: Text, kind: str) -> None:
+    """Translate the texts of a document as a file of lines in the user's cache, and write the document with them."""
+    if text.source is None or text.output is None:
+        raise InputError(f"--input-format {kind}: give --input and --output, files both")
+    if text.wanted.format != "text" or text.domains is not None:
+        raise InputError(f"{text.source}: --format jsonl and --domains are for lines of text, not for {kind}")
+    check_folder(text.output)
+    _refuse_file(text.output)
+    filling = Filling(manifest.languages, manifest.name, text.every)
+    document = Document(text.source, formats.FORMATS[kind], filling)
+    folder = state_of(text.output.absolute()).with_name("document")
+    folder.mkdir(parents=True, exist_ok=True)
+    lines, translated = folder / "lines", folder / "translated"
+    with lines.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{line}\n" for line in document.texts())
+    translate_text(system, replace(text, source=lines, output=translated, format=formats.TEXT))
+    with atomic_write(text.output.absolute()) as partial, partial.open("wb") as out:
+        filled, stayed = document.write((line.removesuffix("\n") for line in translated.open(encoding="utf-8")), out)
+    shutil.rmtree(folder)
+    print(f"{text.output}: {filled} filled; {stayed} that are too long stay as they are", file=sys.stderr)
 
 
 def _tell(name: str, left_out: Sequence[int]) -> None:

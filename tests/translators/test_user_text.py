@@ -157,3 +157,25 @@ def test_fairseqs_own_command_takes_an_export(exported: Path) -> None:
     assert found == [answer.candidates[0].text for answer in answers]
     scores = [float(line.split("\t")[1]) for line in printed.splitlines() if line.startswith("H-")]
     assert scores == pytest.approx([answer.candidates[0].score for answer in answers], abs=1e-4)
+
+
+def test_a_document_in_a_document_out(exported: Path, text: Path, cache: Path) -> None:
+    catalogue = text.with_name("messages.po")
+    catalogue.write_text('msgid ""\nmsgstr ""\n\nmsgid "w4 w5 w6"\nmsgstr ""\n\nmsgid "w7"\nmsgstr "mine"\n')
+    output = text.with_name("filled.po")
+    given = [str(exported / "gad"), "--input", str(catalogue), "--output", str(output), "--processes", "1"]
+    verb("translate")(given)
+    assert output.read_text() == (
+        'msgid ""\nmsgstr ""\n\n# Machine translation by gad\n#, fuzzy\nmsgid "w4 w5 w6"\n'
+        f'msgstr "{expected(exported / "gad")[0]}"\n\nmsgid "w7"\nmsgstr "mine"\n'
+    )
+    assert sorted(path.name for path in text.parent.iterdir()) == ["filled.po", "in.en", "messages.po"]
+    assert not list(cache.rglob("translated"))
+    with pytest.raises(InputError, match="exists"):
+        verb("translate")(given)
+
+
+def test_what_is_no_text_is_refused(exported: Path, text: Path) -> None:
+    text.write_text("<?xml version='1.0'?><a>w4</a>\n")
+    with pytest.raises(InputError, match="is XML or HTML, not text; give --input-format po, xliff"):
+        verb("translate")([str(exported / "gad"), "--input", str(text), "--output", str(text.with_name("out.pl"))])

@@ -1,0 +1,48 @@
+"""Which format a file has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fairseq_ext.documents.catalogue import read_po
+from fairseq_ext.documents.document import Format
+from fairseq_ext.documents.tmx import read_tmx
+from fairseq_ext.documents.web_page import read_html
+from fairseq_ext.documents.xliff import read_xliff
+from fairseq_ext.inputs.errors import InputError
+
+TEXT = "text"
+FORMATS: dict[str, Format] = {"po": read_po, "xliff": read_xliff, "tmx": read_tmx, "html": read_html}
+_SUFFIXES = {
+    ".po": "po", ".pot": "po", ".xlf": "xliff", ".xliff": "xliff", ".sdlxliff": "xliff", ".mqxliff": "xliff",
+    ".tmx": "tmx", ".html": "html", ".htm": "html", ".xhtml": "html",
+}  # fmt: skip
+# How files begin that are no text, and what they are.
+_BEGINNINGS = (
+    (rb"\s*(<\?xml|<!DOCTYPE|<html|<xliff|<tmx)", "XML or HTML"),
+    (rb"PK\x03\x04", "a zip archive, as are the documents of offices"),
+    (rb"%PDF", "PDF"),
+    (rb"\{\\rtf", "RTF"),
+    (rb"\xd0\xcf\x11\xe0", "a document of an office"),
+    (rb"\x1f\x8b|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd", "compressed"),
+)
+
+
+def format_of(path: Path) -> str:
+    """The format that a file's name says; text for all that does not look like something else.
+
+    Raises:
+        InputError: if it does.
+    """
+    if path.suffix.lower() in _SUFFIXES:
+        return _SUFFIXES[path.suffix.lower()]
+    with path.open("rb") as file:
+        head = file.read(200).removeprefix(b"\xef\xbb\xbf")
+    for beginning, kind in _BEGINNINGS:
+        if re.match(beginning, head, re.IGNORECASE):
+            raise InputError(
+                f"{path}: is {kind}, not text; give --input-format {', '.join(FORMATS)}, or {TEXT} if its lines are "
+                "to be translated as they are"
+            )
+    return TEXT

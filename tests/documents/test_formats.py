@@ -1,0 +1,235 @@
+"""Documents are filled, and all else in them keeps its bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import polib
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_ext.documents.document import Document, Edit, Filling
+from fairseq_ext.documents.formats import FORMATS, format_of
+from fairseq_ext.documents.pieces import split
+from fairseq_ext.inputs.errors import InputError
+
+PO = """# Of a program
+msgid ""
+msgstr ""
+"Language: de\\n"
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Plural-Forms: nplurals=2; plural=(n != 1);\\n"
+
+#. a comment
+#: a.c:1
+#, c-format
+msgctxt "menu"
+msgid "open %s"
+msgid_plural ""
+"many "
+"files"
+msgstr[0] ""
+msgstr[1] ""
+
+msgid "done"
+msgstr   "fertig"
+
+#| msgid "old"
+msgid "two\\n"
+"lines\\n"
+msgstr ""
+
+#, fuzzy
+msgid "half"
+msgstr "halb"
+
+msgid "%s"
+msgstr ""
+
+#~ msgid "gone"
+#~ msgstr ""
+"""
+PO_FILLED = (
+    PO.replace("#. a comment", "# Machine translation by GAD\n#. a comment")
+    .replace("#, c-format", "#, fuzzy, c-format")
+    .replace('msgstr[0] ""\nmsgstr[1] ""', 'msgstr[0] "OPEN %s"\nmsgstr[1] "MANY FILES"')
+    .replace('#| msgid "old"', '# Machine translation by GAD\n#, fuzzy\n#| msgid "old"')
+    .replace('"lines\\n"\nmsgstr ""', '"lines\\n"\nmsgstr ""\n"TWO\\n"\n"LINES\\n"')
+)
+XLIFF = """<?xml version='1.0' encoding="UTF-8"?>
+<!-- <trans-unit> --><xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
+<file source-language="en-GB" target-language="de" original='a>b'><body>
+  <trans-unit id="1">
+    <source>save <g id="1">the &amp; file</g> <ph id="2">&lt;br/&gt;</ph>now</source>
+    <alt-trans><source>other</source><target>andere</target></alt-trans>
+  </trans-unit>
+  <trans-unit id="2"><source>done</source><target>fertig</target></trans-unit>
+  <trans-unit id="3"><source>new</source><target state="new">new</target></trans-unit>
+  <trans-unit id="4" translate="no"><source>no</source></trans-unit>
+  <group translate="no"><trans-unit id="5"><source>no</source></trans-unit></group>
+  <trans-unit id="6"><source>empty</source><target/><note>n</note></trans-unit>
+</body></file></xliff>
+"""
+_STATES = 'state="needs-review-translation" state-qualifier="leveraged-mt"'
+XLIFF_FILLED = (
+    XLIFF.replace(
+        "now</source>",
+        f'now</source>\n    <target {_STATES}>SAVE <g id="1">THE &amp; FILE</g>'
+        ' <ph id="2">&lt;br/&gt;</ph>NOW</target>',
+    )
+    .replace('<target state="new">new</target>', f"<target {_STATES}>NEW</target>")
+    .replace("<target/>", f"<target {_STATES}>EMPTY</target>")
+)
+XLIFF_2 = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en"><file id="f">
+<unit id="u"><segment id="s"><source>open <pc id="1">it</pc></source></segment>
+<segment state="final"><source>done</source><target>fertig</target></segment></unit>
+<unit id="v" translate="no"><segment><source>no</source></segment></unit></file></xliff>"""
+XLIFF_2_FILLED = (
+    XLIFF_2.replace('srcLang="en"', 'srcLang="en" trgLang="de"')
+    .replace('<segment id="s">', '<segment id="s" state="translated" subState="mt:unreviewed">')
+    .replace("</pc></source>", '</pc></source><target>OPEN <pc id="1">IT</pc></target>')
+)
+TMX = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx version="1.4"><header srclang="en"/><body>
+  <tu>
+    <tuv xml:lang="en-US"><seg>open {0}</seg></tuv>
+  </tu>
+  <tu><tuv xml:lang="en"><seg>done</seg></tuv><tuv xml:lang="de"><seg>fertig</seg></tuv></tu>
+  <tu><tuv xml:lang="fr"><seg>oui</seg></tuv></tu>
+</body></tmx>"""
+TMX_FILLED = TMX.replace(
+    "open {0}</seg></tuv>",
+    'open {0}</seg></tuv>\n    <tuv xml:lang="de"><prop type="x-machine-translated">GAD</prop>'
+    "<seg>OPEN {0}</seg></tuv>",
+)
+HTML = """<!DOCTYPE html><html lang="en"><head><title>the page</title><style>p { a: b }</style>
+<script>if (a < b) { c("<p>no</p>") }</script></head><body><p class='a>b'>one <b>two</b> &amp; three<br>
+<!-- <p>no</p> --> 1 &lt; 2 </p></body></html>
+"""
+HTML_FILLED = (
+    HTML.replace("the page", "THE PAGE").replace("one", "ONE").replace("two", "TWO").replace("three", "THREE")
+).replace('lang="en"', 'lang="de"')
+CASES = {
+    "a.po": (PO, PO_FILLED),
+    "a.xlf": (XLIFF, XLIFF_FILLED),
+    "b.xliff": (XLIFF_2, XLIFF_2_FILLED),
+    "a.tmx": (TMX, TMX_FILLED),
+    "a.html": (HTML, HTML_FILLED),
+}
+
+
+def document(path: Path, *, every: bool = False) -> Document:
+    return Document(path, FORMATS[format_of(path)], Filling(("en", "de"), "GAD", every))
+
+
+def filled(path: Path, **options: bool) -> bytes:
+    file = io.BytesIO()
+    found = document(path, **options)
+    found.write((text.upper() for text in list(found.texts())), file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "crlf"])
+@pytest.mark.parametrize("name", CASES)
+def test_what_has_no_translation_gets_one(name: str, encoding: str, tmp_path: Path) -> None:
+    before, after = (text.replace("\n", "\r\n") if encoding == "crlf" else text for text in CASES[name])
+    coded = "utf-8" if encoding == "crlf" else encoding
+    (tmp_path / name).write_bytes(before.encode(coded))
+    assert filled(tmp_path / name).decode(coded) == after
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_not_translated_stays(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(CASES[name][0])
+    found, file = document(tmp_path / name), io.BytesIO()
+    count = len(list(found.texts()))
+    assert found.write(iter([""] * count), file)[0] == 0
+    wanted = CASES[name][0].replace('srcLang="en"', 'srcLang="en" trgLang="de"').replace('l lang="en"', 'l lang="de"')
+    assert file.getvalue().decode() == wanted
+
+
+def test_what_others_read_of_it(tmp_path: Path) -> None:
+    for name, (text, _) in CASES.items():
+        (tmp_path / name).write_text(text)
+        if name.endswith((".xlf", ".xliff", ".tmx")):
+            ElementTree.fromstring(filled(tmp_path / name))
+    entries = {entry.msgid: entry for entry in polib.pofile(filled(tmp_path / "a.po").decode())}
+    assert entries["open %s"].msgstr_plural == {0: "OPEN %s", 1: "MANY FILES"}
+    assert entries["open %s"].fuzzy
+    assert entries["two\nlines\n"].msgstr == "TWO\nLINES\n"
+    assert not entries["done"].fuzzy
+
+
+def test_all_is_translated_where_that_is_asked(tmp_path: Path) -> None:
+    for name in ("a.po", "a.xlf", "a.tmx"):
+        (tmp_path / name).write_text(CASES[name][0])
+        assert b"DONE" in filled(tmp_path / name, every=True)
+        assert b"fertig" not in filled(tmp_path / name, every=True)
+
+
+def test_utf_16_stays_utf_16(tmp_path: Path) -> None:
+    (tmp_path / "a.xlf").write_bytes(XLIFF.replace("UTF-8", "UTF-16").encode("utf-16"))
+    assert filled(tmp_path / "a.xlf").decode("utf-16") == XLIFF_FILLED.replace("UTF-8", "UTF-16")
+
+
+@pytest.mark.parametrize("size", [1, 3, 17, 200])
+@pytest.mark.parametrize("name", CASES)
+def test_where_a_document_is_cut_in_reading_changes_nothing(name: str, size: int, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(CASES[name][0])
+    text = CASES[name][0]
+
+    def chunks() -> Iterator[str]:
+        yield from (text[start : start + size] for start in range(0, len(text), size))
+
+    filling = Filling(("en", "de"), "GAD")
+    kind = FORMATS[format_of(tmp_path / name)]
+    texts = [edit.pieces for edit in kind(chunks(), filling) if isinstance(edit, Edit)]
+    assert texts == [edit.pieces for edit in kind(iter([text]), filling) if isinstance(edit, Edit)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.xlf", "<tmx/>", "no <xliff>"),
+        ("a.xlf", XLIFF.replace("en-GB", "fr"), "source-language is 'fr'"),
+        ("a.xlf", XLIFF[:700], "does not end"),
+        ("a.xlf", "<xliff><", "does not end"),
+        ("a.tmx", "words", "no <tmx>"),
+        ("a.po", 'msgid "a"\nmsgid "b"\nx\n', "no catalogue"),
+        ("a.po", PO.replace("Language: de", "Language: pl"), "Language is 'pl'"),
+        ("a.po", PO.replace("UTF-8", "nothing"), "encoding 'nothing' is unknown"),
+        ("a.txt", "\ufeff<?xml version='1.0'?><a/>", "is XML or HTML, not text"),
+        ("a.docx", "PK\x03\x04", "zip archive"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(name: str, content: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=said) as caught:
+        filled(tmp_path / name)
+    assert name in str(caught.value)
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_bytes(b"<p>\xff</p>")
+    with pytest.raises(InputError, match="is not all in utf-8"):
+        filled(tmp_path / "a.html")
+
+
+def test_lines_of_words_are_text(tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("x < y\n")
+    assert format_of(tmp_path / "a.en") == "text"
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["a", " ", "\n", "<b>", "</b>", "%s", "{0}", "&amp;", "<", "é", "1", "http://x.y/z"])))
+def test_pieces_are_the_text(parts: list[str]) -> None:
+    text = "".join(parts)
+    assert split(text).join(split(text).texts) == text
+    marked = split(text, markup=True)
+    again = marked.join([each.upper() for each in marked.texts])
+    assert split(again, markup=True).texts == [each.upper() for each in marked.texts]
+    assert all(again.count(part) == text.count(part) for part in ("<b>", "</b>", "{0}"))
+    assert all("\n" not in each and each == each.strip() for each in marked.texts)
