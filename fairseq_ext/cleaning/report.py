@@ -16,7 +16,7 @@ from fairseq_ext.report.tables import Column, Table
 ALL = "all domains"
 MAX_SAMPLES = 5  # of a domain and filter
 _MAX_CHARACTERS = 300  # of a sample's text
-_DROPPED, _IMPORTED = "dropped by ", "imported: "
+_DROPPED, _IMPORTED, _SHARE = "dropped by ", "imported: ", "share kept"
 
 
 class Drop(NamedTuple):
@@ -97,18 +97,17 @@ def _records(domains: Mapping[str, Tally]) -> Iterator[Record]:
 
 
 def _dropped_table(counts: Mapping[str, Counter[str]], filters: Sequence[str]) -> Table:
-    found = [name for name in filters if any(each[f"{_DROPPED}{name}"] for each in counts.values())]
-    columns = [
-        _counted("pairs", "pairs", counts),
-        _counted("kept", "kept", counts),
-        Column("share", lambda name: _percent(counts[name]["kept"], counts[name]["pairs"])),
-        *(_counted(name.replace("_", " "), f"{_DROPPED}{name}", counts) for name in found),
-        _counted("changed by normalisation", "changed", counts),
-    ]
-    notes = ["A pair counts for the first filter, from left to right, that drops it."]
-    if idle := [name for name in filters if name not in found]:
-        notes.append(f"Nothing was dropped by {', '.join(idle)}.")
-    return Table("What each filter dropped", "domain", list(counts), columns, notes)
+    keys = {"pairs": "pairs", "kept": "kept", _SHARE: "", **{name: f"{_DROPPED}{name}" for name in filters}}
+    keys["changed by normalisation"] = "changed"
+
+    def column(name: str) -> Column:
+        each = counts[name]
+        share = _percent(each["kept"], each["pairs"])
+        return Column(name, lambda row: share if row == _SHARE else f"{each[keys[row]]:,}")
+
+    domains = sorted(counts, key=lambda name: name != ALL)
+    note = "A pair counts for the first filter, from top to bottom, that drops it."
+    return Table("What each filter dropped", "outcome", list(keys), [column(name) for name in domains], [note])
 
 
 def _counted(heading: str, key: str, counts: Mapping[str, Counter[str]]) -> Column:

@@ -44,11 +44,13 @@ def rows(report: str, name: str) -> list[list[str]]:
 
 def test_tables_have_counts_and_shares(report: str) -> None:
     assert "70.0 % of 10 sentence pairs" in report
-    law = ["law", "6", "3", "50.0 %", "1", "2", "1"]
-    assert rows(report, "law") == [law, ["law", "6", "7"]]
-    assert rows(report, ALL)[0][:4] == [ALL, "10", "7", "70.0 %"]
-    assert "Nothing was dropped by repeated." in report
-    assert "min_words: 1, max_words: 7" in rows(report, "length")[0][1]
+    assert rows(report, "share kept") == [["share kept", "70.0 %", "50.0 %", "100.0 %"]]
+    found = {name: rows(report, name)[0][1:] for name in ("outcome", "kept", "length", "language", "repeated")}
+    assert found.pop("outcome") == [ALL, "law", "med"]
+    expected = [["7", "3", "4"], ["1", "1", "0"], ["2", "2", "0"], ["0", "0", "0"]]
+    assert list(found.values()) == expected
+    assert rows(report, "law") == [["law", "6", "7"]]
+    assert "min_words: 1, max_words: 7" in rows(report, "length")[1][1]
 
 
 def test_samples_are_escaped(report: str, tmp_path: Path) -> None:
