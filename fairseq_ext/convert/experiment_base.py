@@ -53,16 +53,16 @@ def write_base(
         if model.names:
             raise InputError(f"{source / MODEL_FILE}: has adapters; give the model that they were trained on")
         vocabulary.mkdir()
-        _write_vocabulary(source, vocabulary, model, languages, told)
+        style = _write_vocabulary(source, vocabulary, model, languages, told)
         # Not over the imported one, whose weights are mapped into memory.
         (folder / "written").mkdir()
-        _write_checkpoint(folder / "written", model, languages)
+        _write_checkpoint(folder / "written", model, languages, style)
         (folder / "written" / MODEL_FILE).replace(checkpoint)
 
 
-def _write_checkpoint(folder: Path, model: Imported, languages: Languages) -> None:
+def _write_checkpoint(folder: Path, model: Imported, languages: Languages, style: str) -> None:
     task = ["--task", "multi_domain_translation", "--criterion", "label_smoothed_cross_entropy"]
-    pair = ["--source-lang", languages[0], "--target-lang", languages[1]]
+    pair = ["--source-lang", languages[0], "--target-lang", languages[1], "--language-tokens", style]
     write_checkpoint(folder, model.weights, [*task, *pair, *model.arguments], "LabelSmoothedCrossEntropyCriterion")
 
 
@@ -81,7 +81,8 @@ def _check_direction(source: Path, languages: Languages) -> None:
 
 def _write_vocabulary(
     source: Path, folder: Path, model: Imported, languages: Languages, told: Sequence[str | None]
-) -> None:
+) -> str:
+    """Write what cuts and numbers text; returns how the model is told the languages."""
     options = _options_of(source)
     files = [options.get(f"--{side}-lang", own) for side, own in zip(("source", "target"), languages, strict=True)]
     names = [own or file for own, file in zip(told, files, strict=True)]
@@ -108,6 +109,7 @@ def _write_vocabulary(
     language_tokens(style, (names[0], names[1]), *dictionaries)
     if style != "none":
         (folder / LANGUAGE_TOKENS_FILE).write_text(" ".join([style, *names]) + "\n", encoding="utf-8")
+    return style
 
 
 def _options_of(source: Path) -> dict[str, str]:

@@ -20,7 +20,9 @@ from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from safetensors.torch import load_file, save_file
 
+from fairseq_ext.convert.experiment_base import write_base
 from fairseq_ext.convert.translation_models import import_translation_model
+from fairseq_ext.hub import DomainTranslator
 from fairseq_ext.inputs.errors import InputError
 from tests import toy
 from tests.convert import tiny_translation as tiny
@@ -152,6 +154,21 @@ def test_text_is_translated_the_same(form: tuple[Any, Path, Path], arch: str, be
     ]
     assert len(set(expected)) > 8
     assert found == expected
+
+
+def test_as_the_base_of_an_experiment_it_translates_the_same(form: tuple[Any, Path, Path], tmp_path: Path) -> None:
+    """By the experiment's names of the languages, from Hugging Face's folder or the imported one, without options."""
+    theirs, source, folder = form
+    names = told(folder)["--source-lang"], told(folder)["--target-lang"]
+    expected = tiny.translated(theirs, source, theirs.family, told(folder), 2)
+    for number, base in enumerate((source, folder)):
+        data = tmp_path / str(number) / "data-bin"
+        data.parent.mkdir()
+        write_base(base, data.parent / "model.pt", data, ("xx", "yy"), names)
+        (data / "domains.txt").write_text("law\nmed\n")
+        hub = DomainTranslator.from_pretrained(data.parent, data_name_or_path=data)
+        found = hub.translate(tiny.LINES, beam=2, max_len_a=0, max_len_b=tiny.LENGTH, min_len=0)
+        assert [own if wanted is not None else None for own, wanted in zip(found, expected, strict=True)] == expected
 
 
 @pytest.mark.parametrize("arch", [AD, GAD])
