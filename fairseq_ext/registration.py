@@ -11,9 +11,13 @@ from fairseq_ext.patches.commands import (
     refuse_programs,
     unpack_archives_safely,
 )
-from fairseq_ext.patches.foreign_models import offer_swish, take_output_biases
-from fairseq_ext.patches.inference import call_encoders_with_their_hooks, decode_as_precisely_as_asked
 from fairseq_ext.patches.loading import leave_compilers_out
+from fairseq_ext.patches.models import (
+    call_encoders_with_their_hooks,
+    decode_as_precisely_as_asked,
+    offer_swish,
+    take_output_biases,
+)
 from fairseq_ext.patches.options import read_values_as_literals
 from fairseq_ext.patches.training import (
     compute_cross_entropy_in_blocks,

@@ -3,8 +3,14 @@
 This package comes first here, so that fairseq loads in half the time.
 """
 
+import ctypes
 import importlib
+import os
 import sys
+import time
+from threading import Thread
+
+_TRIM_SECONDS = 30.0
 
 
 def main() -> None:
@@ -12,13 +18,36 @@ def main() -> None:
     # Before the rest of fairseq: it says where messages go.
     tool = importlib.import_module(f"fairseq_cli.{sys.argv.pop(1)}")
     import fairseq_ext.registration  # noqa: F401
-    from fairseq_ext.engine.kept_memory import give_back_at_times
 
     sys.argv[0] = str(tool.__file__)
     # Processes that it spawns begin with it, and find this package by --user-dir.
     sys.modules["__main__"].__spec__ = tool.__spec__
     give_back_at_times()
     tool.cli_main()
+
+
+def give_back_at_times() -> None:
+    """Let this process, and those that it forks, give free memory back twice a minute, if it was told to keep it.
+
+    Kept for good, the pieces between what stays become too small for the next batch, and the process grows to several
+    times what it needs.
+    """
+    from fairseq_ext.engine.fairseq_cli import KEEP_MEMORY
+
+    library = ctypes.CDLL(None)
+    if os.environ.items() >= KEEP_MEMORY.items() and hasattr(library, "malloc_trim"):
+        _start(library)
+        os.register_at_fork(after_in_child=lambda: _start(library))
+
+
+def _start(library: ctypes.CDLL) -> None:
+    Thread(target=_give_back, args=(library,), name="memory", daemon=True).start()
+
+
+def _give_back(library: ctypes.CDLL) -> None:
+    while True:
+        time.sleep(_TRIM_SECONDS)
+        library.malloc_trim(0)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from torch import Tensor
 from fairseq_ext import registration  # noqa: F401  the checkpoints' models
 from fairseq_ext.classifiers.task_adapters import load_task_model
 from fairseq_ext.classifiers.task_data import FIRST, SECOND, TaskFacts, read_task_facts
-from fairseq_ext.engine.quiet import quieten_fairseq
+from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.modules.task_parameters import HEADS
 
 _ENCODER = "encoder.sentence_encoder."  # the base, but for the head of the masked language model

@@ -31,7 +31,7 @@ from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
 from fairseq_ext.modules.task_parameters import is_of_task, task_names
 from fairseq_ext.modules.tunings import ARCHITECTURE
-from fairseq_ext.patches.checkpoints import load_checkpoints_safely
+from fairseq_ext.patches.checkpoints import load_checkpoints_safely, save_checkpoint
 from fairseq_ext.training.saved_tasks import SavedTask
 
 WEIGHTS_FILE, MANIFEST_FILE = "adapters.safetensors", "manifest.json"
@@ -227,7 +227,7 @@ def _write_checkpoint(state: Mapping[str, Any], model: Mapping[str, Tensor], out
     config: Any = OmegaConf.to_container(state["cfg"], resolve=True, enum_to_str=True)
     changes = {"model": dict(model), "cfg": {**config, "model": options}, "args": None, "last_optimizer_state": None}
     with atomic_write(output) as temporary:
-        torch.save({**state, **changes}, temporary)
+        save_checkpoint({**state, **changes}, temporary)
 
 
 def _options(state: Mapping[str, Any]) -> Namespace:

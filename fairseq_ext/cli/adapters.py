@@ -198,7 +198,7 @@ def _load_fairseq() -> None:
     """fairseq first, so that this package registers what it adds to it; without what others say of each other."""
     import warnings
 
-    from fairseq_ext.engine.quiet import quieten_fairseq
+    from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 
     quieten_fairseq()
     warnings.simplefilter("ignore")

@@ -146,7 +146,7 @@ def _export_options(parser: ArgumentParser) -> None:
 
 
 def _export(options: Namespace) -> None:
-    from fairseq_ext.engine.quiet import quieten_fairseq
+    from fairseq_ext.engine.fairseq_cli import quieten_fairseq
     from fairseq_ext.translators.exported import verify
 
     quieten_fairseq()

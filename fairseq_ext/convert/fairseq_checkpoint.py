@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 from torch import Tensor
+
+from fairseq_ext.patches.checkpoints import save_checkpoint
 
 MODEL_FILE = "model.pt"
 
@@ -41,7 +42,7 @@ def write_checkpoint(folder: Path, state: Mapping[str, Tensor], arguments: Seque
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
         "last_optimizer_state": None,
     }
-    torch.save(checkpoint, folder / MODEL_FILE)
+    save_checkpoint(checkpoint, folder / MODEL_FILE)
 
 
 def as_options(values: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 They compute what fairseq's Transformer does, with the same names of weights. Marian's differ in three things: their
 positions, which are kept as a table of learned ones; their decoder begins with ``<pad>``, whose embedding becomes that
-of the decoder's ``</s>``; and their output layer has a bias (:mod:`fairseq_ext.patches.foreign_models`).
+of the decoder's ``</s>``; and their output layer has a bias (:mod:`fairseq_ext.patches.models`).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from fairseq_ext.convert.translation_vocabulary import (
     read_vocabulary,
 )
 from fairseq_ext.convert.weight_files import load_weights, weight_file, weight_files
-from fairseq_ext.engine.quiet import quieten_fairseq
+from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.patches.checkpoints import check_weights
-from fairseq_ext.patches.foreign_models import OUTPUT_BIAS
+from fairseq_ext.patches.models import OUTPUT_BIAS
 
 GENERATION_FILE = "generation.txt"
 _GENERATION_CONFIG = "generation_config.json"

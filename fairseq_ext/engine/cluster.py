@@ -7,8 +7,8 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,16 @@ def dask_client(scheduler: str) -> Iterator[tuple[Any, Callable[[], None]]]:
             raise _lost(scheduler, "workers died in one task again and again (killed, or out of memory?)") from None
         except CancelledError:
             raise _lost(scheduler, "the scheduler has gone") from None
+
+
+def wait_for_one(futures: Collection[Future], check: Callable[[], None]) -> set[Future]:
+    """The futures that are done, at least one; while none is, ``check`` is called, which may raise."""
+    while futures:
+        done, _ = wait(futures, _POLL_SECONDS, FIRST_COMPLETED)
+        if done:
+            return done
+        check()
+    return set()
 
 
 def has_resource(client: Any, name: str) -> bool:

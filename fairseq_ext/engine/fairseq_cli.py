@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -13,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.engine.children import how_it_ended, run_child
-from fairseq_ext.engine.kept_memory import KEEP_MEMORY
 from fairseq_ext.engine.progress import progress
 from fairseq_ext.inputs.errors import InputError, shown
 
 _OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _UPDATE = re.compile(r"epoch (\d+): +(\d+) / (\d+) .*?\bloss=([\d.]+).*?\bnum_updates=(\d+)")
 _LAST_LINES, _LAST_BYTES = 20, 16 << 10  # of its messages
+# glibc gives large free blocks back to the kernel, which cleans and maps them anew for every batch; training on a CPU
+# spends a third to a half of its time on that, unless the process keeps them.
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
 USER_DIR = Path(__file__).resolve().parents[1]
 
 
@@ -181,3 +185,11 @@ def _limit(arguments: Sequence[str], name: str) -> float:
         return max(0.0, float(found[-1]))
     except (IndexError, ValueError):
         return 0.0
+
+
+def quieten_fairseq() -> None:
+    """Let nothing through but warnings: with fairseq loaded, every library says all that it could."""
+    logging.basicConfig()  # before one of them does, with a level of its own
+    logging.getLogger().setLevel(logging.WARNING)
+    # What fairseq's own dependencies warn of tells a user nothing.
+    warnings.filterwarnings("ignore", module="torch")

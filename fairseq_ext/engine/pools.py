@@ -12,8 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,9 +24,8 @@ import cloudpickle
 
 from fairseq_ext.engine.children import how_it_ended, start_child
 from fairseq_ext.engine.cluster import dask_client, has_resource
-from fairseq_ext.engine.cores import cores
 from fairseq_ext.engine.fairseq_cli import own_environment
-from fairseq_ext.engine.processes import without_launcher
+from fairseq_ext.engine.processes import cores, without_launcher
 from fairseq_ext.engine.progress import tell
 from fairseq_ext.engine.provenance import Provenance
 from fairseq_ext.inputs.errors import InputError
@@ -53,15 +52,6 @@ class Pool:
 
     submit: Callable[[Step, Provenance], Future]
     check: Callable[[], None] = lambda: None
-
-    def wait(self, futures: Collection[Future], until: str = FIRST_COMPLETED) -> set[Future]:
-        """The futures that are done, at least one, or all."""
-        while futures:
-            done, others = wait(futures, _POLL_SECONDS, until)
-            if not others or (done and until == FIRST_COMPLETED):
-                return done
-            self.check()
-        return set()
 
 
 def places(jobs: int) -> int:

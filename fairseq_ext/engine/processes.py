@@ -92,3 +92,8 @@ def _first_host(nodes: str) -> str:
     """The first of Slurm's list of nodes, such as ``gpu[03-07]``."""
     command = ["scontrol", "show", "hostnames", nodes]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+
+
+def cores() -> int:
+    """How many this process may use: a container, Slurm or taskset may leave it some of the machine's."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -18,13 +18,14 @@ class Stage:
         name: what the command line calls it.
         steps: makes its steps, when all stages before it are done; what these left decides, for instance, which
             domains there are.
-        trains: its steps do not depend on what the stages before leave, so that they may run beside theirs.
-        spreads: its steps share their work among all cores or workers themselves.
+        early: the experiment file alone decides on its steps. With several jobs or a cluster, each of them runs as soon
+            as its inputs are there, beside those of neighbouring stages.
+        spreads: its steps stay here, and share their work among the cluster's workers themselves.
     """
 
     name: str
     steps: Callable[[], list[Step]]
-    trains: bool = False
+    early: bool = False
     spreads: bool = False
 
 
@@ -77,8 +78,6 @@ def run_stages(
 ) -> None:
     """Run the chosen stages in order; with ``dry_run`` print what each of their steps would do.
 
-    With several jobs or a cluster, steps of neighbouring stages run at once where these allow it.
-
     Args:
         stages: all of the experiment.
         chosen: those to run.
@@ -91,7 +90,7 @@ def run_stages(
     """
     planned: list[Step] = []
     at_once = jobs > 1 or scheduler is not None
-    for early, found in groupby(chosen, lambda stage: stage.trains and at_once):
+    for early, found in groupby(chosen, lambda stage: stage.early and at_once):
         neighbours = list(found)
         for together in [neighbours] if early else [[stage] for stage in neighbours]:
             first = len(planned)

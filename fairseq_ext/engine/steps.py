@@ -14,7 +14,7 @@ import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ALL_COMPLETED, Future
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.engine import pools
+from fairseq_ext.engine.cluster import wait_for_one
+from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand, check_commands
 from fairseq_ext.engine.hashing import RECORD, relative_files
 from fairseq_ext.engine.processes import this_process
@@ -36,7 +38,6 @@ from fairseq_ext.engine.provenance import (
     read_record,
     write_record,
 )
-from fairseq_ext.engine.quiet import quieten_fairseq
 from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.inputs.errors import InputError, is_environment
 
@@ -245,11 +246,12 @@ def _run_graph(steps: Sequence[Step], pool: pools.Pool) -> None:
         while ready := [number for number in range(len(steps)) if number not in begun and before[number] <= done]:
             for number in ready:
                 begin(number)
-        for future in pool.wait(running):
+        for future in wait_for_one(running, pool.check):
             done.add(running.pop(future))
             failures += filter(None, [future.exception()])
-    waiting = [future for future in running if not future.cancel()]
-    pool.wait(waiting, ALL_COMPLETED)
+    waiting = {future for future in running if not future.cancel()}
+    while waiting:
+        waiting -= wait_for_one(waiting, pool.check)
     if failures:
         raise failures[0]
 

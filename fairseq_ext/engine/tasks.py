@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import queue
 import shutil
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,15 +22,14 @@ from typing import Any
 from tqdm import tqdm
 
 from fairseq_ext.engine.children import end_with_parent
-from fairseq_ext.engine.cluster import dask_client
-from fairseq_ext.engine.cores import cores
+from fairseq_ext.engine.cluster import dask_client, wait_for_one
+from fairseq_ext.engine.processes import cores
 from fairseq_ext.inputs.errors import InputError
 
 # Where a step keeps its tasks; no domain can be named like this.
 TASKS_DIR = ".tasks"
 # Builds task INDEX into the empty directory OUTPUT: task(index, output).
 Task = Callable[[int, Path], Any]
-_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -122,8 +120,11 @@ def _run_missing(task: Task, folder: Path, missing: list[int], engine: Engine) -
     with _executor(engine, workers) as (executor, check):
         futures = {executor.submit(_run_task, task, folder.resolve(), index): index for index in missing}
         try:
-            for future in _as_completed(list(futures), check):
-                yield futures[future], _result(future.result())
+            waiting = set(futures)
+            while done := wait_for_one(waiting, check):
+                waiting -= done
+                for future in done:
+                    yield futures[future], _result(future.result())
         except BrokenProcessPool:
             raise InputError(
                 f"{folder.name}: a worker process died (killed, or out of memory?); nothing finished is lost: "
@@ -132,22 +133,6 @@ def _run_missing(task: Task, folder: Path, missing: list[int], engine: Engine) -
         finally:
             for future in futures:
                 future.cancel()
-
-
-def _as_completed(futures: list[Future], check: Callable[[], None]) -> Iterator[Future]:
-    """The futures as they complete; while none does, ``check`` is called, which may raise."""
-    done: queue.SimpleQueue[Future] = queue.SimpleQueue()
-    for future in futures:
-        future.add_done_callback(done.put)
-    waiting = len(futures)
-    while waiting:
-        try:
-            future = done.get(timeout=_POLL_SECONDS)
-        except queue.Empty:
-            check()
-        else:
-            waiting -= 1
-            yield future
 
 
 def _run_task(task: Task, folder: Path, index: int) -> tuple[str | None, Any]:

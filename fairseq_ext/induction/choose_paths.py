@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.domains.path_chooser import PathChooser
-from fairseq_ext.engine.quiet import quieten_fairseq
+from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.induction.encoding import LanguageModel, block_length, draw_blocks, log
 from fairseq_ext.induction.induce_tree import read_record
 from fairseq_ext.induction.steps import PATHS_FILE, VOTES_FILE, PathChoice

@@ -21,7 +21,7 @@ from fairseq_ext.domains.domain_tree import DomainTree, read_tree
 from fairseq_ext.domains.gaussian_clusters import Fit, fit_clusters
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.domains.path_chooser import PathChooser
-from fairseq_ext.engine.quiet import quieten_fairseq
+from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.induction.clustering import (
     link,

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fairseq_ext.inputs.errors import InputError
-
-_LARGEST_FILE = 1 << 28  # bytes; the n-grams of a classifier can be many
 
 
 def read_json(path: Path, remedy: str) -> dict[str, Any]:
@@ -20,15 +17,10 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
         remedy: how to come by a right one, for messages.
 
     Raises:
-        InputError: naming the file, if it is missing, damaged, of another kind or larger than 256 MiB, nests deeper
-            than Python goes, or spells a number of thousands of digits.
+        InputError: naming the file, if it is missing, damaged or of another kind.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST_FILE + 1)
-        if len(data) > _LARGEST_FILE:
-            raise ValueError(f"it is larger than {_LARGEST_FILE >> 20} MiB")
-        content = json.loads(data.decode("utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: not found; {remedy}") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -41,15 +33,3 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
 def is_texts(value: Any) -> bool:
     """Whether something read from JSON is a list of texts."""
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def values_in(content: Any, key: Any = "") -> Iterator[tuple[Any, Any]]:
-    """Every value in nested mappings and lists that is neither, with the key that it stands under."""
-    if isinstance(content, dict):
-        for name, value in content.items():
-            yield from values_in(value, name)
-    elif isinstance(content, list):
-        for value in content:
-            yield from values_in(value, key)
-    else:
-        yield key, content

@@ -1,7 +1,6 @@
 """Reading a YAML file as plain data: text, finite numbers, true and false, null, lists and mappings, and nothing else.
 
-A file is small and its values are, too. So all that a later reader does with a value, such as printing it, takes
-bounded time and memory.
+A file is small and its values are, too. So all that a later reader does with a value takes bounded time and memory.
 """
 
 from __future__ import annotations
@@ -45,9 +44,11 @@ def load_yaml(path: Path) -> dict[str, Any]:
             data = file.read(_LARGEST_FILE + 1)
         if len(data) > _LARGEST_FILE:
             raise InputError(f"{path}: is larger than {_LARGEST_FILE >> 20} MiB; give an experiment file")
-        content = yaml.load(data.decode("utf-8"), Loader=_PlainLoader)
+        content = _Reader(data.decode("utf-8")).content()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
+    except RecursionError:
+        raise InputError(f"{path}: is nested deeper than {_DEEPEST}") from None
     except yaml.YAMLError as error:
         raise InputError(f"{path}: is not valid YAML: {' '.join(str(error).replace(_NO_NAME, '').split())}") from None
     if not isinstance(content, dict):
@@ -55,11 +56,8 @@ def load_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
-class _PlainLoader(yaml.SafeLoader):
-    """A loader that refuses what is not plain, is nested deeply or grows beyond bounds as aliases are written out.
-
-    All is checked as nodes are composed: merging mappings and making values then take bounded time.
-    """
+class _Reader(yaml.SafeLoader):
+    """Makes values of nodes. Each alias is written out, so bounds of depth and size hold for what comes out."""
 
     # A date is text, and so is "=".
     yaml_implicit_resolvers = {
@@ -67,71 +65,59 @@ class _PlainLoader(yaml.SafeLoader):
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream)
-        self._depth = 0
-        # With aliases written out: characters and nodes, and levels.
-        self._sizes: dict[Node, int] = {}
-        self._heights: dict[Node, int] = {}
+    def content(self) -> Any:
+        """The value of the whole file."""
+        self._left = _LARGEST_CONTENT
+        node = self.get_single_node()  # type: ignore[no-untyped-call]
+        return None if node is None else self._value(node, 0)
 
-    def compose_node(self, parent: Node | None, index: Any) -> Node:
-        """Compose a node and all below it, and check them."""
-        event = self.peek_event()  # type: ignore[no-untyped-call]
-        is_alias = isinstance(event, yaml.AliasEvent)
-        if self._depth == _DEEPEST:
-            raise _error(f"is nested deeper than {_DEEPEST}", event)
-        self._depth += 1
-        node: Node = super().compose_node(parent, index)  # type: ignore[assignment]
-        self._depth -= 1
-        if is_alias and node not in self._sizes:
-            raise _error("holds an alias of itself", node)
-        if not is_alias:
-            self._check(node)
-            self._measure(node)
-        if self._depth + self._heights[node] > _DEEPEST:
-            raise _error(f"is nested deeper than {_DEEPEST} with its aliases written out", event)
-        return node
-
-    def _check(self, node: Node) -> None:
+    def _value(self, node: Any, depth: int) -> Any:
+        self._left -= 1 + (len(node.value) if isinstance(node, ScalarNode) else 0)
+        if self._left < 0:
+            raise _error(f"is more than {_LARGEST_CONTENT:,} characters with its aliases written out", node)
+        if depth == _DEEPEST:
+            raise _error(f"is nested deeper than {_DEEPEST}", node)
         if node.tag not in _TAGS[type(node)]:
             raise _error(f"has the tag {shown(node.tag)}, which is none of plain data", node)
-        if isinstance(node, ScalarNode) and node.tag != _MERGE:
-            self._check_scalar(node)
-        if isinstance(node, MappingNode):
-            self._check_keys(node)
+        if isinstance(node, ScalarNode):
+            return self._scalar(node)
+        if isinstance(node, SequenceNode):
+            return [self._value(item, depth + 1) for item in node.value]
+        return self._mapping(node, depth)
 
-    def _check_scalar(self, node: ScalarNode) -> None:
+    def _scalar(self, node: ScalarNode) -> Any:
         if node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
             raise _error(f"{shown(node.value)} is too long for a number", node)
+        if node.tag == _MERGE:
+            return node.value
         try:
             value = self.construct_object(node)  # type: ignore[no-untyped-call]
         except (ValueError, LookupError, ArithmeticError):
             raise _error(f"{shown(node.value)} is no {_NUMBERS.get(node.tag, 'true or false')}", node) from None
         if problem := _problem_of(value):
             raise _error(f"{shown(value)} {problem}", node)
+        return value
 
-    def _check_keys(self, node: MappingNode) -> None:
-        """Check that keys are words, and differ; PyYAML keeps the last of two equal ones without a word.
-
-        One that comes with ``<<: *other`` may be repeated, as it is there to be changed.
-        """
+    def _mapping(self, node: MappingNode, depth: int) -> dict[Any, Any]:
+        """Keys are words and differ; those that come with ``<<: *other`` may be given again, as they may be changed."""
+        own: dict[Any, Any] = {}
+        merged: dict[Any, Any] = {}
         seen = set()
-        for key_node, _ in node.value:
+        for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
                 raise _error("a key is no plain word", key_node)
-            key = _MERGE if key_node.tag == _MERGE else self.construct_object(key_node)  # type: ignore[no-untyped-call]
+            key, value = self._value(key_node, depth + 1), self._value(value_node, depth + 1)
             if key in seen:
                 raise _error(f"repeated key {shown(key_node.value)}", key_node)
             seen.add(key)
-
-    def _measure(self, node: Node) -> None:
-        pairs = node.value if isinstance(node, MappingNode) else []
-        below = node.value if isinstance(node, SequenceNode) else [item for pair in pairs for item in pair]
-        own = len(node.value) if isinstance(node, ScalarNode) else 0
-        self._sizes[node] = 1 + own + sum(self._sizes[item] for item in below)
-        self._heights[node] = 1 + max((self._heights[item] for item in below), default=0)
-        if self._sizes[node] > _LARGEST_CONTENT:
-            raise _error(f"is more than {_LARGEST_CONTENT:,} characters with its aliases written out", node)
+            if key_node.tag != _MERGE:
+                own[key] = value
+                continue
+            for other in value if isinstance(value, list) else [value]:
+                if not isinstance(other, dict):
+                    raise _error(f"expected a mapping after <<, got {shown(other)}", value_node)
+                merged = {**other, **merged}
+        return {**merged, **own}
 
 
 def _error(problem: str, where: Any) -> ConstructorError:

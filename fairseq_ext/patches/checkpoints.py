@@ -172,6 +172,21 @@ class _Meter:
     """Replaces the training meters of old checkpoints."""
 
 
+def save_checkpoint(content: Mapping[str, Any], path: Path) -> None:
+    """Write a checkpoint.
+
+    Raises:
+        OSError: if the disk is full; torch alone raises an error about its own archive.
+    """
+    try:
+        with path.open("wb") as file:
+            torch.save(content, file)
+    except RuntimeError as error:
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from None
+        raise
+
+
 def check_weights(weights: Mapping[Any, Any]) -> None:
     """Check that every entry is a plain, finite tensor.
 

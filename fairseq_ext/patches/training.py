@@ -7,11 +7,9 @@ import functools
 import logging
 import math
 import os
-import queue
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
@@ -35,11 +33,11 @@ from torch.nn import Parameter
 
 from fairseq_ext.data.vocabulary_memory import VocabularyMemory
 from fairseq_ext.engine.children import end_with_parent
-from fairseq_ext.engine.shared_means import DTYPE, SharedMeans, shared_file
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.blockwise_cross_entropy import blockwise_cross_entropy
 from fairseq_ext.modules.thread_value import ThreadValue
 from fairseq_ext.training.cpu_steps import IS_QUICK, StepMemory
+from fairseq_ext.training.shared_means import DTYPE, SharedMeans, shared_file
 
 _log = logging.getLogger("fairseq_cli.train")
 _LOOPBACK = "lo" if sys.platform.startswith("linux") else "lo0"
@@ -241,7 +239,6 @@ def _copying_whole(copy: Callable[..., Any]) -> Callable[..., Any]:
     return copy_whole
 
 
-_LOOK_AGAIN_SECONDS = 0.01
 _LONGEST_SECONDS = 10  # that a batch may take; longer, and the end is fairseq's own
 
 
@@ -264,17 +261,11 @@ def _minding_exit(create: Callable[[Any], None]) -> Callable[[Any], None]:
 def _stop_all() -> None:
     for thread in threading.enumerate():
         if isinstance(thread, BackgroundConsumer):
-            _stop(thread)
-
-
-def _stop(thread: Any) -> None:
-    thread._max_len = 0  # reached with the next batch
-    deadline = time.monotonic() + _LONGEST_SECONDS
-    while thread.is_alive() and time.monotonic() < deadline:
-        try:
-            thread._queue.get(timeout=_LOOK_AGAIN_SECONDS)  # makes room for it
-        except queue.Empty:
-            continue
+            # It ends with the next batch, for which its queue has room from now on.
+            thread._max_len, thread._queue.maxsize = 0, sys.maxsize
+            with thread._queue.not_full:
+                thread._queue.not_full.notify_all()
+            thread.join(_LONGEST_SECONDS)
 
 
 # Set in the processes that one of ours has forked.

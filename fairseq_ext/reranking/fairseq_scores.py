@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_ext.domains.paths import names_of_paths
-from fairseq_ext.engine.quiet import quieten_fairseq
+from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.induction.encoding import LanguageModel
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.encoders import Encoder

@@ -26,8 +26,7 @@ from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.classifiers.task_split import LABEL, set_path
 from fairseq_ext.classifiers.training import task_arguments
 from fairseq_ext.corpora.text_files import write_lines
-from fairseq_ext.engine.fairseq_cli import as_arguments, run_training
-from fairseq_ext.engine.quiet import quieten_fairseq
+from fairseq_ext.engine.fairseq_cli import as_arguments, quieten_fairseq, run_training
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.models import read_model

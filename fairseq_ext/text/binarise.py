@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
-from fairseq_ext.engine.quiet import quieten_fairseq
+from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import check_joint_pieces, copy_subwords, dictionary_of

@@ -230,14 +230,14 @@ def write_weights(path: Path, checkpoint: Path) -> None:
     import fairseq_ext.registration  # noqa: F401, I001  what checkpoints name
     import torch
 
-    from fairseq_ext.patches.checkpoints import check_checkpoint
+    from fairseq_ext.patches.checkpoints import check_checkpoint, save_checkpoint
 
     check_checkpoint(checkpoint)
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)
     history = {key: value for key, value in state["optimizer_history"][-1].items() if key != "optimizer"}
     kept = {key: state[key] for key in ("model", "task_state") if key in state}
     options = {key: _without_paths(state.get(key)) for key in ("args", "cfg")}
-    torch.save({**options, **kept, "optimizer_history": [history], "extra_state": {}}, path)
+    save_checkpoint({**options, **kept, "optimizer_history": [history], "extra_state": {}}, path)
 
 
 def _without_paths(options: Any) -> Any:

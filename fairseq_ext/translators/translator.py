@@ -20,7 +20,7 @@ from fairseq_ext.cleaning.normalise import normalise_lines
 from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
-from fairseq_ext.patches.inference import lower_precision
+from fairseq_ext.patches.models import lower_precision
 from fairseq_ext.teacher.classifier import Classifier, load_classifier
 from fairseq_ext.translators.exported import BASE, CLASSIFIER, CLASSIFIER_FOLDER, GATES, Manifest, verify
 from fairseq_ext.translators.requests import Answer, Candidate, Request, TokenGates

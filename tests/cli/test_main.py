@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import importlib.abc
 import pkgutil
 import re
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 import fairseq_ext
-from fairseq_ext.cli.main import PROGRAM, PURPOSES, VERBS, main, overview
+from fairseq_ext.cli.__main__ import main
+from fairseq_ext.cli.main import PROGRAM, PURPOSES, VERBS, overview
 from fairseq_ext.inputs.errors import InputError
 from tests.verbs import verb
 
@@ -19,7 +22,6 @@ PACKAGE = Path(fairseq_ext.__file__).parent
 # fairseq's own parsers: the options that a model or a task adds to them, and what they say of an experiment's.
 OF_FAIRSEQ = {
     "adapters/training.py",
-    "engine/option_reader.py",
     "models/adapter_transformer.py",
     "models/roberta_houlsby_adapter.py",
 }
@@ -29,6 +31,22 @@ COMMANDS = [(name, *below) for name, each in VERBS.items() for below in [(), *((
 def test_the_installed_package_has_the_program() -> None:
     project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert {name: pkgutil.resolve_name(place) for name, place in project["scripts"].items()} == {PROGRAM: main}
+
+
+def test_a_stop_while_the_program_loads_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Stopping(importlib.abc.MetaPathFinder):
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "fairseq_ext.cli.main":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "fairseq_ext.cli.main")
+    monkeypatch.setattr(sys, "meta_path", [Stopping(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "stopped\n"
 
 
 def test_command_lines_are_read_here_alone() -> None:

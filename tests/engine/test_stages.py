@@ -45,7 +45,7 @@ def test_mistakes_of_late_stages_come_before_anything_runs(tmp_path: Path) -> No
 def test_with_several_jobs_trainings_of_neighbouring_stages_run_at_once(tmp_path: Path) -> None:
     wait = partial(meet, tmp_path / "meeting")
     stages = [
-        Stage(name, lambda name=name: [Step(tmp_path / name, [], {}, wait)], trains=True)  # type: ignore[misc]
+        Stage(name, lambda name=name: [Step(tmp_path / name, [], {}, wait)], early=True)  # type: ignore[misc]
         for name in "ab"
     ]
     stages.append(Stage("c", lambda: [Step(tmp_path / "c", [tmp_path / "a", tmp_path / "b"], {}, nothing)]))

@@ -197,23 +197,3 @@ def test_shown_values_are_short(value: Any, most: int) -> None:
 @pytest.mark.parametrize("value", ["text", 3, 0.1, None, True, ["a", 1], {"a": {"b": [1]}}, float("nan"), "\n\ud800"])
 def test_short_values_are_shown_as_they_are(value: Any) -> None:
     assert shown(value) == repr(value)
-
-
-@pytest.mark.slow
-def test_a_command_of_fairseq_ends_with_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fairseq_cli.train", str(tmp_path), "--user-dir", str(ROOT / "fairseq_ext")]
-    command += [
-        "--task",
-        "multi_domain_translation",
-        "--arch",
-        "transformer_tiny",
-        "--optimizer",
-        "adam",
-        "--cpu",
-        "--max-tokens",
-        "9",
-    ]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert result.returncode == 1
-    assert "Traceback" not in result.stderr
-    assert result.stderr.splitlines()[-1].startswith(f"{tmp_path}: no file like DOMAIN/train.en-de.en.idx")

@@ -1,4 +1,4 @@
-"""Training, translating and scoring, killed again and again: the same result, and nothing left over."""
+"""Commands and whole runs, killed again and again: the same result, no orphan, and no lock that is held."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ pytestmark = [
 ]
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = int(os.environ.get("KILLS", "1"))  # of each kind
+LONGEST_RUN = float(os.environ.get("LONGEST_RUN", "12"))  # seconds until a whole run is killed
 CHILD_9, CHILD_15, COMMAND_9, COMMAND_15 = ((child, number) for child in (True, False) for number in (9, 15))
 # num-workers: processes that load data are grandchildren, and must go, too.
 OPTIONS = {"optimizer": "adam", "lr": 0.01, "max-tokens": 400, "max-epoch": 6, "cpu": True, "num-workers": 1}
@@ -104,7 +105,7 @@ def kill_again_and_again(run: list[str], output: Path, planned: list[Kill], file
             assert output.is_dir()
             return
         check_status(kill, process.returncode, errors.rstrip().splitlines()[-1:])
-        check_nothing_is_left(output)
+        check_nothing_is_left(output.parents[2])
     subprocess.run(run, cwd=ROOT, check=True, capture_output=True, timeout=SECONDS)
 
 
@@ -136,24 +137,22 @@ def check_status(kill: Kill, status: int, last_line: list[str]) -> None:
         assert status in (143, -signal.SIGTERM)
 
 
-def check_nothing_is_left(output: Path) -> None:
-    """No process that works in the folder, and nobody who holds the lock."""
-    lock = output.with_name(f".{output.name}.lock")
-    if lock.exists():
-        with lock.open("r+") as file:
-            wait_until(lambda: is_free(file.fileno()), "the lock is held")
-    wait_until(lambda: not processes_in(output.parents[2]), "a process is left")
+def check_nothing_is_left(folder: Path) -> None:
+    """No process that works in the folder, and nobody who holds a lock."""
+    locks = list(folder.rglob(".*.lock"))
+    wait_until(lambda: all(map(is_free, locks)), "a lock is held")
+    wait_until(lambda: not processes_in(folder), "a process is left")
     if sys.executable != PYTHON:
         # Forked ones, and what they start, look like the server, which stays.
         wait_until(lambda: len(processes_in(Path(sys.executable).parent)) == 1, "a forked process is left")
 
 
-def is_free(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
+def is_free(lock: Path) -> bool:
+    with lock.open("r+") as file:  # which gives the lock back
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
     return True
 
 
@@ -167,6 +166,50 @@ def processes_in(folder: Path) -> list[int]:
         except OSError:
             continue
     return [process for process in found if is_running(process)]
+
+
+def check_results(work: Path, whole: Path) -> None:
+    """The weights, translations and scores of an undisturbed run."""
+    ours, expected = (weights(folder / "systems/mix/checkpoint_last.pt") for folder in (work, whole))
+    assert ours.keys() == expected.keys()
+    assert all(torch.equal(ours[name], value) for name, value in expected.items())
+    for name in ("translations/mix/bank.de", "translations/mix/garden.de", "scores/records.jsonl"):
+        assert (work / name).read_bytes() == (whole / name).read_bytes()
+
+
+def kill_run(run: list[str], folder: Path, planned: list[Kill]) -> int:
+    """Start a run and kill it at the moments planned, until it ends; returns how many kills there were."""
+    count = 0
+    for kill in planned:
+        process = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            process.wait(kill.seconds)
+        except subprocess.TimeoutExpired:
+            send(kill, process)
+            count += 1
+        _, errors = process.communicate(timeout=SECONDS)
+        print(f"{kill}: status {process.returncode}, {(errors.rstrip().splitlines() or ['nothing said'])[-1]}")
+        # A child may be one that is not missed, such as the watcher of a pool's resources.
+        assert process.returncode in ({0, 1} if kill.of_child else {0, -kill.number, 128 + kill.number}), errors
+        if process.returncode == 1:
+            assert "run the same command again" in errors.splitlines()[-1], errors
+        check_nothing_is_left(folder)
+        if process.returncode == 0:
+            return count
+    subprocess.run(run, cwd=ROOT, check=True, capture_output=True, timeout=SECONDS)
+    return count
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_whole_run_ends_with_the_same_results(whole: Path, tmp_path: Path, jobs: str) -> None:
+    planned = kills(LONGEST_RUN, CHILD_9, CHILD_15, COMMAND_9, COMMAND_15)
+    random.Random(3).shuffle(planned)
+    for number in range(len(planned)):
+        path = write_experiment(tmp_path / f"run{number}" / "experiment")
+        planned = planned[max(1, kill_run(command("run", path, "--jobs", jobs), path.parent, planned)) :]
+        check_results(path.parent / "work", whole)
+        if not planned:
+            break
 
 
 def test_a_training_ends_with_the_same_weights(killed: Path, whole: Path) -> None:

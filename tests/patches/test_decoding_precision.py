@@ -9,7 +9,7 @@ import torch
 from fairseq.models import BaseFairseqModel
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.patches.inference import lower_precision
+from fairseq_ext.patches.models import lower_precision
 from tests import toy
 
 AD, GAD = "transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"

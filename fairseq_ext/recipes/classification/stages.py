@@ -55,7 +55,7 @@ def stages_of(config: Classification) -> list[Stage]:
     train = partial(training_step, config)
     return [
         Stage("prepare", partial(preparation_steps, config)),
-        *(Stage(name, partial(training_steps, config, name, train), trains=True) for name in config.systems),
+        *(Stage(name, partial(training_steps, config, name, train), early=True) for name in config.systems),
         Stage("evaluate", partial(evaluation_steps, config)),
         Stage("analyse", partial(comparison_steps, config)),
         Stage("report", lambda: [report(config)]),

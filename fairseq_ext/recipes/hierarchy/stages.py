@@ -36,9 +36,9 @@ def stages_of(experiment: Hierarchy) -> list[Stage]:
     early = [name for name in experiment.systems if name not in late]
     return [
         Stage("prepare", partial(preparation_steps, experiment)),
-        *(Stage(name, partial(system_steps, experiment, name), trains=True) for name in early),
+        *(Stage(name, partial(system_steps, experiment, name), early=True) for name in early),
         Stage("tree", lambda: [tree_step(experiment, name) for name in experiment.induced_trees]),
-        *(Stage(name, partial(system_steps, experiment, name), trains=True) for name in late),
+        *(Stage(name, partial(system_steps, experiment, name), early=True) for name in late),
         Stage("paths", partial(path_steps, experiment)),
         Stage("evaluate", partial(perplexity_steps, experiment)),
         Stage("report", lambda: [report(experiment)]),

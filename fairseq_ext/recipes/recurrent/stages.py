@@ -58,7 +58,7 @@ def stages_of(config: Recurrent) -> list[Stage]:
     """The stages of an experiment, in order; every system is one, under its own name."""
     train = partial(training_step, config)
     trainings = [
-        Stage(name, partial(steps_of_runs, config, runs, train), trains=True) for name, runs in config.runs.items()
+        Stage(name, partial(steps_of_runs, config, runs, train), early=True) for name, runs in config.runs.items()
     ]
     ngrams = config.kneser_ney
     return [

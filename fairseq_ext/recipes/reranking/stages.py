@@ -38,9 +38,9 @@ def stages_of(config: Reranking) -> list[Stage]:
     """The stages of an experiment, in order: every language model is one, under its own name."""
     return [
         Stage("prepare", partial(preparation_steps, config)),
-        *(Stage(name, partial(_training_steps, config, name), trains=True) for name in config.systems),
+        *(Stage(name, partial(_training_steps, config, name), early=True) for name in config.systems),
         *([Stage(KNESER_NEY, partial(_ngram_steps, config, ngrams.order))] if (ngrams := config.kneser_ney) else []),
-        Stage("translate", lambda: [_list_step(config, split) for split in HELD_OUT]),
+        Stage("translate", lambda: [_list_step(config, split) for split in HELD_OUT], early=True),
         Stage("rerank", partial(_reranking, config)),
         Stage("report", partial(_report, config)),
     ]

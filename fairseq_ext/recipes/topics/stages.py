@@ -30,7 +30,7 @@ def stages_of(config: Topics) -> list[Stage]:
     train = partial(training_step, config)
     return [
         Stage("prepare", partial(prepare, config)),
-        *(Stage(name, partial(training_steps, config, name, train), trains=True) for name in config.systems),
+        *(Stage(name, partial(training_steps, config, name, train), early=True) for name in config.systems),
         Stage("topics", partial(topic_steps, config)),
         Stage("report", lambda: [report(config)]),
     ]

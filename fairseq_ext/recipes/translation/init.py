@@ -4,7 +4,7 @@ What it says of the time is 2,450 target subwords a second and process, with a q
 set by the quickstart on two cores of an AMD EPYC with bfloat16 units, which took 15.5 minutes (16 by this rule). The
 trainings of the small English-Polish experiment come to 1.3 hours by it; they took 2.5 of a shared machine, with code
 that was 1.7 times slower. Memory is what two processes of the small model need at 3,000 tokens each
-(docs/speed.md), as much again that they keep for the next batch (engine/kept_memory.py), and what an epoch of millions
+(docs/speed.md), as much again that they keep for the next batch (engine/fairseq_cli.py), and what an epoch of millions
 of pairs adds. Of GPUs both is arithmetic, not measured.
 """
 
@@ -20,7 +20,7 @@ from fairseq_ext.cleaning.sides import SAMPLE, check_sides
 from fairseq_ext.corpora.entries import folder_entries, read_entry
 from fairseq_ext.corpora.found import Corpora, find_corpora
 from fairseq_ext.corpora.languages import has_spaces
-from fairseq_ext.engine.cores import cores
+from fairseq_ext.engine.processes import cores
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
 

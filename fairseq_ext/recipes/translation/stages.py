@@ -67,8 +67,8 @@ def stages_of(config: Translation) -> list[Stage]:
     return [
         Stage("prepare", partial(preparation_steps, config)),
         Stage("teacher", partial(_teacher, config)),
-        *(Stage(name, partial(_training, config, name), trains=True) for name in trained),
-        Stage("translate", partial(_translation, config)),
+        *(Stage(name, partial(_training, config, name), early=True) for name in trained),
+        Stage("translate", partial(_translation, config), early=True),
         Stage("score", partial(_scores, config)),
         Stage("analyse", partial(_analyses, config)),
         Stage("report", partial(_report, config)),

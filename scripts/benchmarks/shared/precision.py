@@ -20,7 +20,7 @@ def at_precision(model: Any, precision: str) -> Any:
     if precision == "float16":
         return model.half()
     try:
-        from fairseq_ext.patches.inference import lower_precision
+        from fairseq_ext.patches.models import lower_precision
     except ImportError as error:
         raise MissingError(f"no {precision}") from error
     lower_precision(model, precision)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, distributed
 
-from fairseq_ext.engine.shared_means import SharedMeans, shared_file
+from fairseq_ext.training.shared_means import SharedMeans, shared_file
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory without a file is Linux's")
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.engine.kept_memory import KEEP_MEMORY
+from fairseq_ext.engine.fairseq_cli import KEEP_MEMORY
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 # Free blocks of 256 KiB between those that stay: 64 MiB in all.
 PIECES = """
 import os, sys, time
-from fairseq_ext.engine import kept_memory
+from fairseq_ext import tool
 from tests.waiting import wait_until
 
 def resident():
@@ -27,9 +27,9 @@ def fill():
         block[:] = b"x" * len(block)
     return blocks[::2]
 
-kept_memory._SECONDS = 0.1
+tool._TRIM_SECONDS = 0.1
 if sys.argv[1] == "give":
-    kept_memory.give_back_at_times()
+    tool.give_back_at_times()
 if sys.argv[2] == "child" and os.fork():
     sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
 before = resident()
@@ -51,7 +51,9 @@ def test_free_pieces_between_kept_ones_go_back_where_asked(told: str, process: s
 
 def test_a_process_that_was_not_told_to_keep_memory_gets_no_thread() -> None:
     program = (
-        "import threading; from fairseq_ext.engine.kept_memory import give_back_at_times; give_back_at_times({});"
+        "import threading; from fairseq_ext.tool import give_back_at_times; give_back_at_times();"
         "assert threading.active_count() == 1"
     )
-    subprocess.run([sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True, timeout=120)
+    subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, timeout=120
+    )

@@ -1,4 +1,4 @@
-"""Decoding and scoring: encoders keep their hooks, and compute in the precision of ``--decoding-precision``."""
+"""fairseq's models: encoders keep their hooks, ``--decoding-precision``, and what models trained elsewhere need."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from fairseq import utils
+from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel, FairseqEncoder
+from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
-from torch import nn
+from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.training.freezing import ADAPTER
+
+SWISH = "swish"
+OUTPUT_BIAS = "output_bias"
+_FULL = "float32"
 
 
 def call_encoders_with_their_hooks() -> None:
@@ -26,9 +34,6 @@ def call_encoders_with_their_hooks() -> None:
 @torch.jit.unused
 def _call(encoder: FairseqEncoder, net_input: dict[str, Any]) -> Any:
     return encoder(**{name: value for name, value in net_input.items() if name != "prev_output_tokens"})
-
-
-_FULL = "float32"
 
 
 def decode_as_precisely_as_asked() -> None:
@@ -93,3 +98,43 @@ def _in_int8(linear: nn.Module) -> nn.Module:
 
     quantised: nn.Module = quantize_dynamic(nn.Sequential(linear.float()), {nn.Linear}, dtype=torch.qint8)[0]
     return quantised
+
+
+def offer_swish() -> None:
+    """Make ``--activation-fn swish`` work. fairseq knows the name, but returns a class in the place of a function."""
+    known = utils.get_activation_fn
+    if hasattr(known, "__wrapped__"):
+        return
+
+    @functools.wraps(known)
+    def get_activation_fn(activation: str) -> Any:
+        return F.silu if activation == SWISH else known(activation)
+
+    utils.get_activation_fn = get_activation_fn
+    option = TransformerConfig.__dataclass_fields__["activation_fn"]
+    option.type = ChoiceEnum([*utils.get_available_activation_fns(), SWISH])
+
+
+def take_output_biases() -> None:
+    """Give a decoder the bias of the output layer that its checkpoint has, if any, as a constant."""
+    upgrade, output_layer = TransformerDecoderBase.upgrade_state_dict_named, TransformerDecoderBase.output_layer
+    if hasattr(upgrade, "__wrapped__"):
+        return
+
+    @functools.wraps(upgrade)
+    def upgrade_state_dict_named(self: Any, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+        bias = state_dict.get(f"{name}.{OUTPUT_BIAS}")
+        if bias is not None and not hasattr(self, OUTPUT_BIAS):
+            weight = self.output_projection.weight
+            self.register_buffer(OUTPUT_BIAS, weight.new_zeros(len(weight)))
+        result: dict[str, Tensor] = upgrade(self, state_dict, name)
+        return result
+
+    @functools.wraps(output_layer)
+    def add_bias(self: Any, features: Tensor) -> Tensor:
+        # Apart from the product, whose rounding then does not depend on the bias.
+        logits: Tensor = output_layer(self, features)
+        return logits.add_(getattr(self, OUTPUT_BIAS)) if hasattr(self, OUTPUT_BIAS) else logits
+
+    TransformerDecoderBase.upgrade_state_dict_named = upgrade_state_dict_named
+    TransformerDecoderBase.output_layer = add_bias
