@@ -112,7 +112,7 @@ class LayerRouter(nn.Module):
     """The router of all banks of a layer, which reads what enters the layer.
 
     Args:
-        router: a module called as ``router(x, batch)``, which returns a mixture.
+        router: a module with ``forward(x, batch)``, which returns a mixture.
     """
 
     def __init__(self, router: nn.Module):
@@ -126,7 +126,8 @@ class LayerRouter(nn.Module):
 
     def _before_layer(self, _layer: nn.Module, args: tuple[Any, ...]) -> None:
         batch = current_batch()
-        batch.mixture = self.router(args[0], batch)
+        # Not called as a module: hooks on modules, such as fairseq's NanDetector, expect tensors.
+        batch.mixture = self.router.forward(args[0], batch)
 
 
 def lora_places(layer: nn.Module, names: Sequence[str]) -> list[nn.Linear]:

@@ -34,7 +34,7 @@ class PostLayerAdapter(nn.Module):
 
     Args:
         bank: the adapters.
-        router: a module called as ``router(x, batch)``, which returns a mixture.
+        router: a module with ``forward(x, batch)``, which returns a mixture.
         dropout: of the adapters' output in training, before the residual; one mask for the mixture, where the code of
             Klimaszewski et al. (2023) draws one for each adapter.
     """
@@ -55,7 +55,8 @@ class PostLayerAdapter(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """T×B×H → T×B×H, under the routing of the current batch."""
-        mixture = self.router(x, current_batch())
+        # Not called as a module: hooks on modules, such as fairseq's NanDetector, expect tensors.
+        mixture = self.router.forward(x, current_batch())
         if not (self.training and self.dropout):
             return mixture(self.bank, x, x)
         return x + F.dropout(mixture(self.bank, x, torch.zeros_like(x)), self.dropout)

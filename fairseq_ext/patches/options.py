@@ -26,7 +26,7 @@ from fairseq_ext.inputs.errors import InputError
 _PACKAGES = {"fairseq", "fairseq_cli"}
 # What fairseq's own defaults are written with: "[(512, 3)] * 20 + [(1024, 3)] * 4".
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {ast.Add: operator.add, ast.Mult: operator.mul}
-_LONGEST_RESULT = 10_000
+_LONGEST_TEXT, _LONGEST_RESULT = 1_000_000, 10_000
 
 
 class NotLiteralError(InputError, ValueError):
@@ -53,6 +53,8 @@ def evaluate_literal(text: str) -> Any:
     if not isinstance(text, str):
         raise TypeError(f"expected text, got {type(text).__name__}")
     try:
+        if len(text) > _LONGEST_TEXT:
+            raise ValueError
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         shown = text if len(text) <= 80 else f"{text[:80]}…"
@@ -123,6 +125,7 @@ _NAME_KEYS = {"model": ("_name", "arch"), "task": ("_name", "task"), "criterion"
 _ALLOWED_ADDRESSES = {DEFAULT_ENCODER_JSON, DEFAULT_VOCAB_BPE}
 # Options that fairseq evaluates as Python.
 _EVALUATED = re.compile(r".*_cutoff|character_filters|.*_betas|.*_eps|xformers_att_config|wer_args")
+_MOST_OPTIONS = 100_000
 # fairseq-hydra-train stores its logging configuration. Nothing reads it.
 _LOGGING = "job_logging_cfg"
 # Paths that only the start of a training needs.
@@ -140,16 +143,17 @@ def check_options(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> Non
         InputError: if an option names a class that is not on the list, or its value is computed or fetched.
     """
     for entry in ("args", "cfg"):
-        options = _content(state.get(entry))
-        if options is None:
+        if state.get(entry) is None:
             continue
+        options = _plain(state[entry], [_MOST_OPTIONS])
         if not isinstance(options, dict):
             raise InputError(f"its entry {entry!r} is {type(options).__name__}, expected options")
         for kind, name in _names(options, is_flat=entry == "args"):
             _check_name(kind, name)
-        for key, text in _texts({key: value for key, value in options.items() if key != _LOGGING}, "", set()):
-            if text not in overrides.values():
-                _check_text(key, text)
+        options.pop(_LOGGING, None)
+        for key, value in _values_in(options):
+            if isinstance(value, str) and value not in overrides.values():
+                _check_text(key, value)
 
 
 def plain_options(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,11 +162,12 @@ def plain_options(state: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InputError: if there are none.
     """
-    whole = _content(state.get("cfg"))
+    budget = [_MOST_OPTIONS]
     if state.get("args") is not None:
-        sections = [_plain(state["args"])]
+        sections = [_plain(state["args"], budget)]
     else:
-        sections = [_plain(whole.get(name)) for name in ("task", "model")] if isinstance(whole, dict) else []
+        whole = _plain(state.get("cfg"), budget)
+        sections = [whole.get(name) for name in ("task", "model")] if isinstance(whole, dict) else []
     found = {key: value for section in sections if isinstance(section, dict) for key, value in section.items()}
     if not found:
         raise InputError("it has no options of its model; use a checkpoint that fairseq-train wrote")
@@ -182,41 +187,41 @@ def forget_starting_files(state: Mapping[str, Any], overrides: Mapping[str, Any]
                 setattr(options, name, None)
 
 
-def _content(value: Any) -> Any:
-    """What a container of OmegaConf's or a namespace holds. Nothing is resolved."""
+def _plain(value: Any, budget: list[int]) -> Any:
+    """Options as plain containers, without resolving anything. The budget bounds containers that hold each other."""
+    budget[0] -= 1
+    if budget[0] < 0:
+        raise InputError(f"it has more than {_MOST_OPTIONS} options")
     if isinstance(value, DictConfig | ListConfig):
         value = value.__dict__.get("_content")
     elif isinstance(value, Node):
         value = value.__dict__.get("_val")
-    return vars(value) if isinstance(value, Namespace) else value
-
-
-def _plain(value: Any) -> Any:
-    """Options as plain containers."""
-    value = _content(value)
+    if isinstance(value, Namespace):
+        value = vars(value)
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {str(key): _plain(item, budget) for key, item in value.items()}
+    return [_plain(item, budget) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _texts(value: Any, key: str, seen: set[int]) -> Iterator[tuple[str, str]]:
-    """All texts in nested options with their keys; each container once, since containers may hold each other."""
-    value = _content(value)
-    if isinstance(value, str):
-        yield key, value
-    if isinstance(value, dict | list | tuple) and id(value) not in seen:
-        seen.add(id(value))
-        for name, item in value.items() if isinstance(value, dict) else ((key, item) for item in value):
-            yield from _texts(item, str(name), seen)
+def _values_in(content: Any, key: Any = "") -> Iterator[tuple[Any, Any]]:
+    """Every value in nested mappings and lists that is neither, with the key that it stands under."""
+    if isinstance(content, dict):
+        for name, value in content.items():
+            yield from _values_in(value, name)
+    elif isinstance(content, list):
+        for value in content:
+            yield from _values_in(value, key)
+    else:
+        yield key, content
 
 
 def _names(options: Mapping[str, Any], is_flat: bool) -> Iterator[tuple[str, Any]]:
     """The kinds and names of the classes that fairseq would build."""
     for kind, keys in _NAME_KEYS.items():
-        section = options if is_flat else _content(options.get(kind))
+        section = options if is_flat else options.get(kind)
         if isinstance(section, dict):
-            wanted = ("arch" if kind == "model" else kind,) if is_flat else keys
-            found = [name for name in map(_content, map(section.get, wanted)) if name is not None]
+            names = [section.get(key) for key in ((("arch" if kind == "model" else kind),) if is_flat else keys)]
+            found = [name for name in names if name is not None]
             if kind == "model" and section and not found:
                 raise InputError("its options name no model")
             yield from ((kind, name) for name in found)

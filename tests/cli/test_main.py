@@ -24,6 +24,7 @@ OF_FAIRSEQ = {
     "adapters/training.py",
     "models/adapter_transformer.py",
     "models/roberta_houlsby_adapter.py",
+    "patches/usual_task.py",
 }
 COMMANDS = [(name, *below) for name, each in VERBS.items() for below in [(), *((inner,) for inner in each.verbs)]]
 
