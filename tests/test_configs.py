@@ -13,7 +13,7 @@ from fairseq import options
 from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.classifiers.training import task_arguments, task_choices
 from fairseq_ext.cleaning.dictionary import Dictionary
-from fairseq_ext.convert.gpt2_convert import _OPTIONS as GPT2_OPTIONS
+from fairseq_ext.convert.gpt2 import FAMILY as GPT2
 from fairseq_ext.domains.domain_tree import read_tree
 from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.fairseq_options import first_mistake
@@ -104,7 +104,7 @@ def test_language_models_parse(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         if isinstance(model, HierarchyModel):
             assert (getattr(parsed, "adapters", None) or ADAPTERS[0]) == (model.adapters or ADAPTERS[0])
         if experiment.subwords.gpt2:  # or it would read GPT-2's weights as another model's
-            assert {name: getattr(parsed, name) for name in GPT2_OPTIONS} == GPT2_OPTIONS
+            assert {name: getattr(parsed, name) for name in GPT2.options} == GPT2.options
             assert (parsed.decoder_embed_dim, parsed.decoder_layers, parsed.max_target_positions) == (768, 12, 1024)
     for tree in experiment.tree.values() if isinstance(experiment, Hierarchy) else ():
         assert tree.file is None or read_tree(tree.file).mean_path_length == 3

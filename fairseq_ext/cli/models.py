@@ -82,13 +82,13 @@ def _import_hf_options(parser: ArgumentParser) -> None:
 
 
 def _import_gpt2(options: Namespace) -> None:
-    from fairseq_ext.convert.gpt2_convert import CONVERSION
+    from fairseq_ext.convert.gpt2 import CONVERSION
 
     CONVERSION.import_model(options.source, options.output, options.sha256)
 
 
 def _import_roberta(options: Namespace) -> None:
-    from fairseq_ext.convert.roberta_convert import CONVERSION
+    from fairseq_ext.convert.roberta import CONVERSION
 
     CONVERSION.import_model(options.source, options.output, options.sha256)
 
@@ -132,9 +132,9 @@ def _export_hf_options(parser: ArgumentParser) -> None:
 
 
 def _export_hf(options: Namespace) -> None:
-    from fairseq_ext.convert import gpt2_convert, roberta_convert
+    from fairseq_ext.convert import gpt2, roberta
 
-    conversion = {"gpt2": gpt2_convert, "roberta": roberta_convert}[options.model].CONVERSION
+    conversion = {"gpt2": gpt2, "roberta": roberta}[options.model].CONVERSION
     conversion.export_model(options.checkpoint, options.subwords or options.checkpoint.parent, options.output)
 
 

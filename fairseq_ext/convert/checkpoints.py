@@ -1,4 +1,4 @@
-"""From checkpoints of others to one of this project's, and from such a one to one of fairseq's own."""
+"""Import checkpoints of fairseq and of others as one of this project's, and export a domain as one of fairseq's own."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Any
 from torch import Tensor
 
 from fairseq_ext.convert.domain_export import unfold
-from fairseq_ext.convert.fairseq_checkpoint import write_checkpoint
-from fairseq_ext.convert.language_options import language_options
+from fairseq_ext.convert.hugging_face import naming
 from fairseq_ext.convert.merged_adapters import Source, merge, read_own
-from fairseq_ext.convert.parity_check import check_agreement
+from fairseq_ext.convert.parity_check import check_parity
 from fairseq_ext.convert.published_adapters import is_published, read_published
-from fairseq_ext.convert.shape_check import check_complete, task_arguments
 from fairseq_ext.convert.transformer import Imported, read_transformer
 from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
@@ -24,6 +22,11 @@ from fairseq_ext.patches.checkpoints import read_foreign_checkpoint
 from fairseq_ext.training.freezing import is_adapter_key
 
 OPTIONS_FILE = "options.txt"
+# Tasks of fairseq with language tokens, and what our task calls the places of these.
+_MBART_TASKS = ("translation_from_pretrained_bart", "multilingual_denoising")
+_MANY = "translation_multi_simple_epoch"
+_STYLES = {"multilingual": "m2m", "mbart": "mbart50"}
+_LANGUAGE_TOKENS = {"encoder_langtok": "src", "decoder_langtok": True, "lang_tok_replacing_bos_eos": False}
 
 
 def import_checkpoints(
@@ -35,8 +38,8 @@ def import_checkpoints(
         sources: checkpoints, each with the only adapter that is wanted of it, or None for all.
         folder: where to write ``model.pt``; it must exist. Beside it ``domains.txt`` names adapters, and
             ``options.txt`` has the options that language tokens of a base need.
-        renamed: adapters of the published code that are to be called otherwise.
-        outputs: what the original computed, to be compared; None for nothing.
+        renamed: new names of adapters of the published code.
+        outputs: what the original code computed, to be compared; None for nothing.
 
     Raises:
         InputError: naming the file, and what in it is missing, unknown, or of another kind.
@@ -47,9 +50,8 @@ def import_checkpoints(
     if len(models) > 1 or sources[0][0] is not None:
         imported = merge([Source(path, model, name) for name, path, model, _ in models])
     if outputs is not None:
-        print(f"agrees with {outputs} to {check_agreement(imported, outputs):.1e}", file=sys.stderr)
-    arguments = [*task_arguments(imported, _languages(path, options)), *imported.arguments]
-    write_checkpoint(folder, imported.weights, arguments, "LabelSmoothedCrossEntropyCriterion")
+        print(f"agrees with {outputs} to {check_parity(imported, outputs):.1e}", file=sys.stderr)
+    imported.write(folder, _languages(path, options))
     if imported.names:
         (folder / DOMAINS_FILE).write_text("".join(f"{name}\n" for name in imported.names), encoding="utf-8")
     elif line := language_options(options):
@@ -69,23 +71,42 @@ def export_domain(checkpoint: Path, domain: str, folder: Path) -> None:
     """
     quieten_fairseq()
     imported, options = read_checkpoint(checkpoint, {})
-    try:
+    with naming(checkpoint):
         plain = unfold(imported, domain)
-        check_complete(plain)
-    except InputError as error:
-        raise InputError(f"{checkpoint}: {error}") from None
-    arguments = [*task_arguments(plain, _languages(checkpoint, options)), *plain.arguments]
-    write_checkpoint(folder, plain.weights, arguments, "LabelSmoothedCrossEntropyCriterion")
+        plain.check_shapes()
+    plain.write(folder, _languages(checkpoint, options))
+
+
+def language_options(options: Mapping[str, Any]) -> list[str]:
+    """Return the options with which adapters are trained with a base's language tokens; none for a base without them.
+
+    Raises:
+        InputError: if its language tokens are where our task does not put them.
+    """
+    task = options.get("task", options.get("_name"))
+    if task not in (*_MBART_TASKS, _MANY):
+        return []
+    style = "mbart" if task != _MANY else _STYLES.get(str(options.get("lang_tok_style", "multilingual")))
+    wrong = [name for name, wanted in _LANGUAGE_TOKENS.items() if options.get(name, wanted) != wanted]
+    if task == _MANY and (wrong or style is None):
+        name = (wrong or ["lang_tok_style"])[0]
+        raise InputError(
+            f"its option {name} is {shown(options.get(name))}; language tokens are put where --encoder-langtok src "
+            "--decoder-langtok puts them, nowhere else"
+        )
+    names = options.get("langs")
+    names = names.split(",") if isinstance(names, str) else names
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        names = []
+    return ["--language-tokens", str(style), *(["--langs", ",".join(names)] if names else [])]
 
 
 def read_checkpoint(path: Path, renamed: Mapping[str, str]) -> tuple[Imported, dict[str, Any]]:
-    """What a checkpoint holds, complete, and its options."""
+    """A checkpoint's model, whose shapes are checked, and its options."""
     weights, options = read_foreign_checkpoint(path)
-    try:
+    with naming(path):
         imported = _recognised(weights, options, renamed)
-        check_complete(imported)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        imported.check_shapes()
     return imported, options
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE, read_checkpoint
-from fairseq_ext.convert.config_file import CONFIG_FILE, read_json
-from fairseq_ext.convert.fairseq_checkpoint import MODEL_FILE, write_checkpoint
+from fairseq_ext.convert.fairseq_model import MODEL_FILE, write_checkpoint
+from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json
 from fairseq_ext.convert.transformer import Imported
 from fairseq_ext.convert.translation_models import import_translation_model
 from fairseq_ext.convert.translation_vocabulary import TOKENIZER_CONFIG_FILE, check_own_pieces
@@ -61,9 +61,8 @@ def write_base(
 
 
 def _write_checkpoint(folder: Path, model: Imported, languages: Languages, style: str) -> None:
-    task = ["--task", "multi_domain_translation", "--criterion", "label_smoothed_cross_entropy"]
-    pair = ["--source-lang", languages[0], "--target-lang", languages[1], "--language-tokens", style]
-    write_checkpoint(folder, model.weights, [*task, *pair, *model.arguments], "LabelSmoothedCrossEntropyCriterion")
+    arguments = [*model.arguments(languages, "multi_domain_translation"), "--language-tokens", style]
+    write_checkpoint(folder, model.weights, arguments, "LabelSmoothedCrossEntropyCriterion")
 
 
 def _check_direction(source: Path, languages: Languages) -> None:

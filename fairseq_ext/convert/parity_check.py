@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_ext.convert.shape_check import built
 from fairseq_ext.convert.transformer import Imported
 from fairseq_ext.inputs.array_file import read_arrays
 from fairseq_ext.inputs.errors import InputError
@@ -24,7 +23,7 @@ _OUTPUTS = re.compile(r"eval\.(encoder_out|target_log_probs|(encoder|decoder)_ga
 _PAD = 1
 
 
-def check_agreement(imported: Imported, path: Path) -> float:
+def check_parity(imported: Imported, path: Path) -> float:
     """Compare a model with outputs of the code that trained it.
 
     Args:
@@ -81,7 +80,7 @@ def _check_inputs(path: Path, given: Mapping[str, Tensor], imported: Imported) -
 
 
 def _outputs(imported: Imported, given: dict[str, Tensor]) -> dict[str, Tensor]:
-    model: Any = built(imported)
+    model: Any = imported.built()
     order = torch.tensor([imported.names.index(name) for name in imported.own_order], dtype=torch.long)
     domains = {"domain_ids": order[given[_DOMAINS].argmax(1)]} if getattr(model, "needs_domains", False) else {}
     with torch.no_grad():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,7 @@ from urllib.request import getproxies
 import torch
 from safetensors import SafetensorError, safe_open
 
-from fairseq_ext.convert.config_file import CONFIG_FILE, read_json
-from fairseq_ext.convert.weight_files import weight_files
+from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json, weight_files
 from fairseq_ext.inputs.errors import InputError
 
 _HUB = "https://huggingface.co"
@@ -24,6 +24,20 @@ _WIDTHS = re.compile(r".*_(size|dim|heads?|embd|inner|labels|ff)|d_model|dim")
 _MOST_LAYERS, _MOST_WIDTH = 256, 8192
 # Positions may be computed and not stored; no other number in such a file is larger.
 _MOST = 1 << 31
+
+
+def hide_broken_torchaudio() -> None:
+    """Let transformers do without torchaudio if that cannot be loaded.
+
+    fairseq asks pip for torchaudio, by default one for GPUs; beside a torch for CPUs importing it fails,
+    and with it every model of transformers, text models included. ``scripts/env.sh`` leaves it out, but
+    this may be another environment.
+    """
+    try:
+        import torchaudio  # noqa: F401
+    except (ImportError, OSError):
+        # To importlib, hence to transformers, this means "not installed".
+        sys.modules["torchaudio"] = None  # type: ignore[assignment]
 
 
 def load_pretrained(auto_class: str, name: str | Path, where: str, **options: Any) -> tuple[Any, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from fairseq_ext.convert.fairseq_model import as_options, build_model, check_shapes, write_checkpoint
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.models.base_layout import POSITIONS, layout_of
 
@@ -61,15 +63,36 @@ class Imported:
     own_order: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def arguments(self) -> list[str]:
-        """Architecture and form as one would give them to ``fairseq-train``."""
-        values = {name: v for name, v in {**self.layout, **self.options}.items() if name not in _AS_WIDE}
-        line = ["--arch", self.arch]
-        for name, value in values.items():
-            flag = f"--{name.replace('_', '-')}"
-            line += ([flag] if value else []) if isinstance(value, bool) else [flag, str(value)]
-        return line
+    def arguments(self, languages: Sequence[str | None] = (), task: str = "") -> list[str]:
+        """Return task, criterion, architecture and form as options of ``fairseq-train``.
+
+        Args:
+            languages: source and target; None or nothing for what the data say.
+            task: nothing for that of its adapters, or plain translation.
+        """
+        task = task or ("multi_domain_translation" if self.names else "translation")
+        line = ["--task", task, "--criterion", "label_smoothed_cross_entropy", "--arch", self.arch]
+        for flag, language in zip(("--source-lang", "--target-lang"), languages, strict=False):
+            line += [flag, language] if language else []
+        values = {**self.layout, **self.options}
+        return line + as_options({name: value for name, value in values.items() if name not in _AS_WIDE})
+
+    def check_shapes(self) -> None:
+        """Check that no weight is missing, unknown, or of another shape than the architecture's."""
+        check_shapes(self.weights, self.arguments(), self._symbols(), self.names)
+
+    def built(self) -> Any:
+        """Return the model, with its weights, ready to translate."""
+        model = build_model(self.arguments(), self._symbols(), self.names)
+        model.load_state_dict(dict(self.weights), strict=True)
+        return model.float().eval()
+
+    def write(self, folder: Path, languages: Sequence[str | None]) -> None:
+        """Write ``model.pt``."""
+        write_checkpoint(folder, self.weights, self.arguments(languages), "LabelSmoothedCrossEntropyCriterion")
+
+    def _symbols(self) -> list[int]:
+        return [len(self.weights[f"{side}.embed_tokens.weight"]) for side in ("encoder", "decoder")]
 
 
 def read_transformer(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:

@@ -18,9 +18,15 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE
-from fairseq_ext.convert.config_file import CONFIG_FILE, read_json, read_size
-from fairseq_ext.convert.fairseq_checkpoint import MODEL_FILE, as_options, write_checkpoint
-from fairseq_ext.convert.shape_check import check_complete, task_arguments
+from fairseq_ext.convert.fairseq_model import MODEL_FILE, as_options
+from fairseq_ext.convert.hugging_face import (
+    CONFIG_FILE,
+    load_weights,
+    read_json,
+    read_size,
+    weight_file,
+    weight_files,
+)
 from fairseq_ext.convert.transformer import read_transformer
 from fairseq_ext.convert.translation_vocabulary import (
     EOS,
@@ -32,7 +38,6 @@ from fairseq_ext.convert.translation_vocabulary import (
     Vocabulary,
     read_vocabulary,
 )
-from fairseq_ext.convert.weight_files import load_weights, weight_file, weight_files
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError, shown
@@ -118,12 +123,11 @@ def import_translation_model(source: Path, folder: Path, languages: Sequence[str
     try:
         check_weights(weights)
         imported = read_transformer(*_converted(weights, search, vocabulary, options))
-        check_complete(imported)
+        imported.check_shapes()
     except InputError as error:
         raise InputError(f"{weight_file(source)}: {error}") from None
     vocabulary.write(folder)
-    arguments = [*task_arguments(imported, vocabulary.languages), *imported.arguments]
-    write_checkpoint(folder, imported.weights, arguments, "LabelSmoothedCrossEntropyCriterion")
+    imported.write(folder, vocabulary.languages)
     for name, line in ((OPTIONS_FILE, vocabulary.options), (GENERATION_FILE, generation)):
         (folder / name).write_text(" ".join(line) + "\n", encoding="utf-8")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.convert.config_file import read_json
-from fairseq_ext.convert.roberta_unigram import bpe_of_tokenizer, unigram_of_tokenizer
+from fairseq_ext.convert.hugging_face import read_json
+from fairseq_ext.convert.sentencepiece_models import bpe_of_tokenizer, unigram_of_tokenizer
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.data.language_tokens import STYLES
 from fairseq_ext.inputs.errors import InputError, shown

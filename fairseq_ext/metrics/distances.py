@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from fairseq_ext.convert.torchaudio_guard import hide_broken_torchaudio
+from fairseq_ext.convert.pretrained import hide_broken_torchaudio
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError

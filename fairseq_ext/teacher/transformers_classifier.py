@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from fairseq_ext.convert.pretrained import load_pretrained
-from fairseq_ext.convert.torchaudio_guard import hide_broken_torchaudio
+from fairseq_ext.convert.pretrained import hide_broken_torchaudio, load_pretrained
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.models import read_model
 from fairseq_ext.teacher.devices import choose_device, choose_precision

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.convert.conversion import Conversion
-from fairseq_ext.convert.packaged_model import packaged_model_step
+from fairseq_ext.convert.conversion import Conversion, packaged_model_step
 from fairseq_ext.corpora import packages
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError

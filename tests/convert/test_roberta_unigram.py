@@ -9,8 +9,8 @@ import pytest
 import sentencepiece
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from fairseq_ext.convert.roberta_unigram import Unigram, read_unigram, unigram_of_tokenizer
-from fairseq_ext.convert.roberta_vocabulary import read_vocabulary
+from fairseq_ext.convert.sentencepiece_models import Unigram, read_unigram, unigram_of_tokenizer
+from fairseq_ext.convert.subwords import read_vocabulary
 from fairseq_ext.inputs.errors import InputError
 from tests.convert.tiny_gpt2 import TEXT
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from fairseq.data import Dictionary, encoders
 
-from fairseq_ext.convert.roberta_vocabulary import read_imported, read_vocabulary, write_subwords, write_tokenizer
-from fairseq_ext.convert.torchaudio_guard import hide_broken_torchaudio
+from fairseq_ext.convert.pretrained import hide_broken_torchaudio
+from fairseq_ext.convert.subwords import read_imported, read_vocabulary, write_subwords, write_tokenizer
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder, subword_files
 from tests.convert.tiny_roberta import make_bpe, make_pieces

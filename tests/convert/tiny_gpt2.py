@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from tokenizers.implementations import ByteLevelBPETokenizer
 
-from fairseq_ext.convert.torchaudio_guard import hide_broken_torchaudio
+from fairseq_ext.convert.pretrained import hide_broken_torchaudio
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.text.byte_level_bpe import END_OF_TEXT, GPT2, read_bpe, write_bpe
 

@@ -9,7 +9,7 @@ import sentencepiece
 import torch
 from tokenizers.implementations import ByteLevelBPETokenizer
 
-from fairseq_ext.convert.torchaudio_guard import hide_broken_torchaudio
+from fairseq_ext.convert.pretrained import hide_broken_torchaudio
 from tests.convert.tiny_gpt2 import TEXT
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.convert.gpt2_convert import import_gpt2
+from fairseq_ext.convert.gpt2 import import_gpt2
 from fairseq_ext.recipes.hierarchy.measurement import loss
 from fairseq_ext.report.measurements import RECORDS_FILE, read_records
 from tests.convert.tiny_gpt2 import make_gpt2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.convert.gpt2_convert import import_gpt2
+from fairseq_ext.convert.gpt2 import import_gpt2
 from fairseq_ext.report.measurements import read_records
 from tests.convert.tiny_gpt2 import make_gpt2
 from tests.recipes.commands import run_experiment

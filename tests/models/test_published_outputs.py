@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.convert.published_adapters import read_published
-from fairseq_ext.convert.shape_check import built
 from fairseq_ext.patches.checkpoints import read_foreign_checkpoint
 from tests.real_corpora import corpus
 
@@ -29,7 +28,7 @@ def folder() -> Path:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Any:
-    return built(read_published(*read_foreign_checkpoint(folder / "checkpoint.pt")))
+    return read_published(*read_foreign_checkpoint(folder / "checkpoint.pt")).built()
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ LABELS = np.array([0, 1, 0, 1] * 16)
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
-    from fairseq_ext.convert.torchaudio_guard import hide_broken_torchaudio
+    from fairseq_ext.convert.pretrained import hide_broken_torchaudio
 
     hide_broken_torchaudio()
     from tokenizers import Tokenizer, models, pre_tokenizers

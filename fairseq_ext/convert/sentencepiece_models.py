@@ -8,7 +8,8 @@ our own are four, so it is laid out anew to be exported.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,18 +85,14 @@ def read_unigram(path: Path) -> Unigram:
 
 
 def unigram_of_tokenizer(content: Mapping[str, Any], where: Path) -> Unigram:
-    """Make a SentencePiece model of a ``tokenizer.json``, which has all of one but its form.
+    """Make a SentencePiece model of XLM-R's ``tokenizer.json``, which has all of one but its form.
 
     Raises:
-        InputError: if it is no tokeniser of XLM-R's kind.
+        InputError: if it is another tokeniser.
     """
-    try:
+    with _reading("XLM-R", where):
         pieces = [ModelProto.SentencePiece(piece=name, score=score) for name, score in content["model"]["vocab"]]
-        charsmap = _charsmap([*_steps(content.get("normalizer")), *_steps(content.get("pre_tokenizer"))])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{where}: is no tokeniser of XLM-R's kind ({type(error).__name__}: {error}); give the model's {XLMR_FILE}"
-        ) from None
+        charsmap = _charsmap(content)
     if tuple(piece.piece for piece in pieces[: len(FIRST)]) != FIRST:
         raise InputError(f"{where}: its first symbols are not {', '.join(FIRST)}; only XLM-R's kind can be converted")
     own = [piece for piece in pieces[len(FIRST) :] if piece.piece not in LAST]
@@ -103,7 +100,7 @@ def unigram_of_tokenizer(content: Mapping[str, Any], where: Path) -> Unigram:
 
 
 def bpe_of_tokenizer(content: Mapping[str, Any], pieces: Sequence[str], where: Path) -> bytes:
-    """The content of a SentencePiece model's file, made of a BPE's ``tokenizer.json``.
+    """Make the content of a SentencePiece model's file of NLLB's ``tokenizer.json``, a BPE.
 
     Args:
         content: of the file.
@@ -111,16 +108,12 @@ def bpe_of_tokenizer(content: Mapping[str, Any], pieces: Sequence[str], where: P
         where: the file, for messages.
 
     Raises:
-        InputError: if it is no such tokeniser.
+        InputError: if it is another tokeniser.
     """
-    try:
+    with _reading("NLLB", where):
         merges = content["model"]["merges"]
         merged = ["".join(merge.split(" ") if isinstance(merge, str) else merge) for merge in merges]
-        charsmap = _charsmap([*_steps(content.get("normalizer")), *_steps(content.get("pre_tokenizer"))])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{where}: is no tokeniser of NLLB's kind ({type(error).__name__}: {error}); give the model's {XLMR_FILE}"
-        ) from None
+        charsmap = _charsmap(content)
     # The earlier a merge, the higher the score of its result; characters come last.
     ranks = {piece: rank for rank, piece in reversed(list(enumerate(merged)))}
     scored = [
@@ -130,19 +123,28 @@ def bpe_of_tokenizer(content: Mapping[str, Any], pieces: Sequence[str], where: P
     return _xlmr_model(scored, NormalizerSpec(precompiled_charsmap=charsmap), TrainerSpec.BPE)
 
 
-def _steps(step: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
-    """The steps of a sequence, a single one, or none."""
-    if step is None:
-        return []
-    return step.get("normalizers") or step.get("pretokenizers") or [step]
+@contextmanager
+def _reading(model: str, where: Path) -> Iterator[None]:
+    """Turn what goes wrong with a tokeniser of another form into one line."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{where}: is no tokeniser of {model}'s kind ({type(error).__name__}: {error}); give the model's "
+            f"{XLMR_FILE}"
+        ) from None
 
 
-def _charsmap(steps: Sequence[Mapping[str, Any]]) -> bytes:
+def _charsmap(content: Mapping[str, Any]) -> bytes:
     """SentencePiece's table of normalisation, empty if no step has one.
 
     Raises:
         ValueError: if a step does what SentencePiece does not, or the table is damaged.
     """
+    steps: list[Mapping[str, Any]] = []
+    for step in (content.get("normalizer"), content.get("pre_tokenizer")):
+        if step is not None:
+            steps += step.get("normalizers") or step.get("pretokenizers") or [step]
     kinds = [step["type"] for step in steps]
     if not _STEPS.issuperset(kinds) or kinds.count("Precompiled") > 1:
         raise ValueError(f"text passes {', '.join(kinds)}")

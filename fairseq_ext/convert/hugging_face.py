@@ -1,0 +1,144 @@
+"""The files of a Hugging Face directory: JSON that is checked, and weights that are read as data only."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from fairseq_ext.inputs import json_file
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.patches.checkpoints import require_weights_only
+
+CONFIG_FILE = "config.json"
+# The first that is there is read; an index lists the files that a large model is cut into.
+_WEIGHT_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+_DAMAGED = (
+    *(SafetensorError, pickle.UnpicklingError, zipfile.BadZipFile, struct.error, OSError, EOFError, RuntimeError),
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError, MemoryError, OverflowError),
+)
+# Above every size of a model there is, and small enough to multiply.
+_LARGEST_SIZE = 1 << 24
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Put the name of a file before the messages of errors."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file of a Hugging Face directory; see :func:`fairseq_ext.inputs.json_file.read_json`."""
+    return json_file.read_json(path, "give a folder that holds a model of Hugging Face's")
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file with sorted keys."""
+    path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def check_fixed(content: Mapping[str, Any], fixed: Mapping[str, Any], path: Path) -> None:
+    """Check the keys that may have only one value, which is also the value of a missing key."""
+    for key, value in fixed.items():
+        if content.get(key, value) != value:
+            raise InputError(f"{path}: {key} is {content[key]!r}; only models with {value!r} can be converted")
+
+
+def read_size(content: Mapping[str, Any], key: str, path: Path) -> int:
+    """Return a size of a model, a whole number above 0."""
+    value = content.get(key)
+    if type(value) is not int or not 0 < value <= _LARGEST_SIZE:
+        raise InputError(f"{path}: {key}: expected a whole number from 1 to {_LARGEST_SIZE}, got {value!r}")
+    return value
+
+
+def read_rate(content: Mapping[str, Any], key: str, path: Path) -> float:
+    """Return a dropout rate; Hugging Face's default is 0.1."""
+    value = content.get(key, 0.1)
+    if type(value) not in (int, float) or not 0 <= value < 1:
+        raise InputError(f"{path}: {key}: expected a rate from 0 to 1, got {value!r}")
+    return float(value)
+
+
+def weight_file(folder: Path) -> Path:
+    """Return the file with the weights, or the index of the files that hold them."""
+    for name in _WEIGHT_FILES:
+        if (folder / name).is_file():
+            return folder / name
+    raise InputError(f"{folder}: holds no weights; a model of Hugging Face's has {' or '.join(_WEIGHT_FILES[::2])}")
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Return all files that hold weights, and their index if there is one."""
+    path = weight_file(folder)
+    return [path, *(part for part in _parts(path) if part != path)]
+
+
+def load_weights(folder: Path) -> dict[str, Tensor]:
+    """Load all tensors by name, without running anything that a file holds.
+
+    Raises:
+        InputError: naming the file that is missing, damaged, or holds more than weights.
+    """
+    weights: dict[str, Tensor] = {}
+    for part in _parts(weight_file(folder)):
+        weights |= _load(part)
+    return weights
+
+
+def save_weights(folder: Path, weights: Mapping[str, Tensor]) -> None:
+    """Write ``model.safetensors``."""
+    named = {name: value.contiguous() for name, value in weights.items()}
+    save_file(named, folder / _WEIGHT_FILES[0], metadata={"format": "pt"})
+
+
+def _parts(path: Path) -> list[Path]:
+    """The files that an index lists, or the one file itself."""
+    if not path.name.endswith(".index.json"):
+        return [path]
+    files = read_json(path).get("weight_map")
+    if not isinstance(files, dict) or not files:
+        raise InputError(f"{path}: lists no files; 'weight_map' should say where each tensor is")
+    names = sorted({str(name) for name in files.values()})
+    for name in names:
+        # An index that someone else wrote must not lead out of the folder.
+        if Path(name).name != name:
+            raise InputError(f"{path}: {name!r} is no file name")
+        if not (path.parent / name).is_file():
+            raise InputError(f"{path.parent / name}: not found; {path.name} lists it")
+    return [path.parent / name for name in names]
+
+
+def _load(path: Path) -> dict[str, Tensor]:
+    require_weights_only()
+    try:
+        if path.suffix == ".safetensors":
+            weights = load_file(path)
+        else:
+            weights = torch.load(path, map_location="cpu", weights_only=True)
+    except _DAMAGED as error:
+        reason = " ".join((str(error) or type(error).__name__).split())[:200]
+        raise InputError(f"{path}: damaged, cut off, or more than weights ({reason})") from None
+    if not isinstance(weights, dict) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in weights.items()
+    ):
+        raise InputError(f"{path}: expected tensors by name; it is no file of weights")
+    return weights

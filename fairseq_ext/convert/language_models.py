@@ -1,0 +1,313 @@
+"""Language models of Hugging Face's as fairseq's and back: one table of names and options for each family.
+
+Both libraries compute the same; these things differ: the names; the order of the symbols; fairseq's table of positions,
+which begins with two rows that no text uses; and in GPT-2 matrices that are transposed, three of them in one.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.models import ARCH_CONFIG_REGISTRY
+from torch import Tensor
+
+from fairseq_ext.convert.fairseq_model import as_options, check_shapes, write_checkpoint
+from fairseq_ext.convert.hugging_face import (
+    CONFIG_FILE,
+    check_fixed,
+    load_weights,
+    naming,
+    read_rate,
+    read_size,
+    weight_file,
+)
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.patches.checkpoints import check_weights, load_checkpoints_safely
+
+# Of fairseq's table of positions, which counts from the number after that of <pad>.
+_UNUSED_ROWS = 2
+_KINDS = ("weight", "bias")
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of model in both libraries; of each pair of names, Hugging Face's is first.
+
+    Attributes:
+        name: for messages.
+        task: task, architecture, and what every model needs, as options of ``fairseq-train``.
+        criterion: class name of fairseq's criterion.
+        config: values of ``config.json`` that every model has.
+        options: options that every checkpoint of fairseq's must have.
+        sizes: keys of ``config.json`` and options of fairseq, of which the first that is set counts.
+        rates: likewise, of dropout.
+        choices: likewise, of values that have another name each.
+        width, heads, layers, length: keys of ``config.json``.
+        unused_positions: rows of Hugging Face's table of positions that no text uses.
+        prefix: of the names of tensors; it may be missing.
+        aliases: other names of modules.
+        unused: patterns of names of tensors that fairseq has no use for.
+        copies: names of tensors that are another's copy, which a file may hold.
+        by_symbol: tensors with a row for each symbol.
+        positions: the table of positions.
+        modules: modules outside the layers, with a weight and a bias.
+        layer: what stands before the number of a layer.
+        layer_modules: modules within a layer; one of Hugging Face's may be several of fairseq's.
+        version: fairseq's entry for the version of its code.
+        has_transposed_matrices: whether Hugging Face's matrices go from inputs to outputs.
+    """
+
+    name: str
+    task: Mapping[str, Any]
+    criterion: str
+    config: Mapping[str, Any]
+    options: Mapping[str, Any]
+    sizes: Mapping[str, Sequence[str]]
+    rates: Mapping[str, str]
+    width: str
+    heads: str
+    layers: str
+    length: str
+    prefix: str
+    copies: Mapping[str, str]
+    by_symbol: Mapping[str, Sequence[str]]
+    positions: tuple[str, str]
+    modules: Mapping[str, str]
+    layer: tuple[str, str]
+    layer_modules: Mapping[str, Sequence[str]]
+    version: str
+    choices: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    unused: Sequence[str] = ()
+    unused_positions: int = 0
+    has_transposed_matrices: bool = False
+
+    def all_modules(self, layers: int) -> Iterator[tuple[str, Sequence[str]]]:
+        """Hugging Face's name and fairseq's of every module with a weight and a bias."""
+        for theirs, ours in self.modules.items():
+            yield theirs, [ours]
+        for number in range(layers):
+            for theirs, names in self.layer_modules.items():
+                yield f"{self.layer[0]}{number}.{theirs}", [f"{self.layer[1]}{number}.{name}" for name in names]
+
+
+Config = dict[str, Any]
+
+
+def read_config(content: Mapping[str, Any], family: Family, path: Path) -> Config:
+    """Check what ``config.json`` says, and return the values that differ between models of the family.
+
+    Raises:
+        InputError: naming the key that is missing, ill-formed or asks for what fairseq does not do.
+    """
+    check_fixed(content, family.config, path)
+    config: Config = {key: read_size(content, key, path) for key in ("vocab_size", *family.sizes)}
+    config |= {key: read_rate(content, key, path) for key in family.rates}
+    for key, (_, names) in family.choices.items():
+        config[key] = content.get(key, next(iter(names)))
+        if not isinstance(config[key], str) or config[key] not in names:
+            raise InputError(f"{path}: {key}: {config[key]!r} is none of {', '.join(names)}")
+    width, heads = config[family.width], config[family.heads]
+    if width % heads:
+        raise InputError(f"{path}: {family.width} {width} is no multiple of {family.heads} {heads}")
+    if config[family.length] <= family.unused_positions:
+        raise InputError(f"{path}: {family.length} is {config[family.length]}, of which a text uses none")
+    return config
+
+
+def check_vocabulary(config: Config, num_symbols: int, folder: Path) -> None:
+    """Check that ``config.json`` and the tokeniser have as many symbols."""
+    if config["vocab_size"] != num_symbols:
+        raise InputError(
+            f"{folder / CONFIG_FILE}: vocab_size is {config['vocab_size']}, but the tokeniser has {num_symbols} "
+            "symbols; the two do not belong together"
+        )
+
+
+def arguments(config: Config, family: Family) -> list[str]:
+    """Return the options of ``fairseq-train`` that make the model."""
+    values = {**config, family.length: config[family.length] - family.unused_positions}
+    found = {name: values[key] for key, names in family.sizes.items() for name in names}
+    found |= {name: values[key] for key, name in family.rates.items()}
+    found |= {name: names[values[key]] for key, (name, names) in family.choices.items()}
+    return as_options({**family.task, **found})
+
+
+def read_weights(folder: Path, family: Family, config: Config) -> dict[str, Tensor]:
+    """Read the weights in single precision, without prefix, copies, and what is not used.
+
+    Raises:
+        InputError: naming the file that is missing, damaged, holds more than weights, or has another number of layers.
+    """
+    named = {_own_name(name, family): value for name, value in load_weights(folder).items()}
+    is_unused = re.compile("|".join(family.unused)).fullmatch
+    weights = {name: value for name, value in named.items() if not is_unused(name)}
+    with naming(weight_file(folder)):
+        check_weights(weights)
+        found = _count_layers(weights, family.layer[0])
+        # A wrong number could make the list of expected tensors endless.
+        if found != config[family.layers]:
+            raise InputError(f"has {found} layers, but {CONFIG_FILE} says {config[family.layers]}")
+        for copy, original in family.copies.items():
+            value = weights.pop(copy, None)
+            if value is not None and not torch.equal(weights.setdefault(original, value), value):
+                raise InputError(f"{copy!r} is not {original!r}; only models with tied embeddings can be converted")
+    return {name: value.float() for name, value in weights.items()}
+
+
+def to_fairseq(
+    weights: Mapping[str, Tensor], order: Sequence[int], family: Family, config: Config, where: Path
+) -> dict[str, Tensor]:
+    """Name and lay out weights as fairseq does.
+
+    Args:
+        weights: by Hugging Face's names, without the prefix.
+        order: by row of fairseq's embeddings, Hugging Face's number of the symbol.
+        family: the model's.
+        config: the model's.
+        where: the file, for messages.
+
+    Shape:
+        order: V
+
+    Raises:
+        InputError: naming the tensor that is missing or unknown.
+    """
+    left = dict(weights)
+    state: dict[str, Tensor] = {}
+    with naming(where):
+        for theirs, names in family.by_symbol.items():
+            state |= dict.fromkeys(names, _rows(_take(left, theirs), order, theirs))
+        theirs, ours = family.positions
+        state |= {ours: _padded(_take(left, theirs), _UNUSED_ROWS - family.unused_positions, theirs)}
+        state[family.version] = torch.tensor([3.0])
+        for theirs, names in family.all_modules(config[family.layers]):
+            for kind in _KINDS:
+                parts = _split(_take(left, f"{theirs}.{kind}"), len(names), family)
+                state |= {f"{name}.{kind}": part for name, part in zip(names, parts, strict=True)}
+        if left:
+            raise InputError(f"the tensor {next(iter(left))!r} is unknown; only plain {family.name} can be converted")
+    return state
+
+
+def write_model(folder: Path, state: Mapping[str, Tensor], family: Family, config: Config, where: Path) -> None:
+    """Write a checkpoint of fairseq's, after a check that its weights are of the right shapes.
+
+    Args:
+        folder: where to write.
+        state: the model's.
+        family: the model's.
+        config: the model's.
+        where: where the weights are from, for messages.
+    """
+    line = arguments(config, family)
+    with naming(where):
+        check_shapes(state, line, [config["vocab_size"]])
+    write_checkpoint(folder, state, line, family.criterion)
+
+
+def to_hugging_face(state: Mapping[str, Tensor], order: Sequence[int], family: Family) -> dict[str, Tensor]:
+    """Undo :func:`to_fairseq`, in single precision."""
+    state = {name: value.float() for name, value in state.items()}
+    weights = {}
+    for theirs, names in family.by_symbol.items():
+        weights[theirs] = torch.empty_like(state[names[0]])
+        weights[theirs][list(order)] = state[names[0]]
+    theirs, ours = family.positions
+    weights[theirs] = state[ours][_UNUSED_ROWS - family.unused_positions :].clone()
+    for theirs, names in family.all_modules(_count_layers(state, family.layer[1])):
+        for kind in _KINDS:
+            weights[f"{theirs}.{kind}"] = _joined([state[f"{name}.{kind}"] for name in names], family)
+    return weights
+
+
+def read_checkpoint(checkpoint: Path, family: Family, num_symbols: int) -> tuple[Config, dict[str, Tensor]]:
+    """Read a checkpoint of fairseq's that is to become a model of a family.
+
+    Args:
+        checkpoint: the file.
+        family: the model's.
+        num_symbols: V, as its vocabulary has.
+
+    Raises:
+        InputError: if it is damaged, another model, or of another vocabulary.
+    """
+    load_checkpoints_safely()
+    loaded = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
+    model, state = loaded["cfg"]["model"], loaded["model"]
+    options = Namespace(**(vars(model) if isinstance(model, Namespace) else model))
+    # Options that an older fairseq did not have yet.
+    ARCH_CONFIG_REGISTRY.get(family.task["arch"], lambda _: None)(options)
+    with naming(checkpoint):
+        config = _config_of(options, family, num_symbols)
+        config[family.layers] = _count_layers(state, family.layer[1])
+        check_shapes(state, arguments(config, family), [num_symbols])
+    return config, state
+
+
+def _config_of(options: Namespace, family: Family, num_symbols: int) -> Config:
+    given = vars(options)
+    for name, value in family.options.items():
+        if given.get(name) != value:
+            raise InputError(f"its option {name} is {given.get(name)}, that of a {family.name} {value}")
+    config: Config = {"vocab_size": num_symbols}
+    for key, names in family.sizes.items():
+        config[key] = next((given[name] for name in names if given.get(name)), None)
+        if type(config[key]) is not int:
+            raise InputError(f"its option {names[0]} is {config[key]!r}, expected a number")
+    config[family.length] += family.unused_positions
+    config |= {key: given[name] for key, name in family.rates.items()}
+    for key, (name, choices) in family.choices.items():
+        config[key] = next((theirs for theirs, ours in choices.items() if ours == given[name]), None)
+        if config[key] is None:
+            raise InputError(f"its option {name} is {given[name]}, that of a {family.name} {' or '.join(choices)}")
+    return config
+
+
+def _count_layers(weights: Mapping[str, Tensor], prefix: str) -> int:
+    return len({name.removeprefix(prefix).split(".")[0] for name in weights if name.startswith(prefix)})
+
+
+def _own_name(name: str, family: Family) -> str:
+    """The family's name of a tensor."""
+    module, dot, kind = name.removeprefix(family.prefix).rpartition(".")
+    return f"{family.aliases.get(module, module)}{dot}{kind}"
+
+
+def _take(weights: dict[str, Tensor], name: str) -> Tensor:
+    if name not in weights:
+        raise InputError(f"the tensor {name!r} is missing; the file is not whole, or another model's")
+    return weights.pop(name)
+
+
+def _rows(table: Tensor, order: Sequence[int], name: str) -> Tensor:
+    if not table.dim() or len(table) != len(order):
+        raise InputError(f"{name!r} has the shape {tuple(table.shape)}, expected {len(order)} rows")
+    return table[list(order)]
+
+
+def _padded(table: Tensor, rows: int, name: str) -> Tensor:
+    """A table with rows of zeros in front."""
+    if table.dim() != 2:
+        raise InputError(f"{name!r} has the shape {tuple(table.shape)}, expected rows and columns")
+    return torch.cat([table.new_zeros(rows, table.shape[1]), table])
+
+
+def _split(value: Tensor, parts: int, family: Family) -> list[Tensor]:
+    value = _transposed(value, family)
+    return [part.contiguous() for part in (value.tensor_split(parts) if value.dim() else [value] * parts)]
+
+
+def _joined(parts: Sequence[Tensor], family: Family) -> Tensor:
+    return _transposed(torch.cat(list(parts)), family).contiguous()
+
+
+def _transposed(value: Tensor, family: Family) -> Tensor:
+    return value.T if family.has_transposed_matrices and value.dim() == 2 else value

@@ -1,0 +1,211 @@
+"""From a RoBERTa or XLM-R of Hugging Face's to a checkpoint of fairseq's ``roberta`` and back, or from a BERT.
+
+fairseq has no embeddings of token types; since all texts are of type 0, that row is added to the positions. A model
+without a head for masked tokens gets one of zeros.
+
+BERT has the same layers. It counts positions from 0, RoBERTa from 2, and its layer norms have another epsilon, which
+:mod:`fairseq_ext.models.bert` keeps with the weights.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fairseq_ext.convert.conversion import Conversion
+from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json, read_size, save_weights, weight_file, write_json
+from fairseq_ext.convert.language_models import (
+    Family,
+    check_vocabulary,
+    read_checkpoint,
+    read_config,
+    read_weights,
+    to_fairseq,
+    to_hugging_face,
+    write_model,
+)
+from fairseq_ext.convert.sentencepiece_models import Unigram
+from fairseq_ext.convert.subwords import SOURCE_FILES, read_imported, read_vocabulary, write_subwords, write_tokenizer
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.bert import NORM_EPS as BERTS_NORM_EPS
+from fairseq_ext.modules.norm_eps import ENTRY, norm_eps_entry
+
+# Both differ in their subwords only.
+_CLASSES = {"roberta": "RobertaForMaskedLM", "xlm-roberta": "XLMRobertaForMaskedLM"}
+# Where config.json is silent, Hugging Face's default, which is not RoBERTa's own.
+_DEFAULTS = {"layer_norm_eps": 1e-12}
+_TYPES, _NUM_TYPES = "embeddings.token_type_embeddings.weight", "type_vocab_size"
+_HEAD, _BIAS = "lm_head.", "lm_head.bias"
+_EMBEDDING, _POSITIONS = "embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight"
+_FAIRSEQ = "encoder.sentence_encoder."
+
+ROBERTA = Family(
+    name="RoBERTa",
+    task={"task": "masked_lm", "criterion": "masked_lm", "arch": "roberta"},
+    criterion="MaskedLmLoss",
+    # fairseq's head for masked tokens takes the activation of the layers, Hugging Face's always the exact GELU.
+    config={
+        "hidden_act": "gelu",
+        "layer_norm_eps": 1e-5,
+        "position_embedding_type": "absolute",
+        "pad_token_id": 1,
+        "is_decoder": False,
+        "add_cross_attention": False,
+        "tie_word_embeddings": True,
+    },
+    options={
+        "activation_fn": "gelu",
+        "encoder_learned_pos": True,
+        "encoder_normalize_before": False,
+        "layernorm_embedding": True,
+        "no_scale_embedding": True,
+        "no_token_positional_embeddings": False,
+        "untie_weights_roberta": False,
+    },
+    sizes={
+        "max_position_embeddings": ["max_positions", "tokens_per_sample"],
+        "hidden_size": ["encoder_embed_dim"],
+        "num_hidden_layers": ["encoder_layers"],
+        "num_attention_heads": ["encoder_attention_heads"],
+        "intermediate_size": ["encoder_ffn_embed_dim"],
+    },
+    rates={"hidden_dropout_prob": "dropout", "attention_probs_dropout_prob": "attention_dropout"},
+    width="hidden_size",
+    heads="num_attention_heads",
+    layers="num_hidden_layers",
+    length="max_position_embeddings",
+    prefix="roberta.",
+    copies={f"{_HEAD}decoder.weight": _EMBEDDING, f"{_HEAD}decoder.bias": _BIAS},
+    by_symbol={
+        _EMBEDDING: [f"{_FAIRSEQ}embed_tokens.weight", "encoder.lm_head.weight"],
+        _BIAS: ["encoder.lm_head.bias"],
+    },
+    positions=(_POSITIONS, f"{_FAIRSEQ}embed_positions.weight"),
+    modules={
+        "embeddings.LayerNorm": f"{_FAIRSEQ}layernorm_embedding",
+        f"{_HEAD}dense": "encoder.lm_head.dense",
+        f"{_HEAD}layer_norm": "encoder.lm_head.layer_norm",
+    },
+    layer=("encoder.layer.", f"{_FAIRSEQ}layers."),
+    layer_modules={
+        "attention.self.query": ["self_attn.q_proj"],
+        "attention.self.key": ["self_attn.k_proj"],
+        "attention.self.value": ["self_attn.v_proj"],
+        "attention.output.dense": ["self_attn.out_proj"],
+        "attention.output.LayerNorm": ["self_attn_layer_norm"],
+        "intermediate.dense": ["fc1"],
+        "output.dense": ["fc2"],
+        "output.LayerNorm": ["final_layer_norm"],
+    },
+    version=f"{_FAIRSEQ}version",
+    # Numbers that old files hold, and a layer that the training on masked tokens does not use.
+    unused=(r"embeddings\.(position|token_type)_ids", r"pooler\..*"),
+    unused_positions=2,
+)
+BERT = replace(
+    ROBERTA,
+    name="BERT",
+    task={**ROBERTA.task, "arch": "bert"},
+    config={**ROBERTA.config, "layer_norm_eps": BERTS_NORM_EPS, "pad_token_id": 0},
+    prefix="bert.",
+    aliases={
+        "cls.predictions.transform.dense": f"{_HEAD}dense",
+        "cls.predictions.transform.LayerNorm": f"{_HEAD}layer_norm",
+        "cls.predictions.decoder": f"{_HEAD}decoder",
+        "cls.predictions": "lm_head",
+    },
+    # The last tells whether one sentence follows another.
+    unused=(*ROBERTA.unused, r"cls\.seq_relationship\..*"),
+    unused_positions=0,
+)
+
+
+def import_roberta(source: Path, folder: Path) -> None:
+    """Convert a RoBERTa, XLM-R or BERT of any size.
+
+    Args:
+        source: folder with ``config.json``, the weights (safetensors or ``pytorch_model.bin``), and the subwords:
+            ``vocab.json`` and ``merges.txt``, ``sentencepiece.bpe.model``, ``vocab.txt``, or ``tokenizer.json``.
+        folder: where to write; it must exist.
+
+    Raises:
+        InputError: naming the file that is missing, damaged or of another kind of model.
+    """
+    path, where = source / CONFIG_FILE, weight_file(source)
+    content = _DEFAULTS | read_json(path)
+    family = _family(content.get("model_type"), path)
+    config, vocabulary = read_config(content, family, path), read_vocabulary(source)
+    check_vocabulary(config, len(vocabulary), source)
+    weights = read_weights(source, family, config)
+    if not any(name.startswith(_HEAD) for name in weights):
+        print(f"{where}: has no head for masked tokens; the checkpoint gets one that knows nothing", file=sys.stderr)
+        weights |= _zero_head(config["vocab_size"], config[family.width])
+    types = (read_size(content, _NUM_TYPES, path), config[family.width])
+    _add_types_to_positions(weights, types, family, where)
+    state = to_fairseq(weights, vocabulary.order(), family, config, where)
+    if family is BERT:
+        state[f"encoder.{ENTRY}"] = norm_eps_entry(BERTS_NORM_EPS)
+    write_model(folder, state, family, config, where)
+    write_subwords(folder, vocabulary)
+
+
+def export_roberta(checkpoint: Path, subwords: Path, folder: Path) -> None:
+    """Convert back, or a model that was trained from scratch, by fairseq's ``masked_lm`` or ours.
+
+    Args:
+        checkpoint: fairseq's, of a plain ``roberta``.
+        subwords: folder with its vocabulary: that of the import, or ``sentencepiece.model`` and its ``dict.txt``.
+        folder: where to write; it must exist.
+
+    Raises:
+        InputError: if the checkpoint is no plain RoBERTa, or not of this vocabulary.
+    """
+    vocabulary = read_imported(subwords)
+    config, state = read_checkpoint(checkpoint, ROBERTA, len(vocabulary))
+    weights = to_hugging_face(state, vocabulary.order(), ROBERTA)
+    weights[_TYPES] = torch.zeros(1, config[ROBERTA.width])
+    model_type = "xlm-roberta" if isinstance(vocabulary, Unigram) else "roberta"
+    content = {
+        "architectures": [_CLASSES[model_type]],
+        "model_type": model_type,
+        **ROBERTA.config,
+        **config,
+        _NUM_TYPES: 1,
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+    }
+    write_json(folder / CONFIG_FILE, content)
+    save_weights(folder, {("" if name.startswith(_HEAD) else ROBERTA.prefix) + name: v for name, v in weights.items()})
+    write_tokenizer(folder, vocabulary, config[ROBERTA.length] - ROBERTA.unused_positions)
+
+
+CONVERSION = Conversion(SOURCE_FILES, import_roberta, export_roberta)
+
+
+def _family(model_type: object, path: Path) -> Family:
+    if model_type not in (*_CLASSES, "bert"):
+        raise InputError(f"{path}: model_type is {model_type!r}, which is none of {', '.join((*_CLASSES, 'bert'))}")
+    return BERT if model_type == "bert" else ROBERTA
+
+
+def _zero_head(symbols: int, width: int) -> dict[str, Tensor]:
+    sizes: Mapping[str, tuple[int, ...]] = {
+        _BIAS: (symbols,),
+        f"{_HEAD}dense.weight": (width, width),
+        **{f"{_HEAD}{name}": (width,) for name in ("dense.bias", "layer_norm.weight", "layer_norm.bias")},
+    }
+    return {name: torch.zeros(size) for name, size in sizes.items()}
+
+
+def _add_types_to_positions(weights: dict[str, Tensor], expected: tuple[int, int], family: Family, where: Path) -> None:
+    types, positions = weights.pop(_TYPES, torch.empty(0)), weights.get(_POSITIONS, torch.empty(0))
+    if tuple(types.shape) != expected or positions.shape[1:] != expected[1:]:
+        raise InputError(f"{where}: {_TYPES!r} and {_POSITIONS!r} are not tables {expected[1]} wide")
+    positions = positions.clone()
+    positions[family.unused_positions :] += types[0]
+    weights[_POSITIONS] = positions

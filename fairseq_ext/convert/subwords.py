@@ -1,0 +1,175 @@
+"""The subwords of RoBERTa (byte-level BPE), XLM-R (SentencePiece) and BERT (WordPiece) in both libraries' files.
+
+fairseq's folder has ``dict.txt`` with ``vocab.json`` and ``merges.txt``, with ``sentencepiece.model``, or with
+``wordpiece.json``. ``<mask>`` is not in ``dict.txt``: fairseq's tasks add it behind all others. The symbols of a BPE
+are written as their numbers in ``vocab.json``, those of SentencePiece and WordPiece as the pieces, which is what
+``--bpe gpt2``, ``sentencepiece`` and ``wordpiece`` make of a text with these files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.convert.hugging_face import check_fixed, read_json, write_json
+from fairseq_ext.convert.sentencepiece_models import XLMR_FILE, Unigram, read_unigram, unigram_of_tokenizer
+from fairseq_ext.corpora.text_files import read_lines, write_lines
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.text.byte_level_bpe import (
+    DICT_FILE,
+    MERGES_FILE,
+    ROBERTA,
+    TOKENIZER_FILE,
+    VOCAB_FILE,
+    ByteLevelBpe,
+    read_bpe,
+    read_imported_bpe,
+    write_bpe,
+)
+from fairseq_ext.text.subwords import MODEL_FILE as PIECES_FILE
+from fairseq_ext.text.wordpiece import (
+    LONGEST_WORD,
+    PREFIX,
+    WORDPIECE_FILE,
+    WordPiece,
+    check_wordpiece,
+    write_wordpiece,
+)
+
+VOCAB_TEXT_FILE, TOKENIZER_CONFIG_FILE = "vocab.txt", "tokenizer_config.json"
+# All that a Hugging Face directory may have of subwords.
+SOURCE_FILES = (VOCAB_FILE, MERGES_FILE, XLMR_FILE, VOCAB_TEXT_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE)
+Vocabulary = ByteLevelBpe | Unigram | WordPiece
+
+# The parts of a BERT's tokenizer.json.
+_BERT: Mapping[str, Mapping[str, Any]] = {
+    "model": {
+        "type": "WordPiece",
+        "unk_token": "[UNK]",
+        "continuing_subword_prefix": PREFIX,
+        "max_input_chars_per_word": LONGEST_WORD,
+    },
+    "normalizer": {"type": "BertNormalizer", "clean_text": True},
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
+}
+# A BERT's choices in tokenizer_config.json with Hugging Face's defaults, and their names in tokenizer.json.
+_CHOICES = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
+_NORMALIZER_CHOICES = ("lowercase", "strip_accents", "handle_chinese_chars")
+
+
+def read_vocabulary(source: Path) -> Vocabulary:
+    """Read the subwords of a Hugging Face directory; its files tell of which kind they are.
+
+    Raises:
+        InputError: naming the file that is missing, damaged or holds what fairseq cannot do.
+    """
+    tokenizer = source / TOKENIZER_FILE
+    if (source / XLMR_FILE).is_file():
+        return _read_xlmr(source / XLMR_FILE)
+    if (source / VOCAB_FILE).is_file():
+        return _read_roberta(source)
+    content = read_json(tokenizer) if tokenizer.is_file() else {}
+    model = content.get("model")
+    kind = model.get("type") if isinstance(model, dict) else None
+    if kind == _BERT["model"]["type"]:
+        return check_wordpiece(_wordpiece_of_tokenizer(content, tokenizer), tokenizer)
+    if (source / VOCAB_TEXT_FILE).is_file():
+        return _read_wordpiece(source)
+    if not content:
+        raise InputError(
+            f"{source}: holds no subwords; RoBERTa has {VOCAB_FILE} and {MERGES_FILE}, XLM-R {XLMR_FILE}, BERT "
+            f"{VOCAB_TEXT_FILE}, and each may have {TOKENIZER_FILE}"
+        )
+    return unigram_of_tokenizer(content, tokenizer) if kind == "Unigram" else _read_roberta(source)
+
+
+def read_imported(folder: Path) -> ByteLevelBpe | Unigram:
+    """Read the subwords of fairseq's folder.
+
+    Raises:
+        InputError: as :func:`read_vocabulary`; also if ``dict.txt`` is not that of the subwords, or if it is a BERT's.
+    """
+    if (folder / WORDPIECE_FILE).is_file():
+        raise InputError(f"{folder / WORDPIECE_FILE}: is a BERT's, which cannot be exported to Hugging Face's files")
+    path = folder / PIECES_FILE
+    if not path.is_file():
+        return read_imported_bpe(folder, ROBERTA)
+    unigram = read_unigram(path)
+    if read_lines(folder / DICT_FILE) != unigram.dictionary_lines():
+        raise InputError(f"{folder / DICT_FILE}: is not the dictionary of {PIECES_FILE} beside it, in the same order")
+    return unigram
+
+
+def write_subwords(folder: Path, vocabulary: Vocabulary) -> None:
+    """Write what fairseq needs to read text, ``dict.txt`` included."""
+    if isinstance(vocabulary, Unigram):
+        (folder / PIECES_FILE).write_bytes(vocabulary.model)
+    elif isinstance(vocabulary, WordPiece):
+        write_wordpiece(folder, vocabulary)
+    else:
+        write_bpe(folder, vocabulary)
+    write_lines(folder / DICT_FILE, vocabulary.dictionary_lines())
+
+
+def write_tokenizer(folder: Path, vocabulary: ByteLevelBpe | Unigram, max_positions: int) -> None:
+    """Write what Hugging Face needs to read text.
+
+    Args:
+        folder: where to write.
+        vocabulary: the subwords.
+        max_positions: the tokens of the longest text, special ones included.
+    """
+    if isinstance(vocabulary, Unigram):
+        (folder / XLMR_FILE).write_bytes(vocabulary.in_xlmr_layout())
+    else:
+        write_bpe(folder, vocabulary)
+    write_json(folder / TOKENIZER_CONFIG_FILE, {"model_max_length": max_positions})
+
+
+def _read_xlmr(path: Path) -> Unigram:
+    unigram = read_unigram(path)
+    if not unigram.has_xlmr_layout():
+        raise InputError(f"{path}: XLM-R's first three pieces are special and no others; this is another model's file")
+    return unigram
+
+
+def _read_roberta(source: Path) -> ByteLevelBpe:
+    config = source / TOKENIZER_CONFIG_FILE
+    if config.is_file() and read_json(config).get("add_prefix_space"):
+        raise InputError(
+            f"{config}: add_prefix_space is true, which fairseq does not do; set it to false if texts may be split "
+            "without a space in front"
+        )
+    bpe = read_bpe(source, ROBERTA)
+    if bpe.order()[: len(ROBERTA.first)] != list(range(len(ROBERTA.first))):
+        raise InputError(f"{source}: the numbers of {', '.join(ROBERTA.first)} are not 0 to 3, as in every RoBERTa")
+    return bpe
+
+
+def _read_wordpiece(source: Path) -> WordPiece:
+    path, config = source / VOCAB_TEXT_FILE, source / TOKENIZER_CONFIG_FILE
+    given = read_json(config) if config.is_file() else {}
+    choices = [given.get(key, value) for key, value in _CHOICES.items()]
+    return check_wordpiece(_with_choices(read_lines(path), choices, config), path)
+
+
+def _wordpiece_of_tokenizer(content: Mapping[str, Any], where: Path) -> WordPiece:
+    for key, fixed in _BERT.items():
+        part = content.get(key)
+        if not isinstance(part, dict):
+            raise InputError(f"{where}: has no {key} of the type {fixed['type']}, as a BERT's tokeniser has")
+        check_fixed(part, fixed, where)
+    numbers = content["model"].get("vocab")
+    if not isinstance(numbers, dict) or {*numbers.values()} != {*range(len(numbers))}:
+        raise InputError(f"{where}: its pieces are not numbered from 0 on, each once")
+    given = content["normalizer"]
+    choices = [given.get(key, default) for key, default in zip(_NORMALIZER_CHOICES, _CHOICES.values(), strict=True)]
+    return _with_choices(sorted(numbers, key=numbers.__getitem__), choices, where)
+
+
+def _with_choices(pieces: Sequence[str], choices: Sequence[Any], where: Path) -> WordPiece:
+    for key, value in zip(_CHOICES, choices, strict=True):
+        if not (isinstance(value, bool) or (value is None and key == "strip_accents")):
+            raise InputError(f"{where}: {key}: expected true or false, got {shown(value)}")
+    return WordPiece(list(pieces), *choices)
