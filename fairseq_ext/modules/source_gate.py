@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 # Any large odd number spreads pairs over the columns.
-_MULTIPLIER = 1_000_003
+MULTIPLIER = 1_000_003
 # Adam moves every weight by about the learning rate a step, whatever its gradient is. At that of adapters, scores of
 # words would take thousands of steps to where a classifier has them after two hundred.
-_LOGITS_A_WEIGHT = 25
+LOGITS_A_WEIGHT = 25
 
 
 class SourceGate(nn.Module):
@@ -50,7 +50,7 @@ class SourceGate(nn.Module):
         is_text = torch.stack([src_tokens.ne(symbol) for symbol in self.ignored]).all(0)
         columns, counts = src_tokens, is_text
         if self.num_pairs:
-            pairs = (src_tokens[:, :-1] * _MULTIPLIER + src_tokens[:, 1:]) % self.num_pairs
+            pairs = (src_tokens[:, :-1] * MULTIPLIER + src_tokens[:, 1:]) % self.num_pairs
             columns = torch.cat([columns, pairs + self.num_tokens], 1)
             counts = torch.cat([counts, is_text[:, :-1] & is_text[:, 1:]], 1)
         kept = F.dropout(counts.float(), self.dropout, self.training)
@@ -58,4 +58,4 @@ class SourceGate(nn.Module):
         # Each adapter's side by side, so that its sum does not depend on how many there are.
         totals = (scores.permute(2, 0, 1).contiguous() * kept).sum(-1)
         length = is_text.sum(1).clamp(min=1)
-        return (totals * (_LOGITS_A_WEIGHT / length.sqrt())).t().unsqueeze(0)
+        return (totals * (LOGITS_A_WEIGHT / length.sqrt())).t().unsqueeze(0)

@@ -1,0 +1,1 @@
+"""Translating with an exported system by ONNX Runtime, numpy and sentencepiece: without torch, without fairseq."""

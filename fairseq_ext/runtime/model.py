@@ -1,0 +1,152 @@
+"""The two graphs of an exported model, and what they hand on from step to step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from fairseq_ext.inputs.errors import InputError
+
+_NEVER = np.float32(-1e9)  # as the graphs' own masks
+_STEPS = 16  # for which there is room at first, and by which it grows
+
+
+@dataclass(frozen=True)
+class Route:
+    """How the adapters of B sentences are weighted.
+
+    Attributes:
+        given: B×D, weights; None for a model without adapters.
+        is_forced: B×1, 1 where gates give way to them; None for a model without gates.
+    """
+
+    given: np.ndarray | None = None
+    is_forced: np.ndarray | None = None
+
+    def feed(self) -> dict[str, np.ndarray]:
+        """As inputs of a graph."""
+        values = {"given": self.given, "is_forced": self.is_forced}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+class Model:
+    """Encoder and decoder. Several threads may use one.
+
+    Args:
+        encoder: file of the graph.
+        decoder: likewise.
+        threads: that compute a product.
+        device: ``cpu``, or ``cuda`` where ONNX Runtime has that.
+    """
+
+    def __init__(self, encoder: Path, decoder: Path, threads: int = 1, device: str = "cpu") -> None:
+        self._encoder, self._decoder = (_session(path, threads, device) for path in (encoder, decoder))
+        self.encoder_outputs = [each.name for each in self._encoder.get_outputs()]
+        self.decoder_outputs = [each.name for each in self._decoder.get_outputs()]
+        inputs = {each.name: each.shape for each in self._decoder.get_inputs()}
+        self.caches = [inputs[name] for name in inputs if name.startswith("key_")]  # B×h×d×P
+        self.totals = inputs.get("totals")  # B×W×L×D
+        self.has_gates = "is_forced" in inputs
+        self.num_adapters = inputs["given"][1] if "given" in inputs else 0
+
+    def encode(self, tokens: np.ndarray, route: Route) -> dict[str, np.ndarray]:
+        """Outputs of the encoder by name, of B×S tokens."""
+        found = self._encoder.run(None, {"tokens": tokens, **route.feed()})
+        return dict(zip(self.encoder_outputs, found, strict=True))
+
+    def step(self, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs of the decoder by name."""
+        return dict(zip(self.decoder_outputs, self._decoder.run(None, feed), strict=True))
+
+
+class State:
+    """What the decoder knows of B sentences with up to W hypotheses each.
+
+    Keys and values stay where the step wrote them that computed them. Which are a hypothesis's own, its mask says.
+    """
+
+    def __init__(self, model: Model, tokens: np.ndarray, route: Route, beam: int) -> None:
+        self.model, self.beam, self.steps = model, beam, 0
+        encoded = model.encode(tokens, route)
+        self.gates = encoded.pop("gates", None)  # B×L×D, the encoder's
+        self.fixed = {**encoded, **route.feed()}
+        size = len(tokens)
+        self.mask = np.full((size, 1, 1, _STEPS * beam), _NEVER, np.float32)
+        self.keys = [np.zeros((size, h, d, _STEPS * beam), np.float32) for _, h, d, _ in model.caches]
+        self.values = [np.zeros((size, h, _STEPS * beam, d), np.float32) for _, h, d, _ in model.caches]
+        self.totals: np.ndarray | None = None
+        if model.totals is not None:
+            self.totals = np.zeros((size, 1, *model.totals[2:]), np.float32)
+
+    def advance(self, tokens: np.ndarray, columns: np.ndarray, most: int) -> dict[str, np.ndarray]:
+        """The decoder's outputs for the last tokens of all hypotheses, B×W, or B×1 at the first step.
+
+        Args:
+            tokens: these.
+            columns: N×E, tokens whose probabilities are asked for.
+            most: how many of the best are.
+        """
+        if self.steps * self.beam + self.beam > self.mask.shape[3]:
+            self._grow()
+        feed = {
+            **self.fixed,
+            "tokens": tokens,
+            "step": np.array([self.steps]),
+            "columns": columns,
+            "most": np.array([most]),
+            "past_mask": self.mask,
+            **{f"key_{number}": each for number, each in enumerate(self.keys)},
+            **{f"value_{number}": each for number, each in enumerate(self.values)},
+        }
+        if self.totals is not None:
+            feed["totals"] = self.totals
+        found = self.model.step(feed)
+        first = self.steps * self.beam
+        places = slice(first, first + tokens.shape[1])
+        for number, (key, value) in enumerate(zip(self.keys, self.values, strict=True)):
+            key[..., places] = found[f"new_key_{number}"].swapaxes(2, 3)
+            value[:, :, places] = found[f"new_value_{number}"]
+        self.totals = found.get("new_totals")
+        return found
+
+    def follow(self, parents: np.ndarray) -> None:
+        """Let hypothesis w of sentence b go on from hypothesis ``parents[b, w]``: B×W."""
+        rows = np.arange(len(parents))[:, None]
+        self.mask = self.mask[rows, 0, parents][:, None]
+        self.mask[rows, 0, np.arange(self.beam), self.steps * self.beam + parents] = 0
+        if self.totals is not None:
+            self.totals = self.totals[rows, parents]
+        self.steps += 1
+
+    def keep(self, rows: np.ndarray) -> None:
+        """Go on with these sentences alone."""
+        self.fixed = {name: value[rows] for name, value in self.fixed.items()}
+        self.keys = [each[rows] for each in self.keys]
+        self.values = [each[rows] for each in self.values]
+        self.mask = self.mask[rows]
+        self.totals = None if self.totals is None else self.totals[rows]
+
+    def _grow(self) -> None:
+        more = max(_STEPS, self.steps // 2) * self.beam
+        self.mask = np.pad(self.mask, [(0, 0)] * 3 + [(0, more)], constant_values=_NEVER)
+        self.keys = [np.pad(each, [(0, 0)] * 3 + [(0, more)]) for each in self.keys]
+        self.values = [np.pad(each, [(0, 0), (0, 0), (0, more), (0, 0)]) for each in self.values]
+
+
+def _session(path: Path, threads: int, device: str) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    # Threads that wait for work in a loop would take the cores from other processes.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device.partition(":")[0])
+    if provider not in onnxruntime.get_available_providers():
+        raise InputError(f"--device {device}: this ONNX Runtime has no such device; give cpu")
+    try:
+        return onnxruntime.InferenceSession(str(path), options, [provider])
+    except Exception as error:  # its errors share no class of their own
+        raise InputError(f"{path}: cannot be loaded by ONNX Runtime ({error}); export the system again") from None

@@ -1,0 +1,240 @@
+"""Beam search as fairseq's: the same hypotheses, scores and ends; a sentence's do not depend on its batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairseq_ext.runtime.model import Model, Route, State
+
+_SPECIAL = 3  # symbols that may be left out of the best
+_WORTH = 0.85  # with so small a share of the sentences left, the others are dropped
+
+
+@dataclass(frozen=True)
+class Options:
+    """Of the search, as fairseq's.
+
+    Attributes:
+        beam: hypotheses that are kept.
+        lenpen: power of the length by which a score is divided.
+        unkpen: what an unknown symbol costs.
+        max_len_a: a translation has at most ``max_len_a · source + max_len_b`` tokens, its end not counted.
+        max_len_b: see there.
+        min_len: fewest tokens.
+        no_repeat_ngram_size: length of what may not be repeated; 0 for none.
+    """
+
+    beam: int = 5
+    lenpen: float = 1.0
+    unkpen: float = 0.0
+    max_len_a: float = 0.0
+    max_len_b: int = 200
+    min_len: int = 1
+    no_repeat_ngram_size: int = 0
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Numbers of special symbols: padding, unknown, the end, and what decoding begins with."""
+
+    pad: int
+    unk: int
+    eos: int
+    first: int
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A translation.
+
+    Attributes:
+        tokens: with the end.
+        score: mean log probability of a token, with the length penalty.
+        gates: T×L×D, the decoder's weights; None unless they were asked for.
+    """
+
+    tokens: np.ndarray
+    score: float
+    gates: np.ndarray | None = None
+
+
+@dataclass
+class Found:
+    """What was found for a sentence, the best first; and the weights of the encoder's gates, L×D."""
+
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+    gates: np.ndarray | None = None
+
+
+def search(
+    model: Model,
+    sources: Sequence[np.ndarray],
+    route: Route,
+    options: Options,
+    symbols: Symbols,
+    longest: int,
+    *,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    with_gates: bool = False,
+) -> list[Found]:
+    """Translate a batch.
+
+    Args:
+        model: graphs.
+        sources: tokens of B sentences.
+        route: theirs.
+        options: of the search.
+        symbols: special ones.
+        longest: positions that the decoder has.
+        prefixes: tokens with which each translation begins.
+        with_gates: keep what the gates did.
+    """
+    return _Search(model, sources, route, options, symbols, longest, prefixes, with_gates).run()
+
+
+class _Search:
+    """The hypotheses of one batch. Arrays have a row for each sentence that is not done: R×W, R×W×T."""
+
+    def __init__(
+        self,
+        model: Model,
+        sources: Sequence[np.ndarray],
+        route: Route,
+        options: Options,
+        symbols: Symbols,
+        longest: int,
+        prefixes: Sequence[Sequence[int]] | None,
+        with_gates: bool,
+    ) -> None:
+        self.options, self.symbols = options, symbols
+        self.found = [Found() for _ in sources]
+        lengths = np.array([len(source) for source in sources])
+        most = (options.max_len_a * lengths + options.max_len_b).astype(np.int64)
+        self.limits = np.minimum(most, longest - 1)
+        tokens = np.full((len(sources), lengths.max()), symbols.pad, np.int64)
+        for row, source in zip(tokens, sources, strict=True):
+            row[: len(source)] = source
+        self.state = State(model, tokens, route, options.beam)
+        if with_gates and self.state.gates is not None:
+            for found, gates in zip(self.found, self.state.gates, strict=True):
+                found.gates = gates
+        self.sentences = np.arange(len(sources))
+        self.is_done = np.zeros(len(sources), bool)
+        self.scores = np.zeros((len(sources), 1), np.float32)
+        self.tokens = np.full((len(sources), 1, 1), symbols.first, np.int64)
+        self.gates: list[np.ndarray] | None = [] if with_gates and model.has_gates else None
+        width = max((len(prefix) for prefix in prefixes or ()), default=0)
+        self.prefixes = np.full((len(sources), width), symbols.pad, np.int64)
+        for row, prefix in zip(self.prefixes, prefixes or (), strict=False):
+            row[: len(prefix)] = prefix
+
+    def run(self) -> list[Found]:
+        while not self.is_done.all():
+            if self.is_done.mean() > 1 - _WORTH:
+                self._drop_done()
+            self._go_on(*self._candidates())
+        for found in self.found:
+            found.hypotheses.sort(key=lambda each: -each.score)
+        return self.found
+
+    @property
+    def step(self) -> int:
+        return self.state.steps
+
+    def _candidates(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The 2·W best ways to go on from all hypotheses of a sentence: scores, hypotheses, tokens, R×2·W each."""
+        rows, width = self.scores.shape
+        is_last = self.step >= self.limits
+        forced = self.prefixes[:, self.step] if self.step < self.prefixes.shape[1] else np.full(rows, self.symbols.pad)
+        is_forced = (forced != self.symbols.pad) & ~is_last
+        asked = np.stack([np.full(rows, self.symbols.eos), np.full(rows, self.symbols.unk), forced], axis=1)
+        banned = self._repetitions() if self.options.no_repeat_ngram_size else None
+        most = 2 * self.options.beam + _SPECIAL + (0 if banned is None else max(map(len, banned)))
+        found = self.state.advance(self.tokens[:, :, -1], np.repeat(asked, width, axis=0), most)
+        if self.gates is not None:
+            self.gates.append(found["gates"])
+        scores, tokens = (found[name].reshape(rows, width, -1) for name in ("best", "best_tokens"))
+        is_free = ~(is_last | is_forced)
+        scores[tokens == self.symbols.pad] = -np.inf
+        if self.step < self.options.min_len:
+            scores[(tokens == self.symbols.eos) & is_free[:, None, None]] = -np.inf
+        if banned is not None:
+            self._ban(scores, tokens, banned)
+        if self.options.unkpen or not is_free.all():
+            others = found["asked"].reshape(rows, width, 3)
+            scores[tokens == self.symbols.unk] -= np.inf if self.options.unkpen else 0
+            scores[~is_free] = -np.inf
+            others[..., 0][~is_last] = -np.inf
+            others[..., 1] = np.where(is_free[:, None] & bool(self.options.unkpen), others[..., 1] - self.options.unkpen, -np.inf)
+            others[..., 2][~is_forced] = -np.inf
+            scores = np.concatenate([scores, others], axis=2)
+            tokens = np.concatenate([tokens, np.broadcast_to(asked[:, None], others.shape)], axis=2)
+        totals = (self.scores[:, :, None] + scores).reshape(rows, -1)
+        order = np.argsort(-totals, axis=1, kind="stable")[:, : 2 * self.options.beam]
+        return (
+            np.take_along_axis(totals, order, 1),
+            order // scores.shape[2],
+            np.take_along_axis(tokens.reshape(rows, -1), order, 1),
+        )
+
+    def _go_on(self, scores: np.ndarray, parents: np.ndarray, tokens: np.ndarray) -> None:
+        beam = self.options.beam
+        is_end = (tokens == self.symbols.eos) & np.isfinite(scores)
+        for row, place in zip(*np.nonzero(is_end[:, :beam] & ~self.is_done[:, None]), strict=True):
+            self._end(row, parents[row, place], scores[row, place])
+        self.is_done |= self.step >= self.limits
+        # The best that do not end here: there are as many, since of each hypothesis one does at most.
+        order = np.argsort(is_end, axis=1, kind="stable")[:, :beam]
+        scores, parents, tokens = (np.take_along_axis(each, order, 1) for each in (scores, parents, tokens))
+        rows = np.arange(len(parents))[:, None]
+        self.scores = scores
+        self.tokens = np.concatenate([self.tokens[rows, parents], tokens[:, :, None]], axis=2)
+        if self.gates is not None:
+            self.gates = [self._of(gates, rows, parents) for gates in self.gates]
+        self.state.follow(parents)
+
+    def _end(self, row: int, parent: int, score: float) -> None:
+        """Finish a hypothesis, and its sentence with the last that is wanted."""
+        found = self.found[self.sentences[row]].hypotheses
+        if len(found) == self.options.beam:
+            return
+        tokens = np.append(self.tokens[row, parent, 1:], self.symbols.eos)
+        gates = None
+        if self.gates is not None:
+            gates = np.stack([self._of(each, row, parent) for each in self.gates])
+        found.append(Hypothesis(tokens, float(score / np.float32(len(tokens) ** self.options.lenpen)), gates))
+        self.is_done[row] = len(found) == self.options.beam
+
+    def _of(self, gates: np.ndarray, rows: np.ndarray | int, parents: np.ndarray | int) -> np.ndarray:
+        """The weights at a step of some hypotheses; they are one where nothing but the source decides."""
+        return gates[rows, parents if gates.shape[1] > 1 else 0 * parents]
+
+    def _drop_done(self) -> None:
+        kept = np.flatnonzero(~self.is_done)
+        self.state.keep(kept)
+        self.sentences, self.limits, self.prefixes = self.sentences[kept], self.limits[kept], self.prefixes[kept]
+        self.is_done, self.scores, self.tokens = self.is_done[kept], self.scores[kept], self.tokens[kept]
+        self.gates = None if self.gates is None else [each[kept] for each in self.gates]
+
+    def _repetitions(self) -> list[set[int]]:
+        """By hypothesis the tokens that would repeat an n-gram of it."""
+        size = self.options.no_repeat_ngram_size
+        return [_completions(row.tolist(), size) for row in self.tokens.reshape(-1, self.tokens.shape[2])]
+
+    def _ban(self, scores: np.ndarray, tokens: np.ndarray, banned: list[set[int]]) -> None:
+        flat_scores, flat_tokens = (each.reshape(len(banned), -1) for each in (scores, tokens))
+        for own, row, names in zip(flat_scores, flat_tokens, banned, strict=True):
+            if names:
+                own[np.isin(row, list(names))] = -np.inf
+
+
+def _completions(tokens: list[int], size: int) -> set[int]:
+    """What followed earlier where the last ``size - 1`` tokens stand."""
+    if len(tokens) < size:
+        return set()
+    last = tokens[len(tokens) - size + 1 :]
+    starts = range(len(tokens) - size + 1)
+    return {tokens[start + size - 1] for start in starts if tokens[start : start + size - 1] == last}

@@ -1,0 +1,452 @@
+"""A trained Transformer, with or without adapters, as two ONNX graphs: the encoder, and one step of the decoder.
+
+The decoder computes one position of ``beam`` hypotheses of each sentence. Keys and values of earlier positions lie
+where the step put them that computed them, whichever hypothesis goes on from which: a mask says which are a
+hypothesis's own. So nothing is moved when hypotheses change places. The graph ends with the best tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.adapter_transformer import AdapterTransformerModel
+from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.routers import GateRouter
+from fairseq_ext.modules.source_gate import LOGITS_A_WEIGHT, MULTIPLIER, SourceGate
+from fairseq_ext.patches.foreign_models import OUTPUT_BIAS
+from fairseq_ext.translators.graph import Graph
+
+# A number that no logit comes near; infinity less infinity would be no number.
+_NEVER = np.array(-1e9, np.float32)
+# The largest of so many tokens' probabilities are found first, then the largest of the blocks that hold these.
+_BLOCK = 32
+_BLOCKED_FROM = 2048
+# Parts of fairseq's Transformer that no graph is made of.
+_OTHER_PARTS = (
+    *("attn_ln", "ffn_layernorm", "w_resid", "c_attn"),
+    *("project_in_dim", "project_out_dim", "adaptive_softmax"),
+)
+_ACTIVATIONS: dict[str, Callable[[Graph, str], str]] = {
+    "relu": lambda graph, x: graph.op("Relu", x),
+    "gelu": lambda graph, x: graph.op("Gelu", x),
+    "gelu_accurate": lambda graph, x: graph.op("Gelu", x, approximate="tanh"),
+    "gelu_fast": lambda graph, x: graph.op("Gelu", x, approximate="tanh"),
+    "tanh": lambda graph, x: graph.op("Tanh", x),
+    "swish": lambda graph, x: graph.op("Mul", x, graph.op("Sigmoid", x)),
+    "linear": lambda graph, x: x,
+}
+
+
+def write_graphs(model: Any, encoder: Path, decoder: Path, *, is_int8: bool = False) -> None:
+    """Write a model's two graphs.
+
+    Args:
+        model: fairseq's, in evaluation.
+        encoder: file of the one.
+        decoder: file of the other.
+        is_int8: whether matrices are int8.
+
+    Raises:
+        InputError: naming the part of the model that no graph can be made of.
+    """
+    for side in (model.encoder, model.decoder):
+        for part in (side, *_layers(side)):
+            for name in _OTHER_PARTS:
+                if getattr(part, name, None) is not None:
+                    raise InputError(f"the model has {name}, of which no graph for translating can be made")
+    with torch.no_grad():
+        _EncoderGraph(model, is_int8).write(encoder)
+        _DecoderGraph(model, is_int8).write(decoder)
+
+
+def _layers(side: Any) -> list[Any]:
+    return list(side.layers.children())
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    return np.ascontiguousarray(tensor.detach().float().cpu().numpy())
+
+
+class _Side:
+    """What encoder and decoder have in common. States are N×H, of N = B·T tokens."""
+
+    def __init__(self, model: Any, side: Any, is_int8: bool) -> None:
+        self.model = model
+        self.side = side
+        self.graph = Graph(is_int8)
+        self.layers = _layers(side)
+        self.is_adapted = isinstance(model, AdapterTransformerModel)
+        self.is_gated = self.is_adapted and not model.needs_domains
+        self.shape = ""  # of the tokens, B and T
+
+    def read_tokens(self, name: str) -> str:
+        tokens = self.graph.input("tokens", "int", ["B", name])
+        self.shape = self.graph.op("Shape", tokens)
+        return tokens
+
+    def read_route(self) -> None:
+        """Weights of the adapters that the caller gives, B×D, and in which rows a gate gives way to them, B×1."""
+        if self.is_adapted:
+            self.given = self.graph.input("given", "float", ["B", len(self.model.adapter_names)])
+        if self.is_gated:
+            self.is_forced = self.graph.input("is_forced", "float", ["B", 1])
+
+    def cut(self, x: str, *sizes: int) -> str:
+        """N×… → B×T×sizes."""
+        return self.graph.op("Reshape", x, self.graph.op("Concat", self.shape, np.array(sizes), axis=0))
+
+    def embed(self, tokens: str, positions: str) -> str:
+        """N tokens, and N positions or one → N×H."""
+        graph, side = self.graph, self.side
+        x = graph.embed(tokens, graph.array(side.embed_tokens.weight, _array))
+        if side.embed_scale != 1:
+            x = graph.op("Mul", x, np.array(side.embed_scale, np.float32))
+        if side.embed_positions is not None:
+            x = graph.op("Add", x, graph.op("Gather", _position_table(side), positions))
+        return x if side.layernorm_embedding is None else self.norm(x, side.layernorm_embedding)
+
+    def norm(self, x: str, norm: Any) -> str:
+        width = norm.normalized_shape[0]
+        gain = np.ones(width, np.float32) if norm.weight is None else _array(norm.weight)
+        offset = np.zeros(width, np.float32) if norm.bias is None else _array(norm.bias)
+        return self.graph.op("LayerNormalization", x, gain, offset, epsilon=float(norm.eps))
+
+    def linear(self, x: str, module: Any, added: str | None = None) -> str:
+        bias = None if module.bias is None else _array(module.bias)
+        return self.graph.linear(x, _array(module.weight), bias, added)
+
+    def queries(self, x: str, attention: Any, modules: list[Any]) -> list[str]:
+        """Projections of the same states as one product; the first, of queries, is scaled as attention wants it."""
+        scales = [np.float32(attention.scaling), *[np.float32(1)] * (len(modules) - 1)]
+        weights = [_array(each.weight) * scale for each, scale in zip(modules, scales, strict=True)]
+        biases = [
+            np.zeros(len(each.weight), np.float32) if each.bias is None else _array(each.bias) * scale
+            for each, scale in zip(modules, scales, strict=True)
+        ]
+        joined = self.graph.linear(x, np.concatenate(weights), np.concatenate(biases))
+        if len(modules) == 1:
+            return [joined]
+        return self.graph.ops("Split", len(modules), joined, axis=1, num_outputs=len(modules))
+
+    def heads(self, x: str, attention: Any, order: tuple[int, ...] = (0, 2, 1, 3)) -> str:
+        """N×H → B×h×T×d, or in another order of B, T, h and d."""
+        return self.graph.op("Transpose", self.cut(x, attention.num_heads, attention.head_dim), perm=order)
+
+    def merge(self, x: str, attention: Any) -> str:
+        """B×h×T×d → N×H."""
+        return self.graph.reshape(self.graph.op("Transpose", x, perm=(0, 2, 1, 3)), -1, attention.embed_dim)
+
+    def around(self, x: str, layer: Any, norm: Any, block: Callable[[str], str]) -> str:
+        """A block with its residual and its norm, which is before the block or behind both."""
+        if layer.normalize_before:
+            return self.graph.op("Add", x, block(self.norm(x, norm)))
+        return self.norm(self.graph.op("Add", x, block(x)), norm)
+
+    def feed_forward(self, x: str, layer: Any) -> str:
+        """The second half of a layer, with its adapters where they belong."""
+        activation = _ACTIVATIONS[str(self.side.cfg.activation_fn)]
+        inner = self.norm(x, layer.final_layer_norm) if layer.normalize_before else x
+        x = self.linear(activation(self.graph, self.linear(inner, layer.fc1)), layer.fc2, x)
+        if self.is_adapted:
+            x = self.adapt(x, layer.adapter.bank, self.weights(x, layer.adapter.router))
+        return x if layer.normalize_before else self.norm(x, layer.final_layer_norm)
+
+    def adapt(self, x: str, bank: AdapterBank, weights: str) -> str:
+        """``x + Σ_d w_d · up_d(relu(down_d(norm(x))))``.
+
+        Shape:
+            x, result: N×H; weights: B×T×D or B×1×D
+        """
+        graph, number = self.graph, bank.num_adapters
+        down, down_bias = bank._down(bank._rows_of(None))
+        ones, zeros = np.ones(bank.embed_dim, np.float32), np.zeros(bank.embed_dim, np.float32)
+        normed = graph.op("LayerNormalization", x, ones, zeros, epsilon=1e-5)
+        hidden = graph.linear(normed, _array(down.flatten(0, 1)), _array(down_bias.flatten()))
+        blocks = self.cut(graph.op("Relu", hidden), number, bank.bottleneck_dim)
+        blocks = graph.op("Mul", blocks, graph.op("Unsqueeze", weights, np.array([3])))
+        biases = graph.op("MatMul", weights, _array(bank.up_bias))
+        residual = graph.reshape(graph.op("Add", self.cut(x, bank.embed_dim), biases), -1, bank.embed_dim)
+        up = _array(bank.up_weight.flatten(0, 1).t())
+        return graph.linear(graph.reshape(blocks, -1, number * bank.bottleneck_dim), up, None, residual)
+
+    def weights(self, x: str, router: Any) -> str:
+        """The weights of the adapters behind a layer: B×T×D or B×1×D."""
+        graph = self.graph
+        given = graph.op("Unsqueeze", self.given, np.array([1]))
+        if not isinstance(router, GateRouter):
+            return given
+        weights = self.gate_weights(self.gate_logits(x, router), router)
+        forced = graph.op("Unsqueeze", self.is_forced, np.array([1]))
+        own = graph.op("Sub", np.array(1, np.float32), forced)
+        return graph.op("Add", graph.op("Mul", weights, own), graph.op("Mul", given, forced))
+
+    def gate_logits(self, x: str, router: GateRouter) -> str:
+        """B×T×D or B×1×D."""
+        raise NotImplementedError
+
+    def gate_weights(self, logits: str, router: GateRouter) -> str:
+        """…×D → …×D: the softmax, without what is guarded and loses, and of that the largest alone."""
+        graph = self.graph
+        scaled = graph.op("Div", logits, np.array(router.temperature, np.float32))
+        if router.guarded:
+            scaled = self._without_losers(scaled, router)
+        weights = graph.op("Softmax", scaled, axis=-1)
+        if not router.is_sparse(router.num_adapters):
+            return weights
+        most = router.most_kept(router.num_adapters)
+        largest, _ = graph.ops("TopK", 2, weights, np.array([most]), axis=-1)
+        least = graph.op("ReduceMin", largest, np.array([-1]), keepdims=1)
+        kept = graph.op("Mul", weights, graph.float(graph.op("GreaterOrEqual", weights, least)))
+        return graph.op("Div", kept, graph.op("ReduceSum", kept, np.array([-1]), keepdims=1))
+
+    def _without_losers(self, scaled: str, router: GateRouter) -> str:
+        """Guarded adapters take part where theirs is the largest logit, above all settled ones."""
+        graph = self.graph
+        is_guarded = np.zeros(router.num_adapters, bool)
+        is_guarded[list(router.guarded)] = True
+        settled = graph.op("Where", is_guarded, _NEVER, scaled)
+        most_settled = graph.op("ReduceMax", settled, np.array([-1]), keepdims=1)
+        most = graph.op("ReduceMax", scaled, np.array([-1]), keepdims=1)
+        wins = graph.op(
+            "And", graph.op("Greater", scaled, most_settled), graph.op("GreaterOrEqual", scaled, most)
+        )
+        return graph.op("Where", graph.op("Or", wins, ~is_guarded), scaled, np.array(-np.inf, np.float32))
+
+
+class _EncoderGraph(_Side):
+    """``tokens``, B×S, padded → what the decoder needs of them."""
+
+    def __init__(self, model: Any, is_int8: bool) -> None:
+        super().__init__(model, model.encoder, is_int8)
+        graph, side = self.graph, self.side
+        tokens = self.read_tokens("S")
+        self.read_route()
+        is_token = graph.op("Not", graph.op("Equal", tokens, np.array(side.padding_idx)))
+        numbers = graph.int(is_token)
+        self.keep = graph.op("Unsqueeze", graph.float(is_token), np.array([2]))  # B×S×1
+        self.count = graph.op("ReduceSum", self.keep, np.array([1]), keepdims=1)
+        self.known = self._known_logits(tokens)
+        self.mask = graph.op("Where", is_token, np.array(0, np.float32), _NEVER)
+        self.mask = graph.op("Unsqueeze", self.mask, np.array([1, 2]))  # B×1×1×S
+        positions = graph.op("Mul", graph.op("CumSum", numbers, np.array(1)), numbers)
+        positions = graph.op("Add", positions, np.array(side.padding_idx))
+        x = self.embed(graph.reshape(tokens, -1), graph.reshape(positions, -1))
+        x = graph.op("Mul", x, graph.reshape(self.keep, -1, 1))
+        self.gates: list[str] = []
+        for layer in self.layers:
+            x = self.around(x, layer, layer.self_attn_layer_norm, lambda inner, own=layer.self_attn: self._attend(inner, own))
+            x = self.feed_forward(x, layer)
+        x = x if side.layer_norm is None else self.norm(x, side.layer_norm)
+        self._tell_decoder(x)
+
+    def write(self, path: Path) -> None:
+        self.graph.write(path, "encoder")
+
+    def _attend(self, x: str, attention: Any) -> str:
+        graph = self.graph
+        query, key, value = self.queries(x, attention, [attention.q_proj, attention.k_proj, attention.v_proj])
+        scores = graph.op("MatMul", self.heads(query, attention), self.heads(key, attention, (0, 2, 3, 1)))
+        shares = graph.op("Softmax", graph.op("Add", scores, self.mask), axis=-1)
+        mixed = graph.op("MatMul", shares, self.heads(value, attention))
+        return self.linear(self.merge(mixed, attention), attention.out_proj)
+
+    def _known_logits(self, tokens: str) -> str | None:
+        """What the source's words tell all gates, B×1×D."""
+        gate: SourceGate | None = getattr(self.side, "source_gate", None) if self.is_gated else None
+        if gate is None:
+            return None
+        graph = self.graph
+        is_text = graph.op("Not", graph.op("Equal", tokens, np.array(gate.ignored[0])))
+        for symbol in gate.ignored[1:]:
+            is_text = graph.op("And", is_text, graph.op("Not", graph.op("Equal", tokens, np.array(symbol))))
+        columns, counts = tokens, is_text
+        if gate.num_pairs:
+            (first, second), (is_first, is_second) = map(self._neighbours, (tokens, is_text))
+            pairs = graph.op("Add", graph.op("Mul", first, np.array(MULTIPLIER)), second)
+            pairs = graph.op("Add", graph.op("Mod", pairs, np.array(gate.num_pairs)), np.array(gate.num_tokens))
+            columns = graph.op("Concat", tokens, pairs, axis=1)
+            counts = graph.op("Concat", is_text, graph.op("And", is_first, is_second), axis=1)
+        scores = graph.op("Gather", _array(gate.weight.t()), columns)
+        scores = graph.op("Mul", scores, graph.op("Unsqueeze", graph.float(counts), np.array([2])))
+        totals = graph.op("ReduceSum", scores, np.array([1]), keepdims=1)
+        length = graph.op("ReduceSum", graph.float(is_text), np.array([1]), keepdims=1)
+        length = graph.op("Sqrt", graph.op("Max", length, np.array(1, np.float32)))
+        scale = graph.op("Div", np.array(LOGITS_A_WEIGHT, np.float32), length)
+        return graph.op("Mul", totals, graph.op("Unsqueeze", scale, np.array([2])))
+
+    def _neighbours(self, x: str) -> tuple[str, str]:
+        """Of B×S all but the last, and all but the first."""
+        one, end, axis = np.array([1]), np.array([np.iinfo(np.int64).max]), np.array([1])
+        return (
+            self.graph.op("Slice", x, np.array([0]), np.array([-1]), axis),
+            self.graph.op("Slice", x, one, end, axis),
+        )
+
+    def gate_logits(self, x: str, router: GateRouter) -> str:
+        graph, logits = self.graph, self.known
+        if router.weight is not None:
+            scores = self.cut(graph.op("MatMul", x, _array(router.weight.t())), router.num_adapters)
+            total = graph.op("ReduceSum", graph.op("Mul", scores, self.keep), np.array([1]), keepdims=1)
+            own = graph.op("Div", total, self.count)
+            logits = own if logits is None else graph.op("Add", own, logits)
+        assert logits is not None
+        self.last_logits = logits
+        return logits
+
+    def weights(self, x: str, router: Any) -> str:
+        weights = super().weights(x, router)
+        self.gates.append(weights)
+        return weights
+
+    def _tell_decoder(self, x: str) -> None:
+        graph = self.graph
+        graph.output("mask", self.mask)
+        for number, layer in enumerate(_layers(self.model.decoder)):
+            attention = layer.encoder_attn
+            key, value = self.linear(x, attention.k_proj), self.linear(x, attention.v_proj)
+            graph.output(f"source_key_{number}", self.heads(key, attention, (0, 2, 3, 1)))
+            graph.output(f"source_value_{number}", self.heads(value, attention))
+        if self.is_gated:
+            known = self.last_logits if self.side.tells_decoder else self.known
+            if known is not None:
+                graph.output("known", known)
+            graph.output("gates", graph.op("Concat", *self.gates, axis=1))  # B×L×D
+
+
+class _DecoderGraph(_Side):
+    """``tokens``, B×W, the last ones of W hypotheses each → the best next ones."""
+
+    def __init__(self, model: Any, is_int8: bool) -> None:
+        super().__init__(model, model.decoder, is_int8)
+        graph, side = self.graph, self.side
+        tokens = self.read_tokens("W")
+        step = graph.input("step", "int", [1])
+        columns = graph.input("columns", "int", ["B*W", "E"])
+        most = graph.input("most", "int", [1])
+        self.source_mask = graph.input("mask", "float", ["B", 1, 1, "S"])
+        self.past_mask = graph.input("past_mask", "float", ["B", 1, "W", "P"])
+        self.read_route()
+        self._read_gates(step)
+        x = self.embed(graph.reshape(tokens, -1), graph.op("Add", step, np.array([side.padding_idx + 1])))
+        for number, layer in enumerate(self.layers):
+            x = self.around(
+                x, layer, layer.self_attn_layer_norm, lambda y, own=layer.self_attn, n=number: self._attend(y, own, n)
+            )
+            x = self.around(
+                x, layer, layer.encoder_attn_layer_norm, lambda y, own=layer.encoder_attn, n=number: self._read(y, own, n)
+            )
+            x = self.feed_forward(x, layer)
+        if self.gates:
+            graph.output("gates", graph.op("Concat", *[graph.op("Unsqueeze", w, np.array([2])) for w in self.gates], axis=2))
+        if self.totals:
+            graph.output("new_totals", graph.op("Concat", *[graph.op("Unsqueeze", w, np.array([2])) for w in self.totals], axis=2))
+        x = x if side.layer_norm is None else self.norm(x, side.layer_norm)
+        self._choose(self._log_probabilities(x), columns, most)
+
+    def write(self, path: Path) -> None:
+        self.graph.write(path, "decoder")
+
+    def _attend(self, x: str, attention: Any, number: int) -> str:
+        """To a hypothesis's own earlier positions, and to this one."""
+        graph, heads, width = self.graph, attention.num_heads, attention.head_dim
+        past_key = graph.input(f"key_{number}", "float", ["B", heads, width, "P"])
+        past_value = graph.input(f"value_{number}", "float", ["B", heads, "P", width])
+        query, key, value = self.queries(x, attention, [attention.q_proj, attention.k_proj, attention.v_proj])
+        query, key, value = (self.heads(each, attention) for each in (query, key, value))  # B×h×W×d
+        past = graph.op("Add", graph.op("MatMul", query, past_key), self.past_mask)
+        now = graph.op("ReduceSum", graph.op("Mul", query, key), np.array([3]), keepdims=1)
+        shares = graph.op("Softmax", graph.op("Concat", now, past, axis=-1), axis=-1)
+        one, end, axis = np.array([1]), np.array([np.iinfo(np.int64).max]), np.array([3])
+        of_now = graph.op("Slice", shares, np.array([0]), one, axis)
+        of_past = graph.op("Slice", shares, one, end, axis)
+        mixed = graph.op("Add", graph.op("MatMul", of_past, past_value), graph.op("Mul", of_now, value))
+        graph.output(f"new_key_{number}", key)
+        graph.output(f"new_value_{number}", value)
+        return self.linear(self.merge(mixed, attention), attention.out_proj)
+
+    def _read(self, x: str, attention: Any, number: int) -> str:
+        """The source."""
+        graph, heads, width = self.graph, attention.num_heads, attention.head_dim
+        key = graph.input(f"source_key_{number}", "float", ["B", heads, width, "S"])
+        value = graph.input(f"source_value_{number}", "float", ["B", heads, "S", width])
+        [query] = self.queries(x, attention, [attention.q_proj])
+        scores = graph.op("MatMul", self.heads(query, attention), key)
+        shares = graph.op("Softmax", graph.op("Add", scores, self.source_mask), axis=-1)
+        return self.linear(self.merge(graph.op("MatMul", shares, value), attention), attention.out_proj)
+
+    def _read_gates(self, step: str) -> None:
+        graph, self.known = self.graph, None
+        self.gates: list[str] = []
+        self.totals: list[str] = []
+        if not self.is_gated:
+            return
+        number, routers = len(self.model.adapter_names), [layer.adapter.router for layer in self.layers]
+        if self.model.encoder.tells_decoder or self.model.encoder.source_gate is not None:
+            self.known = graph.input("known", "float", ["B", 1, number])
+        if routers[0].weight is not None:
+            totals = graph.input("totals", "float", ["B", "W", len(routers), number])
+            split = graph.ops("Split", len(routers), totals, axis=2, num_outputs=len(routers))
+            self.earlier = {router: graph.op("Squeeze", total, np.array([2])) for router, total in zip(routers, split, strict=True)}
+            self.count = graph.float(graph.op("Add", step, np.array([1])))
+
+    def gate_logits(self, x: str, router: GateRouter) -> str:
+        graph = self.graph
+        if router.weight is None:
+            assert self.known is not None
+            return self.known
+        scores = self.cut(graph.op("MatMul", x, _array(router.weight.t())), router.num_adapters)
+        total = graph.op("Add", self.earlier[router], scores)
+        self.totals.append(total)
+        own = graph.op("Div", total, self.count)
+        return own if self.known is None else graph.op("Add", own, self.known)
+
+    def weights(self, x: str, router: Any) -> str:
+        weights = super().weights(x, router)
+        if self.is_gated:
+            self.gates.append(weights)
+        return weights
+
+    def _log_probabilities(self, x: str) -> str:
+        """N×H → N×V."""
+        graph, projection = self.graph, self.side.output_projection
+        weight = graph.array(projection.weight, _array)
+        bias = getattr(self.side, OUTPUT_BIAS, projection.bias)
+        logits = graph.linear(x, weight, None if bias is None else _array(bias))
+        return graph.op("LogSoftmax", logits, axis=-1)
+
+    def _choose(self, scores: str, columns: str, most: str) -> None:
+        """The ``most`` best of N×V with their numbers, N×most, and those of the columns that are asked for."""
+        graph, size = self.graph, len(self.side.dictionary)
+        graph.output("asked", graph.op("GatherElements", scores, columns, axis=1))
+        if size < _BLOCKED_FROM or size % _BLOCK:
+            best, numbers = graph.ops("TopK", 2, scores, graph.op("Min", most, np.array([size])), axis=1)
+        else:
+            # Block j is of the tokens j, j + V/32, …: the maximum of all blocks is one of rows.
+            blocks = size // _BLOCK
+            largest = graph.op("ReduceMax", graph.reshape(scores, -1, _BLOCK, blocks), np.array([1]), keepdims=0)
+            _, chosen = graph.ops("TopK", 2, largest, most, axis=1)  # N×most
+            steps = (np.arange(_BLOCK) * blocks)[None, :, None]
+            members = graph.op("Add", graph.op("Unsqueeze", chosen, np.array([1])), steps)
+            members = graph.op("Flatten", members)  # N×32·most
+            best, places = graph.ops("TopK", 2, graph.op("GatherElements", scores, members, axis=1), most, axis=1)
+            numbers = graph.op("GatherElements", members, places, axis=1)
+        graph.output("best", best)
+        graph.output("best_tokens", numbers, "int")
+
+
+def _position_table(side: Any) -> np.ndarray:
+    """The vectors of all positions that a sentence can have, counted as fairseq counts them."""
+    positions = side.embed_positions
+    if hasattr(positions, "weight"):
+        return _array(positions.weight)
+    longest = side.max_source_positions if hasattr(side, "max_source_positions") else side.max_target_positions
+    return _array(
+        positions.get_embedding(side.padding_idx + longest + 2, positions.embedding_dim, positions.padding_idx)
+    )
