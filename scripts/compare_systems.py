@@ -44,10 +44,10 @@ def _column(system: Path, splits: Path, names: list[str]) -> dict[str, tuple[flo
     from sacrebleu.metrics import CHRF
 
     from fairseq_ext.corpora.text_files import read_lines
-    from fairseq_ext.translators.answers import load_quietly
-    from fairseq_ext.translators.translator import Request
+    from fairseq_ext.runtime.requests import Request
+    from fairseq_ext.runtime.translator import SystemTranslator
 
-    translator = load_quietly(system, "cpu")
+    translator = SystemTranslator.load(system)
     source, target = translator.languages
     found = {}
     for name in names:

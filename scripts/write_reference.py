@@ -26,8 +26,8 @@ PAGE = ROOT / "docs" / "api.md"
 # What a program of one's own may rely on.
 INTERFACE = {
     "fairseq_ext.hub": ["DomainTranslator"],
-    "fairseq_ext.translators.translator": ["SystemTranslator"],
-    "fairseq_ext.translators.requests": ["Request", "Answer", "Candidate"],
+    "fairseq_ext.runtime.translator": ["SystemTranslator"],
+    "fairseq_ext.runtime.requests": ["Request", "Answer", "Candidate"],
     "fairseq_ext.inputs.errors": ["InputError"],
 }
 _SECTIONS = ("Args", "Attributes", "Raises", "Returns", "Shape", "Yields")

@@ -30,6 +30,7 @@ from fairseq_ext.models.adapter_transformer import AdapterConfig, TranslationAda
 from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA
 from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
+from fairseq_ext.runtime.manifest import CHECKPOINT_FILE, CLASSIFIER_FOLDER, Manifest, verify
 from fairseq_ext.training.adapter_names import EARLIER_NAMES, GUARDED, NAMES, names_entry, read_names
 from fairseq_ext.translators import exported
 
@@ -67,7 +68,7 @@ class System:
     checkpoint: Mapping[str, Any]
     model: State
     options: Mapping[str, Any]
-    manifest: exported.Manifest | None = None
+    manifest: Manifest | None = None
 
     @classmethod
     def read(cls, path: Path) -> System:
@@ -76,8 +77,8 @@ class System:
         Raises:
             InputError: if it is missing, damaged, or holds more than weights and options.
         """
-        manifest = exported.verify(path) if path.is_dir() else None
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(path / exported.CHECKPOINT_FILE if manifest else path))
+        manifest = verify(path) if path.is_dir() else None
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(path / CHECKPOINT_FILE if manifest else path))
         options = getattr(state.get("cfg"), "model", None)
         if OmegaConf.is_config(options):
             options = OmegaConf.to_container(options, resolve=True, enum_to_str=True)
@@ -228,12 +229,13 @@ class System:
             print(f"{output}: the classifier knows the old domains alone and is left out", file=sys.stderr)
         with exported.writing(output) as folder:
             for name in self.manifest.files:
-                if name.startswith(f"{exported.CLASSIFIER_FOLDER}/") and manifest.classifier is None:
+                if name.startswith(f"{CLASSIFIER_FOLDER}/") and manifest.classifier is None:
                     continue
                 (folder / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(self.path / name, folder / name)
             (folder / DOMAINS_FILE).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
-            self.write_checkpoint(folder / exported.CHECKPOINT_FILE)
+            self.write_checkpoint(folder / CHECKPOINT_FILE)
+            exported.write_model(folder)
             exported.complete(folder, manifest)
 
     def write_checkpoint(self, path: Path) -> None:
@@ -251,7 +253,7 @@ class System:
         torch.save({**state, **kept, "last_optimizer_state": None}, buffer)
         path.write_bytes(buffer.getbuffer())
 
-    def _new_manifest(self, names: Sequence[str]) -> exported.Manifest:
+    def _new_manifest(self, names: Sequence[str]) -> Manifest:
         assert self.manifest is not None
         classifier = self.manifest.classifier if names == list(self.manifest.domains) else None
         # What was measured was another system.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace, _ArgumentGroup
 from pathlib import Path
 
@@ -79,8 +80,8 @@ def _translate_test_sets(options: Namespace) -> None:
 
 
 def _translate_text(options: Namespace) -> None:
+    from fairseq_ext.runtime.manifest import ORACLE
     from fairseq_ext.translators.answers import Wanted
-    from fairseq_ext.translators.exported import ORACLE
     from fairseq_ext.translators.user_text import Text, translate_text
 
     _check_text(options, ORACLE)
@@ -147,7 +148,7 @@ def _export_options(parser: ArgumentParser) -> None:
 
 def _export(options: Namespace) -> None:
     from fairseq_ext.engine.fairseq_cli import quieten_fairseq
-    from fairseq_ext.translators.exported import verify
+    from fairseq_ext.runtime.manifest import verify
 
     quieten_fairseq()
     if options.verify is not None:
@@ -230,14 +231,23 @@ def _serve(options: Namespace) -> None:
 
 
 def _add_precision(parser: ArgumentParser | _ArgumentGroup) -> None:
-    from fairseq_ext.translators.answers import PRECISIONS
+    from fairseq_ext.runtime.manifest import FLOAT32, GRAPH_FILES
 
     parser.add_argument(
         "--decoding-precision",
-        choices=PRECISIONS,
-        default=PRECISIONS[0],
-        help="of weights and products: bfloat16 pays for large models, int8 is for a CPU",
+        type=_precision,
+        choices=list(GRAPH_FILES),
+        default=FLOAT32,
+        help="of weights and products (default: float32)",
     )
+
+
+def _precision(word: str) -> str:
+    """One of an export's; the name of one that there was is taken for the nearest."""
+    if word != "bfloat16":
+        return word
+    print("--decoding-precision: bfloat16 is now float32; int8 is faster", file=sys.stderr)
+    return "float32"
 
 
 VERBS = {

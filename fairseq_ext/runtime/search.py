@@ -165,10 +165,12 @@ class _Search:
             self._ban(scores, tokens, banned)
         if self.options.unkpen or not is_free.all():
             others = found["asked"].reshape(rows, width, 3)
-            scores[tokens == self.symbols.unk] -= np.inf if self.options.unkpen else 0
+            if self.options.unkpen:
+                scores[tokens == self.symbols.unk] = -np.inf
             scores[~is_free] = -np.inf
             others[..., 0][~is_last] = -np.inf
-            others[..., 1] = np.where(is_free[:, None] & bool(self.options.unkpen), others[..., 1] - self.options.unkpen, -np.inf)
+            others[..., 1] -= self.options.unkpen
+            others[..., 1][~is_free | (not self.options.unkpen)] = -np.inf
             others[..., 2][~is_forced] = -np.inf
             scores = np.concatenate([scores, others], axis=2)
             tokens = np.concatenate([tokens, np.broadcast_to(asked[:, None], others.shape)], axis=2)

@@ -19,16 +19,16 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from fairseq_ext.inputs.errors import shown
+from fairseq_ext.runtime.requests import Answer
 from fairseq_ext.serving import libretranslate, opus_cat
 from fairseq_ext.serving.batcher import Batcher, Batching, Outcome
 from fairseq_ext.serving.body import Limits, Order, check_domain, read_content, read_order
 from fairseq_ext.serving.guard import KEY_CHECK, Guard
 from fairseq_ext.serving.metrics import Metrics
 from fairseq_ext.serving.refusals import RefusedError, refuse
-from fairseq_ext.translators.requests import Answer
 
 if TYPE_CHECKING:
-    from fairseq_ext.translators.translator import SystemTranslator
+    from fairseq_ext.runtime.translator import SystemTranslator
 
 _LOGGER = logging.getLogger("uvicorn.error")
 PAGE = Path(__file__).with_name("page")

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fairseq_ext.inputs.errors import InputError, line_of
+from fairseq_ext.runtime.requests import Answer, Request, join_answers
+from fairseq_ext.runtime.sentences import cut
 from fairseq_ext.serving.body import Order
 from fairseq_ext.serving.metrics import Metrics
 from fairseq_ext.serving.refusals import RefusedError
-from fairseq_ext.translators.requests import Answer, Request, join_answers
-from fairseq_ext.translators.sentences import cut
 
 if TYPE_CHECKING:
-    from fairseq_ext.translators.translator import SystemTranslator
+    from fairseq_ext.runtime.translator import SystemTranslator
 
 _LONGEST_RETRY = 120  # seconds
 _USUAL_BEAM = 5  # fairseq's

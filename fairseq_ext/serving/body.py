@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import parse_qsl
 
 from fairseq_ext.inputs.errors import InputError, line_of, shown
+from fairseq_ext.runtime.requests import Request
 from fairseq_ext.serving.refusals import RefusedError
-from fairseq_ext.translators.requests import Request
 
 if TYPE_CHECKING:
-    from fairseq_ext.translators.translator import SystemTranslator
+    from fairseq_ext.runtime.translator import SystemTranslator
 
 KEYS = ("texts", "domain", "route", "beam", "candidates", "gates", "api_key")
 _OWN_KEYS = ("text", "domain", "route")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from fairseq_ext.documents.pieces import Pieces, split
 from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.runtime.requests import Answer, Request
 from fairseq_ext.serving.body import Limits, Order, check_domain, check_size, checked_text
 from fairseq_ext.serving.refusals import RefusedError
-from fairseq_ext.translators.requests import Answer, Request
 
 if TYPE_CHECKING:
-    from fairseq_ext.translators.translator import SystemTranslator
+    from fairseq_ext.runtime.translator import SystemTranslator
 
 FORMATS = ("text", "html")
 _USUAL_BEAM = 5

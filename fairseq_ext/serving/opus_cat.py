@@ -9,7 +9,7 @@ from fairseq_ext.serving.body import Limits, check_domain, domains_of
 from fairseq_ext.serving.libretranslate import Texts, check_language, read_texts
 
 if TYPE_CHECKING:
-    from fairseq_ext.translators.translator import SystemTranslator
+    from fairseq_ext.runtime.translator import SystemTranslator
 
 
 def pairs(system: SystemTranslator) -> list[str]:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.runtime.manifest import FLOAT32
+from fairseq_ext.runtime.translator import SystemTranslator
 from fairseq_ext.serving.app import make_app
 from fairseq_ext.serving.batcher import Batching
 from fairseq_ext.serving.body import Limits
 from fairseq_ext.serving.guard import is_loop_back, read_token
-from fairseq_ext.translators.answers import PRECISIONS, load_quietly
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Service:
         host: address to listen on; any but this machine's own needs ``token_file``.
         port: 0 for any that is free.
         token_file: file with the token that clients must send.
-        device: torch's.
+        device: cpu or cuda.
         decoding_precision: of weights and products.
         threads: cores that the model uses.
         connections: the most open ones; beyond it, the longest idle one is closed.
@@ -36,7 +37,7 @@ class Service:
     port: int = 8000
     token_file: Path | None = None
     device: str = "cpu"
-    decoding_precision: str = PRECISIONS[0]
+    decoding_precision: str = FLOAT32
     threads: int = 1
     connections: int = 512
     limits: Limits = field(default_factory=Limits)
@@ -54,11 +55,9 @@ def serve(exported: Path, service: Service) -> None:
         raise InputError(f"--host {service.host}: others could use the service; give --token-file FILE too")
     token = None if service.token_file is None else read_token(service.token_file)
     listener = listen(service.host, service.port)
-    system = load_quietly(exported, service.device, service.decoding_precision)
-    if service.threads > 1:
-        import torch
-
-        torch.set_num_threads(service.threads)
+    system = SystemTranslator.load(
+        exported, device=service.device, decoding_precision=service.decoding_precision, threads=service.threads
+    )
     app = make_app(system, limits=service.limits, batching=service.batching, local=local, token=token)
     server = make_server(app, patience=service.limits.seconds, connections=service.connections)
     # uvicorn stops at these signals, and raises them once more when it has: here that must not end the program.

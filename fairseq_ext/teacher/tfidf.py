@@ -18,18 +18,12 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from fairseq_ext.inputs.array_file import read_arrays
-from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.json_file import is_texts, read_json
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.teacher.ngram_model import ARRAYS_FILE, LENGTHS, NGRAMS_FILE, WORD, NgramModel
 from fairseq_ext.teacher.options import TfidfTeacher
 from fairseq_ext.text.subwords import MODEL_FILE, load_subwords
 
-_ARRAYS = "tfidf.npz"
-_NGRAMS = "tfidf.json"
 _MAX_ITERATIONS = 1000
-_LONGEST_NGRAM = 1000
-_LENGTHS = {kind: f"{kind}_ngrams" for kind in ("word", "char", "subword")}  # by kind of n-gram, the option
-_REMEDY = "train the teacher again"
 
 
 class TfidfClassifier:
@@ -77,56 +71,24 @@ class TfidfClassifier:
         folder.mkdir(parents=True, exist_ok=True)
         arrays = {"coefficients": self.coefficients, "intercepts": self.intercepts}
         arrays |= {f"{kind}_idf": vectorizer.idf_ for kind, vectorizer in self.vectorizers.items()}
-        np.savez(folder / _ARRAYS, allow_pickle=False, **arrays)
-        record: dict[str, Any] = {_LENGTHS[kind]: getattr(self.options, _LENGTHS[kind]) for kind in self.vectorizers}
+        np.savez(folder / ARRAYS_FILE, allow_pickle=False, **arrays)
+        record: dict[str, Any] = {LENGTHS[kind]: getattr(self.options, LENGTHS[kind]) for kind in self.vectorizers}
         record |= {kind: each.get_feature_names_out().tolist() for kind, each in self.vectorizers.items()}
         if self.options.subword_ngrams:
             shutil.copyfile(str(self.options.subword_model), folder / MODEL_FILE)
-        (folder / _NGRAMS).write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / NGRAMS_FILE).write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
 
-    @classmethod
-    def load(cls, folder: Path) -> TfidfClassifier:
+    @staticmethod
+    def load(folder: Path) -> NgramModel:
         """Load what :meth:`save` wrote; it predicts the same numbers."""
-        record = read_json(folder / _NGRAMS, _REMEDY)
-        kinds = [kind for kind in _LENGTHS if kind != "subword" or kind in record]
-        names = ["coefficients", "intercepts", *(f"{kind}_idf" for kind in kinds)]
-        arrays = read_arrays(folder / _ARRAYS, names, _REMEDY)
-        _check_saved(record, arrays, kinds, folder)
-        lengths = {_LENGTHS[kind]: record[_LENGTHS[kind]] for kind in kinds}
-        classifier = cls(TfidfTeacher(**lengths, subword_model=str(folder / MODEL_FILE)))
-        for kind, vectorizer in classifier.vectorizers.items():
-            vectorizer.vocabulary = {ngram: column for column, ngram in enumerate(record[kind])}
-            vectorizer.idf_ = arrays[f"{kind}_idf"]
-        classifier.coefficients, classifier.intercepts = arrays["coefficients"], arrays["intercepts"]
-        return classifier
-
-
-def _check_saved(record: dict[str, Any], arrays: dict[str, np.ndarray], kinds: Sequence[str], folder: Path) -> None:
-    """Check that files are what :meth:`TfidfClassifier.save` wrote, and fit together."""
-    for key in (_LENGTHS[kind] for kind in kinds):
-        length = record.get(key)
-        if type(length) is not int or not 1 <= length <= _LONGEST_NGRAM:
-            raise InputError(f"{folder / _NGRAMS}: {key}: {shown(length)} is no length of n-grams; {_REMEDY}")
-    for key in kinds:
-        if not is_texts(record.get(key)) or not 0 < len(record[key]) == len(set(record[key])):
-            raise InputError(f"{folder / _NGRAMS}: {key} is no list of different n-grams; {_REMEDY}")
-    domains = len(arrays["intercepts"]) if arrays["intercepts"].ndim == 1 else 0
-    shapes = {
-        "coefficients": (domains, sum(len(record[kind]) for kind in kinds)),
-        "intercepts": (domains,),
-        **{f"{kind}_idf": (len(record[kind]),) for kind in kinds},
-    }
-    for name, shape in shapes.items():
-        array = arrays[name]
-        if not domains or array.shape != shape or array.dtype.kind != "f" or not np.isfinite(array).all():
-            raise InputError(f"{folder / _ARRAYS}: {name} is no finite array of shape {shape}; {_REMEDY}")
+        return NgramModel.load(folder)
 
 
 def _make_vectorizers(options: TfidfTeacher) -> dict[str, TfidfVectorizer]:
     """By kind of n-gram, in the order of the coefficients."""
     shared = {"sublinear_tf": True, "min_df": options.min_count, "strip_accents": None}
     # A word is anything between blanks and punctuation, one letter included: scikit-learn wants two.
-    words = TfidfVectorizer(ngram_range=(1, options.word_ngrams), token_pattern=r"\w+", lowercase=True, **shared)
+    words = TfidfVectorizer(ngram_range=(1, options.word_ngrams), token_pattern=WORD.pattern, lowercase=True, **shared)
     characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, options.char_ngrams), lowercase=True, **shared)
     vectorizers = {"word": words, "char": characters}
     if options.subword_ngrams:

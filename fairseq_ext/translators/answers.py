@@ -5,18 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fairseq_ext.engine.fairseq_cli import quieten_fairseq
+from fairseq_ext.runtime.requests import Answer, Request
+from fairseq_ext.runtime.translator import SystemTranslator
 from fairseq_ext.translators.lines import RoutedLine
-from fairseq_ext.translators.requests import Answer, Request
-
-if TYPE_CHECKING:
-    from fairseq_ext.translators.translator import SystemTranslator
 
 FORMATS = ("text", "jsonl")
-PRECISIONS = ("float32", "bfloat16", "int8")  # of decoding
 
 
 @dataclass(frozen=True)
@@ -73,17 +68,6 @@ class Wanted:
         if self.by_token and answer.tokens is not None:
             record["tokens"] = answer.tokens.by_domain(domains)
         return json.dumps(record, ensure_ascii=False)
-
-
-def load_quietly(directory: Path, device: str, decoding_precision: str = PRECISIONS[0]) -> SystemTranslator:
-    """A translator for a command line: of one thread, so that it finds the same on all machines of a kind."""
-    quieten_fairseq()
-    import torch
-
-    from fairseq_ext.translators.translator import SystemTranslator
-
-    torch.set_num_threads(1)
-    return SystemTranslator.load(directory, device=device, decoding_precision=decoding_precision)
 
 
 def _rounded(values: Sequence[float]) -> list[float]:

@@ -1,152 +1,42 @@
-"""An exported system: a directory with all that translating needs, on a machine without the training data.
+"""Writing exported systems: a directory with all that translating needs, on a machine without the training data.
 
-::
-
-    gad/system.json                   the manifest
-    gad/model.pt                      weights and options, as fairseq reads them
-    gad/dict.SRC.txt, dict.TGT.txt, domains.txt, sentencepiece.model
-    gad/sentencepiece.TGT.model, language-tokens.txt
-                                      of bases that have them
-    gad/classifier/                   the teacher's classifier, where there is one
-
-It is built under another name and renamed, so that what is there is complete. The manifest holds size and SHA-256 of
-every file, and its own.
+It is built under another name and renamed, so that what is there is complete.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import platform
-import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.cleaning.normalise import Normalise
-from fairseq_ext.domains.names import DOMAINS_FILE, RESERVED_NAMES, check_domain_names, read_domain_names
-from fairseq_ext.engine.hashing import hash_file, relative_files
+from fairseq_ext.domains.names import DOMAINS_FILE
+from fairseq_ext.engine.hashing import relative_files
 from fairseq_ext.engine.staging import Staging, locked
-from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.json_file import is_texts, read_json
-from fairseq_ext.inputs.models import read_model
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.runtime.manifest import (
+    CHECKPOINT_FILE,
+    CLASSIFIER_FOLDER,
+    FORMAT,
+    GRAPH_FILES,
+    INT8,
+    MANIFEST_FILE,
+    FileRecord,
+    Manifest,
+    digest,
+    parse,
+    read_manifest,
+)
+from fairseq_ext.runtime.vocabulary import VOCABULARY_FILE, Vocabulary
 from fairseq_ext.text.subwords import copy_subwords
 
-FORMAT = 1
-MANIFEST_FILE = "system.json"
-CHECKPOINT_FILE = "model.pt"
-CLASSIFIER_FOLDER = "classifier"
-# What a route may be besides a domain.
-GATES, CLASSIFIER, BASE, ORACLE = RESERVED_NAMES
-# Options of the search that an export keeps: the type, the least and the greatest value of each.
-SEARCH_OPTIONS: dict[str, tuple[type, float, float]] = {
-    "beam": (int, 1, 1000),
-    "lenpen": (float, -100, 100),
-    "unkpen": (float, -100, 100),
-    "max_len_a": (float, 0, 100),
-    "max_len_b": (int, 0, 10_000),
-    "min_len": (int, 0, 10_000),
-    "no_repeat_ngram_size": (int, 0, 10_000),
-}
-_REMEDY = "export the system again with fairseq-ext export"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_FILE_NAME = re.compile(rf"({CLASSIFIER_FOLDER}/)?[A-Za-z0-9][A-Za-z0-9._-]*")
-_CLASSIFIERS = ("tfidf", "transformers", "houlsby")
 _PACKAGES = ("fairseq-fixed", "torch", "sentencepiece", "sacremoses", "scikit-learn")
-
-
-@dataclass(frozen=True)
-class FileRecord:
-    """A file's size in bytes and its SHA-256."""
-
-    bytes: int
-    sha256: str
-
-    @classmethod
-    def of(cls, path: Path) -> FileRecord:
-        return cls(path.stat().st_size, hash_file(path))
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What an exported system is.
-
-    Attributes:
-        name: of the system, or of a run of it.
-        languages: source and target.
-        domains: their names, in the order of rows.
-        architecture: fairseq's ``--arch``.
-        text: how text is normalised before it is cut into pieces; None for not at all.
-        generation: options of the search, of :data:`SEARCH_OPTIONS`.
-        classifier: kind of the classifier in ``classifier/``; None for none.
-        data_fingerprint: of the training data, where it is known.
-        scores: of the test sets by output, metric and column, where they are known.
-        versions: of the libraries that it was exported with.
-        files: all others of the directory, by relative name.
-    """
-
-    name: str
-    languages: tuple[str, str]
-    domains: tuple[str, ...]
-    architecture: str
-    text: Normalise | None = None
-    generation: Mapping[str, Any] = field(default_factory=dict)
-    classifier: str | None = None
-    data_fingerprint: str | None = None
-    scores: Mapping[str, Any] | None = None
-    versions: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, FileRecord] = field(default_factory=dict)
-
-    @property
-    def content(self) -> dict[str, Any]:
-        """As plain data."""
-        return {**dataclasses.asdict(self), "text": self.text and self.text.model_dump()}
-
-
-def read_manifest(directory: Path) -> Manifest:
-    """The manifest of an exported system, after a check of what it says and of the sizes of its files.
-
-    Raises:
-        InputError: naming the file that is missing, damaged or of another format.
-    """
-    path = directory / MANIFEST_FILE
-    if not directory.is_dir():
-        raise InputError(f"{directory}: no such directory; give one that fairseq-ext export made")
-    content = read_json(path, _REMEDY)
-    if content.get("format") != FORMAT:
-        raise InputError(
-            f"{path}: of format {shown(content.get('format'))}, where this program reads {FORMAT}; {_REMEDY}"
-        )
-    if content.pop("sha256", None) != _digest(content):
-        raise InputError(f"{path}: damaged or edited since it was exported; {_REMEDY}")
-    manifest = _parse(content, path)
-    for name, record in manifest.files.items():
-        file = directory / name
-        if not file.is_file():
-            raise InputError(f"{file}: not found, though {MANIFEST_FILE} lists it; {_REMEDY}")
-        if file.stat().st_size != record.bytes:
-            raise InputError(f"{file}: of {file.stat().st_size} bytes, not {record.bytes} as exported; {_REMEDY}")
-    if read_domain_names(directory / DOMAINS_FILE) != list(manifest.domains):
-        raise InputError(f"{path}: its domains are not those of {DOMAINS_FILE}; {_REMEDY}")
-    return manifest
-
-
-def verify(directory: Path) -> Manifest:
-    """Read all files of an exported system again.
-
-    Raises:
-        InputError: naming the first that is not as it was exported, or that nobody exported.
-    """
-    manifest = read_manifest(directory)
-    for name, record in manifest.files.items():
-        if hash_file(directory / name) != record.sha256:
-            raise InputError(f"{directory / name}: damaged or edited since it was exported; {_REMEDY}")
-    return manifest
 
 
 @contextmanager
@@ -182,8 +72,8 @@ def complete(folder: Path, manifest: Manifest) -> None:
     versions = {"python": platform.python_version(), **_versions()}
     content = dataclasses.replace(manifest, files=files, versions=versions).content
     content = json.loads(json.dumps({"format": FORMAT, **content}))
-    _parse(content, folder / MANIFEST_FILE)
-    text = json.dumps({**content, "sha256": _digest(content)}, indent=1, ensure_ascii=False)
+    parse(content, folder / MANIFEST_FILE)
+    text = json.dumps({**content, "sha256": digest(content)}, indent=1, ensure_ascii=False)
     (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")
 
 
@@ -218,7 +108,47 @@ class Parts:
             for name in relative_files(self.classifier):
                 _copy(self.classifier / name, folder / CLASSIFIER_FOLDER / name)
         write_weights(folder / CHECKPOINT_FILE, self.checkpoint)
+        write_model(folder)
         complete(folder, manifest)
+
+
+def write_model(folder: Path) -> None:
+    """Write graphs and vocabulary of the checkpoint that a folder holds.
+
+    Raises:
+        InputError: naming the part of the model that no graph can be made of.
+    """
+    from fairseq_ext.hub import DomainTranslator
+    from fairseq_ext.translators.model_graphs import write_graphs
+
+    hub = DomainTranslator.from_pretrained(folder).eval()
+    for precision, names in GRAPH_FILES.items():
+        encoder, decoder = (folder / name for name in names)
+        write_graphs(hub.models[0], encoder, decoder, is_int8=precision == INT8)
+    _vocabulary(hub).write(folder / VOCABULARY_FILE)
+
+
+def _vocabulary(hub: Any) -> Vocabulary:
+    source, target, languages = hub.src_dict, hub.tgt_dict, hub.task.language_tokens
+    last = target.eos() if languages.end is None else languages.end
+    around = [] if languages.source is None else [languages.source]
+    return Vocabulary(
+        source=source.symbols,
+        target=target.symbols,
+        pad=target.pad(),
+        eos=source.eos(),
+        unk=target.unk(),
+        first=last,
+        last=last,
+        before=[] if languages.is_last else around,
+        after=around if languages.is_last else [],
+        prefix=[] if languages.prefix is None else [languages.prefix],
+        not_text=sorted({source.bos(), source.pad(), source.eos(), *source.reserved}),
+        not_printed=sorted({target.bos(), target.eos(), last, *target.reserved}),
+        has_tags=bool(hub.task.cfg.domain_tags),
+        longest_source=hub.max_positions[0],
+        longest_target=hub.models[0].max_decoder_positions(),
+    )
 
 
 def write_weights(path: Path, checkpoint: Path) -> None:
@@ -273,73 +203,6 @@ def _refuse_others(directory: Path) -> None:
         others = [name for name in relative_files(directory) if name not in {*manifest.files, MANIFEST_FILE}]
     if others:
         raise InputError(f"{directory}: {others[0]} is of no exported system; move it away or choose another directory")
-
-
-def _parse(content: Any, path: Path) -> Manifest:
-    """A manifest of an object that JSON held.
-
-    Raises:
-        InputError: naming the file and the key that is missing or not as it should be.
-    """
-    files = content.get("files")
-    languages, domains, text = content.get("languages"), content.get("domains"), content.get("text")
-    generation, classifier = content.get("generation"), content.get("classifier")
-    claims = {
-        "name": isinstance(content.get("name"), str),
-        "architecture": isinstance(content.get("architecture"), str),
-        "languages": is_texts(languages) and len(languages) == 2,
-        "domains": is_texts(domains),
-        "generation": isinstance(generation, dict) and all(map(_is_search_option, generation.items())),
-        "classifier": classifier in (None, *_CLASSIFIERS),
-        "files": isinstance(files, dict) and all(map(_is_file_record, files.items())),
-    }
-    for key, holds in claims.items():
-        if not holds:
-            raise InputError(f"{path}: {key}: {shown(content.get(key))} is none of an exported system's; {_REMEDY}")
-    check_domain_names(domains, f"{path}: domains")
-    expected = [*(f"dict.{lang}.txt" for lang in languages), DOMAINS_FILE, CHECKPOINT_FILE]
-    for name in expected:
-        if name not in files:
-            raise InputError(f"{path}: files: lacks {name}; {_REMEDY}")
-    return Manifest(
-        name=content["name"],
-        languages=(languages[0], languages[1]),
-        domains=tuple(domains),
-        architecture=content["architecture"],
-        text=None if text is None else read_model(Normalise, text, f"{path}: text", {}),
-        generation=generation,
-        classifier=classifier,
-        data_fingerprint=content.get("data_fingerprint"),
-        scores=content.get("scores"),
-        versions=content.get("versions") or {},
-        files={name: FileRecord(**record) for name, record in files.items()},
-    )
-
-
-def _is_search_option(option: tuple[str, Any]) -> bool:
-    name, value = option
-    if name not in SEARCH_OPTIONS:
-        return False
-    kind, low, high = SEARCH_OPTIONS[name]
-    kinds = (int, float) if kind is float else (kind,)
-    return type(value) in kinds and low <= value <= high
-
-
-def _is_file_record(entry: tuple[str, Any]) -> bool:
-    name, record = entry
-    return (
-        _FILE_NAME.fullmatch(name) is not None
-        and isinstance(record, dict)
-        and record.keys() == {"bytes", "sha256"}
-        and type(record["bytes"]) is int
-        and isinstance(record["sha256"], str)
-        and _SHA256.fullmatch(record["sha256"]) is not None
-    )
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    """SHA-256 of a manifest's content, however it is laid out."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def _versions() -> dict[str, str]:

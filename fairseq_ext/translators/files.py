@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.engine.provenance import read_json_object
@@ -29,12 +29,10 @@ from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.translators.answers import PRECISIONS, Wanted, load_quietly
-from fairseq_ext.translators.exported import MANIFEST_FILE
+from fairseq_ext.runtime.manifest import FLOAT32, MANIFEST_FILE
+from fairseq_ext.runtime.translator import SystemTranslator
+from fairseq_ext.translators.answers import Wanted
 from fairseq_ext.translators.lines import RoutedLine, blocks
-
-if TYPE_CHECKING:
-    from fairseq_ext.translators.translator import SystemTranslator
 
 _SOURCE, _DONE, _TEXT, _COUNTS = "blocks", "translated", "text", "counts.json"
 
@@ -51,7 +49,7 @@ class FileJob:
         wanted: what is made of each.
         output: file to write.
         block_lines: lines in a block.
-        device: torch's.
+        device: cpu or cuda.
         decoding_precision: of weights and products.
     """
 
@@ -63,14 +61,14 @@ class FileJob:
     output: Path
     block_lines: int
     device: str = "cpu"
-    decoding_precision: str = PRECISIONS[0]
+    decoding_precision: str = FLOAT32
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all that the output depends on."""
         files = [self.system / MANIFEST_FILE, self.source, *([self.domains] if self.domains else [])]
         description = {
-            "version": 2,
+            "version": 3,
             "files": [hash_file(path) for path in files],
             "route": self.route,
             "block_lines": self.block_lines,
@@ -99,7 +97,7 @@ class TranslateBlock:
 
 @lru_cache(maxsize=1)
 def _translator(system: Path, device: str, decoding_precision: str) -> SystemTranslator:
-    return load_quietly(system, device, decoding_precision)
+    return SystemTranslator.load(system, device=device, decoding_precision=decoding_precision)
 
 
 # Reads the lines of a job, and notes the numbers of those that cannot be translated, which it leaves empty.

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 _OPSET, _IR_VERSION = 20, 9
 _MICROSOFT = "com.microsoft"
 _LARGEST = 127  # of int8, the same on both sides of zero
+_SMALLEST = 64  # side of a matrix that is worth it
 _ZERO = np.array(128, np.uint8)  # of what a matrix is multiplied by
 _STEP = np.array(1 / _LARGEST, np.float32)
 _TYPES = {"float": TensorProto.FLOAT, "int": TensorProto.INT64}
@@ -65,10 +66,11 @@ class Graph:
         Shape:
             x: N×K; weight: P×K; bias: P; added, result: N×P
         """
-        if self.is_int8:
+        if self.is_int8 and min(weight.shape) >= _SMALLEST:
             product, scale = self.scaled_product(x, weight)
-            terms = [self.op("Mul", product, scale), *([] if bias is None else [bias]), *([added] if added else [])]
-            return self.sum(*terms)
+            result = self.op("Mul", product, scale)
+            result = result if bias is None else self.op("Add", result, bias)
+            return result if added is None else self.op("Add", result, added)
         if added is not None:
             return self.op("Gemm", x, weight, added if bias is None else self.op("Add", added, bias), transB=1)
         return self.op("Gemm", x, weight, *([] if bias is None else [bias]), transB=1)
@@ -98,15 +100,10 @@ class Graph:
             self._arrays[id(weight)] = convert(weight)
         return self._arrays[id(weight)]
 
-    def sum(self, first: str, *others: str | np.ndarray) -> str:
-        for other in others:
-            first = self.op("Add", first, other)
-        return first
-
-    def float(self, value: str) -> str:
+    def as_float(self, value: str) -> str:
         return self.op("Cast", value, to=TensorProto.FLOAT)
 
-    def int(self, value: str) -> str:
+    def as_int(self, value: str) -> str:
         return self.op("Cast", value, to=TensorProto.INT64)
 
     def reshape(self, x: str, *shape: int) -> str:

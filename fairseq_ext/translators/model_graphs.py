@@ -8,6 +8,7 @@ hypothesis's own. So nothing is moved when hypotheses change places. The graph e
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from torch import Tensor
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterTransformerModel
 from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.lora import LayerRouter
 from fairseq_ext.modules.routers import GateRouter
 from fairseq_ext.modules.source_gate import LOGITS_A_WEIGHT, MULTIPLIER, SourceGate
-from fairseq_ext.patches.foreign_models import OUTPUT_BIAS
+from fairseq_ext.patches.models import OUTPUT_BIAS
 from fairseq_ext.translators.graph import Graph
 
 # A number that no logit comes near; infinity less infinity would be no number.
@@ -120,7 +122,23 @@ class _Side:
 
     def linear(self, x: str, module: Any, added: str | None = None) -> str:
         bias = None if module.bias is None else _array(module.bias)
-        return self.graph.linear(x, _array(module.weight), bias, added)
+        return self.beside(x, module, self.graph.linear(x, _array(module.weight), bias, added))
+
+    def beside(self, x: str, module: Any, onto: str, scale: float = 1.0) -> str:
+        """What low-rank adapters add to what a linear layer makes of ``x``; it is multiplied by ``scale``."""
+        if not hasattr(module, "adapter"):
+            return onto
+        bank = module.adapter.bank
+        hidden = self.graph.linear(x, _array(bank.down_weight.flatten(0, 1)), None)
+        up = _array(bank.up_weight.flatten(0, 1).t()) * np.float32(bank.scale * scale)
+        return self.graph.linear(self.weighted(hidden, self.mixture), up, None, onto)
+
+    def weighted(self, hidden: str, weights: str) -> str:
+        """Each adapter's part of what is inside a bank times its weight: N×D·b, and B×T×D or B×1×D → N×D·b."""
+        graph, number = self.graph, len(self.model.adapter_names)
+        blocks = self.cut(hidden, number, -1)
+        blocks = graph.op("Mul", blocks, graph.op("Unsqueeze", weights, np.array([3])))
+        return graph.op("Reshape", blocks, graph.op("Shape", hidden))
 
     def queries(self, x: str, attention: Any, modules: list[Any]) -> list[str]:
         """Projections of the same states as one product; the first, of queries, is scaled as attention wants it."""
@@ -131,9 +149,12 @@ class _Side:
             for each, scale in zip(modules, scales, strict=True)
         ]
         joined = self.graph.linear(x, np.concatenate(weights), np.concatenate(biases))
-        if len(modules) == 1:
-            return [joined]
-        return self.graph.ops("Split", len(modules), joined, axis=1, num_outputs=len(modules))
+        parts = [joined]
+        if len(modules) > 1:
+            parts = self.graph.ops("Split", len(modules), joined, axis=1, num_outputs=len(modules))
+        return [
+            self.beside(x, each, part, float(scale)) for each, part, scale in zip(modules, parts, scales, strict=True)
+        ]
 
     def heads(self, x: str, attention: Any, order: tuple[int, ...] = (0, 2, 1, 3)) -> str:
         """N×H → B×h×T×d, or in another order of B, T, h and d."""
@@ -154,9 +175,14 @@ class _Side:
         activation = _ACTIVATIONS[str(self.side.cfg.activation_fn)]
         inner = self.norm(x, layer.final_layer_norm) if layer.normalize_before else x
         x = self.linear(activation(self.graph, self.linear(inner, layer.fc1)), layer.fc2, x)
-        if self.is_adapted:
+        if self.is_adapted and not isinstance(layer.adapter, LayerRouter):
             x = self.adapt(x, layer.adapter.bank, self.weights(x, layer.adapter.router))
         return x if layer.normalize_before else self.norm(x, layer.final_layer_norm)
+
+    def begin(self, x: str, layer: Any) -> None:
+        """Find the mixture of a layer whose adapters are beside its linear layers."""
+        if self.is_adapted and isinstance(layer.adapter, LayerRouter):
+            self.mixture = self.weights(x, layer.adapter.router)
 
     def adapt(self, x: str, bank: AdapterBank, weights: str) -> str:
         """``x + Σ_d w_d · up_d(relu(down_d(norm(x))))``.
@@ -164,17 +190,15 @@ class _Side:
         Shape:
             x, result: N×H; weights: B×T×D or B×1×D
         """
-        graph, number = self.graph, bank.num_adapters
+        graph = self.graph
         down, down_bias = bank._down(bank._rows_of(None))
         ones, zeros = np.ones(bank.embed_dim, np.float32), np.zeros(bank.embed_dim, np.float32)
         normed = graph.op("LayerNormalization", x, ones, zeros, epsilon=1e-5)
-        hidden = graph.linear(normed, _array(down.flatten(0, 1)), _array(down_bias.flatten()))
-        blocks = self.cut(graph.op("Relu", hidden), number, bank.bottleneck_dim)
-        blocks = graph.op("Mul", blocks, graph.op("Unsqueeze", weights, np.array([3])))
+        hidden = graph.op("Relu", graph.linear(normed, _array(down.flatten(0, 1)), _array(down_bias.flatten())))
         biases = graph.op("MatMul", weights, _array(bank.up_bias))
         residual = graph.reshape(graph.op("Add", self.cut(x, bank.embed_dim), biases), -1, bank.embed_dim)
         up = _array(bank.up_weight.flatten(0, 1).t())
-        return graph.linear(graph.reshape(blocks, -1, number * bank.bottleneck_dim), up, None, residual)
+        return graph.linear(self.weighted(hidden, weights), up, None, residual)
 
     def weights(self, x: str, router: Any) -> str:
         """The weights of the adapters behind a layer: B×T×D or B×1×D."""
@@ -203,7 +227,7 @@ class _Side:
         most = router.most_kept(router.num_adapters)
         largest, _ = graph.ops("TopK", 2, weights, np.array([most]), axis=-1)
         least = graph.op("ReduceMin", largest, np.array([-1]), keepdims=1)
-        kept = graph.op("Mul", weights, graph.float(graph.op("GreaterOrEqual", weights, least)))
+        kept = graph.op("Mul", weights, graph.as_float(graph.op("GreaterOrEqual", weights, least)))
         return graph.op("Div", kept, graph.op("ReduceSum", kept, np.array([-1]), keepdims=1))
 
     def _without_losers(self, scaled: str, router: GateRouter) -> str:
@@ -214,9 +238,7 @@ class _Side:
         settled = graph.op("Where", is_guarded, _NEVER, scaled)
         most_settled = graph.op("ReduceMax", settled, np.array([-1]), keepdims=1)
         most = graph.op("ReduceMax", scaled, np.array([-1]), keepdims=1)
-        wins = graph.op(
-            "And", graph.op("Greater", scaled, most_settled), graph.op("GreaterOrEqual", scaled, most)
-        )
+        wins = graph.op("And", graph.op("Greater", scaled, most_settled), graph.op("GreaterOrEqual", scaled, most))
         return graph.op("Where", graph.op("Or", wins, ~is_guarded), scaled, np.array(-np.inf, np.float32))
 
 
@@ -229,8 +251,8 @@ class _EncoderGraph(_Side):
         tokens = self.read_tokens("S")
         self.read_route()
         is_token = graph.op("Not", graph.op("Equal", tokens, np.array(side.padding_idx)))
-        numbers = graph.int(is_token)
-        self.keep = graph.op("Unsqueeze", graph.float(is_token), np.array([2]))  # B×S×1
+        numbers = graph.as_int(is_token)
+        self.keep = graph.op("Unsqueeze", graph.as_float(is_token), np.array([2]))  # B×S×1
         self.count = graph.op("ReduceSum", self.keep, np.array([1]), keepdims=1)
         self.known = self._known_logits(tokens)
         self.mask = graph.op("Where", is_token, np.array(0, np.float32), _NEVER)
@@ -241,7 +263,8 @@ class _EncoderGraph(_Side):
         x = graph.op("Mul", x, graph.reshape(self.keep, -1, 1))
         self.gates: list[str] = []
         for layer in self.layers:
-            x = self.around(x, layer, layer.self_attn_layer_norm, lambda inner, own=layer.self_attn: self._attend(inner, own))
+            self.begin(x, layer)
+            x = self.around(x, layer, layer.self_attn_layer_norm, partial(self._attend, layer.self_attn))
             x = self.feed_forward(x, layer)
         x = x if side.layer_norm is None else self.norm(x, side.layer_norm)
         self._tell_decoder(x)
@@ -249,7 +272,7 @@ class _EncoderGraph(_Side):
     def write(self, path: Path) -> None:
         self.graph.write(path, "encoder")
 
-    def _attend(self, x: str, attention: Any) -> str:
+    def _attend(self, attention: Any, x: str) -> str:
         graph = self.graph
         query, key, value = self.queries(x, attention, [attention.q_proj, attention.k_proj, attention.v_proj])
         scores = graph.op("MatMul", self.heads(query, attention), self.heads(key, attention, (0, 2, 3, 1)))
@@ -274,9 +297,9 @@ class _EncoderGraph(_Side):
             columns = graph.op("Concat", tokens, pairs, axis=1)
             counts = graph.op("Concat", is_text, graph.op("And", is_first, is_second), axis=1)
         scores = graph.op("Gather", _array(gate.weight.t()), columns)
-        scores = graph.op("Mul", scores, graph.op("Unsqueeze", graph.float(counts), np.array([2])))
+        scores = graph.op("Mul", scores, graph.op("Unsqueeze", graph.as_float(counts), np.array([2])))
         totals = graph.op("ReduceSum", scores, np.array([1]), keepdims=1)
-        length = graph.op("ReduceSum", graph.float(is_text), np.array([1]), keepdims=1)
+        length = graph.op("ReduceSum", graph.as_float(is_text), np.array([1]), keepdims=1)
         length = graph.op("Sqrt", graph.op("Max", length, np.array(1, np.float32)))
         scale = graph.op("Div", np.array(LOGITS_A_WEIGHT, np.float32), length)
         return graph.op("Mul", totals, graph.op("Unsqueeze", scale, np.array([2])))
@@ -336,24 +359,21 @@ class _DecoderGraph(_Side):
         self._read_gates(step)
         x = self.embed(graph.reshape(tokens, -1), graph.op("Add", step, np.array([side.padding_idx + 1])))
         for number, layer in enumerate(self.layers):
-            x = self.around(
-                x, layer, layer.self_attn_layer_norm, lambda y, own=layer.self_attn, n=number: self._attend(y, own, n)
-            )
-            x = self.around(
-                x, layer, layer.encoder_attn_layer_norm, lambda y, own=layer.encoder_attn, n=number: self._read(y, own, n)
-            )
+            self.begin(x, layer)
+            x = self.around(x, layer, layer.self_attn_layer_norm, partial(self._attend, layer.self_attn, number))
+            x = self.around(x, layer, layer.encoder_attn_layer_norm, partial(self._read, layer.encoder_attn, number))
             x = self.feed_forward(x, layer)
-        if self.gates:
-            graph.output("gates", graph.op("Concat", *[graph.op("Unsqueeze", w, np.array([2])) for w in self.gates], axis=2))
-        if self.totals:
-            graph.output("new_totals", graph.op("Concat", *[graph.op("Unsqueeze", w, np.array([2])) for w in self.totals], axis=2))
+        for name, values in (("gates", self.gates), ("new_totals", self.totals)):
+            if values:  # B×W×L×D
+                by_layer = [graph.op("Unsqueeze", value, np.array([2])) for value in values]
+                graph.output(name, graph.op("Concat", *by_layer, axis=2))
         x = x if side.layer_norm is None else self.norm(x, side.layer_norm)
         self._choose(self._log_probabilities(x), columns, most)
 
     def write(self, path: Path) -> None:
         self.graph.write(path, "decoder")
 
-    def _attend(self, x: str, attention: Any, number: int) -> str:
+    def _attend(self, attention: Any, number: int, x: str) -> str:
         """To a hypothesis's own earlier positions, and to this one."""
         graph, heads, width = self.graph, attention.num_heads, attention.head_dim
         past_key = graph.input(f"key_{number}", "float", ["B", heads, width, "P"])
@@ -371,7 +391,7 @@ class _DecoderGraph(_Side):
         graph.output(f"new_value_{number}", value)
         return self.linear(self.merge(mixed, attention), attention.out_proj)
 
-    def _read(self, x: str, attention: Any, number: int) -> str:
+    def _read(self, attention: Any, number: int, x: str) -> str:
         """The source."""
         graph, heads, width = self.graph, attention.num_heads, attention.head_dim
         key = graph.input(f"source_key_{number}", "float", ["B", heads, width, "S"])
@@ -393,8 +413,9 @@ class _DecoderGraph(_Side):
         if routers[0].weight is not None:
             totals = graph.input("totals", "float", ["B", "W", len(routers), number])
             split = graph.ops("Split", len(routers), totals, axis=2, num_outputs=len(routers))
-            self.earlier = {router: graph.op("Squeeze", total, np.array([2])) for router, total in zip(routers, split, strict=True)}
-            self.count = graph.float(graph.op("Add", step, np.array([1])))
+            squeezed = [graph.op("Squeeze", total, np.array([2])) for total in split]
+            self.earlier = dict(zip(routers, squeezed, strict=True))
+            self.count = graph.as_float(graph.op("Add", step, np.array([1])))
 
     def gate_logits(self, x: str, router: GateRouter) -> str:
         graph = self.graph

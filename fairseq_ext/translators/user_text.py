@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from tqdm import tqdm
 
@@ -20,15 +20,13 @@ from fairseq_ext.documents import formats
 from fairseq_ext.documents.document import Document, Filling
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.translators.answers import PRECISIONS, Wanted, load_quietly
-from fairseq_ext.translators.exported import Manifest, read_manifest
+from fairseq_ext.runtime.manifest import FLOAT32, Manifest, read_manifest
+from fairseq_ext.runtime.requests import Request
+from fairseq_ext.runtime.sentences import TooLongError
+from fairseq_ext.runtime.translator import SystemTranslator
+from fairseq_ext.translators.answers import Wanted
 from fairseq_ext.translators.files import FileJob, check_folder, state_of, translate_file
 from fairseq_ext.translators.lines import RoutedLine, blocks, file_lines, routed_by_file, stream_lines
-from fairseq_ext.translators.requests import Request
-from fairseq_ext.translators.sentences import TooLongError
-
-if TYPE_CHECKING:
-    from fairseq_ext.translators.translator import SystemTranslator
 
 # Only of longer lines it is asked, before any is translated, whether the model takes them.
 _LONG_LINE = 1000
@@ -47,7 +45,7 @@ class Text:
         wanted: what is made of each line.
         processes: that translate a file; 0 for one a core.
         block_lines: lines of a block.
-        device: torch's.
+        device: cpu or cuda.
         decoding_precision: of weights and products.
         format: of the source, of :data:`fairseq_ext.documents.formats.FORMATS` or text; None for what its name says.
         every: whether what a document has translated already is translated again.
@@ -61,7 +59,7 @@ class Text:
     processes: int = 0
     block_lines: int = 500
     device: str = "cpu"
-    decoding_precision: str = PRECISIONS[0]
+    decoding_precision: str = FLOAT32
     format: str | None = None
     every: bool = False
 
@@ -99,7 +97,9 @@ def translate_text(system: Path, text: Text) -> None:
     )
 
     def lines(left_out: list[int]) -> Iterator[RoutedLine]:
-        translator = lru_cache(lambda: load_quietly(job.system, job.device, job.decoding_precision))
+        translator = lru_cache(
+            lambda: SystemTranslator.load(job.system, device=job.device, decoding_precision=job.decoding_precision)
+        )
         return _checked(_lines(text, manifest), str(source), translator, left_out)
 
     _tell(str(text.source), translate_file(job, lines, text.processes))
@@ -138,7 +138,7 @@ def _translate_stream(system: Path, manifest: Manifest, text: Text) -> None:
     name = str(text.source or _STANDARD_INPUT)
     if text.output is not None:
         check_folder(text.output)
-    translator = load_quietly(system, text.device, text.decoding_precision)
+    translator = SystemTranslator.load(system, device=text.device, decoding_precision=text.decoding_precision)
     first = 1
     left_out: list[int] = []
     lines = _checked(_lines(text, manifest), name, lambda: translator, left_out)

@@ -131,10 +131,10 @@ def offline(options: Namespace, work: Sequence[tuple[str, str]]) -> tuple[dict[t
     """What the system answers in one call, and the sentences a second of computing."""
     import torch
 
-    from fairseq_ext.translators.answers import load_quietly
-    from fairseq_ext.translators.requests import Request
+    from fairseq_ext.runtime.requests import Request
+    from fairseq_ext.runtime.translator import SystemTranslator
 
-    system = load_quietly(options.exported, "cpu")
+    system = SystemTranslator.load(options.exported)
     torch.set_num_threads(options.threads)
     start = time.process_time()
     answers = system.translate([Request(*each) for each in work])

@@ -10,7 +10,7 @@ from fairseq_ext.adapters.domains import add_domain, remove_domain, rename_domai
 from fairseq_ext.adapters.files import attach_adapters, export_adapters
 from fairseq_ext.adapters.system import System
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.translators.exported import verify
+from fairseq_ext.runtime.manifest import verify
 from tests.adapters.test_files import assert_same_state
 from tests.translators import small_systems
 

@@ -11,7 +11,7 @@ from fairseq_ext.adapters.new_text import Sizes
 from fairseq_ext.adapters.system import System
 from fairseq_ext.adapters.training import Training, model_arguments, train_domain
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.translators.exported import verify
+from fairseq_ext.runtime.manifest import verify
 from tests import toy
 from tests.adapters.small_exports import write_exports, write_text
 

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.patches.options import check_options
-from fairseq_ext.translators.exported import SEARCH_OPTIONS, Manifest, _parse
+from fairseq_ext.runtime.manifest import SEARCH_OPTIONS, Manifest, parse
 
 CASES = int(os.environ.get("FUZZ", "1000"))
 SECRET = "a-secret-of-the-environment"
@@ -82,7 +82,7 @@ def test_manifests_are_refused_in_one_line_or_have_usable_search_options(
     good = {"name": "gad", "languages": ["en", "pl"], "domains": ["law"], "architecture": "a", "files": FILES}
     content = json.loads(json.dumps({**good, "generation": generation, **changes}))
     try:
-        manifest = _parse(content, tmp_path / "system.json")
+        manifest = parse(content, tmp_path / "system.json")
     except InputError as error:
         assert "\n" not in line_of(error)  # noqa: PT017
         return

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from fairseq_ext.cli.main import run_verb
 from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.runtime.requests import Answer, Candidate, Request, TokenGates
 from fairseq_ext.serving import server
-from fairseq_ext.translators.requests import Answer, Candidate, Request, TokenGates
 
 DOMAINS = ["law", "med", "sub"]
 LAYERS = 3
@@ -101,7 +102,7 @@ def main() -> None:
         system.go.set()
 
     threading.Thread(target=tell_and_go, daemon=True).start()
-    server.load_quietly = lambda *_: system  # type: ignore[assignment]
+    server.SystemTranslator = SimpleNamespace(load=lambda *_, **__: system)  # type: ignore[assignment]
     run_verb(["serve", "there", "--port", "0", *sys.argv[1:]])
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from fairseq_ext.runtime.requests import Request
 from fairseq_ext.serving.batcher import Batcher, Batching, Outcome
 from fairseq_ext.serving.body import Order
 from fairseq_ext.serving.metrics import Metrics
 from fairseq_ext.serving.refusals import RefusedError
-from fairseq_ext.translators.requests import Request
 from tests.serving.fake_server import TIMEOUT
 from tests.serving.fake_system import FakeSystem
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from fairseq_ext.runtime.requests import Request
 from fairseq_ext.serving.body import Limits, Order, read_content, read_order
 from fairseq_ext.serving.refusals import RefusedError
-from fairseq_ext.translators.requests import Request
 from tests.serving.fake_system import DOMAINS, FakeSystem
 
 LIMITS = Limits(texts=3, characters=30, beam=8)

@@ -17,8 +17,8 @@ import torch
 
 from fairseq_ext.hub import DomainTranslator
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.translators import exported as module
-from fairseq_ext.translators.exported import MANIFEST_FILE, Parts, complete, read_manifest, verify, writing
+from fairseq_ext.runtime.manifest import MANIFEST_FILE, digest, read_manifest, verify
+from fairseq_ext.translators.exported import Parts, complete, writing
 from tests.translators import small_systems
 
 
@@ -33,7 +33,7 @@ def rewrite(folder: Path, **changes: Any) -> None:
     content = json.loads((folder / MANIFEST_FILE).read_text())
     del content["sha256"]
     content |= changes
-    (folder / MANIFEST_FILE).write_text(json.dumps({**content, "sha256": module._digest(content)}))
+    (folder / MANIFEST_FILE).write_text(json.dumps({**content, "sha256": digest(content)}))
 
 
 def test_it_says_what_it_is(exported: Path) -> None:
@@ -79,7 +79,7 @@ def test_what_is_changed_cut_off_or_gone_is_named(copy: Path, name: str) -> None
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, "of format 2, where this program reads 1"),
+        ({"format": 1}, "of format 1, where this program reads 2"),
         ({"name": 7}, "name: 7 is none"),
         ({"languages": ["en"]}, "languages: "),
         ({"domains": ["med", "law"]}, "must be sorted"),
@@ -90,7 +90,7 @@ def test_what_is_changed_cut_off_or_gone_is_named(copy: Path, name: str) -> None
         ({"generation": {"sampling": 1}}, "generation: "),
         ({"classifier": "pickle"}, "classifier: "),
         ({"files": {"../model.pt": {"bytes": 1, "sha256": "0" * 64}}}, "files: "),
-        ({"files": {}}, "files: lacks dict.en.txt"),
+        ({"files": {}}, "files: lacks domains.txt"),
     ],
 )
 def test_a_manifest_of_another_kind_is_one_line(copy: Path, changes: dict[str, Any], message: str) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.runtime.requests import Answer, Candidate, Request
 from fairseq_ext.translators import files
 from fairseq_ext.translators.answers import Wanted
 from fairseq_ext.translators.files import FileJob, translate_file
 from fairseq_ext.translators.lines import file_lines
-from fairseq_ext.translators.requests import Answer, Candidate, Request
 
 LINES = [f"line {n}" for n in range(7)]
 TURNED = "".join(f"{line[::-1]}\n" for line in LINES)

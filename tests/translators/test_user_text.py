@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.translators.translator import Request, SystemTranslator
+from fairseq_ext.runtime.requests import Request
+from fairseq_ext.runtime.translator import SystemTranslator
 from tests import toy
 from tests.fork_server import PYTHON
 from tests.verbs import verb

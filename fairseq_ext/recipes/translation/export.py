@@ -18,8 +18,9 @@ from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.recipes.translation.config import OutputRun, Translation
 from fairseq_ext.report.measurements import RECORDS_FILE, read_records
+from fairseq_ext.runtime.manifest import SEARCH_OPTIONS, Manifest
 from fairseq_ext.teacher.classifier import MODEL_FOLDER
-from fairseq_ext.translators.exported import SEARCH_OPTIONS, Manifest, Parts, writing
+from fairseq_ext.translators.exported import Parts, writing
 
 
 def trained_outputs(config: Translation, runs: Sequence[OutputRun]) -> list[OutputRun]:

@@ -16,8 +16,8 @@ from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.stages import base_step, stages_of
-from fairseq_ext.translators.requests import Request
-from fairseq_ext.translators.translator import SystemTranslator
+from fairseq_ext.runtime.requests import Request
+from fairseq_ext.runtime.translator import SystemTranslator
 from tests.convert import tiny_translation as tiny
 from tests.small_corpus import NOUNS, write_config, write_corpora
 from tests.verbs import verb

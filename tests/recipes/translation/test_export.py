@@ -14,7 +14,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.export import trained_outputs, trained_run
 from fairseq_ext.report.measurements import Record, write_records
-from fairseq_ext.translators.exported import verify
+from fairseq_ext.runtime.manifest import verify
 from tests import toy, toy_systems
 from tests.translators.small_systems import write_classifier
 from tests.verbs import verb
@@ -64,7 +64,7 @@ def test_an_export_is_what_the_file_says(trained: Path, tmp_path: Path, capsys: 
     assert manifest.text == Normalise(punctuation=None)
     assert manifest.generation == {"beam": 3, "lenpen": 2.0, "max_len_a": 0.0, "max_len_b": 6}
     assert manifest.scores == {"gad": {"chrF": {"law": 40.0}}, "gad-wide": {"chrF": {"law": 40.0}}}
-    assert capsys.readouterr().out == f"{tmp_path / 'gad'}: gad, en-pl, 3 domains, 6 files of " + (
+    assert capsys.readouterr().out == f"{tmp_path / 'gad'}: gad, en-pl, 3 domains, 11 files of " + (
         f"{sum(record.bytes for record in manifest.files.values()) / 1e6:.1f} MB, all as exported\n"
     )
     verb("export")([str(trained), "mix", str(tmp_path / "mix")])

@@ -14,10 +14,12 @@ class Request:
     Attributes:
         text: as its user wrote it.
         route: ``gates``, ``classifier``, ``base`` (no adapters) or a domain; None for the system's own way.
+        prefix: with what the translation begins; of a text that is cut into sentences, each does.
     """
 
     text: str
     route: str | None = None
+    prefix: str = ""
 
 
 @dataclass(frozen=True)

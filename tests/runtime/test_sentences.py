@@ -1,6 +1,6 @@
 import pytest
 
-from fairseq_ext.translators.sentences import cut, split_sentences
+from fairseq_ext.runtime.sentences import cut, split_sentences
 
 
 @pytest.mark.parametrize(

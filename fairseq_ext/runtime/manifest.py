@@ -1,0 +1,211 @@
+"""What an exported system is: its manifest ``system.json``, with size and SHA-256 of every file, and its own.
+
+::
+
+    gad/system.json                   the manifest
+    gad/encoder.onnx, decoder.onnx    the model, see :mod:`fairseq_ext.translators.model_graphs`
+    gad/encoder.int8.onnx, decoder.int8.onnx
+    gad/vocabulary.json, sentencepiece.model
+    gad/classifier/                   the teacher's classifier, where there is one
+    gad/model.pt, dict.SRC.txt, dict.TGT.txt, domains.txt
+                                      the checkpoint as fairseq reads it, to attach adapters to
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.cleaning.normalise import Normalise
+from fairseq_ext.domains.names import DOMAINS_FILE, RESERVED_NAMES, check_domain_names, read_domain_names
+from fairseq_ext.engine.hashing import hash_file
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.json_file import is_texts, read_json
+from fairseq_ext.inputs.models import read_model
+from fairseq_ext.runtime.vocabulary import VOCABULARY_FILE
+
+FORMAT = 2
+MANIFEST_FILE = "system.json"
+CHECKPOINT_FILE = "model.pt"
+CLASSIFIER_FOLDER = "classifier"
+FLOAT32, INT8 = "float32", "int8"
+# The graphs of a precision: encoder and decoder.
+GRAPH_FILES = {FLOAT32: ("encoder.onnx", "decoder.onnx"), INT8: ("encoder.int8.onnx", "decoder.int8.onnx")}
+# What a route may be besides a domain.
+GATES, CLASSIFIER, BASE, ORACLE = RESERVED_NAMES
+# Options of the search that an export keeps: the type, the least and the greatest value of each.
+SEARCH_OPTIONS: dict[str, tuple[type, float, float]] = {
+    "beam": (int, 1, 1000),
+    "lenpen": (float, -100, 100),
+    "unkpen": (float, -100, 100),
+    "max_len_a": (float, 0, 100),
+    "max_len_b": (int, 0, 10_000),
+    "min_len": (int, 0, 10_000),
+    "no_repeat_ngram_size": (int, 0, 10_000),
+}
+REMEDY = "export the system again with fairseq-ext export"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_FILE_NAME = re.compile(rf"({CLASSIFIER_FOLDER}/)?[A-Za-z0-9][A-Za-z0-9._-]*")
+_CLASSIFIERS = ("tfidf", "transformers", "houlsby")
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A file's size in bytes and its SHA-256."""
+
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> FileRecord:
+        return cls(path.stat().st_size, hash_file(path))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an exported system is.
+
+    Attributes:
+        name: of the system, or of a run of it.
+        languages: source and target.
+        domains: their names, in the order of rows.
+        architecture: fairseq's ``--arch``.
+        text: how text is normalised before it is cut into pieces; None for not at all.
+        generation: options of the search, of :data:`SEARCH_OPTIONS`.
+        classifier: kind of the classifier in ``classifier/``; None for none.
+        data_fingerprint: of the training data, where it is known.
+        scores: of the test sets by output, metric and column, where they are known.
+        versions: of the libraries that it was exported with.
+        files: all others of the directory, by relative name.
+    """
+
+    name: str
+    languages: tuple[str, str]
+    domains: tuple[str, ...]
+    architecture: str
+    text: Normalise | None = None
+    generation: Mapping[str, Any] = field(default_factory=dict)
+    classifier: str | None = None
+    data_fingerprint: str | None = None
+    scores: Mapping[str, Any] | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, FileRecord] = field(default_factory=dict)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """As plain data."""
+        return {**dataclasses.asdict(self), "text": self.text and self.text.model_dump()}
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """The manifest of an exported system, after a check of what it says and of the sizes of its files.
+
+    Raises:
+        InputError: naming the file that is missing, damaged or of another format.
+    """
+    path = directory / MANIFEST_FILE
+    if not directory.is_dir():
+        raise InputError(f"{directory}: no such directory; give one that fairseq-ext export made")
+    content = read_json(path, REMEDY)
+    if content.get("format") != FORMAT:
+        raise InputError(
+            f"{path}: of format {shown(content.get('format'))}, where this program reads {FORMAT}; {REMEDY}"
+        )
+    if content.pop("sha256", None) != digest(content):
+        raise InputError(f"{path}: damaged or edited since it was exported; {REMEDY}")
+    manifest = parse(content, path)
+    for name, record in manifest.files.items():
+        file = directory / name
+        if not file.is_file():
+            raise InputError(f"{file}: not found, though {MANIFEST_FILE} lists it; {REMEDY}")
+        if file.stat().st_size != record.bytes:
+            raise InputError(f"{file}: of {file.stat().st_size} bytes, not {record.bytes} as exported; {REMEDY}")
+    if read_domain_names(directory / DOMAINS_FILE) != list(manifest.domains):
+        raise InputError(f"{path}: its domains are not those of {DOMAINS_FILE}; {REMEDY}")
+    return manifest
+
+
+def verify(directory: Path) -> Manifest:
+    """Read all files of an exported system again.
+
+    Raises:
+        InputError: naming the first that is not as it was exported, or that nobody exported.
+    """
+    manifest = read_manifest(directory)
+    for name, record in manifest.files.items():
+        if hash_file(directory / name) != record.sha256:
+            raise InputError(f"{directory / name}: damaged or edited since it was exported; {REMEDY}")
+    return manifest
+
+
+def parse(content: Any, path: Path) -> Manifest:
+    """A manifest of an object that JSON held.
+
+    Raises:
+        InputError: naming the file and the key that is missing or not as it should be.
+    """
+    files = content.get("files")
+    languages, domains, text = content.get("languages"), content.get("domains"), content.get("text")
+    generation, classifier = content.get("generation"), content.get("classifier")
+    claims = {
+        "name": isinstance(content.get("name"), str),
+        "architecture": isinstance(content.get("architecture"), str),
+        "languages": is_texts(languages) and len(languages) == 2,
+        "domains": is_texts(domains),
+        "generation": isinstance(generation, dict) and all(map(_is_search_option, generation.items())),
+        "classifier": classifier in (None, *_CLASSIFIERS),
+        "files": isinstance(files, dict) and all(map(_is_file_record, files.items())),
+    }
+    for key, holds in claims.items():
+        if not holds:
+            raise InputError(f"{path}: {key}: {shown(content.get(key))} is none of an exported system's; {REMEDY}")
+    check_domain_names(domains, f"{path}: domains")
+    expected = [DOMAINS_FILE, VOCABULARY_FILE, *(name for names in GRAPH_FILES.values() for name in names)]
+    for name in expected:
+        if name not in files:
+            raise InputError(f"{path}: files: lacks {name}; {REMEDY}")
+    return Manifest(
+        name=content["name"],
+        languages=(languages[0], languages[1]),
+        domains=tuple(domains),
+        architecture=content["architecture"],
+        text=None if text is None else read_model(Normalise, text, f"{path}: text", {}),
+        generation=generation,
+        classifier=classifier,
+        data_fingerprint=content.get("data_fingerprint"),
+        scores=content.get("scores"),
+        versions=content.get("versions") or {},
+        files={name: FileRecord(**record) for name, record in files.items()},
+    )
+
+
+def _is_search_option(option: tuple[str, Any]) -> bool:
+    name, value = option
+    if name not in SEARCH_OPTIONS:
+        return False
+    kind, low, high = SEARCH_OPTIONS[name]
+    kinds = (int, float) if kind is float else (kind,)
+    return type(value) in kinds and low <= value <= high
+
+
+def _is_file_record(entry: tuple[str, Any]) -> bool:
+    name, record = entry
+    return (
+        _FILE_NAME.fullmatch(name) is not None
+        and isinstance(record, dict)
+        and record.keys() == {"bytes", "sha256"}
+        and type(record["bytes"]) is int
+        and isinstance(record["sha256"], str)
+        and _SHA256.fullmatch(record["sha256"]) is not None
+    )
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """SHA-256 of a manifest's content, however it is laid out."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

@@ -1,0 +1,1 @@
+from tests.translators.conftest import exported  # noqa: F401  a fixture

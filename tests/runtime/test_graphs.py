@@ -1,0 +1,152 @@
+"""What the graphs and the search in numpy find is what fairseq's search finds, of every form of a model."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import data_utils
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.adapter_transformer import NO_ADAPTER
+from fairseq_ext.runtime.model import Model, Route
+from fairseq_ext.runtime.search import Found, Options, Symbols, search
+from fairseq_ext.translators.model_graphs import write_graphs
+from tests import toy_systems
+
+PRE_NORM = ("--encoder-normalize-before", "--decoder-normalize-before")
+LORA = ("--adapter-form", "lora", "--lora-modules", "q,k,v,out,fc1,fc2")
+FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "post-norm": ("mix", ("--activation-fn", "gelu")),
+    "pre-norm": ("mix", (*PRE_NORM, "--decoder-learned-pos", "--layernorm-embedding")),
+    "plain adapters": ("ad", PRE_NORM),
+    "gates on all": ("gad", ("--gate-inputs", "states,source,encoder")),
+    "gates on states": ("gad", ("--gate-inputs", "states", "--share-gates", *PRE_NORM)),
+    "gates on the source": ("gad", ("--gate-inputs", "source", "--gate-temperature", "1")),
+    "two adapters of a gate's": ("gad", ("--gate-top-k", "2")),
+    "plain low-rank adapters": ("ad", LORA),
+    "gated low-rank adapters": ("gad", (*LORA, *PRE_NORM)),
+}
+SOURCES = [[5, 6, 7, 8, 9, 2], [10, 2], [11, 6, 5, 2], [3, 7, 7, 12, 2]]
+ROUTES = [1, NO_ADAPTER, 0, 2]
+SYMBOLS = Symbols(pad=1, unk=3, eos=2, first=2)
+SEARCHES = [
+    Options(beam=3, max_len_b=7),
+    Options(beam=1, max_len_b=5),
+    Options(beam=4, max_len_b=30, lenpen=0.3, unkpen=1.5, min_len=4),
+    Options(beam=2, max_len_a=1.5, max_len_b=1, lenpen=2.0, unkpen=-3.0),
+]
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def form(request: Any, data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, Model]:
+    """Task, model and graphs."""
+    name, options = FORMS[request.param]
+    task, _, model = toy_systems.make_system(data, name, *options)
+    return task, model.eval(), graphs(model, tmp_path_factory.mktemp("graphs"))
+
+
+def graphs(model: Any, folder: Path, is_int8: bool = False) -> Model:
+    write_graphs(model, folder / "encoder.onnx", folder / "decoder.onnx", is_int8=is_int8)
+    return Model(folder / "encoder.onnx", folder / "decoder.onnx")
+
+
+def route(model: Model, is_forced: bool) -> Route:
+    if not model.num_adapters:
+        return Route()
+    given = np.zeros((len(SOURCES), model.num_adapters), np.float32)
+    for row, number in enumerate(ROUTES):
+        if number != NO_ADAPTER:
+            given[row, number] = 1
+    return Route(given, np.full((len(SOURCES), 1), is_forced, np.float32) if model.has_gates else None)
+
+
+def by_fairseq(task: Any, model: Any, options: Options, is_forced: bool) -> list[list[dict[str, Any]]]:
+    """One by one: its longest translation depends on the padded batch."""
+    found = []
+    generator = task.build_generator([model], SimpleNamespace(**vars(options), nbest=options.beam))
+    for source, number in zip(SOURCES, ROUTES, strict=True):
+        tokens = data_utils.collate_tokens([torch.tensor(source)], 1)
+        net_input = {"src_tokens": tokens, "src_lengths": torch.tensor([len(source)])}
+        if hasattr(model, "banks"):
+            net_input |= {"domain_ids": torch.tensor([number]), "is_forced": torch.tensor([is_forced])}
+        sample = {"net_input": net_input, "domain_ids": torch.tensor([number])}
+        found += task.inference_step(generator, [model], sample, with_gates=True)
+    return found
+
+
+@pytest.mark.parametrize("options", SEARCHES, ids=["beam", "greedy", "penalties", "by length"])
+def test_finds_what_fairseq_finds(form: tuple[Any, Any, Model], options: Options) -> None:
+    task, model, graph = form
+    for is_forced in {True, not graph.has_gates}:
+        expected = by_fairseq(task, model, options, is_forced)
+        found = search(
+            graph, [np.array(s) for s in SOURCES], route(graph, is_forced), options, SYMBOLS, 1024, with_gates=True
+        )
+        for one, other in zip(found, expected, strict=True):
+            assert [each.tokens.tolist() for each in one.hypotheses] == [each["tokens"].tolist() for each in other]
+            assert [each.score for each in one.hypotheses] == pytest.approx(
+                [float(h["score"]) for h in other], abs=1e-4
+            )
+            if graph.has_gates:
+                check_gates(one, other[0]["gates"])
+
+
+def check_gates(found: Found, expected: dict[str, torch.Tensor]) -> None:
+    gates = found.hypotheses[0].gates
+    assert found.gates is not None
+    assert gates is not None
+    assert found.gates == pytest.approx(expected["encoder"].numpy(), abs=1e-5)
+    assert gates.mean(0) == pytest.approx(expected["decoder"].numpy(), abs=1e-5)
+    assert gates.mean(1) == pytest.approx(expected["tokens"].numpy(), abs=1e-5)
+
+
+def test_int8_is_near(form: tuple[Any, Any, Model], tmp_path: Path) -> None:
+    _, model, exact = form
+    rounded = graphs(model, tmp_path, is_int8=True)
+    for source in SOURCES:
+        scores = [
+            [
+                each.score
+                for each in search(own, [np.array(source)] * 4, route(own, True), SEARCHES[0], SYMBOLS, 1024)[
+                    0
+                ].hypotheses
+            ]
+            for own in (exact, rounded)
+        ]
+        assert scores[0] == pytest.approx(scores[1], abs=0.5)
+
+
+def test_a_translation_begins_as_is_asked(form: tuple[Any, Any, Model]) -> None:
+    _, _, graph = form
+    prefixes = [[7, 8], [], [9], [10, 11, 12]]
+    sources = [np.array(source) for source in SOURCES]
+    for found, prefix in zip(
+        search(graph, sources, route(graph, False), SEARCHES[0], SYMBOLS, 1024, prefixes=prefixes),
+        prefixes,
+        strict=True,
+    ):
+        for hypothesis in found.hypotheses:
+            assert hypothesis.tokens[: len(prefix)].tolist() == prefix
+
+
+def test_no_pair_is_repeated_where_that_is_asked(form: tuple[Any, Any, Model]) -> None:
+    # On a CPU, fairseq's own search looks for repetitions behind the end of what there is, and finds none.
+    options = Options(beam=3, max_len_b=20, min_len=8, no_repeat_ngram_size=2)
+    found = search(form[2], [np.array(s) for s in SOURCES], route(form[2], False), options, SYMBOLS, 1024)
+    for tokens in [hypothesis.tokens.tolist() for each in found for hypothesis in each.hypotheses]:
+        assert len(tokens) > 8
+        pairs = list(pairwise(tokens))
+        assert len(set(pairs)) == len(pairs)
+
+
+def test_a_model_with_other_parts_is_refused(data: Path, tmp_path: Path) -> None:
+    _, _, model = toy_systems.make_system(data, "mix")
+    model.decoder.project_out_dim = torch.nn.Linear(2, 2)
+    with pytest.raises(InputError, match="project_out_dim"):
+        graphs(model, tmp_path)
