@@ -40,13 +40,13 @@ def test_the_layers_hold() -> None:
             "report/tables.py",
             "from fairseq_ext.recipes import registry",
             "fairseq_ext.report is not allowed to import fairseq_ext.recipes",
-            "move the piece that is needed to a room below both",
+            "move the needed code to a package below both",
         ),
         (
             "engine/steps.py",
             "def late():\n    import fairseq_ext.text.split",
             "fairseq_ext.engine is not allowed to import fairseq_ext.text",
-            "cannot be read, tested or loaded without what is above it",
+            "cannot be read, tested or loaded alone",
         ),
         (
             "recipes/topics/report.py",
@@ -76,7 +76,7 @@ def test_an_import_across_layers_is_refused(project: Path, module: str, line: st
     assert reason in said
 
 
-def test_a_room_of_no_layer_is_refused(project: Path) -> None:
+def test_a_package_of_no_layer_is_refused(project: Path) -> None:
     (project / "fairseq_ext" / "attic").mkdir()
     (project / "fairseq_ext" / "attic" / "__init__.py").touch()
     assert "attic" in lint(project)
