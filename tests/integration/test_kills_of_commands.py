@@ -54,6 +54,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The work directory of an undisturbed run."""
     path = write_experiment(tmp_path_factory.mktemp("whole") / "experiment")
     verb("prepare")([str(path), "--workers", "1"])
+    verb("teacher")([str(path)])
     verb("train")([str(path), "mix"])
     verb("translate")([str(path)])
     verb("score")([str(path)])
