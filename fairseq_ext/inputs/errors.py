@@ -8,6 +8,7 @@ import reprlib
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 # Of a line that is longer, the middle is left out: what is wrong comes first, how to mend it last.
@@ -101,6 +102,10 @@ def run_command(main: Callable[[], None]) -> None:
         raise SystemExit(143 if isinstance(stop, _Terminated) else 130) from None
     except InputError as error:
         raise SystemExit(line_of(error)) from None
+    except ModuleNotFoundError as error:
+        if find_spec("torch") is not None:
+            raise
+        raise SystemExit(f"{error}: this needs what trains, too; pip install 'fairseq-ext[train]'") from None
     except OSError as error:
         if not is_environment(error):
             raise

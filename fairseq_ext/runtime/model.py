@@ -12,7 +12,7 @@ import onnxruntime
 from fairseq_ext.inputs.errors import InputError
 
 _NEVER = np.float32(-1e9)  # as the graphs' own masks
-_STEPS = 16  # for which there is room at first, and by which it grows
+_STEPS = 4  # for which there is room at first, and by which it grows at least
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class State:
         self.totals = None if self.totals is None else self.totals[rows]
 
     def _grow(self) -> None:
-        more = max(_STEPS, self.steps // 2) * self.beam
+        more = max(_STEPS, self.steps // 4) * self.beam
         self.mask = np.pad(self.mask, [(0, 0)] * 3 + [(0, more)], constant_values=_NEVER)
         self.keys = [np.pad(each, [(0, 0)] * 3 + [(0, more)]) for each in self.keys]
         self.values = [np.pad(each, [(0, 0), (0, 0), (0, more), (0, 0)]) for each in self.values]
