@@ -6,7 +6,6 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -17,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json, weight_files
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.json_file import values_in
 
 _HUB = "https://huggingface.co"
 _LAYERS = re.compile(r".*layers?")
@@ -96,7 +96,7 @@ def _check_config(folder: Path) -> None:
     path = folder / CONFIG_FILE
     shapes = [shape for part in weight_files(folder) if part.suffix == ".safetensors" for shape in _shapes(part)]
     width = max((size for shape in shapes for size in shape), default=0)
-    for key, value in _values_in(read_json(path)):
+    for key, value in values_in(read_json(path)):
         if "attn_implementation" in key and isinstance(value, str) and "/" in value:
             raise InputError(f"{path}: {key} {value!r} is code from the hub, which is never fetched; remove the key")
         if not isinstance(value, int | float):
@@ -119,15 +119,3 @@ def _shapes(path: Path) -> list[tuple[int, ...]]:
             return [tuple(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118  no mapping
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path}: damaged or cut off ({error})") from None
-
-
-def _values_in(content: Any, key: Any = "") -> Iterator[tuple[Any, Any]]:
-    """Every value in nested mappings and lists that is neither, with the key that it stands under."""
-    if isinstance(content, dict):
-        for name, value in content.items():
-            yield from _values_in(value, name)
-    elif isinstance(content, list):
-        for value in content:
-            yield from _values_in(value, key)
-    else:
-        yield key, content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,3 +34,15 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
 def is_texts(value: Any) -> bool:
     """Whether something read from JSON is a list of texts."""
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def values_in(content: Any, key: Any = "") -> Iterator[tuple[Any, Any]]:
+    """Every value in nested mappings and lists that is neither, with the key that it stands under."""
+    if isinstance(content, dict):
+        for name, value in content.items():
+            yield from values_in(value, name)
+    elif isinstance(content, list):
+        for value in content:
+            yield from values_in(value, key)
+    else:
+        yield key, content

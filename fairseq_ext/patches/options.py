@@ -22,6 +22,7 @@ from omegaconf import DictConfig, ListConfig, open_dict
 from omegaconf.base import Node
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.json_file import values_in
 
 _PACKAGES = {"fairseq", "fairseq_cli"}
 # What fairseq's own defaults are written with: "[(512, 3)] * 20 + [(1024, 3)] * 4".
@@ -151,7 +152,7 @@ def check_options(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> Non
         for kind, name in _names(options, is_flat=entry == "args"):
             _check_name(kind, name)
         options.pop(_LOGGING, None)
-        for key, value in _values_in(options):
+        for key, value in values_in(options):
             if isinstance(value, str) and value not in overrides.values():
                 _check_text(key, value)
 
@@ -201,18 +202,6 @@ def _plain(value: Any, budget: list[int]) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(item, budget) for key, item in value.items()}
     return [_plain(item, budget) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _values_in(content: Any, key: Any = "") -> Iterator[tuple[Any, Any]]:
-    """Every value in nested mappings and lists that is neither, with the key that it stands under."""
-    if isinstance(content, dict):
-        for name, value in content.items():
-            yield from _values_in(value, name)
-    elif isinstance(content, list):
-        for value in content:
-            yield from _values_in(value, key)
-    else:
-        yield key, content
 
 
 def _names(options: Mapping[str, Any], is_flat: bool) -> Iterator[tuple[str, Any]]:

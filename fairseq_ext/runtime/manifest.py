@@ -28,7 +28,7 @@ from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import is_texts, read_json
 from fairseq_ext.inputs.models import read_model
-from fairseq_ext.runtime.vocabulary import VOCABULARY_FILE
+from fairseq_ext.runtime.vocabulary import REMEDY, VOCABULARY_FILE
 
 FORMAT = 2
 MANIFEST_FILE = "system.json"
@@ -49,7 +49,6 @@ SEARCH_OPTIONS: dict[str, tuple[type, float, float]] = {
     "min_len": (int, 0, 10_000),
     "no_repeat_ngram_size": (int, 0, 10_000),
 }
-REMEDY = "export the system again with fairseq-ext export"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FILE_NAME = re.compile(rf"({CLASSIFIER_FOLDER}/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 _CLASSIFIERS = ("tfidf", "transformers", "houlsby")

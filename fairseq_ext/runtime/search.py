@@ -69,18 +69,8 @@ class Found:
     gates: np.ndarray | None = None
 
 
-def search(
-    model: Model,
-    sources: Sequence[np.ndarray],
-    route: Route,
-    options: Options,
-    symbols: Symbols,
-    longest: int,
-    *,
-    prefixes: Sequence[Sequence[int]] | None = None,
-    with_gates: bool = False,
-) -> list[Found]:
-    """Translate a batch.
+class Search:
+    """The search for the translations of one batch. Arrays have a row for each sentence that is not done: R×W, R×W×T.
 
     Args:
         model: graphs.
@@ -92,11 +82,6 @@ def search(
         prefixes: tokens with which each translation begins.
         with_gates: keep what the gates did.
     """
-    return _Search(model, sources, route, options, symbols, longest, prefixes, with_gates).run()
-
-
-class _Search:
-    """The hypotheses of one batch. Arrays have a row for each sentence that is not done: R×W, R×W×T."""
 
     def __init__(
         self,
@@ -106,8 +91,9 @@ class _Search:
         options: Options,
         symbols: Symbols,
         longest: int,
-        prefixes: Sequence[Sequence[int]] | None,
-        with_gates: bool,
+        *,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        with_gates: bool = False,
     ) -> None:
         self.options, self.symbols = options, symbols
         self.found = [Found() for _ in sources]
@@ -132,6 +118,7 @@ class _Search:
             row[: len(prefix)] = prefix
 
     def run(self) -> list[Found]:
+        """Search, and return what was found for each sentence."""
         while not self.is_done.all():
             if self.is_done.mean() > 1 - _WORTH:
                 self._drop_done()

@@ -27,7 +27,7 @@ from fairseq_ext.runtime.manifest import (
 )
 from fairseq_ext.runtime.model import Model, Route
 from fairseq_ext.runtime.requests import Answer, Candidate, Request, TokenGates, join_answers
-from fairseq_ext.runtime.search import Found, Options, Symbols, search
+from fairseq_ext.runtime.search import Found, Options, Search, Symbols
 from fairseq_ext.runtime.sentences import TooLongError, split_sentences
 from fairseq_ext.runtime.vocabulary import Text
 
@@ -248,7 +248,7 @@ class SystemTranslator:
 
         def translate(rows: list[int]) -> list[Found]:
             batch = [sentences[row] for row in rows]
-            return search(
+            return Search(
                 self.model,
                 [sentence.tokens for sentence in batch],
                 self._routes(batch),
@@ -257,7 +257,7 @@ class SystemTranslator:
                 vocabulary.longest_target,
                 prefixes=[sentence.prefix for sentence in batch],
                 with_gates=with_gates and self.model.has_gates,
-            )
+            ).run()
 
         batches = list(_batches([len(sentence.tokens) for sentence in sentences], _BATCH_TOKENS // options.beam))
         results = map(translate, batches) if self._pool is None else self._pool.map(translate, batches)

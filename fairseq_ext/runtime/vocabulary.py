@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sentencepiece
 
 from fairseq_ext.domains.names import domain_tag, is_domain_tag
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import is_texts, read_json
+from fairseq_ext.text.subwords import MODEL_FILE, load_subwords, own_model_name
 
 VOCABULARY_FILE = "vocabulary.json"
-SUBWORDS_FILE = "sentencepiece.model"
-_REMEDY = "export the system again with fairseq-ext export"
+REMEDY = "export the system again with fairseq-ext export"
 _SPACE = "\u2581"  # SentencePiece's
 _UNKNOWN = "<unk>"
 _LONGEST = 1_000_000
@@ -67,7 +66,7 @@ class Vocabulary:
         Raises:
             InputError: naming the key that is missing or of another kind.
         """
-        content = read_json(path, _REMEDY)
+        content = read_json(path, REMEDY)
         sizes = {key: len(content[key]) if is_texts(content.get(key)) else 0 for key in ("source", "target")}
         limits = {
             **dict.fromkeys(("pad", "eos", "unk", "before", "after", "not_text"), sizes["source"]),
@@ -80,7 +79,7 @@ class Vocabulary:
         claims["has_tags"] = isinstance(content.get("has_tags"), bool)
         for key, holds in claims.items():
             if not holds:
-                raise InputError(f"{path}: {key}: {shown(content.get(key))} is none of a vocabulary's; {_REMEDY}")
+                raise InputError(f"{path}: {key}: {shown(content.get(key))} is none of a vocabulary's; {REMEDY}")
         return cls(**{key: content[key] for key in claims})
 
     def write(self, path: Path) -> None:
@@ -110,8 +109,8 @@ class Text:
         Raises:
             InputError: naming the file that is damaged.
         """
-        paths = [directory / SUBWORDS_FILE, directory / f"sentencepiece.{target_lang}.model"]
-        models = [_load_subwords(path) if path.is_file() else None for path in paths]
+        paths = [directory / MODEL_FILE, directory / own_model_name(target_lang)]
+        models = [load_subwords(path, REMEDY) if path.is_file() else None for path in paths]
         return cls(Vocabulary.read(directory / VOCABULARY_FILE), *models)
 
     def pieces(self, text: str) -> list[str]:
@@ -165,10 +164,3 @@ def _are_numbers(value: Any, limit: int, is_list: bool) -> bool:
     """Whether a value is a number of symbols below a limit, or a list of such."""
     values = value if is_list else [value]
     return isinstance(values, list) and all(type(each) is int and 0 <= each < limit for each in values)
-
-
-def _load_subwords(path: Path) -> sentencepiece.SentencePieceProcessor:
-    try:
-        return sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
-    except (OSError, RuntimeError) as error:
-        raise InputError(f"{path}: cannot be loaded as a SentencePiece model ({error}); {_REMEDY}") from None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.runtime.requests import Answer, Request, join_answers
 from fairseq_ext.runtime.sentences import cut
-from fairseq_ext.serving.body import Order
+from fairseq_ext.serving.body import USUAL_BEAM, Order
 from fairseq_ext.serving.metrics import Metrics
 from fairseq_ext.serving.refusals import RefusedError
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
 
 _LONGEST_RETRY = 120  # seconds
-_USUAL_BEAM = 5  # fairseq's
 _SHORTEST_PART = 16  # tokens
 
 
@@ -175,7 +174,7 @@ class Batcher:
 
     def _cut(self, order: Order) -> list[_Part]:
         """What is translated of an order; a text that would make a batch take long is cut into sentences."""
-        beam = order.beam or _USUAL_BEAM
+        beam = order.beam or USUAL_BEAM
         most = max(_SHORTEST_PART, self._most // beam // 2)  # a search takes a step for each token
         return [
             _Part(number, replace(request, text=text), pieces * beam)
@@ -186,7 +185,7 @@ class Batcher:
     @property
     def _most(self) -> int:
         """The cost of a batch."""
-        return self._batching.tokens * _USUAL_BEAM
+        return self._batching.tokens * USUAL_BEAM
 
     def close(self) -> None:
         """Finish all orders that were taken, and take no more."""
@@ -213,7 +212,7 @@ class Batcher:
             start = time.monotonic()
             self._translate(batch)
             seconds = time.monotonic() - start
-            self._seconds = seconds / sum(_part_of(*each).cost for each in batch)
+            self._seconds = seconds / sum(job.parts[number].cost for job, number in batch)
             self._metrics.batch_seconds.observe(seconds)
             self._metrics.batch_sentences.observe(len(batch))
 
@@ -277,19 +276,19 @@ class Batcher:
 
     def _answers(self, batch: _Batch) -> Sequence[Answer]:
         beam, candidates = batch[0][0].search
-        requests = [_part_of(job, number).request for job, number in batch]
+        parts = [job.parts[number] for job, number in batch]
         return self._system.translate(
-            requests,
+            [part.request for part in parts],
             beam=beam,
             candidates=candidates,
             with_gates=any(job.order.gates for job, _ in batch),
-            label=lambda index: f"texts[{_part_of(*batch[index]).text}]",
+            label=lambda index: f"texts[{parts[index].text}]",
         )
 
     def _deliver(self, job: _Job, number: int, answer: Answer) -> None:
-        part = _part_of(job, number)
+        part = job.parts[number]
         self._metrics.sentences.labels(part.request.route).inc()
-        self._metrics.tokens.inc(part.cost // (job.order.beam or _USUAL_BEAM))
+        self._metrics.tokens.inc(part.cost // (job.order.beam or USUAL_BEAM))
         job.answers[number] = answer
         if len(job.answers) == len(job.parts):
             now = time.monotonic()
@@ -301,7 +300,3 @@ class Batcher:
         """Fail an order; what else of it waits is dropped."""
         with contextlib.suppress(InvalidStateError):
             job.future.set_exception(RefusedError(422, line_of(error)) if isinstance(error, InputError) else error)
-
-
-def _part_of(job: _Job, number: int) -> _Part:
-    return job.parts[number]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 KEYS = ("texts", "domain", "route", "beam", "candidates", "gates", "api_key")
 _OWN_KEYS = ("text", "domain", "route")
+USUAL_BEAM = 5  # fairseq's
 GATES = ("weights", "layers", "tokens")  # what is told of them; each tells more
 
 

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fairseq_ext.documents.languages import base
 from fairseq_ext.documents.pieces import Pieces, split
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.runtime.requests import Answer, Request
-from fairseq_ext.serving.body import Limits, Order, check_domain, check_size, checked_text
+from fairseq_ext.serving.body import USUAL_BEAM, Limits, Order, check_domain, check_size, checked_text
 from fairseq_ext.serving.refusals import RefusedError
 
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
 
 FORMATS = ("text", "html")
-_USUAL_BEAM = 5
 _NAMES = {
     "ar": "Arabic", "bg": "Bulgarian", "ca": "Catalan", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek",
     "en": "English", "es": "Spanish", "et": "Estonian", "fa": "Persian", "fi": "Finnish", "fr": "French",
@@ -130,7 +130,7 @@ def read_question(content: Any, system: SystemTranslator, limits: Limits, domain
         route=own_domain or domain,
         markup=form == "html",
         candidates=alternatives + 1,
-        beam=max(alternatives + 1, min(_USUAL_BEAM, limits.beam)) if alternatives else None,
+        beam=max(alternatives + 1, min(USUAL_BEAM, limits.beam)) if alternatives else None,
     )
     return Question(texts, isinstance(content["q"], list), alternatives, source == "auto")
 
@@ -141,12 +141,8 @@ def check_language(code: Any, wanted: str, key: str) -> None:
     Raises:
         RefusedError: 422.
     """
-    if not isinstance(code, str) or _base(code) != _base(wanted):
+    if not isinstance(code, str) or base(code) != base(wanted):
         raise RefusedError(422, f'"{key}" is {shown(code)}; this service has {wanted} alone')
-
-
-def _base(code: str) -> str:
-    return code.replace("_", "-").partition("-")[0].lower()
 
 
 def _count(value: Any, most: int) -> int:
@@ -178,7 +174,7 @@ def settings(system: SystemTranslator, limits: Limits, *, needs_key: bool) -> di
 
 
 def _named(code: str) -> dict[str, str]:
-    return {"code": code, "name": _NAMES.get(_base(code), code)}
+    return {"code": code, "name": _NAMES.get(base(code), code)}
 
 
 def detect(content: Any, system: SystemTranslator, limits: Limits) -> list[Any]:
@@ -198,9 +194,9 @@ def _likely(text: str, codes: Sequence[str]) -> list[dict[str, Any]]:
     from fairseq_ext.cleaning.language_id import load_classifier
 
     try:
-        classifier = load_classifier("py3langid", tuple(sorted({_base(code) for code in codes})))
+        classifier = load_classifier("py3langid", tuple(sorted({base(code) for code in codes})))
         shares = dict(zip(classifier.langs, classifier.probabilities([text])[0].tolist(), strict=True))
     except InputError:  # a language that the classifier does not know
         return [{"confidence": 0, "language": codes[0]}]
-    listed = [{"confidence": round(100 * shares[_base(code)], 1), "language": code} for code in codes]
+    listed = [{"confidence": round(100 * shares[base(code)], 1), "language": code} for code in codes]
     return sorted(listed, key=lambda each: -float(str(each["confidence"])))

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sentencepiece
 
 from fairseq_ext.inputs.array_file import read_arrays
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import is_texts, read_json
+from fairseq_ext.text.subwords import MODEL_FILE, load_subwords
 
 ARRAYS_FILE = "tfidf.npz"
 NGRAMS_FILE = "tfidf.json"
-SUBWORDS_FILE = "sentencepiece.model"
 LENGTHS = {kind: f"{kind}_ngrams" for kind in ("word", "char", "subword")}  # by kind of n-gram, the option
 WORD = re.compile(r"\w+")  # anything between blanks and punctuation, one letter included: scikit-learn wants two
 _SPACES = re.compile(r"\s\s+")
@@ -72,7 +71,7 @@ class NgramModel:
             {kind: arrays[f"{kind}_idf"] for kind in kinds},
             arrays["coefficients"],
             arrays["intercepts"],
-            _load_subwords(folder / SUBWORDS_FILE) if "subword" in kinds else None,
+            load_subwords(folder / MODEL_FILE, _REMEDY) if "subword" in kinds else None,
         )
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
@@ -116,13 +115,6 @@ def _characters(text: str, longest: int) -> Iterator[str]:
             yield from (padded[start : start + length] for start in range(1, len(padded) - length + 1))
             if length >= len(padded):  # a short word counts once
                 break
-
-
-def _load_subwords(path: Path) -> Any:
-    try:
-        return sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
-    except (OSError, RuntimeError) as error:
-        raise InputError(f"{path}: cannot be loaded as a SentencePiece model ({error}); {_REMEDY}") from None
 
 
 def _check_saved(record: dict[str, Any], arrays: dict[str, np.ndarray], kinds: Sequence[str], folder: Path) -> None:

@@ -175,12 +175,13 @@ def check_joint_pieces(subwords: Path) -> None:
         check_pieces(subwords / MODEL_FILE, subwords / DICT_FILE)
 
 
-def load_subwords(path: Path) -> sentencepiece.SentencePieceProcessor:
-    """Load a SentencePiece model."""
+def load_subwords(path: Path, remedy: str = "") -> sentencepiece.SentencePieceProcessor:
+    """Load a SentencePiece model; ``remedy`` says in messages how to come by a right one."""
     try:
         return sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
     except (OSError, RuntimeError) as error:
-        raise InputError(f"{path}: cannot be loaded as a SentencePiece model ({error})") from None
+        more = f"; {remedy}" if remedy else ""
+        raise InputError(f"{path}: cannot be loaded as a SentencePiece model ({error}){more}") from None
 
 
 def encode_splits(folder: Path, splits: Path, subwords: Path, langs: tuple[str, str]) -> None:

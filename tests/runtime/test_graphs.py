@@ -15,7 +15,7 @@ from fairseq.data import data_utils
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
 from fairseq_ext.runtime.model import Model, Route
-from fairseq_ext.runtime.search import Found, Options, Symbols, search
+from fairseq_ext.runtime.search import Found, Options, Search, Symbols
 from fairseq_ext.translators.model_graphs import write_graphs
 from tests import toy_systems
 
@@ -85,9 +85,9 @@ def test_finds_what_fairseq_finds(form: tuple[Any, Any, Model], options: Options
     task, model, graph = form
     for is_forced in {True, not graph.has_gates}:
         expected = by_fairseq(task, model, options, is_forced)
-        found = search(
+        found = Search(
             graph, [np.array(s) for s in SOURCES], route(graph, is_forced), options, SYMBOLS, 1024, with_gates=True
-        )
+        ).run()
         for one, other in zip(found, expected, strict=True):
             assert [each.tokens.tolist() for each in one.hypotheses] == [each["tokens"].tolist() for each in other]
             assert [each.score for each in one.hypotheses] == pytest.approx(
@@ -113,9 +113,9 @@ def test_int8_is_near(form: tuple[Any, Any, Model], tmp_path: Path) -> None:
         scores = [
             [
                 each.score
-                for each in search(own, [np.array(source)] * 4, route(own, True), SEARCHES[0], SYMBOLS, 1024)[
-                    0
-                ].hypotheses
+                for each in Search(own, [np.array(source)] * 4, route(own, True), SEARCHES[0], SYMBOLS, 1024)
+                .run()[0]
+                .hypotheses
             ]
             for own in (exact, rounded)
         ]
@@ -127,7 +127,7 @@ def test_a_translation_begins_as_is_asked(form: tuple[Any, Any, Model]) -> None:
     prefixes = [[7, 8], [], [9], [10, 11, 12]]
     sources = [np.array(source) for source in SOURCES]
     for found, prefix in zip(
-        search(graph, sources, route(graph, False), SEARCHES[0], SYMBOLS, 1024, prefixes=prefixes),
+        Search(graph, sources, route(graph, False), SEARCHES[0], SYMBOLS, 1024, prefixes=prefixes).run(),
         prefixes,
         strict=True,
     ):
@@ -138,7 +138,7 @@ def test_a_translation_begins_as_is_asked(form: tuple[Any, Any, Model]) -> None:
 def test_no_pair_is_repeated_where_that_is_asked(form: tuple[Any, Any, Model]) -> None:
     # On a CPU, fairseq's own search looks for repetitions behind the end of what there is, and finds none.
     options = Options(beam=3, max_len_b=20, min_len=8, no_repeat_ngram_size=2)
-    found = search(form[2], [np.array(s) for s in SOURCES], route(form[2], False), options, SYMBOLS, 1024)
+    found = Search(form[2], [np.array(s) for s in SOURCES], route(form[2], False), options, SYMBOLS, 1024).run()
     for tokens in [hypothesis.tokens.tolist() for each in found for hypothesis in each.hypotheses]:
         assert len(tokens) > 8
         pairs = list(pairwise(tokens))
