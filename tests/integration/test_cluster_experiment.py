@@ -133,10 +133,12 @@ def test_a_killed_command_leaves_nothing_on_its_workers(whole: Path, tmp_path: P
     assert_same(path, whole)
 
 
-def job_scripts() -> list[str]:
-    """Those of the page on clusters: an experiment, and one training."""
+def job_script(option: str) -> str:
+    """The job script of the page on clusters that has an option: ``--scheduler`` or ``--only``."""
     page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
-    return [block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "#SBATCH" in block]
+    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    [script] = [block for block in blocks if "#SBATCH" in block and f" {option} " in block]
+    return script
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +185,7 @@ def job_ends(script: str, path: Path, *options: str) -> str:
 
 def test_a_job_out_of_time_is_submitted_again(whole: Path, slurm: None, tmp_path: Path) -> None:
     path = project(tmp_path / "experiment", FEW)
-    experiment = job_scripts()[0].replace("run my.yaml", "run my.yaml --to score")
+    experiment = job_script("--scheduler").replace("run my.yaml", "run my.yaml --to score")
     tasks = ["--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1"]
     assert job_ends(experiment, path, *tasks, "--time=1") == "TIMEOUT"
     assert job_ends(experiment, path, *tasks) == "COMPLETED"
@@ -193,7 +195,7 @@ def test_a_job_out_of_time_is_submitted_again(whole: Path, slurm: None, tmp_path
 def test_one_training_by_srun(slurm: None, tmp_path: Path) -> None:
     path = project(tmp_path / "experiment", {**FEW, "common": {**TRAIN["common"], **TWO_PROCESSES}})
     verb("prepare")([str(path), "--workers", "1"])
-    training = job_scripts()[1].replace(" --gpus-per-task=1", "").replace("gad", "mix")
+    training = job_script("--only").replace(" --gpus-per-task=1", "").replace("gad", "mix")
     assert job_ends(training, path, "--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1") == "COMPLETED"
     log = (path.parent / "work/systems/mix/train.log").read_text()
     assert "distributed_world_size': 2" in log
