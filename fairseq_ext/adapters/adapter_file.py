@@ -107,20 +107,12 @@ def write_adapters(
 
 
 def read_manifest(path: Path) -> AdapterManifest:
-    """The manifest of an adapter file; its tensors are not looked at.
-
-    Raises:
-        InputError: if the file is missing, cut off, of another kind, or its manifest is not as it was written.
-    """
+    """The manifest of an adapter file; its tensors are not looked at."""
     return _read(path, with_tensors=False).manifest
 
 
 def read_adapters(path: Path) -> AdapterFile:
-    """An adapter file, all of it checked against its manifest.
-
-    Raises:
-        InputError: as :func:`read_manifest`, or naming the first tensor that is not as it was written.
-    """
+    """An adapter file, all of it checked against its manifest."""
     return _read(path, with_tensors=True)
 
 
@@ -152,11 +144,7 @@ def _read(path: Path, with_tensors: bool) -> AdapterFile:
 
 
 def _parse(entries: Mapping[str, str], path: Path) -> AdapterManifest:
-    """The manifest in a file's metadata.
-
-    Raises:
-        InputError: if there is none, it has been edited, or lacks something.
-    """
+    """The manifest in a file's metadata."""
     text = entries.get("manifest")
     if text is None:
         raise InputError(f"{path}: a safetensors file, but without a manifest of adapters; {_REMEDY}")

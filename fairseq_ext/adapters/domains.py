@@ -31,9 +31,6 @@ def add_domain(
         parent: of a tree, the node that gets a new leaf; ``none`` for a root of its own.
         guarded: of gated adapters: let the new one take part only where its gate's logit is above all others'.
         seed: of a fresh adapter.
-
-    Raises:
-        InputError: if the name is taken or unfit, or the start or the parent is not there.
     """
     system.require_adapters()
     _check_new_name(system, name)
@@ -57,11 +54,7 @@ def add_domain(
 
 
 def remove_domain(model: Path, name: str, output: Path) -> System:
-    """Write a model without a domain; of a tree without the nodes that no other domain needs.
-
-    Raises:
-        InputError: if the domain is not there, or is the only one.
-    """
+    """Write a model without a domain; of a tree without the nodes that no other domain needs."""
     refuse_existing(output)
     system = System.read(model)
     system.require_adapters()
@@ -80,11 +73,7 @@ def remove_domain(model: Path, name: str, output: Path) -> System:
 
 
 def rename_domain(model: Path, old: str, new: str, output: Path) -> System:
-    """Write a model in which a domain has another name; of a tree its leaf too, if that has the domain's name.
-
-    Raises:
-        InputError: if the domain is not there, or the name is taken or unfit.
-    """
+    """Write a model in which a domain has another name; of a tree its leaf too, if that has the domain's name."""
     refuse_existing(output)
     system = System.read(model)
     system.require_adapters()

@@ -34,9 +34,6 @@ def export_adapters(model: Path, domains: Sequence[str], output: Path, licence: 
 
     Returns:
         The files.
-
-    Raises:
-        InputError: if the model has no such domain, or the output exists.
     """
     system = System.read(model)
     system.require_adapters()
@@ -51,12 +48,7 @@ def export_adapters(model: Path, domains: Sequence[str], output: Path, licence: 
 
 
 def attach_adapters(model: Path, files: Sequence[Path], output: Path) -> System:
-    """Write a model with the adapters of files, put on a plain one or beside those it has.
-
-    Raises:
-        InputError: if a file is damaged, of another base (naming the first tensor that differs) or of adapters of
-            another kind or size, or if there would be two adapters of one name.
-    """
+    """Write a model with the adapters of files, put on a plain one or beside those it has."""
     refuse_existing(output)
     system = System.read(model)
     for path in files:

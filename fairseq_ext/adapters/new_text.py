@@ -47,21 +47,13 @@ class Sizes:
 
 
 def new_pairs(prefix: Path, languages: tuple[str, str]) -> list[Pair]:
-    """The pairs of ``PREFIX.SRC`` and ``PREFIX.TGT``.
-
-    Raises:
-        InputError: if a file is missing, or they differ in length.
-    """
+    """The pairs of ``PREFIX.SRC`` and ``PREFIX.TGT``."""
     source, target = (prefix.with_name(f"{prefix.name}.{lang}") for lang in languages)
     return read_parallel(source, target)
 
 
 def old_pairs(folder: Path, domains: Sequence[str], languages: tuple[str, str], sizes: Sizes) -> dict[str, list[Pair]]:
-    """A sample of each domain's pairs, from ``DOMAIN.LANG`` or, as in an experiment's splits, ``DOMAIN/train.LANG``.
-
-    Raises:
-        InputError: naming a domain that has neither.
-    """
+    """A sample of each domain's pairs, from ``DOMAIN.LANG`` or, as in an experiment's splits, ``DOMAIN/train.LANG``."""
     found = {}
     for name in domains:
         prefixes = [folder / name, folder / name / TRAIN]
@@ -93,9 +85,6 @@ def write_data(
         domains: all that the grown system has; those without text have no data.
         texts: pairs by domain.
         sizes: what is held out and left out.
-
-    Raises:
-        InputError: if a domain has too little text, or a sentence holds a reserved symbol.
     """
     languages = manifest.languages
     encoded = folder / "encoded"

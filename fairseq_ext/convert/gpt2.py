@@ -98,9 +98,6 @@ def import_gpt2(source: Path, folder: Path) -> None:
         source: folder with ``config.json``, the weights (safetensors or ``pytorch_model.bin``), and ``vocab.json`` and
             ``merges.txt`` or ``tokenizer.json``.
         folder: where to write; it must exist.
-
-    Raises:
-        InputError: naming the file that is missing, damaged or of another kind of model.
     """
     path, where = source / CONFIG_FILE, weight_file(source)
     config, vocabulary = read_config(_with_inner_width(read_json(path)), FAMILY, path), read_bpe(source, GPT2)
@@ -118,9 +115,6 @@ def export_gpt2(checkpoint: Path, subwords: Path, folder: Path) -> None:
         checkpoint: fairseq's, of an imported model or one that was trained from it.
         subwords: folder with the vocabulary of the import.
         folder: where to write; it must exist.
-
-    Raises:
-        InputError: if the checkpoint is no plain GPT-2, or not of this vocabulary.
     """
     vocabulary = read_imported_bpe(subwords, GPT2)
     config, state = read_checkpoint(checkpoint, FAMILY, len(vocabulary))

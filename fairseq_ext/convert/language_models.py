@@ -102,11 +102,7 @@ Config = dict[str, Any]
 
 
 def read_config(content: Mapping[str, Any], family: Family, path: Path) -> Config:
-    """Check what ``config.json`` says, and return the values that differ between models of the family.
-
-    Raises:
-        InputError: naming the key that is missing, ill-formed or asks for what fairseq does not do.
-    """
+    """Check what ``config.json`` says, and return the values that differ between models of the family."""
     check_fixed(content, family.config, path)
     config: Config = {key: read_size(content, key, path) for key in ("vocab_size", *family.sizes)}
     config |= {key: read_rate(content, key, path) for key in family.rates}
@@ -141,11 +137,7 @@ def arguments(config: Config, family: Family) -> list[str]:
 
 
 def read_weights(folder: Path, family: Family, config: Config) -> dict[str, Tensor]:
-    """Read the weights in single precision, without prefix, copies, and what is not used.
-
-    Raises:
-        InputError: naming the file that is missing, damaged, holds more than weights, or has another number of layers.
-    """
+    """Read the weights in single precision, without prefix, copies, and what is not used."""
     named = {_own_name(name, family): value for name, value in load_weights(folder).items()}
     is_unused = re.compile("|".join(family.unused)).fullmatch
     weights = {name: value for name, value in named.items() if not is_unused(name)}
@@ -176,9 +168,6 @@ def to_fairseq(
 
     Shape:
         order: V
-
-    Raises:
-        InputError: naming the tensor that is missing or unknown.
     """
     left = dict(weights)
     state: dict[str, Tensor] = {}
@@ -235,9 +224,6 @@ def read_checkpoint(checkpoint: Path, family: Family, num_symbols: int) -> tuple
         checkpoint: the file.
         family: the model's.
         num_symbols: V, as its vocabulary has.
-
-    Raises:
-        InputError: if it is damaged, another model, or of another vocabulary.
     """
     load_checkpoints_safely()
     loaded = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))

@@ -45,11 +45,7 @@ class Source:
 
 
 def read_own(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
-    """The model of a checkpoint of this project's, with plain adapters.
-
-    Raises:
-        InputError: if it has gates, does not name its adapters, or is no model for translation.
-    """
+    """The model of a checkpoint of this project's, with plain adapters."""
     entries = dict(weights)
     named = entries.pop(NAMES, None)
     if named is None:
@@ -69,12 +65,7 @@ def read_own(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Impor
 
 
 def merge(sources: Sequence[Source]) -> Imported:
-    """One bank of the adapters of all sources, in the order of their names.
-
-    Raises:
-        InputError: naming the source that has gates, another base (and its first tensor that differs), adapters of
-            another size, or an adapter that another source has too.
-    """
+    """One bank of the adapters of all sources, in the order of their names."""
     first = sources[0]
     for source in sources:
         if source.model.arch != ARCH:

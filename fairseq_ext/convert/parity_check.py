@@ -35,9 +35,6 @@ def check_parity(imported: Imported, path: Path) -> float:
 
     Returns:
         The largest absolute difference.
-
-    Raises:
-        InputError: naming the output that differs by more than 1e-4, or what is wrong with the file.
     """
     inputs = (*_INPUTS, _DOMAINS) if imported.names else _INPUTS
     arrays = read_arrays(path, _names_in(path, inputs), _REMEDY)

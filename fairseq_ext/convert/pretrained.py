@@ -51,10 +51,6 @@ def load_pretrained(auto_class: str, name: str | Path, where: str, **options: An
 
     Returns:
         The tokeniser and the model.
-
-    Raises:
-        InputError: if they cannot be loaded, would need code that is not part of transformers, claim sizes that the
-            weights have not, or have weights that are not finite.
     """
     import transformers
 

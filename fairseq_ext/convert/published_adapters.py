@@ -49,10 +49,6 @@ def read_published(
         weights: by name.
         options: the checkpoint's.
         renamed: names of adapters that are to be called otherwise; ``[TAG=LAW]`` is ``LAW`` to begin with.
-
-    Raises:
-        InputError: if its options make other adapters than ours are, an entry is missing or unknown, or a name is not
-            one for a domain.
     """
     is_gated = _check_options(options) == "gated"
     base = read_transformer({name: v for name, v in weights.items() if _ADAPTERS not in name}, options)

@@ -132,9 +132,6 @@ def import_roberta(source: Path, folder: Path) -> None:
         source: folder with ``config.json``, the weights (safetensors or ``pytorch_model.bin``), and the subwords:
             ``vocab.json`` and ``merges.txt``, ``sentencepiece.bpe.model``, ``vocab.txt``, or ``tokenizer.json``.
         folder: where to write; it must exist.
-
-    Raises:
-        InputError: naming the file that is missing, damaged or of another kind of model.
     """
     path, where = source / CONFIG_FILE, weight_file(source)
     content = _DEFAULTS | read_json(path)
@@ -161,9 +158,6 @@ def export_roberta(checkpoint: Path, subwords: Path, folder: Path) -> None:
         checkpoint: fairseq's, of a plain ``roberta``.
         subwords: folder with its vocabulary: that of the import, or ``sentencepiece.model`` and its ``dict.txt``.
         folder: where to write; it must exist.
-
-    Raises:
-        InputError: if the checkpoint is no plain RoBERTa, or not of this vocabulary.
     """
     vocabulary = read_imported(subwords)
     config, state = read_checkpoint(checkpoint, ROBERTA, len(vocabulary))

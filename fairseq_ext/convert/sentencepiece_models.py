@@ -73,11 +73,7 @@ class Unigram:
 
 
 def read_unigram(path: Path) -> Unigram:
-    """Read a SentencePiece model.
-
-    Raises:
-        InputError: if the file is missing or no such model, or its pieces cannot be a dictionary of RoBERTa's.
-    """
+    """Read a SentencePiece model."""
     try:
         return _unigram(path.read_bytes(), path)
     except OSError as error:
@@ -85,11 +81,7 @@ def read_unigram(path: Path) -> Unigram:
 
 
 def unigram_of_tokenizer(content: Mapping[str, Any], where: Path) -> Unigram:
-    """Make a SentencePiece model of XLM-R's ``tokenizer.json``, which has all of one but its form.
-
-    Raises:
-        InputError: if it is another tokeniser.
-    """
+    """Make a SentencePiece model of XLM-R's ``tokenizer.json``, which has all of one but its form."""
     with _reading("XLM-R", where):
         pieces = [ModelProto.SentencePiece(piece=name, score=score) for name, score in content["model"]["vocab"]]
         charsmap = _charsmap(content)
@@ -106,9 +98,6 @@ def bpe_of_tokenizer(content: Mapping[str, Any], pieces: Sequence[str], where: P
         content: of the file.
         pieces: the symbols that text is cut into, in order.
         where: the file, for messages.
-
-    Raises:
-        InputError: if it is another tokeniser.
     """
     with _reading("NLLB", where):
         merges = content["model"]["merges"]

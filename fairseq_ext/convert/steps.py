@@ -41,11 +41,7 @@ def import_step(
 
 
 def base_files(source: Path) -> list[Path]:
-    """The files that the base of an experiment is made of.
-
-    Raises:
-        InputError: if the folder holds neither a model of Hugging Face's nor an imported one.
-    """
+    """The files that the base of an experiment is made of."""
     if not any((source / name).is_file() for name in (_CONFIG, _MODEL)):
         raise InputError(
             f"{source}: no base model; give a folder of Hugging Face's, with {_CONFIG}, or one with {_MODEL}, "

@@ -59,11 +59,7 @@ _NORMALIZER_CHOICES = ("lowercase", "strip_accents", "handle_chinese_chars")
 
 
 def read_vocabulary(source: Path) -> Vocabulary:
-    """Read the subwords of a Hugging Face directory; its files tell of which kind they are.
-
-    Raises:
-        InputError: naming the file that is missing, damaged or holds what fairseq cannot do.
-    """
+    """Read the subwords of a Hugging Face directory; its files tell of which kind they are."""
     tokenizer = source / TOKENIZER_FILE
     if (source / XLMR_FILE).is_file():
         return _read_xlmr(source / XLMR_FILE)
@@ -85,11 +81,7 @@ def read_vocabulary(source: Path) -> Vocabulary:
 
 
 def read_imported(folder: Path) -> ByteLevelBpe | Unigram:
-    """Read the subwords of fairseq's folder.
-
-    Raises:
-        InputError: as :func:`read_vocabulary`; also if ``dict.txt`` is not that of the subwords, or if it is a BERT's.
-    """
+    """Read the subwords of fairseq's folder."""
     if (folder / WORDPIECE_FILE).is_file():
         raise InputError(f"{folder / WORDPIECE_FILE}: is a BERT's, which cannot be exported to Hugging Face's files")
     path = folder / PIECES_FILE

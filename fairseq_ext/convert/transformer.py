@@ -101,9 +101,6 @@ def read_transformer(weights: Mapping[str, Tensor], options: Mapping[str, Any]) 
     Args:
         weights: by name, of a Transformer with encoder and decoder, adapters and all.
         options: the checkpoint's.
-
-    Raises:
-        InputError: if it is no such model, or its weights are not of the sizes that its options tell.
     """
     for side in ("encoder", "decoder"):
         if f"{side}.embed_tokens.weight" not in weights:

@@ -73,11 +73,7 @@ _MOST_POSITIONS = 1 << 16
 
 
 def import_step(source: Path, output: Path, languages: Sequence[str | None]) -> Step:
-    """The step that imports a folder; see :func:`import_translation_model`.
-
-    Raises:
-        InputError: if it has no weights that can be imported.
-    """
+    """The step that imports a folder; see :func:`import_translation_model`."""
     if any(source.glob("*.npz")) and not (source / CONFIG_FILE).is_file():
         raise InputError(
             f"{source}: holds a model in Marian's own form (.npz); convert it to Hugging Face's with "
@@ -101,10 +97,6 @@ def import_translation_model(source: Path, folder: Path, languages: Sequence[str
         folder: where to write ``model.pt``, dictionaries, SentencePiece models, ``options.txt`` with the options that
             fairseq's commands need, and ``generation.txt`` with those of the model's own search; it must exist.
         languages: source and target; None for what the folder says.
-
-    Raises:
-        InputError: naming the file that is missing, damaged or of another kind of model, or a language that the model
-            does not have.
     """
     quieten_fairseq()
     path = source / CONFIG_FILE

@@ -123,9 +123,6 @@ def read_vocabulary(folder: Path, family: str, languages: Sequence[str | None]) 
         folder: Hugging Face's.
         family: ``marian``, ``m2m``, ``nllb``, ``mbart`` or ``mbart50``.
         languages: source and target; None for what ``tokenizer_config.json`` says.
-
-    Raises:
-        InputError: naming the file that is missing or damaged, or a language that the model does not have.
     """
     path = folder / TOKENIZER_CONFIG_FILE
     config = read_json(path) if path.is_file() else {}

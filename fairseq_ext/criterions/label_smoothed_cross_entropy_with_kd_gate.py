@@ -123,11 +123,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         return loss, sample_size, logging_output
 
     def gate_logits(self, net_output: tuple) -> dict[str, Tensor]:
-        """The gates' logits, stacked by side: encoder L×B×D, decoder L×B×T×D.
-
-        Raises:
-            InputError: if the model has no gates.
-        """
+        """The gates' logits, stacked by side: encoder L×B×D, decoder L×B×T×D."""
         gates = net_output[1].get("gate_logits", {})
         if not any(gates.get(side) for side in SIDES):
             raise InputError(

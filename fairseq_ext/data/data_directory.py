@@ -13,11 +13,7 @@ from fairseq_ext.inputs.errors import InputError
 
 
 def split_directories(data: str | None) -> list[Path]:
-    """The directories of a data option, ``DIR`` or ``DIR1:DIR2:…``.
-
-    Raises:
-        InputError: if there is none.
-    """
+    """The directories of a data option, ``DIR`` or ``DIR1:DIR2:…``."""
     directories = [Path(path) for path in utils.split_paths(data or "") if path]
     if not directories:
         raise InputError("no data directory; give one with domains.txt and dictionaries")
@@ -25,11 +21,7 @@ def split_directories(data: str | None) -> list[Path]:
 
 
 def read_domains(directories: list[Path]) -> list[str]:
-    """The domains of all of these directories.
-
-    Raises:
-        InputError: if a list is missing or unusable, or if they differ.
-    """
+    """The domains of all of these directories."""
     domains = read_domain_names(directories[0] / DOMAINS_FILE)
     for directory in directories[1:]:
         if read_domain_names(directory / DOMAINS_FILE) != domains:
@@ -38,11 +30,7 @@ def read_domains(directories: list[Path]) -> list[str]:
 
 
 def check_directories(data: Path, domains: list[str], wanted: list[str]) -> None:
-    """Check that the sub-directories with data are those of listed domains, and all that are wanted.
-
-    Raises:
-        InputError: naming a domain without a directory, or a directory that is not listed.
-    """
+    """Check that the sub-directories with data are those of listed domains, and all that are wanted."""
     present = {path.parent.name for path in data.glob("*/*.idx")}
     for name in wanted:
         if name not in present:
@@ -52,11 +40,7 @@ def check_directories(data: Path, domains: list[str], wanted: list[str]) -> None
 
 
 def check_dataset_impl(directory: Path, split: str, dataset_impl: str | None) -> None:
-    """Check that a domain's split is of the kind that ``--dataset-impl`` reads.
-
-    Raises:
-        InputError: naming a file of another kind.
-    """
+    """Check that a domain's split is of the kind that ``--dataset-impl`` reads."""
     for path in sorted(directory.glob(f"{split}*.idx")):
         found = infer_dataset_impl(str(path.with_suffix("")))
         if dataset_impl is not None and found != str(dataset_impl):
@@ -66,11 +50,7 @@ def check_dataset_impl(directory: Path, split: str, dataset_impl: str | None) ->
 
 
 def infer_languages(data: Path) -> tuple[str, str]:
-    """The language pair of a data directory, from the name of a file like ``DOMAIN/train.en-de.en.idx``.
-
-    Raises:
-        InputError: if no file is named so; dictionaries alone do not tell which language is the source.
-    """
+    """The language pair of a data directory, from the name of a file like ``DOMAIN/train.en-de.en.idx``."""
     for path in sorted(data.glob("*/*.idx")):
         match = re.fullmatch(r"[^.]+\.([^.-]+)-([^.-]+)\.[^.]+\.idx", path.name)
         if match:

@@ -170,9 +170,6 @@ def language_tokens(
         languages: the source's and the target's names.
         source: dictionary of the source side.
         target: dictionary of the target side.
-
-    Raises:
-        InputError: if a dictionary lacks one of them.
     """
     if style == "none":
         return LanguageTokens()

@@ -62,9 +62,6 @@ class TeacherLabels:
 
         Shape:
             result: K×D, or D; rows sum to 1, or are zero where they may be
-
-        Raises:
-            InputError: naming the file and the first row that is no distribution.
         """
         probs = np.asarray(self.raw[rows], dtype=np.float32)
         with np.errstate(invalid="ignore"):
@@ -88,9 +85,6 @@ class TeacherLabels:
 
         Args:
             places: B labels, and which row of them.
-
-        Raises:
-            InputError: as reading rows.
         """
         numbers = np.array([row for _, row in places])
         files = [labels for labels, _ in places]
@@ -101,11 +95,7 @@ class TeacherLabels:
         return probs
 
     def best(self) -> np.ndarray:
-        """The likeliest domain of every sentence, N; each row is checked.
-
-        Raises:
-            InputError: as reading rows.
-        """
+        """The likeliest domain of every sentence, N; each row is checked."""
         starts = range(0, len(self), _BLOCK_ROWS)
         blocks = [self[start : start + _BLOCK_ROWS].argmax(axis=1) for start in starts]
         return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64)
@@ -131,11 +121,7 @@ def write_teacher_record(
 
 
 def read_teacher_record(teacher_dir: Path) -> dict[str, Any]:
-    """Read ``teacher.json``.
-
-    Raises:
-        InputError: if it is missing or not what :func:`write_teacher_record` writes.
-    """
+    """Read ``teacher.json``."""
     path = teacher_dir / TEACHER_FILE
     record = read_json(path, _REMEDY)
     if not is_texts(record.get("domains")) or not isinstance(record.get("backend"), str):
@@ -170,10 +156,6 @@ def read_teacher_probs(
         split: ``train``, ``valid`` or ``test``.
         domains: D domains in the order that the caller wants the columns in.
         num_rows: N, sentences in the set.
-
-    Raises:
-        InputError: naming the file: it is missing, of other domains or another order, has too few or too many rows, or
-            is not as recorded. Of a file without a record, naming the first row that is no distribution.
     """
     record = read_teacher_record(teacher_dir)
     if record["domains"] != list(domains):
@@ -201,11 +183,7 @@ def read_teacher_probs(
 
 
 def open_labels(path: Path, num_domains: int) -> TeacherLabels:
-    """Map a label file into memory.
-
-    Raises:
-        InputError: naming the file, if it is missing or no array of that many columns.
-    """
+    """Map a label file into memory."""
     probs = map_array(path, _REMEDY)
     if probs.dtype not in (DTYPE, np.float32) or probs.ndim != 2:
         raise InputError(f"{path}: must be a two-dimensional float16 or float32 array")
@@ -215,11 +193,7 @@ def open_labels(path: Path, num_domains: int) -> TeacherLabels:
 
 
 def load_probs(path: Path, num_domains: int) -> np.ndarray:
-    """All rows of a label file, N×D, float32.
-
-    Raises:
-        InputError: as :func:`open_labels`, or naming the first bad row.
-    """
+    """All rows of a label file, N×D, float32."""
     return open_labels(path, num_domains)[:]
 
 
@@ -228,9 +202,6 @@ def check_labels(teacher_dir: Path) -> int:
 
     Returns:
         How many there are.
-
-    Raises:
-        InputError: naming the first that is missing or not as it was written.
     """
     labels = read_teacher_record(teacher_dir)["labels"]
     for name, recorded in labels.items():

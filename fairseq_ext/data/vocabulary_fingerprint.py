@@ -22,9 +22,6 @@ def check_vocabulary_files(data: Path) -> None:
 
     With its step's record they must be as the step wrote them. A record of an earlier version knows no contents; then
     the dictionaries must list the pieces of the SentencePiece model. Data without a record are the user's own.
-
-    Raises:
-        InputError: naming the file that does not belong there.
     """
     record = read_record(data)
     if record is None:
@@ -56,11 +53,7 @@ def _models_in(data: Path) -> list[str]:
 
 
 def check_fingerprint(own: Mapping[str, str], remembered: Mapping[str, str], data: Path) -> None:
-    """Compare the vocabulary of a data directory with that of a checkpoint; what only one of them has is left alone.
-
-    Raises:
-        InputError: naming the file that differs.
-    """
+    """Compare the vocabulary of a data directory with that of a checkpoint; what only one of them has is left alone."""
     for name in own.keys() & remembered.keys():
         if own[name] != remembered[name]:
             raise InputError(

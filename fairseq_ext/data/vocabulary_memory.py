@@ -26,20 +26,12 @@ class VocabularyMemory:
         return {**super().state_dict(), _ENTRY: self._fingerprint()}  # type: ignore[misc]
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take what a checkpoint kept of a task.
-
-        Raises:
-            InputError: if it was trained with another vocabulary.
-        """
+        """Take what a checkpoint kept of a task."""
         self.check_vocabulary(state_dict)
         super().load_state_dict({name: value for name, value in state_dict.items() if name != _ENTRY})  # type: ignore[misc]
 
     def check_vocabulary(self, state_dict: Mapping[str, Any]) -> None:
-        """Compare the data's vocabulary with what a checkpoint kept of its task.
-
-        Raises:
-            InputError: if it was trained with another one.
-        """
+        """Compare the data's vocabulary with what a checkpoint kept of its task."""
         remembered = state_dict.get(_ENTRY)
         if isinstance(remembered, Mapping):
             check_fingerprint(self._fingerprint(), remembered, split_directories(self.cfg.data)[0])

@@ -80,7 +80,6 @@ def vectors_for(
         scale: root mean square that the numbers of the words found are brought to; None to leave them alone.
 
     Raises:
-        InputError: as :func:`read_word_vectors`; also if no word is found, or a vector holds no finite numbers.
         ValueError: if ``missing`` is neither.
     """
     if missing not in MISSING_CHOICES:
@@ -113,9 +112,6 @@ def cut_vectors(dictionary: Any, path: Path, target: Path) -> WordVectors:
 
     Returns:
         What :func:`vectors_for` finds.
-
-    Raises:
-        InputError: as there.
     """
     vectors = vectors_for(dictionary, path)
     with target.open("wb") as out:
@@ -138,9 +134,6 @@ def read_word_vectors(path: Path) -> KeyedVectors:
 
     Returns:
         gensim's table: ``word in table``, ``table[words]``, ``table.vector_size``. Of a repeated word the first counts.
-
-    Raises:
-        InputError: if the file cannot be read or is none of the three formats, naming the line if one is wrong.
     """
     from gensim.models import KeyedVectors
 

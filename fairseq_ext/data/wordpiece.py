@@ -20,11 +20,7 @@ class WordPieceConfig(FairseqDataclass):
 
 @register_bpe("wordpiece", dataclass=WordPieceConfig)
 class WordPieceBpe:
-    """fairseq's interface to :mod:`fairseq_ext.text.wordpiece`.
-
-    Raises:
-        InputError: if the file is missing, or no WordPiece vocabulary.
-    """
+    """fairseq's interface to :mod:`fairseq_ext.text.wordpiece`."""
 
     def __init__(self, cfg: WordPieceConfig) -> None:
         self._encoder = WordPieceEncoder(read_wordpiece(Path(cfg.wordpiece_file)))

@@ -102,10 +102,6 @@ class TranslationAdapterConfig(AdapterConfig):
         return list(dict.fromkeys(names))
 
     def check(self) -> None:
-        """
-        Raises:
-            InputError: naming an option with a value that no adapter can have.
-        """
         if not 0 <= self.adapter_dropout < 1:
             raise InputError(f"--adapter-dropout {self.adapter_dropout}: give 0 or more, and less than 1")
         if self.lora_rank < 1:
@@ -367,11 +363,7 @@ def _without_domains(_module: nn.Module, args: tuple, kwargs: dict[str, Any]) ->
 
 
 def adapter_names(args: Namespace, task: Any) -> list[str]:
-    """The adapters' names: the checkpoint's where there is one, else the task's domains.
-
-    Raises:
-        InputError: if there are none, or if checkpoint and data disagree.
-    """
+    """The adapters' names: the checkpoint's where there is one, else the task's domains."""
     saved = getattr(args, "adapter_names", None)
     domains = getattr(task, "domains", None)
     if saved is None and domains is None:

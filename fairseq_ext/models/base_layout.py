@@ -46,9 +46,6 @@ def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         options: a checkpoint's, flat or with sections ``encoder`` and ``decoder``, of whatever age.
-
-    Raises:
-        InputError: naming a value of another kind than fairseq writes.
     """
     args = Namespace(**{name: value for name, value in options.items() if name not in _SIDES})
     for side in _SIDES:

@@ -122,9 +122,6 @@ class DAGRUDecoder(FairseqIncrementalDecoder):
 
         Shape:
             prev_output_tokens: B×T; result: B×T×V, or B×T×C
-
-        Raises:
-            InputError: if the segment does not follow the last one.
         """
         if incremental_state is not None:
             prev_output_tokens = prev_output_tokens[:, -1:]
@@ -206,11 +203,7 @@ class DAGRULanguageModel(FairseqLanguageModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "DAGRULanguageModel":
-        """Build the model, and read the word vectors unless a checkpoint will bring them.
-
-        Raises:
-            InputError: naming an option that does not fit the others.
-        """
+        """Build the model, and read the word vectors unless a checkpoint will bring them."""
         combination = COMBINATIONS[str(cfg.combination)]
         vectors = torch.zeros(len(task.dictionary), 0)
         if combination.has_general_words:

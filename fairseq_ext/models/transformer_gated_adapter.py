@@ -69,11 +69,7 @@ class GatedAdapterConfig(TranslationAdapterConfig):
 
 
 def gate_inputs(config: GatedAdapterConfig) -> frozenset[str]:
-    """What gates see.
-
-    Raises:
-        InputError: if something else is named, or nothing that says anything about the first layer's sentence.
-    """
+    """What gates see."""
     names = frozenset(name.strip() for name in config.gate_inputs.split(","))
     if names - {STATES, SOURCE, ENCODER} or not names & {STATES, SOURCE}:
         raise InputError(
@@ -139,11 +135,7 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         return list({id(each.weight): each.weight for each in readers if each.weight is not None}.values())
 
     def guard(self, names: Sequence[str]) -> None:
-        """Let these adapters take part only where their gate's logit is above all others', and checkpoints say so.
-
-        Raises:
-            InputError: if one is unknown, or none is left.
-        """
+        """Let these adapters take part only where their gate's logit is above all others', and checkpoints say so."""
         unknown = [name for name in names if name not in self.adapter_names]
         if unknown or set(names) == set(self.adapter_names):
             raise InputError(

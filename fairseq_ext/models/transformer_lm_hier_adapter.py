@@ -206,9 +206,6 @@ def embed_tree(cfg: Any, domains: Sequence[str]) -> None:
     Args:
         cfg: the model's options.
         domains: of the data, for baselines without a tree.
-
-    Raises:
-        InputError: if neither tree nor domains are known.
     """
     if cfg.tree_json:
         return

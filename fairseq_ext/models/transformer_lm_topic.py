@@ -206,10 +206,6 @@ class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
 
 
 def _check(cfg: TopicConfig) -> None:
-    """
-    Raises:
-        InputError: naming an option that topics cannot be made with.
-    """
     if cfg.num_topics < 0:
         raise InputError(f"--num-topics {cfg.num_topics}: give 0 or more")
     if not 0 <= cfg.topic_omega <= 1:

@@ -34,9 +34,6 @@ def take_norm_eps(encoder: nn.Module, state: Mapping[str, Tensor], prefix: str) 
         encoder: that will load the state.
         state: of the model.
         prefix: of the encoder's entries.
-
-    Raises:
-        InputError: if the entry is no epsilon.
     """
     entry = state.get(prefix + ENTRY)
     if entry is None:

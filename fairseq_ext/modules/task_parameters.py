@@ -49,11 +49,7 @@ class TaskDescription:
 
     @classmethod
     def from_entry(cls, entry: Tensor | None, where: str) -> TaskDescription:
-        """What :meth:`to_entry` wrote.
-
-        Raises:
-            InputError: naming ``where`` if it is absent or something else.
-        """
+        """What :meth:`to_entry` wrote."""
         try:
             fields = json.loads(read_text(entry))  # type: ignore[arg-type]
             description = cls(list(fields["labels"]), fields["tuning"], fields["activation_fn"])
@@ -174,11 +170,7 @@ def switch_norms(encoder: nn.Module, switch: TaskSwitch) -> list[str]:
 
 
 def check_task_name(name: str) -> None:
-    """Check that a task can have this name: it becomes a part of state-dict keys and of file names.
-
-    Raises:
-        InputError: if it would be no domain name, or torch needs it itself.
-    """
+    """Check that a task can have this name: it becomes a part of state-dict keys and of file names."""
     if not is_domain_name(name) or hasattr(nn.ModuleDict(), name):
         raise InputError(
             f"--classification-head-name: {name!r} cannot name a task; use letters, digits, '-' and '_', and no "

@@ -85,11 +85,7 @@ class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModeli
         data_buffer_size: int = 0,
         **options: Any,
     ) -> iterators.EpochBatchIterator:
-        """All segments, in their order; of lines to go on from, fairseq's own batches.
-
-        Raises:
-            InputError: if they are to be shared among several processes.
-        """
+        """All segments, in their order; of lines to go on from, fairseq's own batches."""
         loading = {"num_workers": num_workers, "epoch": epoch, "data_buffer_size": data_buffer_size}
         if not isinstance(dataset, ContiguousSegments):
             return super().get_batch_iterator(dataset, num_shards=num_shards, **loading, **options)
@@ -110,11 +106,7 @@ class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModeli
 
 
 def _tokens_of(text: Any, path: Path) -> np.ndarray:
-    """All tokens of a binarised text: those of one mapped file where they lie, others in memory.
-
-    Raises:
-        InputError: if a file holds other tokens than those of the lines in its index.
-    """
+    """All tokens of a binarised text: those of one mapped file where they lie, others in memory."""
     if not isinstance(text, MMapIndexedDataset):
         return np.concatenate([text[index].numpy() for index in range(len(text))])
     file = Path(data_file_path(str(path)))

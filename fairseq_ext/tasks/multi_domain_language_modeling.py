@@ -90,9 +90,6 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
     A split named ``test`` is that of all domains in their order, ``test:DOMAIN`` that of one. Models with a domain tree
     get the routing weights of every row, ``node_weights`` (B×N): those of the path of its domain, or, in validation
     and inference, what --domain, --paths or --choose-paths say. Other models of language train and are evaluated too.
-
-    Raises:
-        InputError: where directory, dictionary, domains, tree and paths do not fit together.
     """
 
     measures = ("loss", "ppl")
@@ -229,11 +226,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
     # Scoring
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        """fairseq's batches.
-
-        Raises:
-            InputError: if the model cannot read blocks that fairseq would leave out, every one.
-        """
+        """fairseq's batches."""
         limit = kwargs.get("max_positions")
         are_cut = str(self.cfg.sample_break_mode) == "none"  # else a line may be too long
         if limit is not None and are_cut and isinstance(dataset, DomainBlocks):
@@ -245,11 +238,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         return super().get_batch_iterator(dataset, *args, **kwargs)
 
     def eval_lm_dataloader(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        """fairseq-eval-lm's batches.
-
-        Raises:
-            InputError: if a context window would reach into another domain, or be scored by halves.
-        """
+        """fairseq-eval-lm's batches."""
         if kwargs.get("context_window", 0) > 0:
             if len(dataset.corpora) > 1:
                 raise InputError(

@@ -86,12 +86,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
     measures: Sequence[str] = ("loss",)  # logged for each domain in validation
 
     def set_directories(self) -> None:
-        """Take the directories of the data, and their domains.
-
-        Raises:
-            InputError: if their lists are missing or differ, their dictionaries are not their own, or an option does
-                not go with them.
-        """
+        """Take the directories of the data, and their domains."""
         self.directories = split_directories(self.cfg.data)
         for directory in self.directories:
             check_vocabulary_files(directory)
@@ -102,11 +97,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
             raise InputError(f"--shard-id {self.cfg.shard_id}: give 0 to {self.cfg.num_shards - 1}, below --num-shards")
 
     def check_option(self, option: str, names: Sequence[str]) -> None:
-        """Check the domains that an option names.
-
-        Raises:
-            InputError: if the data have no such domain.
-        """
+        """Check the domains that an option names."""
         for name in names:
             if name not in self.domains:
                 listed = ", ".join(self.domains)
@@ -150,11 +141,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
         return _names_in(self.cfg.valid_subset)
 
     def _check_training(self) -> None:
-        """Refuse what training would not do as asked.
-
-        Raises:
-            InputError: naming the option.
-        """
+        """Refuse what training would not do as asked."""
         self._refuse_shards("fairseq-train")
         train = self.cfg.train_subset
         if not self.cfg.disable_validation and train in self._valid_subsets():
@@ -187,11 +174,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
     def filter_indices_by_size(
         self, indices: Any, dataset: Any, max_positions: Any = None, ignore_invalid_inputs: bool = False
     ) -> Any:
-        """Leave out what is too long, where that is wanted.
-
-        Raises:
-            InputError: naming the first of them, where it is not.
-        """
+        """Leave out what is too long, where that is wanted."""
         if not ignore_invalid_inputs:
             _, ignored = dataset.filter_indices_by_size(indices, max_positions)
             if len(ignored):

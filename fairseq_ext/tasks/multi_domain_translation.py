@@ -115,9 +115,6 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         teacher/DOMAIN/SPLIT.npy                  --teacher-dir, N×D
 
     A split named ``test`` is that of all domains in their order, ``test:DOMAIN`` that of one.
-
-    Raises:
-        InputError: where directory, dictionary, domains, tags or labels do not fit together.
     """
 
     cfg: MultiDomainTranslationConfig
@@ -187,11 +184,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         return model
 
     def _record_tags(self, cfg: Any, from_checkpoint: bool) -> None:
-        """Keep with a new model whether it reads tags, and hold those of checkpoints to it.
-
-        Raises:
-            InputError: if this task writes tags that the checkpoint's did not, or the other way round.
-        """
+        """Keep with a new model whether it reads tags, and hold those of checkpoints to it."""
         saved = getattr(cfg, "domain_tags", None)
         if from_checkpoint and saved is not None and bool(saved) != self.cfg.domain_tags:
             trained = "with --domain-tags; give the option" if saved else "without --domain-tags; leave the option out"
@@ -200,11 +193,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
             cfg.domain_tags = self.cfg.domain_tags
 
     def _record_languages(self, cfg: Any, from_checkpoint: bool) -> None:
-        """Keep with a new model how it is told the languages, and hold those of checkpoints to it.
-
-        Raises:
-            InputError: if the checkpoint was trained with another value of --language-tokens.
-        """
+        """Keep with a new model how it is told the languages, and hold those of checkpoints to it."""
         saved, own = getattr(cfg, "language_tokens", None), self.language_style
         if from_checkpoint and saved is not None and str(saved) != own:
             raise InputError(f"--language-tokens {own}: the checkpoint was trained with {saved}; give that")
@@ -309,19 +298,12 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
             line: text, perhaps with a tag ``<domain:NAME>`` in front, which chooses its domain.
             encode_fn: turns text into subwords, separated by blanks.
             domain: of a line without a tag, before --domain.
-
-        Raises:
-            InputError: if a domain is unknown, or the text holds a tag, in whatever characters.
         """
         typed, text = self.typed_domains.split_line(line)
         return self.typed_domains.tag(self.encode_text(text, encode_fn), typed or domain or self.cfg.domain or None)
 
     def encode_text(self, text: str, encode_fn: Callable[[str], str]) -> Tensor:
-        """The tokens of a text that names no domain, with those of the languages that the model is told.
-
-        Raises:
-            InputError: if the text holds a tag, in whatever characters.
-        """
+        """The tokens of a text that names no domain, with those of the languages that the model is told."""
         tokens = self.src_dict.encode_line(encode_fn(text), add_if_not_exist=False).long()
         return self.language_tokens.add_to_source(self.typed_domains.as_text(tokens, text))
 
@@ -366,9 +348,6 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         Args:
             with_gates: add ``gates`` to the best hypothesis of each sentence, of models that have them: see
                 :func:`~fairseq_ext.tasks.gate_report.attach_gates`.
-
-        Raises:
-            InputError: if the models need a domain, and a sentence has none.
         """
         if "domain_ids" not in sample:  # typed lines carry their domain as a tag
             typed_tokens = sample["net_input"]["src_tokens"]
@@ -421,11 +400,7 @@ def _uniform(num_domains: int) -> np.ndarray:
 
 
 def _load_dictionary(path: str, cfg: MultiDomainTranslationConfig) -> LanguageDictionary:
-    """That of a language, with the tokens of --langs.
-
-    Raises:
-        InputError: if languages are named, but not how the models are told them.
-    """
+    """That of a language, with the tokens of --langs."""
     languages = [name.strip() for name in cfg.langs.split(",") if name.strip()]
     dictionary = LanguageDictionary.load(path)
     if languages and str(cfg.language_tokens) == "none":

@@ -33,9 +33,6 @@ def refuse_options(cfg: Any, limits: Limits) -> None:
     Args:
         cfg: a task's options.
         limits: some of them, with the values that are taken.
-
-    Raises:
-        InputError: naming the option, its value and the remedy.
     """
     for name, (taken, remedy) in limits.items():
         value = getattr(cfg, name)

@@ -60,11 +60,7 @@ class SequencePaths:
 
     @classmethod
     def load(cls, directory: Path, model: Any, **kwargs: Any) -> SequencePaths:
-        """Take the clusters from where ``fairseq-ext induce`` put them.
-
-        Raises:
-            InputError: if there are not k leaves, or the model's tree has others.
-        """
+        """Take the clusters from where ``fairseq-ext induce`` put them."""
         paths = cls(model, PathChooser.load(directory), **kwargs)
         paths.chooser.check_number(paths.num_paths)
         for name in paths.chooser.names:

@@ -41,11 +41,7 @@ class TypedDomains:
         ]
 
     def require(self) -> None:
-        """Check that there is a tag for every domain, for models that read it.
-
-        Raises:
-            InputError: naming one that the dictionary lacks.
-        """
+        """Check that there is a tag for every domain, for models that read it."""
         for name, index in zip(self.domains, self.indices, strict=True):
             if index >= len(self.dictionary):
                 raise InputError(
@@ -53,21 +49,13 @@ class TypedDomains:
                 )
 
     def check(self, domain: str, where: str) -> str:
-        """The domain, if it is one.
-
-        Raises:
-            InputError: listing those that there are.
-        """
+        """The domain, if it is one."""
         if domain not in self.domains:
             raise InputError(f"{where}: unknown domain {domain}; there are {', '.join(self.domains)}")
         return domain
 
     def split_line(self, line: str) -> tuple[str | None, str]:
-        """The domain typed in front of a line, or None; and the rest of the line.
-
-        Raises:
-            InputError: if there is no such domain.
-        """
+        """The domain typed in front of a line, or None; and the rest of the line."""
         match = _TAGGED_LINE.fullmatch(line)
         return (None, line) if match is None else (self.check(match[1], repr(line.strip())), match[2])
 
@@ -75,9 +63,6 @@ class TypedDomains:
         """The tokens of a typed text, in which no symbol may be that the program alone sets.
 
         SentencePiece takes full-width letters for ordinary ones, and gives the text of characters that it lacks.
-
-        Raises:
-            InputError: if the text holds a tag.
         """
         for token in tokens.tolist():
             if is_domain_tag(symbol := self.dictionary[token]):

@@ -54,11 +54,7 @@ class NgramModel:
 
     @classmethod
     def load(cls, folder: Path) -> NgramModel:
-        """Load what :meth:`~fairseq_ext.teacher.tfidf.TfidfClassifier.save` wrote.
-
-        Raises:
-            InputError: naming the file that is missing, damaged or does not fit the other.
-        """
+        """Load what :meth:`~fairseq_ext.teacher.tfidf.TfidfClassifier.save` wrote."""
         record = read_json(folder / NGRAMS_FILE, _REMEDY)
         kinds = [kind for kind in LENGTHS if kind != "subword" or kind in record]
         arrays = read_arrays(

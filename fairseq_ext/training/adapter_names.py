@@ -32,11 +32,7 @@ def names_entry(names: Sequence[str]) -> Tensor:
 
 
 def read_names(entry: Tensor, key: str = NAMES) -> list[str]:
-    """What :func:`names_entry` wrote, under a key that messages name.
-
-    Raises:
-        InputError: if it is something else.
-    """
+    """What :func:`names_entry` wrote, under a key that messages name."""
     try:
         names = json.loads(read_text(entry))
     except (ValueError, TypeError):
@@ -64,9 +60,6 @@ def match_rows(
         names: the model's adapters.
         source: where they come from, for messages.
         may_grow: let names that the checkpoint does not have start fresh.
-
-    Raises:
-        InputError: if checkpoint and model have adapters of other names, or the checkpoint's have none.
     """
     saved_entry = state_dict.pop(NAMES, state_dict.pop(EARLIER_NAMES, None))
     state_dict[NAMES] = names_entry(names)

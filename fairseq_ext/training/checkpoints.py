@@ -17,9 +17,6 @@ def add_fresh_adapters(model: nn.Module, state_dict: dict[str, Tensor]) -> None:
     Only a checkpoint without any adapter is a base model, and only one without any gate has plain
     adapters to put gates on. One that has some but not all of either is damaged or of another shape, and
     filling its gaps would hide that.
-
-    Raises:
-        InputError: listing the entries that are missing.
     """
     own = {name: value for name, value in model.state_dict().items() if is_adapter_key(name)}
     present = {name for name in state_dict if is_adapter_key(name)}
@@ -37,9 +34,6 @@ def require_entries(state_dict: dict[str, Tensor], own: Iterable[str], what: str
         state_dict: of the checkpoint.
         own: the entries that the model adds.
         what: these are.
-
-    Raises:
-        InputError: listing the entries that are missing.
     """
     missing = sorted(set(own) - state_dict.keys())
     if missing:
@@ -52,11 +46,7 @@ def require_entries(state_dict: dict[str, Tensor], own: Iterable[str], what: str
 def check_fit(
     model: nn.Module, state_dict: dict[str, Tensor], prefix: str, _metadata: dict, strict: bool, *_: Any
 ) -> None:
-    """A load-state-dict pre-hook: refuse, in one line, a checkpoint that is not of this model.
-
-    Raises:
-        InputError: naming entries that are missing, unknown or of another shape.
-    """
+    """A load-state-dict pre-hook: refuse, in one line, a checkpoint that is not of this model."""
     if prefix or not strict:
         return
     own = model.state_dict()

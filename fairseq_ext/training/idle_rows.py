@@ -23,11 +23,7 @@ _IN_PIECES = (
 
 @contextmanager
 def only_active_change(optimizer: Any, model: Any) -> Iterator[None]:
-    """Keep all adapters, and gates, of a model that took no part in a loss as they are over a step, bit for bit.
-
-    Raises:
-        InputError: as :func:`only_active_rows_change`.
-    """
+    """Keep all adapters, and gates, of a model that took no part in a loss as they are over a step, bit for bit."""
     banks = getattr(model, "banks", [])
     gates, trained_gates = getattr(model, "gate_parameters", ()), getattr(model, "trained_gate_rows", ())
     with ExitStack() as stack:
@@ -50,9 +46,6 @@ def only_active_rows_change(optimizer: Any, banks: Sequence[AdapterBank]) -> Ite
     Args:
         optimizer: fairseq's, about to step.
         banks: of as many adapters each, whose gradients are complete.
-
-    Raises:
-        InputError: if the optimiser holds the weights in a form in which rows cannot be told apart.
     """
     banks = [bank for bank in banks if getattr(bank, bank.last).requires_grad]
     with _rows_stay(
@@ -75,9 +68,6 @@ def only_active_nodes_change(optimizer: Any, banks: Sequence[NodeBank]) -> Itera
     Args:
         optimizer: fairseq's, about to step.
         banks: of as many nodes each, whose gradients are complete.
-
-    Raises:
-        InputError: if the optimiser holds the weights in a form in which nodes cannot be told apart.
     """
     _forget_idle_nodes(banks)
     copies = getattr(optimizer, "fp32_params", None)
@@ -125,9 +115,6 @@ def only_these_gates_change(optimizer: Any, weights: Sequence[Tensor], trained: 
         optimizer: fairseq's, about to step.
         weights: of gates, with a row for each adapter.
         trained: rows that may change.
-
-    Raises:
-        InputError: as :func:`only_active_rows_change`.
     """
     with _rows_stay(optimizer, [(w, [row for row in range(len(w)) if row not in trained]) for w in weights]):
         yield

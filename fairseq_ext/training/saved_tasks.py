@@ -45,11 +45,7 @@ class SavedTask:
 
     @classmethod
     def read(cls, state: Mapping[str, Tensor], name: str) -> SavedTask:
-        """Read a task's sizes from its tensors.
-
-        Raises:
-            InputError: if one of these is missing or damaged.
-        """
+        """Read a task's sizes from its tensors."""
         task, head = f"{TASKS}.{name}", f"{HEADS}.{name}"
         description = TaskDescription.from_entry(state.get(f"{task}.description"), f"the checkpoint's task {name!r}")
         width = _rows(state, f"{task}.adapters.0.down.weight", name) if description.has_adapters else 0
@@ -63,11 +59,7 @@ class SavedTask:
         return TaskDescription(self.labels, self.tuning, self.activation_fn)
 
     def check_same(self, own: SavedTask) -> None:
-        """Check that a model's own task of this name is the same, so that it can go on from here.
-
-        Raises:
-            InputError: naming the option that differs.
-        """
+        """Check that a model's own task of this name is the same, so that it can go on from here."""
         for field, option in _SAME.items():
             saved, wanted = getattr(self, field), getattr(own, field)
             if saved != wanted:
@@ -84,9 +76,6 @@ def check_whole(name: str, own: Mapping[str, Tensor], state: Mapping[str, Tensor
         name: of the task.
         own: state dict of a model that has it.
         state: of the checkpoint.
-
-    Raises:
-        InputError: naming the tensors that are missing or of another shape.
     """
     expected = {key: value.shape for key, value in own.items() if is_of_task(key, name)}
     for what, keys in [
