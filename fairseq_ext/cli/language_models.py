@@ -63,8 +63,8 @@ def _paths_options(parser: ArgumentParser) -> None:
     from fairseq_ext.induction.steps import PathChoice
 
     parser.description = (
-        "Choose paths of an induced tree for the domains of a data directory: their sequences vote for leaves, and its "
-        "paths are averaged by their votes. Prints the choice and writes paths.json, for --paths, and votes.json."
+        "Choose paths of an induced tree for the domains of a data directory: their sequences vote for leaves, whose "
+        "paths are averaged. Prints the choice and writes paths.json, for --paths, and votes.json."
     )
     add = parser.add_argument
     add("checkpoint", type=Path, help="the language model the tree was induced with, or an adapted one")

@@ -1,8 +1,8 @@
 """Which leaves of an induced tree some text belongs to: those whose clusters are most probable.
 
 Nothing is trained for an unseen domain (hierarchical adapters §4.5): its sequences vote for leaves, and the paths from
-the leaves with most votes are averaged, each by its votes; in the paper each counts the same. A single sequence can
-choose for itself, too, which the paper leaves as future work.
+the leaves with most votes are averaged, each by its votes, or each alike as in the paper. A single sequence can choose
+for itself, too, which the paper leaves as future work.
 """
 
 from __future__ import annotations

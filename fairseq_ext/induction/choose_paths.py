@@ -10,7 +10,7 @@ from fairseq_ext.domains.path_chooser import PathChooser
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.induction.encoding import LanguageModel, block_length, draw_blocks, log
 from fairseq_ext.induction.induce_tree import read_record
-from fairseq_ext.induction.steps import PATHS_FILE, VOTES_FILE, PathChoice
+from fairseq_ext.induction.steps import PATHS_FILE, UNIFORM, VOTES_FILE, PathChoice
 from fairseq_ext.inputs.json_file import read_json
 
 
@@ -35,7 +35,8 @@ def write_paths(
         )
         # The model reads from left to right, so the first tokens' states are those of the first tokens alone.
         states = model.encode(blocks[:, : options.choose_tokens or length])
-        paths[name] = chooser.elect(states, options.num_paths)
+        elected = chooser.elect(states, options.num_paths)
+        paths[name] = list(elected) if options.path_weights == UNIFORM else elected
         votes[name] = dict(sorted(chooser.votes(states).items()))
     (folder / PATHS_FILE).write_text(json.dumps(paths, indent=1) + "\n", encoding="utf-8")
     (folder / VOTES_FILE).write_text(json.dumps(votes, indent=1) + "\n", encoding="utf-8")
@@ -48,5 +49,5 @@ def describe_paths(directory: Path, tree: Path) -> str:
     lines = []
     for domain, leaves in paths.items():
         total = sum(votes[domain].values())
-        lines += [f"{domain}  {count / total:6.1%}  {labels[leaf]}" for leaf, count in leaves.items()]
+        lines += [f"{domain}  {votes[domain][leaf] / total:6.1%}  {labels[leaf]}" for leaf in leaves]
     return "\n".join(lines)

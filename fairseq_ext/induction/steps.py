@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,9 @@ TREE_FILE, RECORD_FILE = "tree.json", "clusters.json"  # of an induced tree
 DENDROGRAM, DOMAINS_BY_CLUSTER = "dendrogram.png", "domains-by-cluster.svg"
 PATHS_FILE, VOTES_FILE = "paths.json", "votes.json"
 _INDUCTION_VERSION, _CHOICE_VERSION = 1, 2
+
+BY_VOTES, UNIFORM = "votes", "uniform"
+PathWeights = Literal["votes", "uniform"]
 
 CountOrZero = Annotated[int, Field(ge=0, lt=LARGEST)]
 
@@ -42,6 +45,8 @@ class PathChoice(Section):
 
     num_paths: Count = 2
     """Leaves per domain, at most; a leaf without votes is not chosen."""
+    path_weights: PathWeights = "votes"
+    """What a chosen path counts in the average: its votes, or uniform: each the same, as in the paper."""
     sequences: Count = 1000
     """Blocks that vote per domain, at most."""
     choose_tokens: CountOrZero = 0
@@ -93,4 +98,7 @@ def paths_step(
 
         write_paths(folder, checkpoint, tree, data, options, cpu=cpu)
 
-    return Step(output, [checkpoint, tree, data], {"version": _CHOICE_VERSION, **options.model_dump()}, build)
+    recorded = {"version": _CHOICE_VERSION, **options.model_dump()}
+    if options.path_weights == BY_VOTES:
+        del recorded["path_weights"]  # earlier records do not have it
+    return Step(output, [checkpoint, tree, data], recorded, build)

@@ -142,6 +142,9 @@ def test_unseen_domains_find_their_kin(
         assert list(paths[name].values()) == sorted((votes[name][leaf] for leaf in paths[name]), reverse=True)
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith(f"court  {next(iter(paths['court'].values())) / sum(votes['court'].values()):6.1%}  ")
+    verb("paths")([*arguments[:3], str(tmp_path / "uniform"), "--cpu", "--path-weights", "uniform"])
+    assert json.loads((tmp_path / "uniform" / "paths.json").read_text()) == {name: [*paths[name]] for name in kin}
+    assert capsys.readouterr().out.splitlines()[0] == first
     # A few tokens of a few sequences do nearly as well, and an adapted model chooses as its base does.
     short = [*arguments[:3], str(tmp_path / "short"), "--cpu", "--choose-tokens", "4", "--num-paths", "1"]
     verb("paths")([*short, "--sequences", "10"])

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from fairseq_ext.domains.names import NAME_PATTERN
 from fairseq_ext.engine.fairseq_cli import option_of
-from fairseq_ext.induction.steps import TREE_FILE, CountOrZero, Induction
+from fairseq_ext.induction.steps import BY_VOTES, TREE_FILE, CountOrZero, Induction, PathWeights
 from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore, Section, as_tuple
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS
 from fairseq_ext.recipes.config import Run
@@ -85,6 +85,8 @@ class Evaluate(Section):
     """Blocks of an unseen domain's training set by which its paths are chosen."""
     num_paths: OneOrMore[Count] = (1, 2)
     """How many paths an unseen domain is given; all paths are always measured too."""
+    path_weights: OneOrMore[PathWeights] = ("votes",)
+    """How paths of an induced tree are averaged: by their votes, or uniform: each counts the same; or both, listed."""
     choose_tokens: Annotated[tuple[CountOrZero, ...], BeforeValidator(as_tuple)] = (0, 32)
     """Every block also chooses its own paths, by its first so many tokens; 0 is all of them, an empty list none."""
     every_path: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
@@ -118,6 +120,10 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
     def paths_dir(self, tree: str) -> Path:
         """Where the paths are that unseen domains choose of an induced tree."""
         return self.work_dir / "paths" / tree
+
+    def path_weights(self, tree: str | None, num_paths: int) -> Sequence[str]:
+        """How so many paths of a tree are weighted; one path needs no weight, and a tree drawn by hand has no votes."""
+        return self.evaluate.path_weights if num_paths > 1 and tree in self.induced_trees else [BY_VOTES]
 
     def induction_of(self, name: str) -> Induction:
         """How a tree is induced."""

@@ -1,9 +1,9 @@
 """What is measured: losses of every model on every domain over different paths, and the cost of adapters, as records.
 
 A *routing* says over which adapters text is scored: those of the text's own domain (``own``), all paths of the tree
-(``all``), one path (``path:LEAF``), all paths below an inner node (``below:NODE``), k paths chosen for the domain
-(``chosen:K``), or k paths that every block chooses for itself by its first n tokens (``sequence:K:N``). A model without
-adapters has one routing, ``none``.
+(``all``), one path (``path:LEAF``), all paths below an inner node (``below:NODE``), k paths chosen for the domain and
+weighted by their votes (``chosen:K``) or evenly (``chosen:K:uniform``), or k paths that every block chooses for itself
+by its first n tokens (``sequence:K:N``). A model without adapters has one routing, ``none``.
 
 Losses are negative log-likelihoods in nats, per token with one end a line, per word, and per token after the first n
 tokens of each block; by the last, choices made from these n tokens are compared.
@@ -23,7 +23,7 @@ from fairseq_ext.domains.domain_tree import DomainTree, Paths
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.domains.path_chooser import CLUSTERS_FILE
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.induction.steps import PATHS_FILE, VOTES_FILE
+from fairseq_ext.induction.steps import BY_VOTES, PATHS_FILE, UNIFORM, VOTES_FILE
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.hierarchy.config import SINGLE, TREE, Hierarchy
@@ -48,9 +48,9 @@ Sums = Mapping[int, tuple[float, int]]  # nats and tokens after the first n toke
 Of = Callable[..., Record]
 
 
-def chosen(num_paths: int) -> str:
-    """The routing over so many paths, chosen for the domain."""
-    return f"chosen:{num_paths}"
+def chosen(num_paths: int, weights: str = BY_VOTES) -> str:
+    """The routing over so many paths, chosen for the domain and weighted by votes or uniformly."""
+    return f"chosen:{num_paths}:{UNIFORM}" if weights == UNIFORM else f"chosen:{num_paths}"
 
 
 def by_sequence(num_paths: int, num_tokens: int) -> str:
@@ -94,7 +94,7 @@ def votes_of(experiment: Hierarchy, tree: str) -> Iterator[Record]:
 
 def _step_of_run(experiment: Hierarchy, run: Run) -> Step:
     evaluate, system, work_dir = experiment.evaluate, experiment.systems[run.system.name], experiment.work_dir
-    options = {
+    options: dict[str, Any] = {
         "version": _VERSION,
         "adapters": system.adapters,
         "tokens_per_sample": system.tokens_per_sample,
@@ -104,6 +104,8 @@ def _step_of_run(experiment: Hierarchy, run: Run) -> Step:
         "sequences": evaluate.sequences,
         "seed": experiment.seed,
     }
+    if evaluate.path_weights != (BY_VOTES,):  # earlier records do not have it
+        options["path_weights"] = list(evaluate.path_weights)
     unseen = [work_dir / UNSEEN_DATA_DIR] if experiment.corpora.unseen else []
     clusters = clusters_of(experiment, run)
     choice = [clusters / CLUSTERS_FILE, *([_paths_file(experiment, run)] if unseen else [])] if clusters else []
@@ -238,7 +240,12 @@ def routings_of(experiment: Hierarchy, run: Run, tree: DomainTree, best: Paths) 
     if has_every_path:
         routings |= {f"{BELOW}{node}": leaves for node, leaves in families_of(tree).items()}
     counts = [count for count in experiment.evaluate.num_paths if best and count <= len(tree.leaves)]
-    return routings | {chosen(count): _first(best, count) for count in counts}
+    tree_name = experiment.systems[run.system.name].tree
+    return routings | {
+        chosen(count, weights): _first(best, count, weights)
+        for count in counts
+        for weights in experiment.path_weights(tree_name, count)
+    }
 
 
 def families_of(tree: DomainTree) -> dict[str, list[str]]:
@@ -251,8 +258,10 @@ def families_of(tree: DomainTree) -> dict[str, list[str]]:
     return {name: leaves for name, leaves in below.items() if 1 < len(leaves) < len(tree.leaves)}
 
 
-def _first(paths: Paths, count: int) -> Paths:
-    return dict(list(paths.items())[:count]) if isinstance(paths, Mapping) else list(paths[:count])
+def _first(paths: Paths, count: int, weights: str) -> Paths:
+    if isinstance(paths, Mapping) and weights != UNIFORM:
+        return dict(list(paths.items())[:count])
+    return list(paths)[:count]
 
 
 def _has_every_path(experiment: Hierarchy, run: Run) -> bool:

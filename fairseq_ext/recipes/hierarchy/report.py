@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairseq_ext.domains.domain_tree import DomainTree, read_tree
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.induction.steps import PATHS_FILE, RECORD_FILE, VOTES_FILE
+from fairseq_ext.induction.steps import PATHS_FILE, RECORD_FILE, UNIFORM, VOTES_FILE
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.recipes.hierarchy.config import MULTI, SINGLE, TREE, Hierarchy
 from fairseq_ext.recipes.hierarchy.measurement import (
@@ -127,7 +127,11 @@ class Setup:
         rows |= {name: (name, ALL) for name in self.having(MULTI)}
         counts = self.experiment.evaluate.num_paths
         for name in self.having(TREE):
-            rows |= {f"{name}: {_paths(count)}": (name, chosen(count)) for count in counts}
+            rows |= {
+                f"{name}: {_paths(count, weights)}": (name, chosen(count, weights))
+                for count in counts
+                for weights in self.experiment.path_weights(self.name, count)
+            }
             rows[f"{name}: all paths"] = (name, ALL)
             if choose_tokens is not None:
                 rows |= {
@@ -397,5 +401,6 @@ def _places(tree: DomainTree) -> dict[int, tuple[float, float]]:
     return places
 
 
-def _paths(count: int) -> str:
-    return "1 path" if count == 1 else f"{count} paths"
+def _paths(count: int, weights: str = "") -> str:
+    number = "1 path" if count == 1 else f"{count} paths"
+    return f"{number}, uniform" if weights == UNIFORM else number

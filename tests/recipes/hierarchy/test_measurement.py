@@ -11,7 +11,7 @@ import torch
 
 from fairseq_ext.domains.domain_tree import Paths, multi_tree, single_tree, tree_from_json
 from fairseq_ext.metrics.perplexity import LanguageModelScorer
-from fairseq_ext.recipes.hierarchy.config import Hierarchy
+from fairseq_ext.recipes.hierarchy.config import Hierarchy, Tree
 from fairseq_ext.recipes.hierarchy.measurement import (
     costs_of,
     families_of,
@@ -127,6 +127,20 @@ def test_paths_are_chosen_by_votes_and_none_without(tmp_path: Path) -> None:
     assert chosen({"law": 3, "sub": 1}) == [{"law": 3}, {"law": 3, "sub": 1}]
     assert chosen({"law": 4}) == [{"law": 4}, {"law": 4}]
     assert chosen(["law", "sub", "med"]) == [["law"], ["law", "sub"]]
+
+
+def test_paths_of_induced_trees_are_also_weighted_uniformly(tmp_path: Path) -> None:
+    experiment = experiment_of(tmp_path, every_path=[], path_weights=["uniform", "votes"])
+    run = experiment.runs["deep"][0]
+    assert "chosen:2:uniform" not in routings_of(experiment, run, TREE, ["law", "sub"])  # drawn by hand, without votes
+    induced = experiment.model_copy(update={"tree": {"toy": Tree()}})
+    found = routings_of(induced, run, TREE, {"law": 3, "sub": 1})
+    assert found == {
+        "all": list(TREE.leaves),
+        "chosen:1": {"law": 3},
+        "chosen:2": {"law": 3, "sub": 1},
+        "chosen:2:uniform": ["law", "sub"],
+    }
 
 
 def test_costs_are_those_of_a_path_of_mean_length(measured: tuple[Hierarchy, Records], tmp_path: Path) -> None:
