@@ -8,8 +8,7 @@ from functools import partial
 
 import polib
 
-from fairseq_ext.documents.document import Edit, Filling, Parts
-from fairseq_ext.documents.languages import check_language
+from fairseq_ext.documents.document import Edit, Filling, Parts, check_language
 from fairseq_ext.documents.pieces import split
 from fairseq_ext.inputs.errors import InputError
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.documents.pieces import Pieces
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, shown
 
 _CHUNK = 1 << 20
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -95,6 +96,16 @@ class Document:
             yield from self.format(_chunks(self.path), self.filling)
         except InputError as error:
             raise InputError(f"{self.path}: {error}") from None
+
+
+def check_language(found: str, wanted: str, where: str) -> None:
+    """Check that a document is in a language of a system.
+
+    Raises:
+        InputError: if it is in another.
+    """
+    if base_language(found) != base_language(wanted):
+        raise InputError(f"{where} is {shown(found)}, and the system has {wanted}; choose another system")
 
 
 def encoding_of(path: Path) -> str:

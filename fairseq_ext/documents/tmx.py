@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 
+from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.documents.document import Edit, Filling, Parts
-from fairseq_ext.documents.languages import base
 from fairseq_ext.documents.markup import attribute, element, is_start, name_of, tokens, units
 from fairseq_ext.documents.pieces import split
 from fairseq_ext.inputs.errors import InputError
@@ -30,8 +30,8 @@ def read_tmx(chunks: Iterator[str], filling: Filling) -> Parts:
 
 def _unit(unit: list[str], filling: Filling) -> str | Edit:
     original = "".join(unit)
-    variants = {base(_language(unit[begin])): (begin, end) for begin, end in _variants(unit)}
-    source, target = (variants.get(base(language)) for language in filling.languages)
+    variants = {base_language(_language(unit[begin])): (begin, end) for begin, end in _variants(unit)}
+    source, target = (variants.get(base_language(language)) for language in filling.languages)
     if source is None or (target and _segment(unit, target).strip() and not filling.every):
         return original
     pieces = split(_segment(unit, source), markup=True)

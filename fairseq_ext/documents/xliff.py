@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from fairseq_ext.documents import markup
-from fairseq_ext.documents.document import Edit, Filling, Parts
-from fairseq_ext.documents.languages import check_language
+from fairseq_ext.documents.document import Edit, Filling, Parts, check_language
 from fairseq_ext.documents.markup import attribute, element, is_start, name_of, with_attribute
 from fairseq_ext.documents.pieces import split
 from fairseq_ext.inputs.errors import InputError

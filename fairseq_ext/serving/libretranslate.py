@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from fairseq_ext.documents.languages import base
+from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.documents.pieces import Pieces, split
-from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.errors import shown
 from fairseq_ext.runtime.requests import Answer, Request
 from fairseq_ext.serving.body import USUAL_BEAM, Limits, Order, check_domain, check_size, checked_text
 from fairseq_ext.serving.refusals import RefusedError
@@ -141,7 +142,7 @@ def check_language(code: Any, wanted: str, key: str) -> None:
     Raises:
         RefusedError: 422.
     """
-    if not isinstance(code, str) or base(code) != base(wanted):
+    if not isinstance(code, str) or base_language(code) != base_language(wanted):
         raise RefusedError(422, f'"{key}" is {shown(code)}; this service has {wanted} alone')
 
 
@@ -174,7 +175,7 @@ def settings(system: SystemTranslator, limits: Limits, *, needs_key: bool) -> di
 
 
 def _named(code: str) -> dict[str, str]:
-    return {"code": code, "name": _NAMES.get(base(code), code)}
+    return {"code": code, "name": _NAMES.get(base_language(code), code)}
 
 
 def detect(content: Any, system: SystemTranslator, limits: Limits) -> list[Any]:
@@ -191,12 +192,18 @@ def detect(content: Any, system: SystemTranslator, limits: Limits) -> list[Any]:
 
 
 def _likely(text: str, codes: Sequence[str]) -> list[dict[str, Any]]:
-    from fairseq_ext.cleaning.language_id import load_classifier
-
     try:
-        classifier = load_classifier("py3langid", tuple(sorted({base(code) for code in codes})))
-        shares = dict(zip(classifier.langs, classifier.probabilities([text])[0].tolist(), strict=True))
-    except InputError:  # a language that the classifier does not know
+        shares = dict(_identifier(tuple(sorted(set(map(base_language, codes))))).rank(text))
+    except ValueError:  # a language that the identifier does not know
         return [{"confidence": 0, "language": codes[0]}]
-    listed = [{"confidence": round(100 * shares[base(code)], 1), "language": code} for code in codes]
+    listed = [{"confidence": round(100 * shares[base_language(code)], 1), "language": code} for code in codes]
     return sorted(listed, key=lambda each: -float(str(each["confidence"])))
+
+
+@lru_cache(maxsize=1)
+def _identifier(languages: tuple[str, ...]) -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier.set_languages(languages)
+    return identifier
