@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, create_model, model_validator
+from pydantic import Field, create_model
 
 from fairseq_ext.cleaning.agreement import Agreement
 from fairseq_ext.cleaning.characters import Characters
@@ -65,7 +65,7 @@ Filters: Any = _filters_section()
 class Cleaning(Section):
     """What is done to every pair before the split."""
 
-    normalise: Normalise | None = None
+    normalise: Annotated[Normalise | None, EMPTY_AS_DEFAULTS] = None
     """One spelling of characters and punctuation; without it nothing is changed."""
     chosen: Annotated[Filters, EMPTY_AS_DEFAULTS] = Field(default=Filters(), alias="filters")
     """What drops a pair; an empty side always does."""
@@ -73,13 +73,6 @@ class Cleaning(Section):
     """What has to be equal for a pair to repeat an earlier one of its domain; without it repetitions stay."""
     write_rejected: bool = False
     """Whether to write every dropped pair with its line and reason to ``rejected/DOMAIN.tsv.gz``."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _keep_empty_normalise(cls, value: Any) -> Any:
-        """``normalise:`` with nothing below it means its defaults."""
-        is_empty = isinstance(value, dict) and "normalise" in value and value["normalise"] is None
-        return {**value, "normalise": {}} if is_empty else value
 
     @property
     def filters(self) -> dict[str, Filter]:

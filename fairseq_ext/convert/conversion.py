@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, weight_files
+from fairseq_ext.corpora.downloads import fetch_packages, is_requirement
 from fairseq_ext.corpora.files import read_members
-from fairseq_ext.corpora.packages import fetch_packages, is_requirement
 from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text.encoders import subword_files

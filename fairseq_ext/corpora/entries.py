@@ -9,10 +9,9 @@ from enum import Enum
 from pathlib import Path
 
 from fairseq_ext.corpora import translation_memories
+from fairseq_ext.corpora.downloads import check_opus, fetch_opus, fetch_packages, is_opus, is_requirement
 from fairseq_ext.corpora.files import SUFFIXES, check_file, is_tar, is_zip
 from fairseq_ext.corpora.gettext_catalogues import read_catalogues
-from fairseq_ext.corpora.opus import check_opus, fetch_opus, is_opus
-from fairseq_ext.corpora.packages import fetch_packages, is_requirement
 from fairseq_ext.corpora.parallel_files import moses_stems, read_jsonl, read_moses_zip, read_parallel_files, read_tsv
 from fairseq_ext.corpora.raw_text import Markup
 from fairseq_ext.corpora.text_files import Pair
@@ -78,8 +77,10 @@ def read_entry(
 
 
 def entry_form(entry: str, langs: tuple[str, str]) -> Form:
-    """Tell an entry's form, by its name if that says it, else by what is in the file."""
+    """Tell an entry's form, by its name if that says it, else by what is in the file, which must be there."""
     if _LANG in entry:
+        for side in entry_paths(entry, langs):
+            check_file(side, f"{entry!r} needs it")
         return Form.PARALLEL_FILES
     if is_opus(entry):
         check_opus(entry)
@@ -115,11 +116,8 @@ def check_entries(domains: Mapping[str, Sequence[str]], langs: tuple[str, str]) 
     for name in sorted(domains):
         for entry in domains[name]:
             try:
-                is_folder = entry_form(entry, langs) == Form.CATALOGUES and os.path.isdir(entry)
-                for path in entry_paths(entry, langs):
-                    if not is_folder:
-                        check_file(path, f"{entry!r} needs it")
-                    paths.append(path)
+                entry_form(entry, langs)
+                paths += entry_paths(entry, langs)
             except InputError as error:
                 raise InputError(f"{name}: {error}") from None
     return paths

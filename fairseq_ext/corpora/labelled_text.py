@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,8 +14,8 @@ from fairseq_ext.corpora.folded_text import BLANK
 from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.json_file import json_row
 
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 # fairseq's dictionaries have these of their own.
 _RESERVED = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
@@ -100,12 +98,9 @@ def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(stream_lines(path), start=1):
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}, line {number}: is not valid JSON ({error})") from None
-        if not isinstance(row, dict):
-            raise InputError(f"{path}, line {number}: is no JSON object; each line is one, with a key for each column")
-        yield number, row
+            yield number, json_row(line)
+        except ValueError as error:
+            raise InputError(f"{path}, line {number}: {error}") from None
 
 
 TABLES = {".tsv": _table_rows, ".csv": _table_rows, ".jsonl": _jsonl_rows}
@@ -117,9 +112,6 @@ def _example(row: dict[str, Any], columns: Columns, where: str) -> Example:
         kinds = str | int | float if name == columns.label else str
         if not isinstance(row[name], kinds) or isinstance(row[name], bool):
             raise InputError(f"{where}: {name}: expected text, got {shown(row[name])}")
-        # JSON can write half a character, which no file can hold.
-        if _HALF_CHARACTER.search(str(row[name])):
-            raise InputError(f"{where}: {name}: holds half a character (\\ud800 to \\udfff); write it whole")
         if BLANK.fullmatch(str(row[name])):
             raise InputError(f"{where}: {name}: is empty; take the row out")
     label, *texts = (canonical(str(row[name]), Counter()) for name in (columns.label, *columns.texts))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
@@ -12,8 +10,7 @@ from fairseq_ext.corpora.files import open_binary, open_zip, read_chunks, shown
 from fairseq_ext.corpora.raw_text import canonical, canonical_lines, decode_lines, stream_canonical_lines
 from fairseq_ext.corpora.text_files import Pair, zip_sides
 from fairseq_ext.inputs.errors import InputError
-
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+from fairseq_ext.inputs.json_file import json_row
 
 
 def read_parallel_files(paths: tuple[Path, Path], policy: str, tally: Counter[str]) -> Iterator[Pair]:
@@ -70,17 +67,11 @@ def read_jsonl(path: Path, langs: tuple[str, str], policy: str, tally: Counter[s
     """Yield the pairs of JSON lines, ``{"en": …, "pl": …}``, also under the key ``translation``."""
 
     def texts(line: str) -> tuple[str, str]:
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"is not valid JSON ({error})") from None
-        row = row.get("translation", row) if isinstance(row, dict) else {}
+        row = json_row(line)
+        row = row.get("translation", row)
         source, target = (row.get(lang) if isinstance(row, dict) else None for lang in langs)
         if not isinstance(source, str) or not isinstance(target, str):
             raise ValueError(f"has no texts under {langs[0]!r} and {langs[1]!r}")
-        # JSON can write half a character, which no file can hold.
-        if _HALF_CHARACTER.search(source + target):
-            raise ValueError("holds half a character (\\ud800 to \\udfff); write it whole")
         return source, target
 
     return _rows(path, texts, policy, tally)

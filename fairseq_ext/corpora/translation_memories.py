@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
@@ -154,13 +153,9 @@ def _translated(unit: Element, langs: tuple[str, str]) -> Iterator[Unit]:
 
 def _version(versions: list[tuple[str, Element]], lang: str, other_lang: str) -> Element | None:
     """The version in a language or, if there is none, in a variant of it that is not the other language."""
-    for found, element in versions:
-        if found == lang:
-            return element
-    for found, element in versions:
-        if found.startswith(f"{lang}-") and found != other_lang:
-            return element
-    return None
+    exact = [element for found, element in versions if found == lang]
+    variants = [element for found, element in versions if found.startswith(f"{lang}-") and found != other_lang]
+    return next(iter(exact + variants), None)
 
 
 def _text(element: Element, markup: Markup, codes: Mapping[str, str]) -> str:
@@ -202,12 +197,7 @@ def _file_langs(element: Element) -> tuple[str, str] | None:
 
 
 def _name(element: Element) -> str:
-    return _without_namespace(element.tag)
-
-
-@lru_cache(maxsize=1000)
-def _without_namespace(tag: str) -> str:
-    return tag.rpartition("}")[2]
+    return element.tag.rpartition("}")[2]
 
 
 def _normal(lang: str) -> str:

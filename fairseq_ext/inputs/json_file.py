@@ -31,6 +31,20 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
     return content
 
 
+def json_row(line: str) -> dict[str, Any]:
+    """Parse a line of JSON lines; a ``ValueError`` says what is wrong with it."""
+    try:
+        row = json.loads(line)
+        if "\\u" in line:
+            # JSON can write half a character, which no file can hold.
+            json.dumps(row, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is not valid JSON ({error})") from None
+    if not isinstance(row, dict):
+        raise ValueError("is no JSON object; each line is one, with a key for each text")
+    return row
+
+
 def is_texts(value: Any) -> bool:
     """Whether something read from JSON is a list of texts."""
     return isinstance(value, list) and all(isinstance(item, str) for item in value)

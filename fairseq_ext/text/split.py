@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.text_files import Pair, stream_parallel, write_lines, write_parallel
-from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import Count, Section
 
@@ -73,7 +73,7 @@ def write_splits(
     options: Split,
     seed: int,
 ) -> str:
-    """Split the corpora, write ``DOMAIN/{train,valid,test}.LANG`` and ``domains.txt``, and check what was written.
+    """Split the corpora, write ``DOMAIN/{train,valid,test}.LANG`` and ``domains.txt``.
 
     Which sources are held out follows from their seeded hashes, so it depends neither on the order of the lines nor on
     how often a source occurs. A source of several domains has one hash, so it tends to be held out in all of them: the
@@ -98,29 +98,7 @@ def write_splits(
         for role, chosen in domain.held_out.items():
             write_parallel(*_files(folder / name, role, langs), [domain.drawn[key] for key in chosen])
     write_lines(folder / SIZES_FILE, _sizes_table(domains, options))
-    check_splits(folder, langs, options)
     return _summary(domains, options)
-
-
-def check_splits(folder: Path, langs: tuple[str, str], options: Split) -> None:
-    """Read the written files again; where something held out is known elsewhere, our own fault, raise RuntimeError."""
-    names = read_domain_names(folder / DOMAINS_FILE)
-    held_out: dict[str, set[str]] = {role: set() for role in HELD_OUT}
-    for name in names:
-        for role, size in _sizes(options).items():
-            keys = [_key(pair) for pair in stream_parallel(*_files(folder / name, role, langs))]
-            held_out[role].update(keys)
-            if not len(set(keys)) == len(keys) == size:
-                raise RuntimeError(f"{folder / name}: {len(set(keys))} sources in {role}, not {size}")
-    trained: set[str] = set()
-    for name in names:
-        pairs = _progress(stream_parallel(*_files(folder / name, "train", langs)), f"check {name}")
-        known = (_key(pair) for pair in pairs)
-        trained.update(key for key in known if key in held_out["valid"] or key in held_out["test"])
-    keys_of = {"train": trained, **held_out}
-    for one, other in (("train", "valid"), ("train", "test"), ("valid", "test")):
-        if common := keys_of[one] & keys_of[other]:
-            raise RuntimeError(f"{folder}: {min(common)!r} is in both {one} and {other}")
 
 
 def _choose(name: str, keys: Iterable[str], roles: dict[str, str], options: Split, seed: int) -> dict[str, list[str]]:

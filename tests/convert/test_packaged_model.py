@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairseq_ext.convert.conversion import Conversion, packaged_model_step
-from fairseq_ext.corpora import packages
+from fairseq_ext.corpora import downloads
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 
@@ -36,7 +36,7 @@ def wheel(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
                 archive.writestr(name, content)
         return subprocess.CompletedProcess(command, 0, "", "")
 
-    monkeypatch.setattr(packages, "run_child", run)
+    monkeypatch.setattr(downloads, "run_child", run)
     return files
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import polib
 import pytest
 
-from fairseq_ext.corpora import packages
+from fairseq_ext.corpora import downloads
 from fairseq_ext.corpora.entries import (
     BILINGUAL,
     Form,
@@ -97,7 +97,7 @@ def test_every_form_is_told_and_read(tmp_path: Path, name: str, form: Form) -> N
 
 
 def test_packages_are_read_from_their_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "run_child", None)  # Nothing needs fetching.
+    monkeypatch.setattr(downloads, "run_child", None)  # Nothing needs fetching.
     make(tmp_path, "app-1.0-py3-none-any.whl")
     assert entry_form("app==1.0", LANGS) == Form.PACKAGE
     assert list(read_entry("app==1.0", LANGS, "fail", Counter(), tmp_path)) == [("one", "jeden")]

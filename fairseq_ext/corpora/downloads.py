@@ -1,0 +1,172 @@
+"""Fetching corpora: zips of OPUS, and pinned Python packages, which are not installed and whose code is not run.
+
+OPUS (Tiedemann, 2012) is the collection of parallel texts at opus.nlpl.eu. An entry ``opus:CORPUS/VERSION`` stands for
+the corpus's zip in Moses format, for the two languages at hand. An entry ``NAME==VERSION`` is a package's wheel.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+from tqdm import tqdm
+
+from fairseq_ext.corpora.files import DAMAGE
+from fairseq_ext.engine.children import run_child
+from fairseq_ext.inputs.errors import InputError
+
+_API = "https://opus.nlpl.eu/opusapi/"
+# Another address, for tests and mirrors.
+_API_VARIABLE = "OPUS_API"
+_OPUS = re.compile(r"opus:(?P<corpus>[A-Za-z0-9][\w.-]*)/(?P<version>[A-Za-z0-9][\w.-]*)", re.ASCII)
+_TIMEOUT_SECONDS = 60
+_NETWORK_ERRORS = (OSError, http.client.HTTPException, ValueError, KeyError, TypeError)
+# One platform for everybody: the text in a wheel is the same for all, and so is then its checksum.
+_PLATFORM = (
+    *("--platform=manylinux_2_28_x86_64", "--platform=manylinux2014_x86_64", "--platform=any"),
+    *("--python-version=3.11", "--implementation=cp"),
+)
+_PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!_-]+")
+
+
+def is_opus(entry: str) -> bool:
+    """Whether an entry is meant for OPUS, well-formed or not."""
+    return entry.startswith("opus:")
+
+
+def is_requirement(entry: str) -> bool:
+    """Whether an entry names a pinned package (``name==version``) rather than a path."""
+    return _PINNED.fullmatch(entry) is not None
+
+
+def check_opus(entry: str) -> tuple[str, str]:
+    """Return an entry's corpus and version."""
+    match = _OPUS.fullmatch(entry)
+    if match is None or match["version"] == "latest":
+        raise InputError(
+            f"{entry!r}: name corpus and version, as in opus:Books/v1, since the latest version changes with time; "
+            "https://opus.nlpl.eu lists them"
+        )
+    return match["corpus"], match["version"]
+
+
+def fetch_opus(entries: Sequence[str], langs: tuple[str, str], folder: Path) -> dict[str, Path]:
+    """Return every entry's zip, fetching into ``folder`` those it does not hold; the languages may be in any order."""
+    zips = {}
+    for number, entry in enumerate(entries, start=1):
+        corpus, version = check_opus(entry)
+        path = folder / f"OPUS-{corpus}" / version / "moses" / f"{'-'.join(sorted(langs))}.txt.zip"
+        if not path.is_file():
+            print(f"fetching {entry} ({number} of {len(entries)})", file=sys.stderr, flush=True)
+            _fetch_zip(entry, langs, path)
+        zips[entry] = path
+    return zips
+
+
+def _fetch_zip(entry: str, langs: tuple[str, str], path: Path) -> None:
+    """Download into a temporary folder and move the whole zip, so that a kill leaves no torn one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        urls = _look_up(entry, langs)
+        if len(urls) != 1 or not urls[0].startswith(("https://", "http://")):
+            given = f"{' and '.join(langs)} in Moses format; https://opus.nlpl.eu lists what there is"
+            raise InputError(f"{entry}: OPUS has {len(urls) or 'no'} such corpora for {given}")
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=path.parent) as temporary:
+            fetched = Path(temporary) / path.name
+            _download(urls[0], fetched, entry)
+            with zipfile.ZipFile(fetched):
+                pass
+            shutil.move(fetched, path)
+    except (*_NETWORK_ERRORS, *DAMAGE) as error:
+        raise InputError(
+            f"{entry}: cannot be fetched ({type(error).__name__}: {error}); check the network, or fetch the zip "
+            "yourself and give its path"
+        ) from None
+
+
+def _look_up(entry: str, langs: tuple[str, str]) -> list[str]:
+    """Ask OPUS for the addresses of the files that the entry stands for."""
+    corpus, version = check_opus(entry)
+    source, target = sorted(langs)
+    query = {"corpus": corpus, "version": version, "source": source, "target": target, "preprocessing": "moses"}
+    address = f"{os.environ.get(_API_VARIABLE, _API)}?{urlencode(query)}"
+    with urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:
+        return [str(corpus["url"]) for corpus in json.load(answer)["corpora"]]
+
+
+def _download(url: str, path: Path, label: str) -> None:
+    with urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+        size = int(answer.headers.get("Content-Length") or 0)
+        with tqdm.wrapattr(answer, "read", size or None, desc=label, disable=None) as body, path.open("wb") as file:
+            shutil.copyfileobj(body, file, 1 << 18)
+    if size and path.stat().st_size != size:
+        raise EOFError(f"{url} ended after {path.stat().st_size} of {size} bytes")
+
+
+def fetch_packages(requirements: Sequence[str], folder: Path) -> dict[str, Path]:
+    """Return every pinned package's wheel, fetching into ``folder`` those it does not hold.
+
+    Only wheels are taken: asking pip for a source archive's metadata runs the package's build script.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = [requirement for requirement in requirements if find_wheel(requirement, folder) is None]
+    if missing:
+        print(f"fetching {len(missing)} packages, {missing[0]} first", file=sys.stderr, flush=True)
+    if len(missing) > 1:
+        _run_pip(missing, folder)  # by one pip, which is fastest; what it refuses together is fetched one by one
+    return {
+        requirement: find_wheel(requirement, folder) or _fetch_wheel(requirement, folder)
+        for requirement in requirements
+    }
+
+
+def find_wheel(requirement: str, folder: Path) -> Path | None:
+    """Return the wheel of a pinned package in a folder, if it is there."""
+    name, _, version = requirement.partition("==")
+    try:
+        wanted = canonicalize_name(name), Version(version)
+    except InvalidVersion:
+        raise InputError(f"{requirement!r}: has no version that a package can have") from None
+    for path in sorted(folder.glob("*.whl")):
+        with suppress(InvalidWheelFilename):
+            if parse_wheel_filename(path.name)[:2] == wanted:
+                return path
+    return None
+
+
+def _fetch_wheel(requirement: str, folder: Path) -> Path:
+    complaints = [line for line in _run_pip([requirement], folder).splitlines() if line.strip()]
+    if wheel := find_wheel(requirement, folder):
+        return wheel
+    errors = [line.removeprefix("ERROR: ") for line in complaints if line.startswith("ERROR")]
+    reason = (errors or complaints or ["pip gave no reason"])[-1]
+    raise InputError(
+        f"{requirement}: cannot be fetched ({reason}); check the network and the version, or fetch the package "
+        "yourself and give the archive's path"
+    )
+
+
+def _run_pip(requirements: Sequence[str], folder: Path) -> str:
+    """Let pip fetch all of them or none into a temporary folder, move complete files, and return what pip says."""
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as temporary:
+        options = ["--quiet", "--no-deps", "--only-binary=:all:", *_PLATFORM, "--dest", temporary]
+        command = [sys.executable, "-P", "-m", "pip", "download", *options, *requirements]
+        environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+        result = run_child(command, capture_output=True, text=True, env=environment)
+        if result.returncode == 0:
+            for wheel in Path(temporary).glob("*.whl"):
+                shutil.move(wheel, folder / wheel.name)
+    return result.stderr
