@@ -45,7 +45,7 @@ def reference() -> str:
     parts = [
         "# Python interface, and what is registered with fairseq",
         "Made of docstrings and options by `scripts/write_reference.py`; a test compares them. How it is used is "
-        "told in [Translating from Python](python.md) and [Adapters and gates](gated-adapters.md).",
+        "told in [From Python](using.md#from-python) and [Adapters and gates](gated-adapters.md).",
         *_interface(),
         *_registered(),
     ]
