@@ -21,7 +21,7 @@ from tests.verbs import verb
 rerank = verb("rerank")
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "reranking.md"
+PAGE = ROOT / "docs" / "language-models.md"
 
 
 @pytest.fixture(autouse=True)
@@ -132,9 +132,9 @@ def test_options_on_the_page_exist(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
             rerank([command, "--help"])
         known |= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
-    page = PAGE.read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8").partition("## Re-rank n-best lists")[2]
     commands = re.findall(r"fairseq-ext rerank .*(?:\\\n.*)*|^lm=.*", page, re.MULTILINE)
-    inline = re.findall(r"`(--[a-z-]+)[^`]*`", page.partition("## A whole experiment")[0])
+    inline = re.findall(r"`(--[a-z-]+)[^`]*`", page.partition("### A re-ranking experiment")[0])
     used = {option for command in commands for option in re.findall(r"--[a-z-]+", command)} | set(inline)
     assert len(used) > 12
     assert used <= known
