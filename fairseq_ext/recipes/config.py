@@ -94,6 +94,15 @@ def _schema_of_entry(schema: dict[str, Any]) -> None:
     schema["additionalProperties"] = OPTION_SCHEMA
 
 
+class Measuring(Section):
+    """How models are measured; a recipe adds what it asks for."""
+
+    removed_keys: ClassVar[Mapping[str, str]] = {"reading": "write about results under docs/results"}
+
+    cpu: bool = False
+    """Whether to leave a GPU unused."""
+
+
 class Entry(Section):
     """A named entry of a section, on top of what its key ``common`` says. Further keys are options of fairseq's."""
 
@@ -265,15 +274,34 @@ class Experiment(Section, Generic[System_co]):
         """The systems to train, by name."""
         return self.train.systems
 
+    def runs_of(self, name: str) -> list[Run]:
+        """The runs of a system; a recipe with domains or tasks overrides it."""
+        return expand(self.systems[name], self.seed, ())
+
     @cached_property
     def runs(self) -> Mapping[str, Sequence[Run]]:
-        """The runs of each system; a recipe with domains overrides it."""
-        return {name: expand(system, self.seed, ()) for name, system in self.systems.items()}
+        """The runs of each system; domains that are not known yet raise InputError."""
+        return {name: self.runs_of(name) for name in self.systems}
 
     @cached_property
     def all_runs(self) -> Sequence[Run]:
         """The runs of all systems, in order."""
         return [run for runs in self.runs.values() for run in runs]
+
+    def start_of(self, run: Run) -> Run | None:
+        """The run that a run starts from: the only one of that system, or the one of the same domain or seed."""
+        if run.system.start is None:
+            return None
+        return fitting_run(run, self.runs_of(run.system.start), f"{self.path}: train: systems")
+
+    @model_validator(mode="after")
+    def _check_starts(self) -> Experiment[System_co]:
+        """Every run has one to start from; runs of domains may not be known yet."""
+        for name, system in self.systems.items():
+            if system.start and not (system.per_domain or self.systems[system.start].per_domain):
+                for run in self.runs_of(name):
+                    self.start_of(run)
+        return self
 
 
 ExperimentT = TypeVar("ExperimentT", bound=Experiment)

@@ -1,16 +1,23 @@
-"""What recipes with models ``dagru_lm*`` share: the systems."""
+"""What recipes with models ``dagru_lm*`` share: the systems, and n-gram models as their baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import ClassVar
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from fairseq_ext.engine.fairseq_cli import option_of
+from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.models import Section
 from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION
 from fairseq_ext.recipes.config import System
+from fairseq_ext.reranking.kneser_ney import ORDERS
 
+KNESER_NEY = "kneser-ney"  # the name of n-gram models among systems
+ARPA_FILE = "model.arpa"
+_NGRAM_VERSION = 2  # 1: discounts fitted to the validation set
 TASK = "contiguous_language_modeling"
 
 
@@ -36,3 +43,22 @@ class RecurrentModel(System):
         if (combination := combination_of(self)) not in COMBINATIONS:
             raise ValueError(f"combination: {combination!r} is unknown; choose one of {', '.join(COMBINATIONS)}")
         return self
+
+
+class Ngrams(Section):
+    """n-gram models with modified Kneser-Ney smoothing."""
+
+    removed_keys: ClassVar[Mapping[str, str]] = {"discounts": "they follow from the counts of the training text"}
+
+    order: Annotated[int, Field(ge=ORDERS[0], le=ORDERS[-1])] = 5
+
+
+def ngram_step(output: Path, text: Path, order: int, **options: Any) -> Step:
+    """The step that trains an n-gram model on a text; ``options`` are recorded besides."""
+
+    def build(folder: Path) -> None:
+        from fairseq_ext.reranking.kneser_ney import train_kneser_ney
+
+        train_kneser_ney(text, folder / ARPA_FILE, order=order)
+
+    return Step(output, [text], {"version": _NGRAM_VERSION, "order": order, **options}, build)

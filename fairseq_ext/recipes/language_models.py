@@ -23,7 +23,7 @@ from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import File
 from fairseq_ext.modules.language_model_options import LANGUAGE_MODELING_TASK
-from fairseq_ext.recipes.config import Experiment, Run, System, fitting_run
+from fairseq_ext.recipes.config import Experiment, Run, System
 from fairseq_ext.recipes.text_steps import (
     TextFolder,
     encode_step,
@@ -122,18 +122,6 @@ class LanguageModelExperiment(Experiment[ModelT_co]):
         if not split.test:
             raise ValueError("test: 0 leaves nothing to measure; give 1 or more")
         return split
-
-    @model_validator(mode="after")
-    def _check_starts(self) -> LanguageModelExperiment[ModelT_co]:
-        for run in self.all_runs:
-            self.start_of(run)
-        return self
-
-    def start_of(self, run: Run) -> Run | None:
-        """The run that a run starts from, if any; see :func:`~fairseq_ext.recipes.config.fitting_run`."""
-        if run.system.start is None:
-            return None
-        return fitting_run(run, self.runs[run.system.start], f"{self.path}: train: systems")
 
 
 Config = LanguageModelExperiment[LanguageModel]

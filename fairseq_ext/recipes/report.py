@@ -13,7 +13,7 @@ from fairseq_ext.recipes.config import Experiment, Run
 from fairseq_ext.recipes.grids import name_of
 from fairseq_ext.recipes.train import LOG_FILE, read_training_log, system_dir
 from fairseq_ext.recipes.tune import TRIALS_FILE, first_run
-from fairseq_ext.report.comparison import Comparison, compare_runs
+from fairseq_ext.report.comparison import Comparison, compare_runs, read_comparisons
 from fairseq_ext.report.measurements import RECORDS_FILE, Record, Records, read_records, write_records
 from fairseq_ext.report.render import Page, write_report
 from fairseq_ext.report.tables import Column, Table
@@ -38,6 +38,21 @@ def records_files(steps: Iterable[Step]) -> list[Path]:
 def measured(steps: Iterable[Step]) -> list[Record]:
     """The records that measuring steps have written so far."""
     return [record for path in records_files(steps) if path.is_file() for record in read_records(path)]
+
+
+def comparisons_in(path: Path) -> list[Comparison]:
+    """The comparisons of a file; none before it is made."""
+    return read_comparisons(path) if path.is_file() else []
+
+
+def metric_column(records: Records, heading: str, metric: str, *domains: str, **options: Any) -> Column:
+    """A column of a metric over rows that are systems, averaged over domains; ``options`` as :class:`Column` has."""
+    return Column(heading, lambda system: records.mean(system, metric, *domains), **options)
+
+
+def domain_column(records: Records, heading: str, metric: str, form: str = ",.0f") -> Column:
+    """A column of a metric that belongs to no system, over rows that are domains."""
+    return Column(heading, lambda domain: records.mean("", metric, domain), form)
 
 
 def report_step(

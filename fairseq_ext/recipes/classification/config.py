@@ -8,18 +8,17 @@ domain of such a run is the name of the task.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
 from fairseq_ext.classifiers.task_split import ClassificationSplit, ClassificationTask
 from fairseq_ext.domains.names import NAME_PATTERN
 from fairseq_ext.engine.fairseq_cli import check_counts, option_of
-from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore, Section
+from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore
 from fairseq_ext.modules.tunings import ARCHITECTURE, DEFAULT_TUNING
-from fairseq_ext.recipes.config import Experiment, Run, expand, fitting_run
+from fairseq_ext.recipes.config import Experiment, Measuring, Run
 from fairseq_ext.recipes.language_models import TrainedOrGiven
 from fairseq_ext.recipes.text_steps import TextFolder
 from fairseq_ext.text.subwords import SentencePiece
@@ -35,15 +34,11 @@ class Subwords(SentencePiece):
     """A folder made by fairseq-ext import roberta; the other options are then not used."""
 
 
-class Evaluate(Section):
+class Evaluate(Measuring):
     """How systems are measured."""
-
-    removed_keys: ClassVar[Mapping[str, str]] = {"reading": "write about results under docs/results"}
 
     batch_size: Count = 64
     """Sentences in a batch."""
-    cpu: bool = False
-    """Whether to leave a GPU unused."""
 
 
 class TaskSystem(TrainedOrGiven):
@@ -114,10 +109,12 @@ class Classification(Experiment[TaskSystem]):
         """The systems that are trained for tasks."""
         return list(self.task_systems)
 
-    @cached_property
-    def runs(self) -> Mapping[str, Sequence[Run]]:
-        """The runs of each system: of a base one for each seed, of the others one for each seed and task."""
-        return {name: self._runs_of(system) for name, system in self.systems.items()}
+    def runs_of(self, name: str) -> list[Run]:
+        """The runs of a system: of a base one for each seed, of the others one for each seed and task."""
+        system, runs = self.systems[name], super().runs_of(name)
+        if system.is_base:
+            return runs
+        return [_for_task(run, task) for run in runs for task in system.tasks or self.tasks]
 
     @property
     def task_runs(self) -> Sequence[Run]:
@@ -134,14 +131,12 @@ class Classification(Experiment[TaskSystem]):
 
     def start_of(self, run: Run) -> Run | None:
         """The run that a run starts from: a base's or, in a sequence, that of the task before."""
-        system = self.systems[run.system.name]
-        if system.start is None:
-            return None
-        same_seed = [other for other in self.runs[system.name] if other.seed == run.seed]
-        position = [other.domain for other in same_seed].index(run.domain)
-        if system.in_sequence and position > 0:
-            return same_seed[position - 1]
-        return fitting_run(run, self.runs[system.start], f"{self.path}: train: systems")
+        if self.systems[run.system.name].in_sequence:
+            same_seed = [other for other in self.runs[run.system.name] if other.seed == run.seed]
+            position = [other.domain for other in same_seed].index(run.domain)
+            if position > 0:
+                return same_seed[position - 1]
+        return super().start_of(run)
 
     @model_validator(mode="after")
     def _check_text(self) -> Classification:
@@ -159,15 +154,7 @@ class Classification(Experiment[TaskSystem]):
             for task in system.tasks or ():
                 if task not in self.tasks:
                     raise ValueError(f"{where}: tasks: {task!r} is unknown; choose one of {', '.join(self.tasks)}")
-        for run in self.all_runs:
-            self.start_of(run)
         return self
-
-    def _runs_of(self, system: TaskSystem) -> list[Run]:
-        runs = expand(system, self.seed, ())
-        if system.is_base:
-            return runs
-        return [_for_task(run, task) for run in runs for task in system.tasks or self.tasks]
 
 
 def _for_task(run: Run, task: str) -> Run:

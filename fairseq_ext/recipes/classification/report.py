@@ -28,8 +28,16 @@ from fairseq_ext.recipes.classification.measurement import (
     fine_tuned,
     on,
 )
-from fairseq_ext.recipes.report import records_files, report_step, trial_files, tuning_tables
-from fairseq_ext.report.comparison import Comparison, read_comparisons
+from fairseq_ext.recipes.report import (
+    comparisons_in,
+    domain_column,
+    metric_column,
+    records_files,
+    report_step,
+    trial_files,
+    tuning_tables,
+)
+from fairseq_ext.report.comparison import Comparison
 from fairseq_ext.report.measurements import Records
 from fairseq_ext.report.plots import COLOURS, GREY, draw_panels
 from fairseq_ext.report.render import Page, Plot, Sections
@@ -58,7 +66,7 @@ def report(config: Classification) -> Step:
     sources = [*records_files(evaluation_steps(config)), compared, *trial_files(config)]
 
     def make(records: Records) -> Page:
-        return page(config, records, read_comparisons(compared) if compared.is_file() else [])
+        return page(config, records, comparisons_in(compared))
 
     return report_step(config, sources, _VERSION, partial(all_records, config), make)
 
@@ -110,10 +118,7 @@ def other_metrics(config: Classification, records: Records) -> list[Table]:
 
 def task_sizes(config: Classification, records: Records) -> Table:
     """Table 3: the tasks."""
-
-    def column(heading: str, metric: str, form: str = ",.0f") -> Column:
-        return Column(heading, lambda task: records.mean("", metric, task), form)
-
+    column = partial(domain_column, records)
     columns = [
         column("Training", on(EXAMPLES, "train")),
         column("Validation", on(EXAMPLES, "valid")),
@@ -127,7 +132,7 @@ def task_sizes(config: Classification, records: Records) -> Table:
 
 
 def _score(records: Records, heading: str, metric: str, tasks: Sequence[str]) -> Column:
-    return Column(heading, lambda row: records.mean(row, metric, *tasks), ".1f", max)
+    return metric_column(records, heading, metric, *tasks, form=".1f", best=max)
 
 
 def _heading(config: Classification, task: str) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from fairseq_ext.domains.names import NAME_PATTERN
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.induction.steps import BY_VOTES, TREE_FILE, CountOrZero, Induction, PathWeights
-from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore, Section, as_tuple
+from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore, as_tuple
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS
-from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.config import Measuring, Run
 from fairseq_ext.recipes.language_models import LanguageModel, LanguageModelExperiment
 
 TREE, SINGLE, MULTI = ADAPTERS
@@ -76,10 +76,8 @@ class HierarchyModel(LanguageModel):
         return self
 
 
-class Evaluate(Section):
+class Evaluate(Measuring):
     """How models are measured."""
-
-    removed_keys: ClassVar[Mapping[str, str]] = {"reading": "write about results under docs/results"}
 
     sequences: Count = 1000
     """Blocks of an unseen domain's training set by which its paths are chosen."""
@@ -93,8 +91,6 @@ class Evaluate(Section):
     """Systems with a tree of which every path is measured on unseen domains. Single adapters always are."""
     max_tokens: Count = 4096
     """Tokens in a batch; changes no result."""
-    cpu: bool = False
-    """Whether to leave a GPU unused."""
 
 
 class Hierarchy(LanguageModelExperiment[HierarchyModel]):

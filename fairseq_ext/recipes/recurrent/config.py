@@ -11,13 +11,11 @@ from pydantic import Field, model_validator
 
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, File, Section
-from fairseq_ext.recipes.config import Experiment
-from fairseq_ext.recipes.dagru import RecurrentModel, combination_of, needs_vectors
-from fairseq_ext.reranking.kneser_ney import ORDERS
+from fairseq_ext.recipes.config import Experiment, Measuring
+from fairseq_ext.recipes.dagru import KNESER_NEY, Ngrams, RecurrentModel, combination_of, needs_vectors
 
-KNESER_NEY = "kneser-ney"  # the name of the n-gram baseline among systems
 DATA_DIR, TEXT_DIR, VECTORS_DIR = "data-bin", "text", "word-vectors"
-COUNTS_FILE, COVERAGE_FILE, ARPA_FILE = "counts.json", "coverage.json", "model.arpa"
+COUNTS_FILE, COVERAGE_FILE = "counts.json", "coverage.json"
 
 
 class Corpora(Section):
@@ -40,23 +38,6 @@ class WordVectors(Section):
     """The vector of a word that is not in the file: zero, or the mean of those found."""
 
 
-class KneserNeyModel(Section):
-    """The n-gram baseline."""
-
-    removed_keys: ClassVar[Mapping[str, str]] = {"discounts": "they follow from the counts of the training text"}
-
-    order: Annotated[int, Field(ge=ORDERS[0], le=ORDERS[-1])] = 5
-
-
-class Evaluate(Section):
-    """How models are measured."""
-
-    removed_keys: ClassVar[Mapping[str, str]] = {"reading": "write about results under docs/results"}
-
-    cpu: bool = False
-    """Whether to leave a GPU unused."""
-
-
 class Model(RecurrentModel):
     """A recurrent language model. Keys that are not listed are options of fairseq-train."""
 
@@ -69,9 +50,9 @@ class Recurrent(Experiment[Model]):
     corpora: Corpora
     word_vectors: WordVectors | None = None
     """For every system that reads word vectors and names no file of its own."""
-    kneser_ney: Annotated[KneserNeyModel | None, EMPTY_AS_DEFAULTS] = None
+    kneser_ney: Annotated[Ngrams | None, EMPTY_AS_DEFAULTS] = None
     """The n-gram baseline; none by default."""
-    evaluate: Annotated[Evaluate, EMPTY_AS_DEFAULTS] = Evaluate()
+    evaluate: Annotated[Measuring, EMPTY_AS_DEFAULTS] = Measuring()
 
     @cached_property
     def systems(self) -> Mapping[str, Model]:

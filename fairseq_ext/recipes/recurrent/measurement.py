@@ -14,12 +14,11 @@ from typing import Any
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.dagru import ARPA_FILE, KNESER_NEY
 from fairseq_ext.recipes.recurrent.config import (
-    ARPA_FILE,
     COUNTS_FILE,
     COVERAGE_FILE,
     DATA_DIR,
-    KNESER_NEY,
     TEXT_DIR,
     VECTORS_DIR,
     Recurrent,

@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.recipes.dagru import combination_of
+from fairseq_ext.recipes.dagru import KNESER_NEY, combination_of
 from fairseq_ext.recipes.recurrent.config import (
     COUNTS_FILE,
     COVERAGE_FILE,
-    KNESER_NEY,
     TEXT_DIR,
     VECTORS_DIR,
     Recurrent,
@@ -25,6 +24,8 @@ from fairseq_ext.recipes.report import (
     SECONDS,
     VALID_BY_EPOCH,
     compare_systems,
+    domain_column,
+    metric_column,
     records_files,
     report_step,
     training_files,
@@ -94,8 +95,8 @@ def perplexities(records: Records, combinations: Mapping[str, str]) -> Table:
 
     columns = [
         Column("Combination", by_system.__getitem__),
-        Column("Validation", lambda row: records.mean(row, PERPLEXITY, "valid"), best=min),
-        Column("Test", lambda row: records.mean(row, PERPLEXITY, "test"), best=min),
+        metric_column(records, "Validation", PERPLEXITY, "valid", best=min),
+        metric_column(records, "Test", PERPLEXITY, "test", best=min),
         Column("Paper: validation", paper(0), ".1f"),
         Column("Paper: test", paper(1), ".1f"),
         Column("Parameters", lambda row: records.value(row, PARAMETERS), ",.0f"),
@@ -114,7 +115,7 @@ def perplexities(records: Records, combinations: Mapping[str, str]) -> Table:
 def texts(records: Records) -> Table:
     """Table 1: the size of the text."""
     headings = {"Sentences": "lines", "Tokens": "tokens", "Unknown words": "unknown", "Different words": "words"}
-    columns = [_numbers(records, heading, metric) for heading, metric in headings.items()]
+    columns = [domain_column(records, heading, metric) for heading, metric in headings.items()]
     notes = ["Tokens are words and the ends of lines; unknown words are words that the training text does not have."]
     return Table("Table 1. The text", "Set", records.domains("lines"), columns, notes)
 
@@ -122,8 +123,8 @@ def texts(records: Records) -> Table:
 def word_vectors(records: Records) -> Table:
     """How many words of the training text have a general-domain vector."""
     headings = {"Dimensions": "dimension", "Found": "found", "Missing": "missing"}
-    columns = [_numbers(records, heading, metric) for heading, metric in headings.items()]
-    columns.append(_numbers(records, "Of the running text", "coverage", ".1%"))
+    columns = [domain_column(records, heading, metric) for heading, metric in headings.items()]
+    columns.append(domain_column(records, "Of the running text", "coverage", ".1%"))
     notes = [
         "Of the training text, without <unk> and the ends of lines; the share of the running text that has a vector. "
         f"{VECTORS_DIR}/{COVERAGE_FILE} lists the most frequent missing words."
@@ -161,7 +162,3 @@ def _against_standard(records: Records, combinations: Mapping[str, str]) -> dict
     systems = records.systems(PERPLEXITY)
     standard = [name for name in systems if combinations.get(name) == "none"][:1]
     return {name: standard for name in systems if name not in standard}
-
-
-def _numbers(records: Records, heading: str, metric: str, form: str = ",.0f") -> Column:
-    return Column(heading, lambda domain: records.mean("", metric, domain), form)

@@ -24,16 +24,13 @@ from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.config import Run
-from fairseq_ext.recipes.dagru import TASK
+from fairseq_ext.recipes.dagru import KNESER_NEY, TASK, ngram_step
 from fairseq_ext.recipes.recurrent.config import (
-    ARPA_FILE,
     COUNTS_FILE,
     COVERAGE_FILE,
     DATA_DIR,
-    KNESER_NEY,
     TEXT_DIR,
     VECTORS_DIR,
-    KneserNeyModel,
     Recurrent,
 )
 from fairseq_ext.recipes.recurrent.measurement import perplexity_steps
@@ -51,7 +48,6 @@ _SHOWN = 20  # missing words
 _TEXT_VERSION = _DATA_VERSION = 1
 _VECTORS_VERSION = 2  # 1: only counted
 _TRAINING_VECTORS_VERSION = 2  # 1: as they are in their file
-_NGRAM_VERSION = 2
 
 
 def stages_of(config: Recurrent) -> list[Stage]:
@@ -64,7 +60,7 @@ def stages_of(config: Recurrent) -> list[Stage]:
     return [
         Stage("prepare", partial(preparation_steps, config)),
         *trainings,
-        *([Stage(KNESER_NEY, lambda: [kneser_ney_step(config, ngrams)])] if ngrams else []),
+        *([Stage(KNESER_NEY, lambda: [kneser_ney_step(config, ngrams.order)])] if ngrams else []),
         Stage("evaluate", partial(perplexity_steps, config)),
         Stage("report", lambda: [report(config)]),
     ]
@@ -215,21 +211,9 @@ def training_step(config: Recurrent, run: Run) -> Step:
     return train_step(config, run, inputs, arguments, {"system": options, "seed": run.seed, **vectors})
 
 
-def kneser_ney_step(config: Recurrent, baseline: KneserNeyModel) -> Step:
+def kneser_ney_step(config: Recurrent, order: int) -> Step:
     """The step that trains the n-gram model."""
-    text = config.text("train")
-
-    def build(folder: Path) -> None:
-        from fairseq_ext.reranking.kneser_ney import train_kneser_ney
-
-        train_kneser_ney(text, folder / ARPA_FILE, order=baseline.order)
-
-    return Step(
-        config.work_dir / KNESER_NEY,
-        [text],
-        {"version": _NGRAM_VERSION, "order": baseline.order, "discounts": "leave-one-out"},
-        build,
-    )
+    return ngram_step(config.work_dir / KNESER_NEY, config.text("train"), order, discounts="leave-one-out")
 
 
 RECIPE = Recipe(Recurrent, preparation_steps, stages_of)

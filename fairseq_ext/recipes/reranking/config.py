@@ -16,13 +16,11 @@ from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, LARGEST, Count, File, Section
-from fairseq_ext.recipes.config import Experiment, OptionName, OptionValue, Run, expand
-from fairseq_ext.recipes.dagru import RecurrentModel
-from fairseq_ext.reranking.kneser_ney import ORDERS
+from fairseq_ext.recipes.config import Experiment, Measuring, OptionName, OptionValue, Run, expand
+from fairseq_ext.recipes.dagru import KNESER_NEY, Ngrams, RecurrentModel
 from fairseq_ext.reranking.nbest import FIRST_BEST, MODEL, MODEL_SUM, ORACLE, SCORE, WORDS
 
-# Rows beside those of systems: re-ranked without a language model, and by n-grams.
-LIST, KNESER_NEY = "list", "kneser-ney"
+LIST = "list"  # the row of lists that are re-ranked without a language model
 _RESERVED = (LIST, KNESER_NEY, WORDS, FIRST_BEST, ORACLE, SCORE, MODEL, MODEL_SUM)
 
 
@@ -78,16 +76,8 @@ class GeneralVectors(Section):
     """Subwords on either side."""
 
 
-class Ngrams(Section):
-    """n-gram models of every domain, with modified Kneser-Ney smoothing."""
-
-    order: Annotated[int, Field(ge=ORDERS[0], le=ORDERS[-1])] = 5
-
-
-class Rerank(Section):
+class Rerank(Measuring):
     """How weights are tuned and translations are compared."""
-
-    removed_keys: ClassVar[Mapping[str, str]] = {"reading": "write about results under docs/results"}
 
     restarts: Count = 20
     """Random starts of the tuning."""
@@ -95,8 +85,6 @@ class Rerank(Section):
     """Of the paired bootstrap."""
     max_tokens: Count = 4096
     """In a batch that language models score."""
-    cpu: bool = False
-    """Whether language models leave a GPU unused."""
 
 
 class Model(RecurrentModel):
@@ -125,10 +113,9 @@ class Reranking(Experiment[Model]):
         """The language models by name, each trained once a domain."""
         return {name: system.model_copy(update={"per_domain": True}) for name, system in self.train.systems.items()}
 
-    @cached_property
-    def runs(self) -> Mapping[str, Sequence[Run]]:
-        """The runs of each system, one a domain."""
-        return {name: expand(system, self.seed, self.domains) for name, system in self.systems.items()}
+    def runs_of(self, name: str) -> list[Run]:
+        """The runs of a system, one a domain."""
+        return expand(self.systems[name], self.seed, self.domains)
 
     @property
     def domains(self) -> list[str]:

@@ -20,7 +20,8 @@ from fairseq_ext.corpora.text_files import read_lines, read_lines_like, stream_l
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.corpus_metrics import bleu_metric, bleu_tokenizer
-from fairseq_ext.recipes.reranking.config import KNESER_NEY, LIST, Reranking
+from fairseq_ext.recipes.dagru import KNESER_NEY
+from fairseq_ext.recipes.reranking.config import LIST, Reranking
 from fairseq_ext.recipes.reranking.stages import arpa_file, data_dir, list_file
 from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.report.comparison import COMPARISONS_FILE, write_comparisons

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.recipes.report import report_step
+from fairseq_ext.recipes.report import comparisons_in, metric_column, report_step
 from fairseq_ext.recipes.reranking.config import LIST, Reranking
 from fairseq_ext.recipes.reranking.measurement import PERPLEXITY, rerank_dir, tokenizer_of
-from fairseq_ext.report.comparison import COMPARISONS_FILE, Comparison, read_comparisons
+from fairseq_ext.report.comparison import COMPARISONS_FILE, Comparison
 from fairseq_ext.report.measurements import RECORDS_FILE, Records, read_records
 from fairseq_ext.report.render import Page
-from fairseq_ext.report.tables import Column, Table
+from fairseq_ext.report.tables import Table
 from fairseq_ext.reranking.evaluation import score_tables
 
 _VERSION = 2
@@ -29,7 +29,7 @@ def report(config: Reranking) -> Step:
         return read_records(sources[0]) if sources[0].is_file() else Records()
 
     def make(records: Records) -> Page:
-        return page(config, records, read_comparisons(sources[1]) if sources[1].is_file() else [])
+        return page(config, records, comparisons_in(sources[1]))
 
     return report_step(config, sources, _VERSION, measured, make)
 
@@ -48,12 +48,8 @@ def page(config: Reranking, records: Records, comparisons: Sequence[Comparison])
 
 def perplexities(records: Records) -> Table:
     """How well language models know the references."""
-
-    def column(domain: str) -> Column:
-        return Column(domain, lambda row: records.mean(row, PERPLEXITY, domain), best=min)
-
     notes = ["Per subword and end of sentence, every sentence by itself."]
-    columns = [column(domain) for domain in records.domains(PERPLEXITY)]
+    columns = [metric_column(records, name, PERPLEXITY, name, best=min) for name in records.domains(PERPLEXITY)]
     return Table("Perplexity of the test sets", "Model", records.systems(PERPLEXITY), columns, notes)
 
 

@@ -19,19 +19,18 @@ from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.config import Place, Run
-from fairseq_ext.recipes.dagru import TASK, needs_vectors
+from fairseq_ext.recipes.dagru import ARPA_FILE, KNESER_NEY, TASK, needs_vectors, ngram_step
 from fairseq_ext.recipes.registry import Recipe
-from fairseq_ext.recipes.reranking.config import KNESER_NEY, GeneralVectors, Reranking
+from fairseq_ext.recipes.reranking.config import GeneralVectors, Reranking
 from fairseq_ext.recipes.train import BEST_CHECKPOINT, train_step
 from fairseq_ext.recipes.tune import steps_of_runs
 from fairseq_ext.text.binarise import binarise_files
 from fairseq_ext.text.split import HELD_OUT
 from fairseq_ext.text.subwords import DICT_FILE, MODEL_FILE
 
-ARPA_FILE, VECTORS_DIR, VECTORS_FILE = "model.arpa", "word-vectors", "vectors.txt"
+VECTORS_DIR, VECTORS_FILE = "word-vectors", "vectors.txt"
 LIST_FILE, MESSAGES_FILE = "nbest.txt", "generate.log"
 _VERSION = 1
-_NGRAM_VERSION = 2  # 1: discounts fitted to the validation set
 
 
 def stages_of(config: Reranking) -> list[Stage]:
@@ -140,18 +139,8 @@ def _training_step(config: Reranking, run: Run) -> Step:
 
 
 def _ngram_steps(config: Reranking, order: int) -> list[Step]:
-    return [_ngram_step(config, order, domain) for domain in config.domains]
-
-
-def _ngram_step(config: Reranking, order: int, domain: str) -> Step:
-    text = config.translation.pieces(domain, "train")
-
-    def build(folder: Path) -> None:
-        from fairseq_ext.reranking.kneser_ney import train_kneser_ney
-
-        train_kneser_ney(text, folder / ARPA_FILE, order=order)
-
-    return Step(arpa_file(config, domain).parent, [text], {"version": _NGRAM_VERSION, "order": order}, build)
+    texts = {domain: config.translation.pieces(domain, "train") for domain in config.domains}
+    return [ngram_step(arpa_file(config, domain).parent, text, order) for domain, text in texts.items()]
 
 
 # n-best lists

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from fairseq_ext.engine.fairseq_cli import check_counts, option_of
-from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, Number, Section
+from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, Number
 from fairseq_ext.modules.language_model_options import (
     HIERARCHICAL_ADAPTERS,
     NO_TDM,
@@ -18,14 +18,15 @@ from fairseq_ext.modules.language_model_options import (
     TOPIC_CRITERION,
     TOPIC_MODEL,
 )
+from fairseq_ext.recipes.config import Measuring
 from fairseq_ext.recipes.language_models import LanguageModel, LanguageModelExperiment, text_files
 
 
-class Evaluation(Section):
+class Evaluation(Measuring):
     """How models are measured."""
 
     removed_keys: ClassVar[Mapping[str, str]] = {
-        "reading": "write about results under docs/results",
+        **Measuring.removed_keys,
         "samples": "the report shows eight texts of a system",
     }
 
@@ -55,8 +56,6 @@ class Evaluation(Section):
     """Tokens to sample from."""
     max_tokens: Count = 4096
     """Tokens in a batch; changes no result."""
-    cpu: bool = False
-    """Whether to leave a GPU unused."""
 
     @model_validator(mode="after")
     def _check_coherence(self) -> Evaluation:

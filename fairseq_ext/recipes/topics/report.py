@@ -14,6 +14,7 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.recipes.report import (
     compare_systems,
+    metric_column,
     records_files,
     report_step,
     training_files,
@@ -92,13 +93,13 @@ def systems_table(config: Topics, records: Records, domain: str) -> Table:
     """Table 3: every system on a domain, and what is left of the base."""
     from fairseq_ext.metrics.text_metrics import METRICS, signatures
 
-    of = partial(_column, records)
+    of = partial(metric_column, records)
     columns = [
-        of(domain, PERPLEXITY, "Perplexity", best=min),
-        of(domain, TOPIC_0_PERPLEXITY, "Topic 0 alone"),
-        of(BASE_TEXT, PERPLEXITY, "Base text", best=min),
-        of(BASE_TEXT, TOPIC_0_PERPLEXITY, "Base text, topic 0 alone"),
-        *(of(domain, metric, metric, form=".1f", best=max) for metric in METRICS),
+        of("Perplexity", PERPLEXITY, domain, best=min),
+        of("Topic 0 alone", TOPIC_0_PERPLEXITY, domain),
+        of("Base text", PERPLEXITY, BASE_TEXT, best=min),
+        of("Base text, topic 0 alone", TOPIC_0_PERPLEXITY, BASE_TEXT),
+        *(of(metric, metric, domain, form=".1f", best=max) for metric in METRICS),
         Column("Updates", lambda system: option_of(config.systems[system].options, "max-update"), ",d"),
     ]
     how = config.topics
@@ -117,7 +118,7 @@ def coherence_table(config: Topics, records: Records, domain: str) -> Table:
     """Table 2: the coherence of topics by their first words, beside other topic models."""
     tops = config.topics.coherence
     columns = [
-        _column(records, domain, coherence(way, top), f"{text}, N = {top}", best=max)
+        metric_column(records, f"{text}, N = {top}", coherence(way, top), domain, best=max)
         for way, text in WAYS.items()
         for top in tops
     ]
@@ -131,19 +132,15 @@ def coherence_table(config: Topics, records: Records, domain: str) -> Table:
 
 def usage_table(records: Records, domain: str) -> Table:
     """How the topics of the systems are used."""
-    of = partial(_column, records, domain)
+    of = partial(metric_column, records)
     columns = [
-        of(ENTROPY, "Entropy, bits"),
-        of(DEAD, "Dead topics", form=".1f"),
-        of(LARGEST, "Largest share, %", form=".1f"),
-        of(TOPIC_0_SHARE, "Share of topic 0, %", form=".1f"),
+        of("Entropy, bits", ENTROPY, domain),
+        of("Dead topics", DEAD, domain, form=".1f"),
+        of("Largest share, %", LARGEST, domain, form=".1f"),
+        of("Share of topic 0, %", TOPIC_0_SHARE, domain, form=".1f"),
     ]
     note = "Of the mean weights over training lines, with topic 0. Dead: less than a tenth of a uniform share."
     return Table(f"Use of topics: {domain}", "System", _systems(records, ENTROPY, domain), columns, [note])
-
-
-def _column(records: Records, domain: str, metric: str, heading: str, **options: Any) -> Column:
-    return Column(heading, lambda system: records.mean(system, metric, domain), **options)
 
 
 def _systems(records: Records, metric: str, domain: str) -> list[str]:

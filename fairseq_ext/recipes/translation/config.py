@@ -47,7 +47,6 @@ from fairseq_ext.recipes.config import (
     System,
     Train,
     expand,
-    fitting_run,
     named_run,
 )
 from fairseq_ext.recipes.registry import load_as
@@ -358,7 +357,7 @@ AnyTeacher = Annotated[
 ]
 
 
-class Translation(Experiment):
+class Translation(Experiment[TranslationSystem]):
     """An experiment with translation systems of several domains."""
 
     source_lang: str
@@ -430,16 +429,6 @@ class Translation(Experiment):
         """Whether a system is the base that was trained elsewhere."""
         return self.base is not None and name == MIX
 
-    @cached_property
-    def systems(self) -> Mapping[str, TranslationSystem]:
-        """The systems to train, by name."""
-        return self.train.systems
-
-    @cached_property
-    def runs(self) -> Mapping[str, Sequence[Run]]:
-        """The runs of each system; domains that are not known yet raise InputError."""
-        return {name: self.runs_of(name) for name in self.systems}
-
     def runs_of(self, name: str) -> list[Run]:
         """The runs of a system, or the one run of this name."""
         where = f"{self.path}: train: systems"
@@ -449,12 +438,6 @@ class Translation(Experiment):
         system = self.systems[system_name]
         runs = expand(system, self.seed, self.domains if system.per_domain else ())
         return [named_run(runs, name, f"{where}: {system_name}")] if separator else runs
-
-    def start(self, run: Run) -> Run | None:
-        """The run that a run starts from: the only one of that system, or the one of the same domain or seed."""
-        if run.system.start is None:
-            return None
-        return fitting_run(run, self.runs_of(run.system.start), f"{self.path}: train: systems")
 
     # The base model and its control
 
@@ -604,15 +587,6 @@ class Translation(Experiment):
             _as_value_error(check_language, getattr(self, key), key)
         if self.source_lang == self.target_lang:
             raise ValueError(f"target_lang: {self.target_lang!r} is also the source_lang; change one")
-        return self
-
-    @model_validator(mode="after")
-    def _check_starts(self) -> Translation:
-        """Every run has one to start from; runs of domains may not be known yet."""
-        for name, system in self.systems.items():
-            if system.start and not (system.per_domain or self.systems[system.start].per_domain):
-                for run in self.runs_of(name):
-                    self.start(run)
         return self
 
     @model_validator(mode="after")

@@ -35,34 +35,26 @@ _LEAST_PASSES, _MOST_PASSES = 10, 60  # of a good base over the text
 # of a single domain the first two.
 _RUNS, _RUNS_OF_ONE_DOMAIN = 4, 2
 _LEAST_UPDATES = 20  # of a model fine-tuned on one domain
+_FEW_PAIRS = 50_000  # are for the quickstart's sizes
 _MANY_PAIRS = 300_000  # are worth the paper's model, where there is a GPU
 _BYTES_A_PAIR = 27  # of an epoch's order
 _KEPT = 2  # on a CPU, for each byte that a batch needs
+# Symbols for fewer pairs than this; more have 32,000.
+_VOCABULARIES = {1000: 500, 10_000: 2000, 50_000: 4000, 300_000: 8000, 3_000_000: 16_000}
 
 
 @dataclass(frozen=True)
 class Size:
-    """A size of models, and what it costs.
+    """A size of models, and what it costs."""
 
-    Attributes:
-        arch: ending of the architectures' names.
-        about: the model, in words.
-        lr: learning rate of the base, and of what continues it.
-        warmup: updates of the base until it is reached, and of all others.
-        updates: of adapters, and of the base model that is continued as their control.
-        subwords: target subwords that a good base sees at least.
-        subwords_a_second: trained on by one process.
-        gigabytes: that a process needs.
-    """
-
-    arch: str
-    about: str
-    lr: tuple[float, float]
-    warmup: tuple[int, int]
-    updates: int
-    subwords: float
-    subwords_a_second: float
-    gigabytes: float
+    arch: str  # ending of the architectures' names
+    about: str  # the model, in words
+    lr: tuple[float, float]  # of the base, and of what continues it
+    warmup: tuple[int, int]  # updates of the base until it is reached, and of all others
+    updates: int  # of adapters, and of the base model that is continued as their control
+    subwords: float  # of the target that a good base sees at least
+    subwords_a_second: float  # trained on by one process
+    gigabytes: float  # that a process needs
 
 
 _TINY = Size("_small", "3+2 pre-norm layers, width 192", (0.002, 0.0002), (300, 30), 240, 7e6, 2450, 0.73)
@@ -72,48 +64,34 @@ _PAPER = Size("", "6+6 layers, width 512: the paper's", (0.0005, 0.0002), (4000,
 
 @dataclass(frozen=True)
 class Plan:
-    """What depends on the size, and on the machine.
-
-    Attributes:
-        size: of the models.
-        held_out: pairs a domain, twice.
-        vocab_size: symbols.
-        max_tokens: of a batch and process.
-        gpus: that train; 0 trains on cores.
-        processes: that train together.
-        updates_a_pass: over the text.
-        passes, good_passes: of this base over the text, and of a good one.
-        minutes, good_minutes: all of it takes, and with a good base.
-        gigabytes: of memory that trainings take, on each GPU where there are any.
-    """
+    """What depends on the size, and on the machine."""
 
     size: Size
-    held_out: int
+    held_out: int  # pairs a domain, twice
     vocab_size: int
-    max_tokens: int
-    gpus: int
-    processes: int
-    updates_a_pass: int
-    passes: int
+    max_tokens: int  # of a batch and process
+    gpus: int  # that train; 0 trains on cores
+    processes: int  # that train together
+    base_updates: int
+    passes: int  # of this base over the text
     good_passes: int
-    minutes: float
-    good_minutes: float
-    gigabytes: float
-
-    @property
-    def base_updates(self) -> int:
-        """Updates of the base."""
-        return self.passes * self.updates_a_pass
-
-    @property
-    def base_warmup(self) -> int:
-        """Warm-up updates of the base: as of its size, but a quarter of a short training."""
-        return min(self.size.warmup[0], self.base_updates // 4)
+    minutes: float  # all of it takes
+    good_minutes: float  # with a good base
+    gigabytes: float  # of memory that trainings take, on each GPU where there are any
 
     @property
     def is_good(self) -> bool:
         """Whether the base is trained for as long as a good one takes."""
         return self.passes >= self.good_passes
+
+    @property
+    def estimate(self) -> str:
+        """Time and memory, in words."""
+        needed = f"About {_time(self.minutes)} and {self.gigabytes:.1f} GB of memory on "
+        if self.gpus:
+            return f"{needed}each GPU, of which there are {self.gpus}: by arithmetic, not measured."
+        cores = "one core" if self.processes == 1 else f"{self.processes} cores"
+        return f"{needed}{cores} with bfloat16 units; some times as long on others."
 
 
 def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None = None) -> Plan:
@@ -128,39 +106,40 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None 
     for domain, pairs in corpora.pairs.items():
         if pairs < _LEAST_PAIRS:
             raise InputError(f"{corpora.folder}: {domain} has {pairs} pairs; give each domain {_LEAST_PAIRS} at least")
-    is_tiny = corpora.total < 50_000
+    is_tiny = corpora.total < _FEW_PAIRS
     size = _TINY if is_tiny else _PAPER if gpus and corpora.total >= _MANY_PAIRS else _SMALL
-    held_out = max(20, min(1000 if not is_tiny else 200, min(corpora.pairs.values()) // 20))
+    held_out = max(20, min(200 if is_tiny else 1000, min(corpora.pairs.values()) // 20))
     train = corpora.total - 2 * held_out * len(corpora.pairs)
     subwords = train * corpora.words * _SUBWORDS_PER_WORD
     max_tokens = 750 if is_tiny else 1500 if size is _SMALL else 4096
     processes = gpus or min(2, cores)
     batch = _FILLED * max_tokens * processes
-    good_passes = max(_LEAST_PASSES, min(_MOST_PASSES, round(size.subwords / subwords)))
     runs = _RUNS if len(corpora.pairs) > 1 else _RUNS_OF_ONE_DOMAIN
-    besides = minutes_for(runs * size.updates * batch, size, processes) + _MINUTES_BESIDES
-    a_pass = minutes_for(subwords, size, processes)
+    besides = _minutes_for(runs * size.updates * batch, size, processes) + _MINUTES_BESIDES
+    a_pass = _minutes_for(subwords, size, processes)
+    good_passes = max(_LEAST_PASSES, min(_MOST_PASSES, round(size.subwords / subwords)))
     passes = good_passes if minutes is None else min(good_passes, int((minutes - besides) / a_pass))
     if passes < 1:
         raise InputError(f"--minutes: {minutes:g} are too few; this text takes {besides + a_pass:.0f} at least")
+    # Processes of cores have one above them that waits.
+    on_cores = _KEPT * size.gigabytes * (processes + 1) + processes * train * _BYTES_A_PAIR / 1e9
     return Plan(
         size,
         held_out,
-        _vocabulary(corpora.total),
+        next((symbols for limit, symbols in _VOCABULARIES.items() if corpora.total < limit), 32_000),
         max_tokens,
         gpus,
         processes,
-        max(1, round(subwords / batch)),
+        passes * max(1, round(subwords / batch)),
         passes,
         good_passes,
         passes * a_pass + besides,
         good_passes * a_pass + besides,
-        # Processes of cores have one above them that waits.
-        size.gigabytes if gpus else _KEPT * size.gigabytes * (processes + 1) + processes * train * _BYTES_A_PAIR / 1e9,
+        size.gigabytes if gpus else on_cores,
     )
 
 
-def minutes_for(subwords: float, size: Size, processes: int) -> float:
+def _minutes_for(subwords: float, size: Size, processes: int) -> float:
     """How long it takes to train on so many target subwords, and to use what was trained."""
     return subwords / (size.subwords_a_second * processes) / 60 * 1.25
 
@@ -177,8 +156,7 @@ def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str) ->
     values = {
         **vars(plan.size),
         **vars(plan),
-        "base_updates": plan.base_updates,
-        "base_warmup": plan.base_warmup,
+        "base_warmup": min(plan.size.warmup[0], plan.base_updates // 4),
         "domain_updates": domain_updates,
         "domain_warmup": min(plan.size.warmup[1] // 2, domain_updates // 4),
         "is_good": plan.is_good,
@@ -190,7 +168,7 @@ def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str) ->
         "folder": _quoted(corpora.folder),
         "entries": {_quoted(domain): [_quoted(entry) for entry in each] for domain, each in corpora.entries.items()},
         "work_dir": _quoted(work_dir),
-        "estimate": _estimate(plan),
+        "estimate": plan.estimate,
         "good": _time(plan.good_minutes),
     }
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values)
@@ -214,24 +192,19 @@ def init(
         source, target: languages; None for English, if it is there, and the other one.
         gpus: that will train; None for those of this machine.
         minutes: that all of it may take; None for as long as a good base takes.
-
-    Raises:
-        InputError: naming the folder, domain or file that cannot be used.
     """
     corpora = find_corpora(folder, source, target)
-    check_domains(corpora)
+    _check_sides(corpora)
     plan = plan_for(corpora, cores(), _count_gpus() if gpus is None else gpus, minutes)
     write_experiment(corpora, plan, output, f"runs/{output.stem}")
     for domain, pairs in corpora.pairs.items():
         print(f"{domain:<20}{pairs:>12,} pairs")
     source, target = corpora.langs
     print(f"{output}: from {source} to {target} (--source {target} for the other direction)")
-    print(f"mix: {plan.passes} passes over the text. {_estimate(plan)}")
+    print(f"mix: {plan.passes} passes over the text. {plan.estimate}")
     if not plan.is_good:
         good = f"{plan.good_passes} passes, {_time(plan.good_minutes)} in all"
         print(f"A good mix takes {good}: leave out --minutes before you compare systems or deploy one.")
-    if corpora.total >= _MANY_PAIRS and not plan.gpus:
-        print("So much text is worth the paper's model, on GPUs: fairseq-ext init there, or with --gpus N.")
     print(f"Next: fairseq-ext run {output}")
 
 
@@ -240,12 +213,7 @@ def _count_gpus() -> int:
     return sum(1 for _ in _NVIDIA.iterdir()) if _NVIDIA.is_dir() else 0
 
 
-def _vocabulary(pairs: int) -> int:
-    limits = ((1000, 500), (10_000, 2000), (50_000, 4000), (300_000, 8000), (3_000_000, 16_000))
-    return next((size for limit, size in limits if pairs < limit), 32_000)
-
-
-def check_domains(corpora: Corpora) -> None:
+def _check_sides(corpora: Corpora) -> None:
     """Check that no domain's sides are exchanged, or in one language."""
     entries = corpora.entries or folder_entries(corpora.folder, corpora.langs)
     for domain, parts in entries.items():
@@ -256,16 +224,6 @@ def check_domains(corpora: Corpora) -> None:
 
 def _time(minutes: float) -> str:
     return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
-
-
-def _estimate(plan: Plan) -> str:
-    time = _time(plan.minutes)
-    memory = f"{plan.gigabytes:.1f} GB of memory"
-    if plan.gpus:
-        where = "one GPU" if plan.gpus == 1 else f"{plan.gpus} GPUs"
-        return f"About {time} on {where}, and {memory} on each: by arithmetic, not measured."
-    cores = "one core" if plan.processes == 1 else f"{plan.processes} cores"
-    return f"About {time} and {memory} on {cores} with bfloat16 units; some times as long on others."
 
 
 def _quoted(path: Path | str) -> str:

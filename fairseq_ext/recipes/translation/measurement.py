@@ -73,7 +73,13 @@ SET_NAMES = {AVERAGE: ALL, ERRORS: "classifier-error subset", f"{OOD}{DOMAIN_SWI
 SIGNATURES_FILE = "signatures.json"
 MACHINE_FILE = "machine.txt"
 TEACHER_FILE = "teacher/teacher.json"  # relative to the experiment's folder
-ANALYSES = ("distances", "gates", "parameters", "speed")
+_NEEDS = {
+    "distances": "give more than one domain",
+    "gates": "write gates: true at a decoding run",
+    "parameters": "give systems under train",
+    "speed": "name decoding runs under evaluate: speed",
+}
+ANALYSES = tuple(_NEEDS)
 _SCORES_VERSION, _VERSION = 6, 2
 
 
@@ -112,7 +118,7 @@ def total_updates(config: Translation, curves: Mapping[str, ValidationCurve], na
     """The updates of a run and of all that it started from, as far as they are known."""
     [run, *_] = config.runs_of(name)
     own = curves[run.name].updates[-1] if run.name in curves else 0
-    start = config.start(run)
+    start = config.start_of(run)
     return own + (total_updates(config, curves, start.name) if start else 0)
 
 
@@ -403,13 +409,7 @@ def chosen_analyses(config: Translation, names: Sequence[str]) -> list[Step]:
         if name not in ANALYSES:
             raise InputError(f"no analysis {name!r}; there are {', '.join(ANALYSES)}")
         if name not in steps:
-            reason = {
-                "distances": "there is one domain",
-                "gates": "no output under translate: outputs has gates: true",
-                "parameters": "train: systems is empty",
-                "speed": "evaluate: speed names no output",
-            }[name]
-            raise InputError(f"{config.path}: {name}: nothing to analyse, {reason}")
+            raise InputError(f"{config.path}: {name}: nothing to analyse; {_NEEDS[name]}")
     return [steps[name] for name in names or steps]
 
 

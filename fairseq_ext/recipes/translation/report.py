@@ -14,7 +14,14 @@ from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
 from fairseq_ext.metrics.convergence import ValidationCurve, warning, warning_of_control
 from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.metrics.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
-from fairseq_ext.recipes.report import report_step, training_files, tuning_tables
+from fairseq_ext.recipes.report import (
+    comparisons_in,
+    domain_column,
+    metric_column,
+    report_step,
+    training_files,
+    tuning_tables,
+)
 from fairseq_ext.recipes.translation import measurement
 from fairseq_ext.recipes.translation.config import MIX, Translation
 from fairseq_ext.recipes.translation.stages import OOD, TEST
@@ -42,9 +49,8 @@ def report(config: Translation) -> Step:
     sources = [*measurement.result_files(config), comparisons_file, teacher_file, machine_file]
 
     def make(records: Records) -> Page:
-        comparisons = read_comparisons(comparisons_file) if comparisons_file.is_file() else []
         machine = machine_file.read_text(encoding="utf-8").strip() if machine_file.is_file() else ""
-        return page(config, records, comparisons, machine)
+        return page(config, records, comparisons_in(comparisons_file), machine)
 
     step = report_step(
         config, [*sources, *training_files(config)], _VERSION, partial(measurement.all_records, config), make
@@ -177,17 +183,17 @@ def _scores(
     """Decoding runs by columns, each a metric and a set; those without any of them are left out."""
     oracle = [name for name in outputs if config.outputs[name].uses_oracle]
     shown = [name for name in outputs if any(records.of(name, *column) for column in columns.values())]
+
+    def mean(metric: str, domain: str, output: str) -> Mean | None:
+        return records.mean(output, metric, domain)
+
     made = [
-        ScoreColumn(heading, _mean_of(records, metric, name), best=METRICS[metric].best, beside=oracle)
+        ScoreColumn(heading, partial(mean, metric, name), best=METRICS[metric].best, beside=oracle)
         for heading, (metric, name) in columns.items()
     ]
     if any(name in oracle for name in shown):
         notes = [*notes, "Decoding runs with an oracle domain are not compared for the best."]
     return Table(title, "Decoding run", shown, made, notes, _labels(config))
-
-
-def _mean_of(records: Records, metric: str, domain: str = "") -> Callable[[str], Mean | None]:
-    return lambda system: records.mean(system, metric, domain)
 
 
 def _labels(config: Translation) -> Callable[[str], str]:
@@ -201,11 +207,12 @@ def _with_rows(table: Table) -> list[Table]:
 
 def speed(config: Translation, records: Records, machine: str) -> Table:
     """Table 7."""
+    of = partial(metric_column, records)
     columns = [
-        Column("Sentences/s", _mean_of(records, measurement.SENTENCES_PER_SECOND), ",.2f", max),
-        Column("Tokens/s", _mean_of(records, measurement.TOKENS_PER_SECOND), ",.2f", max),
-        Column("Seconds", _mean_of(records, measurement.DECODING_SECONDS), ",.1f"),
-        Column("Classifier's seconds", _mean_of(records, measurement.CLASSIFIER_SECONDS), ",.1f"),
+        of("Sentences/s", measurement.SENTENCES_PER_SECOND, form=",.2f", best=max),
+        of("Tokens/s", measurement.TOKENS_PER_SECOND, form=",.2f", best=max),
+        of("Seconds", measurement.DECODING_SECONDS, form=",.1f"),
+        of("Classifier's seconds", measurement.CLASSIFIER_SECONDS, form=",.1f"),
     ]
     timed = [name for name in config.outputs if name in records.systems(measurement.SENTENCES_PER_SECOND)]
     notes = [f"Method: {METHOD}.", *([f"Machine: {machine}."] if machine else [])]
@@ -226,20 +233,17 @@ def _agreement(records: Records, output: str) -> Table:
     inputs = ["", *(f", {name} alone" for name in measurement.ALONE)]
     metrics = [f"{metric}{each}" for metric in (measurement.AGREES, measurement.CORRECT) for each in inputs]
     rows = [metric for metric in metrics if output in records.systems(metric)]
-    columns = [
-        Column(layer, partial(_mean_in_layer, records, output, layer), ".1f")
-        for layer in (*layers, measurement.OVER_LAYERS)
-    ]
+
+    def mean(layer: str, metric: str) -> Mean | None:
+        return records.mean(output, metric, layer)
+
+    columns = [Column(layer, partial(mean, layer), ".1f") for layer in (*layers, measurement.OVER_LAYERS)]
     share = records.value(output, measurement.CLASSIFIER_CORRECT)
     notes = ["In percent of the test sentences. Gates of decoder layers are averaged over target tokens."]
     notes += [f"{measurement.CLASSIFIER_CORRECT.capitalize()} in {share:.1f} %."] if share else []
     if len(rows) > 2:
         notes.append("Alone: the choice of the layer's states, or of the source's words, without the other input.")
     return Table(f"Largest gate by layer: {output}", "In percent", rows, columns, notes)
-
-
-def _mean_in_layer(records: Records, output: str, layer: str, metric: str) -> Mean | None:
-    return records.mean(output, metric, layer)
 
 
 def mean_gates(config: Translation, records: Records) -> list[Plot]:
@@ -260,10 +264,8 @@ def mean_gates(config: Translation, records: Records) -> list[Plot]:
 
 def data_sizes(records: Records) -> Table:
     """Table 1."""
-    columns = [
-        Column("Training", _of_domain(records, measurement.TRAINING_PAIRS), ",.0f"),
-        Column("Test", _of_domain(records, measurement.TEST_SENTENCES), ",.0f"),
-    ]
+    headings = {"Training": measurement.TRAINING_PAIRS, "Test": measurement.TEST_SENTENCES}
+    columns = [domain_column(records, heading, metric) for heading, metric in headings.items()]
     return Table("Table 1. Sentence pairs", "Domain", domains_of(records), columns)
 
 
@@ -295,7 +297,7 @@ def classifier(records: Records) -> Table:
         "Precision, test sets": "precision, test",
         "Recall, test sets": "recall, test",
     }
-    columns = [Column(heading, _of_domain(records, metric), ".1f") for heading, metric in headings.items()]
+    columns = [domain_column(records, heading, metric, ".1f") for heading, metric in headings.items()]
     rows = [name for name in records.domains("F1, test") if name]
     micro = {split: records.value("", f"F1, {split}", "") for split in ("train", "test")}
     shown = [f"{value:.1f} ({split})" for split, value in micro.items() if value is not None]
@@ -324,10 +326,6 @@ def _matrix(
     return [[records.value(system, metric_to(other), domain) or 0.0 for other in domains] for domain in domains]
 
 
-def _of_domain(records: Records, metric: str) -> Callable[[str], float | None]:
-    return lambda domain: records.value("", metric, domain)
-
-
 # Trainings
 
 
@@ -346,11 +344,12 @@ def parameters(config: Translation, records: Records) -> Table:
 
 def trainings(config: Translation, records: Records) -> Table:
     """How long systems were trained, and the loss on the validation sets at the best update."""
+    of = partial(metric_column, records)
     columns = [
-        Column("Updates", _mean_of(records, measurement.UPDATES), ",.0f"),
-        Column("With those before", _mean_of(records, measurement.TOTAL_UPDATES), ",.0f"),
-        Column("Bits per token", _mean_of(records, measurement.BITS), ".3f"),
-        Column("Perplexity", _mean_of(records, measurement.PERPLEXITY), ".1f"),
+        of("Updates", measurement.UPDATES, form=",.0f"),
+        of("With those before", measurement.TOTAL_UPDATES, form=",.0f"),
+        of("Bits per token", measurement.BITS, form=".3f"),
+        of("Perplexity", measurement.PERPLEXITY, form=".1f"),
     ]
     rows = [name for name in config.systems if records.of(name, measurement.UPDATES)]
     notes = [f"Warning: {warning}." for warning in warnings_of(config, curves_of(records))]

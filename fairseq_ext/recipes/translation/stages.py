@@ -382,7 +382,7 @@ def training_steps(config: Translation, name: str, extra: Sequence[str] = ()) ->
     steps: dict[Path, Step] = {}
     siblings = config.runs_of(name.partition("@")[0])
     for run in [each for wanted in config.runs_of(name) for each in (first_run(wanted, siblings), wanted)]:
-        start = config.start(run)
+        start = config.start_of(run)
         before = training_steps(config, start.name) if start else []
         for step in [*before, *run_steps_of(config, run, siblings, extra)]:
             steps.setdefault(step.output, step)
@@ -397,7 +397,7 @@ def run_steps_of(config: Translation, run: Run, siblings: Sequence[Run], extra: 
 
 def training_step(config: Translation, run: Run, extra: Sequence[str] = ()) -> Step:
     """The step that trains one run; the run that it starts from must be there."""
-    system, start = run.system, config.start(run)
+    system, start = run.system, config.start_of(run)
     if config.is_base(system.name):
         return base_step(config)
     inputs = [system.data or config.work_dir / "data-bin"]

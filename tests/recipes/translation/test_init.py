@@ -88,7 +88,7 @@ def test_many_pairs_and_gpus_make_the_papers_model(folder: Path, capsys: pytest.
     assert systems["mix"].options["fp16"] is True
     assert "cpu-processes" not in systems["mix"].options
     verb("init")([str(folder), "--gpus", "1", "--output", "gpu.yaml"])
-    assert "on one GPU, and 0.7 GB of memory on each: by arithmetic" in capsys.readouterr().out
+    assert "0.7 GB of memory on each GPU, of which there are 1: by arithmetic" in capsys.readouterr().out
     with pytest.raises(InputError, match="--gpus: -1: give 0"):
         verb("init")([str(folder), "--gpus", "-1", "--output", "none.yaml"])
 

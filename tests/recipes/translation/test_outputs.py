@@ -35,7 +35,7 @@ def test_a_run_starts_from_the_run_of_its_seed(tmp_path: Path) -> None:
     config = config_of(tmp_path)
 
     def starts(name: str) -> list[str | None]:
-        return [start.name if (start := config.start(run)) else None for run in config.runs_of(name)]
+        return [start.name if (start := config.start_of(run)) else None for run in config.runs_of(name)]
 
     assert starts("mix") == [None]
     assert starts("ft") == ["mix", "mix"]
