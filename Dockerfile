@@ -7,5 +7,4 @@ WORKDIR /fairseq_ext
 COPY . .
 ARG TORCH=cpu
 RUN TORCH=$TORCH bash scripts/fairseq-ext --help
-RUN bash scripts/fairseq-ext serve --help
 CMD ["bash"]

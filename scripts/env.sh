@@ -21,31 +21,42 @@ find_python() {
   fail "No Python 3.11, 3.12 or 3.13 found: install one, or set PYTHON to its path."
 }
 
-# install NAME FILE…: bring .venv to what these requirement files ask for, once per content.
+# entries FILE NAME…: what a requirement or lock file says of these packages; with - in front of the names, of all others.
+entries() {
+  local file=$1; shift
+  awk -v names=" $* " '/^[A-Za-z]/ { split($1, part, "=="); wanted = index(names, " " part[1] " ") > 0 }
+    wanted != (names ~ /^ - /) && /^[A-Za-z ]/' "$root/$file"
+}
+
+pip_install() {
+  "$python" -m pip install --quiet --disable-pip-version-check --no-warn-conflicts --no-build-isolation "$@" ||
+    fail "Installation failed: see pip's message above, then run the same command again."
+}
+
+# install NAME FILE: bring .venv to what this requirement file asks for, once per content.
 install() {
-  local stamp=$root/.venv/.installed-$1 wanted options locked=()
-  shift
+  local stamp=$root/.venv/.installed-$1 file=$2 lock= wanted
   [ "${LOCKED:-0}" = 0 ] || touch "$root/.venv/.locked"
-  [ ! -e "$root/.venv/.locked" ] || locked=("${@/#/requirements-lock/}")
-  wanted=$(CDPATH= cd "$root" && cat "$@" ${locked[@]+"${locked[@]}"} | cksum)
+  [ ! -e "$root/.venv/.locked" ] || lock=requirements-lock/$file
+  wanted=$(CDPATH= cd "$root" && cat "$file" $lock | cksum)
   [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return
-  echo "Installing $* into .venv (about 5 minutes, once) …" >&2
-  for file in "$@"; do
-    # fairseq builds from source against the torch that is installed, not against one of its own.
-    options=(--quiet --disable-pip-version-check --no-warn-conflicts --no-build-isolation)
-    if [ ${#locked[@]} -gt 0 ]; then
-      "$python" -m pip install "${options[@]}" --no-deps --require-hashes -r "$root/requirements-lock/$file" ||
-        fail "Installation failed: see pip's message above, then run the same command again, or delete .venv and leave out LOCKED=1."
-      # torch and, for GPUs, what it brings differ by machine and index; it is pinned alone.
-      [ "$file" = requirements-build.txt ] || continue
-    fi
-    case $file in
-      requirements-build.txt) options+=($(torch_index)) ;;
-      requirements-fairseq.txt) options+=(--no-deps) ;;
-    esac
-    "$python" -m pip install "${options[@]}" -r "$root/$file" ||
-      fail "Installation failed: see pip's message above, then run the same command again."
-  done
+  echo "Installing $file into .venv (about 5 minutes, once) …" >&2
+  # fairseq builds from source against the torch that is installed, not against one of its own. It comes without
+  # torchaudio, which it asks for: that is for speech alone, fits one torch, and its builds for GPUs break transformers
+  # beside a torch for CPUs.
+  if [ "$file" != requirements.txt ]; then
+    pip_install ${lock:+--no-deps --require-hashes} -r "$root/${lock:-$file}"
+  elif [ -z "$lock" ]; then
+    pip_install $(torch_index) -r <(entries "$file" setuptools wheel cython numpy torch)
+    pip_install --no-deps -r <(entries "$file" fairseq-fixed)
+    pip_install -r <(entries "$file" - fairseq-fixed)
+  else
+    # torch and, for GPUs, what it brings differ by machine and index; it is pinned alone.
+    pip_install --no-deps --require-hashes -r <(entries "$lock" setuptools wheel)
+    pip_install --no-deps --require-hashes -r <(entries "$lock" - fairseq-fixed)
+    pip_install $(torch_index) -r <(entries "$file" torch)
+    pip_install --no-deps --require-hashes -r <(entries "$lock" fairseq-fixed)
+  fi
   # What is installed finds this package from any directory; fairseq looks beside itself for a --user-dir by name.
   ln -sfn ../../../../fairseq_ext "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fairseq_ext"
   echo "$wanted" > "$stamp"
@@ -71,7 +82,7 @@ if [ ! -e "$root/.venv/.installed-core" ] || [ ! -x "$python" ]; then
   # An interrupted installation may have left a Python without pip.
   "$python" -m pip --version >/dev/null 2>&1 || "$base" -m venv --clear "$root/.venv" || fail "Could not create $root/.venv: apt-get install python3-venv."
 fi
-install core requirements-build.txt requirements-fairseq.txt requirements.txt requirements-teacher.txt
+install core requirements.txt
 [ -x "$root/.venv/bin/fairseq-ext" ] || {
   printf '#!/usr/bin/env bash\nexec "$(dirname "$0")/../../scripts/fairseq-ext" "$@"\n' > "$root/.venv/bin/fairseq-ext"
   chmod +x "$root/.venv/bin/fairseq-ext"

@@ -3,7 +3,7 @@
 # Usage: scripts/test.sh [pytest options]
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
-install dev requirements-dev.txt requirements-cluster.txt requirements-serve.txt
+install dev requirements-dev.txt
 cd "$root"
 "$python" -m ruff check .
 "$python" -m ruff format --check .

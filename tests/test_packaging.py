@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
+import tarfile
 import tomllib
 from pathlib import Path
 
@@ -19,9 +23,9 @@ METADATA = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT, TOOLS = METADATA["project"], METADATA["tool"]
 # What is installed only to build fairseq.
 BUILD_ONLY = {"setuptools", "wheel", "cython"}
-CORE = ["requirements-build.txt", "requirements-fairseq.txt", "requirements.txt"]
 NAMED = PROJECT["optional-dependencies"]
-EXTRAS = {extra: [f"requirements-{extra}.txt"] for extra in NAMED if extra != "train"}
+# Extras that are installed into the scripts' environment, .venv; tools of the tests; COMET's own environment.
+TOGETHER = [each for extra in ("train", "teacher", "cluster", "serve") for each in NAMED[extra]]
 # Where a package is imported under another name; scikit-learn's, the file format of protobuf, and a package's own.
 IMPORTED_AS = {
     "scikit-learn": "sklearn", "protobuf": "google", "PyYAML": "yaml", "Jinja2": "jinja2", "rouge-score": "rouge_score",
@@ -32,20 +36,22 @@ IMPORTED_AS = {
 OF_OTHERS = {"bitarray", "cffi", "hydra-core", "accelerate"}
 
 
-def pinned(*files: str) -> dict[str, Requirement]:
-    lines = (line.split("#")[0].strip() for file in files for line in (ROOT / file).read_text("utf-8").splitlines())
-    found = map(Requirement, filter(None, lines))
-    return {each.name: each for each in found}
+def pinned(file: str) -> dict[str, Requirement]:
+    lines = (line.split("#")[0].strip() for line in (ROOT / file).read_text("utf-8").splitlines())
+    return {each.name: each for each in map(Requirement, filter(None, lines))}
 
 
 @pytest.mark.parametrize(
-    ("named", "files"),
-    [(PROJECT["dependencies"] + NAMED["train"], CORE), *((NAMED[extra], EXTRAS[extra]) for extra in EXTRAS)],
-    ids=["core", *EXTRAS],
+    ("named", "file"),
+    [
+        (PROJECT["dependencies"] + TOGETHER, "requirements.txt"),
+        (NAMED["dev"], "requirements-dev.txt"),
+        (NAMED["comet"], "requirements-comet.txt"),
+    ],
 )
-def test_metadata_and_requirements_name_the_same_packages(named: list[str], files: list[str]) -> None:
-    wanted, found = {each.name: each for each in map(Requirement, named)}, pinned(*files)
-    assert wanted.keys() == found.keys() - BUILD_ONLY
+def test_metadata_and_requirements_name_the_same_packages(named: list[str], file: str) -> None:
+    wanted, found = {each.name: each for each in map(Requirement, named)}, pinned(file)
+    assert wanted.keys() == found.keys() - BUILD_ONLY | wanted.keys() & BUILD_ONLY
     for name, requirement in wanted.items():
         [pin] = found[name].specifier
         assert pin.operator == "=="
@@ -60,15 +66,14 @@ def test_whatever_is_imported_is_named_and_the_other_way_round() -> None:
     # COMET has an environment of its own; torchaudio is only looked for.
     foreign = {name.split(".")[0] for name in imported} - sys.stdlib_module_names
     foreign -= {"fairseq_ext", "fairseq_cli", "comet", "torchaudio"}
-    extras = ("teacher", "cluster", "serve")
-    names = pinned(*CORE, *(file for extra in extras for file in EXTRAS[extra])).keys() - BUILD_ONLY - OF_OTHERS
+    names = pinned("requirements.txt").keys() - BUILD_ONLY - OF_OTHERS
     assert foreign == {IMPORTED_AS.get(name, name) for name in names}
 
 
 def test_the_page_tells_of_every_package_that_is_needed_at_run_time() -> None:
     page = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
     told = set(re.findall(r"^\| `([\w.-]+)` \|", page, re.MULTILINE))
-    assert told == set(pinned(*CORE, *(file for extra in ("teacher", "cluster", "serve") for file in EXTRAS[extra])))
+    assert told == set(pinned("requirements.txt"))
 
 
 # COMET has an environment of its own, with earlier versions.
@@ -152,3 +157,38 @@ def test_the_docker_file_runs_the_scripts_own_steps() -> None:
     assert all(
         re.fullmatch(r"(TORCH=\$TORCH )?bash scripts/fairseq-ext( serve)? --help", command) for command in commands
     )
+
+
+@pytest.mark.slow
+def test_the_wheel_that_is_built_from_the_source_distribution_has_the_command(tmp_path: Path) -> None:
+    def run(*command: str | Path, folder: Path = tmp_path, **variables: str) -> str:
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | variables
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
+
+    # A copy, in which setuptools may write.
+    source = tmp_path / "source"
+    shutil.copytree(ROOT / "fairseq_ext", source / "fairseq_ext", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    build = f"from setuptools import build_meta; build_meta.build_sdist({str(tmp_path)!r})"
+    run(sys.executable, "-c", build, folder=source)
+    [archive] = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        file.extractall(tmp_path / "unpacked", filter="data")
+    [unpacked] = (tmp_path / "unpacked").iterdir()
+    options = ("--quiet", "--no-index", "--no-deps")
+    run(sys.executable, "-m", "pip", "wheel", *options, "--no-build-isolation", "-w", tmp_path, unpacked)
+    [wheel] = tmp_path.glob("*.whl")
+
+    environment = tmp_path / "environment"
+    run(sys.executable, "-m", "venv", "--without-pip", environment)
+    python = environment / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", python, "install", *options, wheel)
+    installed = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    # What it needs is that of the tests' own environment, which comes after.
+    (installed / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    assert "Translating with a trained system" in run(environment / "bin" / "fairseq-ext", "--help")
+    where = run(python, "-c", "import fairseq_ext; print(fairseq_ext.__file__)").strip()
+    assert Path(where).parent == installed / "fairseq_ext"
+    files = {path.relative_to(ROOT) for path in (ROOT / "fairseq_ext").rglob("*") if path.suffix in (".py", ".jinja")}
+    assert all((installed / path).is_file() for path in files)

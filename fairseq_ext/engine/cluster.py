@@ -40,9 +40,7 @@ def dask_client(scheduler: str) -> Iterator[tuple[Any, Callable[[], None]]]:
     try:
         from distributed import KilledWorker
     except ImportError:
-        raise InputError(
-            "--scheduler: needs the package distributed: pip install -r requirements-cluster.txt"
-        ) from None
+        raise InputError("--scheduler: needs the package distributed: pip install distributed") from None
     _silence()
     with _connect(scheduler) as client:
         seen = time.monotonic()

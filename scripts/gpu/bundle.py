@@ -85,8 +85,8 @@ def download(folder: Path, version: str) -> None:
 
 def fairseq_source(folder: Path) -> Path:
     """fairseq's source without its examples, which would be most of it."""
-    lines = (ROOT / "requirements-fairseq.txt").read_text().splitlines()
-    wanted = next(line for line in lines if line.startswith("fairseq"))
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    wanted = next(line for line in lines if line.startswith("fairseq-fixed"))
     with tempfile.TemporaryDirectory() as name:
         pip("download", "--no-build-isolation", "--no-binary", ":all:", "-d", name, wanted)
         [archive] = Path(name).glob("*.tar.gz")

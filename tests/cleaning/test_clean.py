@@ -131,7 +131,7 @@ def test_neither_workers_nor_kills_matter(large: Path, cleaned: Path, tmp_path: 
 
 @pytest.mark.slow
 def test_two_hosts_write_the_same_bytes_as_one(large: Path, cleaned: Path, tmp_path: Path) -> None:
-    pytest.importorskip("distributed", reason="needs requirements-cluster.txt")
+    pytest.importorskip("distributed", reason="needs the package distributed")
     with dask_cluster(tmp_path) as scheduler:
         in_fresh_process(_clean, large, tmp_path / "clean", Engine(scheduler=str(scheduler)))
     assert hash_path(tmp_path / "clean") == hash_path(cleaned)

@@ -26,7 +26,6 @@ LANGUAGES = ("en", "de")
 LINES = ("Show all events", "Delete the row", "Post the invoice")
 _VERBS = {"show": "zeige", "open": "öffne", "close": "schließe", "change": "ändere", "find": "finde", "add": "füge"}
 _NOUNS = {"event": "Ereignis", "row": "Zeile", "invoice": "Rechnung", "page": "Seite", "file": "Datei"}
-_REQUIREMENTS = ("requirements-build.txt", "requirements-fairseq.txt", "requirements.txt", "requirements-teacher.txt")
 # What makes a training short, whatever an experiment file says.
 _SMALL = (r"s/\(max-update\): .*/\1: 2/; s/\(max-epoch\): .*/\1: 1/; s/_small\b/_tiny/; s/cpu-precision: .*//;"
           r"s/cpu-processes: .*//; s/vocab_size: .*/vocab_size: 64/;"
@@ -35,7 +34,7 @@ _SMALL = (r"s/\(max-update\): .*/\1: 2/; s/\(max-epoch\): .*/\1: 1/; s/_small\b/
 
 def make_project(root: Path) -> Path:
     """Build the folder, and the quickstart in it; returns it."""
-    for name in ("scripts", "data-prep", "fairseq_ext", "docs", *_REQUIREMENTS):
+    for name in ("scripts", "data-prep", "fairseq_ext", "docs", "requirements.txt"):
         (root / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / "configs", root / "configs")
     _make_environment(root)
@@ -82,7 +81,7 @@ def _make_environment(root: Path) -> None:
     for tool in TOOLS:
         name = f"fairseq-{tool.replace('_', '-')}"
         _write_program(root / "bin" / name, f'exec {shlex.quote(PYTHON)} -m fairseq_cli.{tool} "$@"\n')
-    text = b"".join((ROOT / name).read_bytes() for name in _REQUIREMENTS)
+    text = (ROOT / "requirements.txt").read_bytes()
     checksum = subprocess.run(["cksum"], input=text, capture_output=True, check=True).stdout
     (root / ".venv" / ".installed-core").write_bytes(checksum)
 

@@ -20,7 +20,7 @@ from tests.cluster import dask_cluster, in_fresh_process
 from tests.engine.test_tasks import Square, Wait, wait_for
 from tests.waiting import SECONDS
 
-pytest.importorskip("distributed", reason="needs requirements-cluster.txt")
+pytest.importorskip("distributed", reason="needs the package distributed")
 
 
 # For an answer that never comes.

@@ -152,7 +152,7 @@ def wait_for(path: Path) -> int:
 
 @pytest.mark.slow
 def test_two_hosts_share_the_work(tmp_path: Path) -> None:
-    pytest.importorskip("distributed", reason="needs requirements-cluster.txt")
+    pytest.importorskip("distributed", reason="needs the package distributed")
     with dask_cluster(tmp_path) as scheduler:
         in_fresh_process(share_the_work, tmp_path, str(scheduler))
 

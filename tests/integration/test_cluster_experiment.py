@@ -24,7 +24,7 @@ from tests.recipes.translation.small_translation_experiment import TRAIN, write_
 from tests.verbs import verb
 from tests.waiting import SECONDS, wait_until
 
-pytest.importorskip("distributed", reason="needs requirements-cluster.txt")
+pytest.importorskip("distributed", reason="needs the package distributed")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes below /proc"),
