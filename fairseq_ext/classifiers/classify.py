@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_ext.classifiers.predictions import logits_of
-from fairseq_ext.classifiers.task_data import FIRST, SECOND
+from fairseq_ext.classifiers.predictions import logits_of, separator_of
+from fairseq_ext.classifiers.task_data import FIRST
 from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.inputs.errors import InputError
 
@@ -38,20 +38,23 @@ def classify(model: Any, task: str, lines: Iterable[str], encode: Encode, batch_
     while block := list(islice(numbered, batch_size * _BLOCK_BATCHES)):
         examples = [_texts_of(line, number) for number, line in block]
         pieces = encode([text for texts in examples for text in texts])
-        inputs = [to_input(model, list(islice(pieces, len(texts)))) for texts in examples]
+        inputs = [to_input(model, task, list(islice(pieces, len(texts)))) for texts in examples]
         for logits in logits_of(model, task, inputs, batch_size):
             yield _format(logits, labels)
 
 
-def to_input(model: Any, texts: Sequence[str]) -> Tensor:
+def to_input(model: Any, task: str, texts: Sequence[str]) -> Tensor:
     """The pieces of a text or a pair as the model takes them: ``<s> a </s>``, and ``</s> b </s>`` behind it.
+
+    A task with token types reads ``b </s>`` there.
 
     Shape:
         result: T
     """
     dictionary = model.encoder.dictionary
     parts = [dictionary.encode_line(pieces, add_if_not_exist=False).long() for pieces in texts]
-    opened = [torch.cat([torch.tensor([start]), part]) for start, part in zip((FIRST, SECOND), parts, strict=False)]
+    starts = [[FIRST], [mark for mark in [separator_of(model, task)] if mark is not None]]
+    opened = [torch.cat([torch.tensor(start).long(), part]) for start, part in zip(starts, parts, strict=False)]
     return torch.cat(opened)[: model.max_positions()]
 
 

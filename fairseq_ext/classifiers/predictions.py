@@ -43,16 +43,19 @@ class ExampleSet:
     targets: np.ndarray
 
     @classmethod
-    def load(cls, data: Path, split: str, max_positions: int) -> ExampleSet:
+    def load(cls, data: Path, split: str, max_positions: int, separator: int | None = SECOND) -> ExampleSet:
         """Read a set of a binarised task.
 
         Args:
             data: its directory.
             split: ``train``, ``valid`` or ``test``.
             max_positions: of the model; longer texts are cut.
+            separator: see :func:`separator_of`.
         """
         facts = read_task_facts(data)
-        dataset = SentencePredictionTask.setup_task(_task_options(data, facts, max_positions)).load_dataset(split)
+        dataset = SentencePredictionTask.setup_task(_task_options(data, facts, max_positions, separator)).load_dataset(
+            split
+        )
         examples = [dataset[number] for number in range(len(dataset))]
         targets = np.array([float(example["target"][0]) for example in examples])
         return cls(
@@ -71,6 +74,11 @@ def load_model(checkpoint: Path, data: Path, *, cpu: bool = False) -> Any:
     """
     quieten_fairseq()
     return load_task_model(checkpoint, data).to("cuda" if torch.cuda.is_available() and not cpu else "cpu")
+
+
+def separator_of(model: Any, task: str) -> int | None:
+    """What a task's model reads before the second text of a pair; nothing where token types tell the two apart."""
+    return None if model.tasks[task].has_token_types else SECOND
 
 
 def logits_of(model: Any, task: str, texts: Sequence[Tensor], batch_size: int = 64) -> np.ndarray:
@@ -119,13 +127,13 @@ def parameters_of(checkpoint: Path, data: Path) -> dict[str, int]:
     return {what: sum(sizes[name] for name in names) for what, names in chosen.items()}
 
 
-def _task_options(data: Path, facts: TaskFacts, max_positions: int) -> SentencePredictionConfig:
+def _task_options(data: Path, facts: TaskFacts, max_positions: int, separator: int | None) -> SentencePredictionConfig:
     """The task's options as in training; it fills in those that belong to others."""
     return SentencePredictionConfig(
         data=str(data),
         num_classes=facts.num_classes,
         init_token=FIRST,
-        separator_token=SECOND,
+        separator_token=separator,
         no_shuffle=True,
         shorten_method="truncate",
         max_positions=max_positions,

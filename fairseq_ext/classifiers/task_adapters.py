@@ -30,6 +30,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
 from fairseq_ext.modules.task_parameters import is_of_task, task_names
+from fairseq_ext.modules.token_types import SECOND_TEXT
 from fairseq_ext.modules.tunings import ARCHITECTURE
 from fairseq_ext.patches.checkpoints import load_checkpoints_safely, save_checkpoint
 from fairseq_ext.training.saved_tasks import SavedTask
@@ -85,7 +86,7 @@ def save_task(checkpoint: Path, task: str, folder: Path) -> None:
         "task": task,
         **describe(state, task),
         "sha256": hash_path(folder / WEIGHTS_FILE),
-        "base_sha256": base_fingerprint(state),
+        "base_sha256": base_fingerprint(state, with_token_types=_has_token_types(state, task)),
     }
     with atomic_write(folder / MANIFEST_FILE) as temporary:
         temporary.write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -104,7 +105,7 @@ def load_task(folder: Path, checkpoint: Path, output: Path) -> None:
     task = manifest["task"]
     if task in task_names(state["model"]):
         raise InputError(f"{checkpoint}: has a task {task!r} already; remove it first")
-    if base_fingerprint(state["model"]) != manifest["base_sha256"]:
+    if base_fingerprint(state["model"], with_token_types=_has_token_types(tensors, task)) != manifest["base_sha256"]:
         raise InputError(
             f"{checkpoint}: is not the base that {folder} was trained on; give the checkpoint it was taken from, or "
             "the one that was its start"
@@ -146,27 +147,33 @@ def describe(state: Mapping[str, Tensor], task: str) -> dict[str, Any]:
     saved = SavedTask.read(state, task)
     own = [value for key, value in state.items() if is_of_task(key, task) and not key.endswith(".description")]
     return {
-        "tuning": saved.tuning,
+        "tuning": saved.description.tuning,
         "bottleneck_dim": saved.bottleneck_dim,
-        "activation_fn": saved.activation_fn,
+        "activation_fn": saved.description.activation_fn,
         "num_classes": saved.num_classes,
-        "labels": list(saved.labels),
+        "labels": list(saved.description.labels),
         "parameters": sum(value.numel() for value in own),
     }
 
 
-def base_fingerprint(state: Mapping[str, Tensor]) -> str:
+def base_fingerprint(state: Mapping[str, Tensor], *, with_token_types: bool = False) -> str:
     """SHA-256 of the encoder that tasks rest on: names, types, shapes and numbers.
 
-    The head of the masked language model is left out, for no task uses it.
+    The head of the masked language model is left out, for no task uses it, and so are token types unless the task has
+    them.
     """
     digest = hashlib.sha256()
     # fairseq counts its formats in `version`, and adds it to old checkpoints.
-    for key in sorted(key for key in state if key.startswith(_BASE) and key != f"{_BASE}version"):
+    left_out = [f"{_BASE}version", *([] if with_token_types else [f"{_BASE}{SECOND_TEXT}"])]
+    for key in sorted(key for key in state if key.startswith(_BASE) and key not in left_out):
         value = state[key].contiguous()
         digest.update(f"{key}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
         digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def _has_token_types(state: Mapping[str, Tensor], task: str) -> bool:
+    return SavedTask.read(state, task).description.token_types
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def task_arguments(data: Path, name: str, chosen: Mapping[str, Any]) -> list[str
     options = task_choices(name, chosen) | {
         "num-classes": facts.num_classes,
         "regression-target": not facts.labels,
-        "separator-token": SECOND if facts.num_inputs == 2 else None,
+        "separator-token": SECOND if facts.num_inputs == 2 and not option_of(chosen, "token-types") else None,
     }
     if facts.labels:
         options |= {"best-checkpoint-metric": "accuracy", "maximize-best-checkpoint-metric": True}

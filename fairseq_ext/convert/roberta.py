@@ -1,6 +1,7 @@
 """From a RoBERTa or XLM-R of Hugging Face's to a checkpoint of fairseq's ``roberta`` and back, or from a BERT.
 
-fairseq has no embeddings of token types; since all texts are of type 0, that row is added to the positions. A model
+fairseq has no embeddings of token types; since all texts are of type 0, that row is added to the positions. What
+BERT's type 1 adds to it is kept for pairs of texts, see :mod:`fairseq_ext.modules.token_types`. A model
 without a head for masked tokens gets one of zeros.
 
 BERT has the same layers. It counts positions from 0, RoBERTa from 2, and its layer norms have another epsilon, which
@@ -34,6 +35,7 @@ from fairseq_ext.convert.subwords import SOURCE_FILES, read_imported, read_vocab
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.bert import NORM_EPS as BERTS_NORM_EPS
 from fairseq_ext.modules.norm_eps import ENTRY, norm_eps_entry
+from fairseq_ext.modules.token_types import SECOND_TEXT
 
 # Both differ in their subwords only.
 _CLASSES = {"roberta": "RobertaForMaskedLM", "xlm-roberta": "XLMRobertaForMaskedLM"}
@@ -143,10 +145,12 @@ def import_roberta(source: Path, folder: Path) -> None:
         print(f"{where}: has no head for masked tokens; the checkpoint gets one that knows nothing", file=sys.stderr)
         weights |= _zero_head(config["vocab_size"], config[family.width])
     types = (read_size(content, _NUM_TYPES, path), config[family.width])
-    _add_types_to_positions(weights, types, family, where)
+    second_text = _add_types_to_positions(weights, types, family, where)
     state = to_fairseq(weights, vocabulary.order(), family, config, where)
     if family is BERT:
         state[f"encoder.{ENTRY}"] = norm_eps_entry(BERTS_NORM_EPS)
+        if second_text is not None:
+            state[f"{_FAIRSEQ}{SECOND_TEXT}"] = second_text
     write_model(folder, state, family, config, where)
     write_subwords(folder, vocabulary)
 
@@ -196,10 +200,14 @@ def _zero_head(symbols: int, width: int) -> dict[str, Tensor]:
     return {name: torch.zeros(size) for name, size in sizes.items()}
 
 
-def _add_types_to_positions(weights: dict[str, Tensor], expected: tuple[int, int], family: Family, where: Path) -> None:
+def _add_types_to_positions(
+    weights: dict[str, Tensor], expected: tuple[int, int], family: Family, where: Path
+) -> Tensor | None:
+    """Move token type 0 to the positions; returns what type 1 adds to it, where there is one."""
     types, positions = weights.pop(_TYPES, torch.empty(0)), weights.get(_POSITIONS, torch.empty(0))
     if tuple(types.shape) != expected or positions.shape[1:] != expected[1:]:
         raise InputError(f"{where}: {_TYPES!r} and {_POSITIONS!r} are not tables {expected[1]} wide")
     positions = positions.clone()
     positions[family.unused_positions :] += types[0]
     weights[_POSITIONS] = positions
+    return types[1] - types[0] if len(types) > 1 else None

@@ -17,16 +17,18 @@ from torch import Tensor, nn
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig
 from fairseq_ext.models.presets import own_size
-from fairseq_ext.models.task_encoder import TaskRobertaEncoder, TaskSentenceEncoder
+from fairseq_ext.models.task_encoder import LinearHead, TaskRobertaEncoder, TaskSentenceEncoder
 from fairseq_ext.modules.houlsby_adapter import ACTIVATIONS
 from fairseq_ext.modules.norm_eps import take_norm_eps
 from fairseq_ext.modules.task_parameters import (
     HEADS,
     TASKS,
+    TaskDescription,
     TaskParameters,
     check_task_name,
     task_names,
 )
+from fairseq_ext.modules.token_types import SECOND_TEXT, take_token_types
 from fairseq_ext.modules.tunings import ARCHITECTURE, DEFAULT_BOTTLENECK_DIM, DEFAULT_TUNING, TUNINGS
 from fairseq_ext.training.checkpoints import check_fit
 from fairseq_ext.training.freezing import FrozenBase, freeze_base
@@ -34,6 +36,7 @@ from fairseq_ext.training.saved_tasks import SavedTask, check_whole
 
 _ENCODER = "encoder"
 _BASE = f"{_ENCODER}.sentence_encoder"
+_SECOND_TEXT = f"{_BASE}.{SECOND_TEXT}"
 
 
 @dataclass
@@ -63,6 +66,17 @@ class HoulsbyAdapterConfig(AdapterConfig):
     )
     top_layers: int = field(
         default=1, metadata={"help": "with --tuning top: how many of the last layers train (default: 1)"}
+    )
+    token_types: bool = field(
+        default=False,
+        metadata={
+            "help": "give the second text of a pair BERT's token type 1, as BERT was trained; without "
+            "--separator-token (default: all text has type 0)"
+        },
+    )
+    linear_head: bool = field(
+        default=False,
+        metadata={"help": "a head without a hidden layer, as in the paper (default: that of fairseq's RoBERTa)"},
     )
     frozen_mode: ChoiceEnum(["eval", "train"]) = field(  # type: ignore[valid-type]
         default="train",
@@ -171,12 +185,16 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
                 f"--num-classes: {num_classes}, but the data's label/dict.txt has {len(labels)} labels "
                 f"({', '.join(labels)}); give --num-classes {len(labels)}"
             )
-        activation_fn, width = str(self.options.adapter_activation_fn), self.options.bottleneck_dim
-        inner_dim = inner_dim or self.args.encoder_embed_dim
+        options, width = self.options, self.args.encoder_embed_dim
+        activation_fn = str(options.adapter_activation_fn)
+        description = TaskDescription(labels, self.tuning, activation_fn, options.token_types, options.linear_head)
+        inner_dim = 0 if options.linear_head else inner_dim or width
         self.task_name = name
-        self._add_task(SavedTask(name, labels, self.tuning, activation_fn, width, num_classes, inner_dim))
+        self._add_task(SavedTask(name, description, options.bottleneck_dim, num_classes, inner_dim))
 
     def is_trained(self, name: str) -> bool:
+        if name == _SECOND_TEXT and not self.options.token_types:
+            return False
         return f"{name}.".startswith(self._trained_prefixes())
 
     def _trained_prefixes(self) -> tuple[str, ...]:
@@ -203,8 +221,12 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
     def _add_task(self, task: SavedTask) -> None:
         """Make head and parameters of a task, on the base's device and in its precision."""
         check_task_name(task.name)
-        super().register_classification_head(task.name, task.num_classes, task.inner_dim)
         weight = self.base.embed_tokens.weight
+        if task.description.linear_head:
+            head = LinearHead(weight.shape[1], task.num_classes, self.args.pooler_dropout)
+            self.classification_heads[task.name] = head
+        else:
+            super().register_classification_head(task.name, task.num_classes, task.inner_dim)
         self.tasks[task.name] = TaskParameters(
             task.description,
             weight.shape[1],
@@ -225,15 +247,34 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
                 change the base that tasks of the checkpoint rest on; or if the base reads texts of another length.
         """
         take_norm_eps(self.encoder, state_dict, f"{_ENCODER}.")
+        take_token_types(self.base, state_dict, f"{_BASE}.")
         saved = task_names(state_dict)
+        self._check_token_types(state_dict, saved)
         self._check_kept(state_dict, [task for task in saved if task != self.task_name])
         for task in saved:
             self._take_over(SavedTask.read(state_dict, task))
             check_whole(task, self.state_dict(), state_dict)
+        linear = self._without_linear_heads(state_dict)
         super().upgrade_state_dict_named(state_dict, name)
+        state_dict.update(linear)
         self._check_positions(state_dict)
         if self.task_name is not None and self.task_name not in saved:
             self._start_from_base(state_dict)
+
+    def _without_linear_heads(self, state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Take out of a state dict the heads that fairseq does not know, and return them."""
+        names = [name for name, head in self.classification_heads.items() if isinstance(head, LinearHead)]
+        keys = [key for key in state_dict if key.startswith(tuple(f"{HEADS}.{name}." for name in names))]
+        return {key: state_dict.pop(key) for key in keys}
+
+    def _check_token_types(self, state_dict: dict[str, Tensor], saved: list[str]) -> None:
+        """Refuse a base without token types where a task has them."""
+        needing = [task for task in saved if SavedTask.read(state_dict, task).description.token_types]
+        if (needing or self.options.token_types) and _SECOND_TEXT not in state_dict:
+            raise InputError(
+                "--token-types: the checkpoint's base has none; take a BERT, imported by this version of "
+                "fairseq-ext import roberta"
+            )
 
     def _take_over(self, saved: SavedTask) -> None:
         if saved.name in self.tasks:

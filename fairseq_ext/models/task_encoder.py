@@ -9,6 +9,7 @@ from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
 from fairseq_ext.modules.task_parameters import TaskSwitch, switch_norms
+from fairseq_ext.modules.token_types import SECOND_TEXT, fresh_second_text, in_second_text
 
 
 class TaskEncoderLayer(TransformerEncoderLayerBase):
@@ -41,7 +42,10 @@ class TaskSentenceEncoder(TransformerEncoder):
     Attributes:
         switch: says for which task to compute.
         norm_names: of all layer norms, in the order of a task's own.
+        second_text: H, what token type 1 adds to type 0; None for a base without token types.
     """
+
+    second_text: nn.Parameter | None
 
     def __init__(self, args: Any, dictionary: Any, embed_tokens: nn.Embedding):
         super().__init__(args, dictionary, embed_tokens)
@@ -49,6 +53,17 @@ class TaskSentenceEncoder(TransformerEncoder):
         for number, layer in enumerate(self.layers.children()):
             layer.switch, layer.number = self.switch, number
         self.norm_names = switch_norms(self, self.switch)
+        has_types = getattr(args, "token_types", False)
+        self.register_parameter(SECOND_TEXT, fresh_second_text(embed_tokens) if has_types else None)
+
+    def forward_embedding(self, src_tokens: Tensor, token_embedding: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """fairseq's, with the token types of tasks that have them."""
+        if self.second_text is not None and self.switch.task is not None and self.switch.task.has_token_types:
+            words = self.embed_tokens(src_tokens) if token_embedding is None else token_embedding
+            is_second = in_second_text(src_tokens, self.dictionary.eos()).unsqueeze(-1)
+            token_embedding = words + is_second * self.second_text / self.embed_scale
+        embedding: tuple[Tensor, Tensor] = super().forward_embedding(src_tokens, token_embedding)
+        return embedding
 
     def build_encoder_layer(self, args: Any) -> TaskEncoderLayer:
         return TaskEncoderLayer(TransformerConfig.from_namespace(args))
@@ -59,3 +74,24 @@ class TaskRobertaEncoder(RobertaEncoder):
 
     def build_encoder(self, args: Any, dictionary: Any, embed_tokens: nn.Embedding) -> TaskSentenceEncoder:
         return TaskSentenceEncoder(args, dictionary, embed_tokens).apply(init_bert_params)
+
+
+class LinearHead(nn.Module):
+    """A linear layer on the first token's state, as in the paper; fairseq's head has a hidden layer, too.
+
+    Args:
+        embed_dim: H.
+        num_classes: C.
+        dropout: of the state.
+    """
+
+    def __init__(self, embed_dim: int, num_classes: int, dropout: float):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.out_proj = nn.Linear(embed_dim, num_classes)
+        init_bert_params(self.out_proj)
+
+    def forward(self, features: Tensor, **_: Any) -> Tensor:
+        """B×T×H to B×C."""
+        logits: Tensor = self.out_proj(self.dropout(features[:, 0]))
+        return logits

@@ -29,11 +29,15 @@ class TaskDescription:
         labels: names of the classes, in the head's order; none for a regression.
         tuning: what was trained, one of :data:`~fairseq_ext.modules.tunings.TUNINGS`.
         activation_fn: of the adapters.
+        token_types: whether the second text of a pair has BERT's token type 1.
+        linear_head: whether the head has no hidden layer.
     """
 
     labels: Sequence[str]
     tuning: str
     activation_fn: str
+    token_types: bool = False
+    linear_head: bool = False
 
     @property
     def has_adapters(self) -> bool:
@@ -45,14 +49,15 @@ class TaskDescription:
 
     def to_entry(self) -> Tensor:
         """The description as an entry of a state dict, in JSON."""
-        return text_entry(json.dumps(asdict(self)))
+        # Earlier entries lack what is false.
+        return text_entry(json.dumps({field: value for field, value in asdict(self).items() if value is not False}))
 
     @classmethod
     def from_entry(cls, entry: Tensor | None, where: str) -> TaskDescription:
         """What :meth:`to_entry` wrote."""
         try:
             fields = json.loads(read_text(entry))  # type: ignore[arg-type]
-            description = cls(list(fields["labels"]), fields["tuning"], fields["activation_fn"])
+            description = cls(**{**fields, "labels": list(fields["labels"])})
         except (AttributeError, KeyError, TypeError, ValueError):
             description = None
         if description is None or not description._is_sound():
@@ -64,6 +69,8 @@ class TaskDescription:
             self.tuning in TUNINGS
             and self.activation_fn in ACTIVATIONS
             and all(isinstance(label, str) for label in self.labels)
+            and isinstance(self.token_types, bool)
+            and isinstance(self.linear_head, bool)
         )
 
 
@@ -96,6 +103,7 @@ class TaskParameters(nn.Module):
         num_adapters = 2 * num_layers if description.has_adapters else 0
         self.adapters = nn.ModuleList(HoulsbyAdapter(*size) for _ in range(num_adapters))
         self.norms = nn.ModuleList(nn.LayerNorm(embed_dim) for _ in range(num_norms if description.has_norms else 0))
+        self.has_token_types = description.token_types
         self.register_buffer("description", description.to_entry())
 
     @property

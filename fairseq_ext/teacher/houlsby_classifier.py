@@ -74,7 +74,7 @@ class HoulsbyClassifier:
             quieten_fairseq()
             self._model = load_task_model(self._file, self.subwords).to(self.device)
         pieces = load_encoder(self.subwords)(texts)
-        inputs = [to_input(self._model, [line]) for line in pieces]
+        inputs = [to_input(self._model, _TASK, [line]) for line in pieces]
         blocks = [inputs[start : start + _BLOCK] for start in range(0, len(inputs), _BLOCK)]
         progress = tqdm(blocks, desc="classify", unit="block", disable=None)
         logits = [logits_of(self._model, _TASK, block, self.options.batch_size) for block in progress]

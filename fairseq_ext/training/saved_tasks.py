@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
 from torch import Tensor
 
@@ -17,6 +17,8 @@ _SAME = {
     "activation_fn": "--adapter-activation-fn",
     "bottleneck_dim": "--bottleneck-dim",
     "num_classes": "--num-classes",
+    "token_types": "--token-types",
+    "linear_head": "--linear-head",
     "labels": "labels",
 }
 
@@ -27,18 +29,14 @@ class SavedTask:
 
     Attributes:
         name: of the task.
-        labels: names of the classes; none for a regression.
-        tuning: what was trained.
-        activation_fn: of the adapters.
+        description: what its tensors do not say.
         bottleneck_dim: b, inner width of the adapters; 0 if there are none.
         num_classes: C, rows of the head's last matrix.
-        inner_dim: rows of the head's first matrix.
+        inner_dim: rows of the head's first matrix; 0 for a linear head.
     """
 
     name: str
-    labels: Sequence[str]
-    tuning: str
-    activation_fn: str
+    description: TaskDescription
     bottleneck_dim: int
     num_classes: int
     inner_dim: int
@@ -49,19 +47,14 @@ class SavedTask:
         task, head = f"{TASKS}.{name}", f"{HEADS}.{name}"
         description = TaskDescription.from_entry(state.get(f"{task}.description"), f"the checkpoint's task {name!r}")
         width = _rows(state, f"{task}.adapters.0.down.weight", name) if description.has_adapters else 0
-        classes, inner = (_rows(state, f"{head}.{matrix}.weight", name) for matrix in ("out_proj", "dense"))
-        return cls(
-            name, description.labels, description.tuning, description.activation_fn, width, classes, inner
-        )  # fmt: skip
-
-    @property
-    def description(self) -> TaskDescription:
-        return TaskDescription(self.labels, self.tuning, self.activation_fn)
+        inner = 0 if description.linear_head else _rows(state, f"{head}.dense.weight", name)
+        return cls(name, description, width, _rows(state, f"{head}.out_proj.weight", name), inner)
 
     def check_same(self, own: SavedTask) -> None:
         """Check that a model's own task of this name is the same, so that it can go on from here."""
+        fields, own_fields = ({**vars(task), **asdict(task.description)} for task in (self, own))
         for field, option in _SAME.items():
-            saved, wanted = getattr(self, field), getattr(own, field)
+            saved, wanted = fields[field], own_fields[field]
             if saved != wanted:
                 raise InputError(
                     f"the checkpoint's task {self.name!r} has {option} {_shown(saved)}, not {_shown(wanted)}: give the "

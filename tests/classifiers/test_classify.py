@@ -48,10 +48,10 @@ def test_a_regression_prints_its_number() -> None:
 
 
 def test_a_tab_parts_a_pair(model: Any) -> None:
-    assert to_input(model, ["w0 w1", "w2"]).tolist() == [0, 4, 5, 2, 2, 6, 2]
-    assert to_input(model, ["w0"]).tolist() == [0, 4, 2]
-    assert to_input(model, [""]).tolist() == [0, 2]
-    assert len(to_input(model, [" ".join(["w0"] * 50)])) == toy_tasks.POSITIONS
+    assert to_input(model, "films", ["w0 w1", "w2"]).tolist() == [0, 4, 5, 2, 2, 6, 2]
+    assert to_input(model, "films", ["w0"]).tolist() == [0, 4, 2]
+    assert to_input(model, "films", [""]).tolist() == [0, 2]
+    assert len(to_input(model, "films", [" ".join(["w0"] * 50)])) == toy_tasks.POSITIONS
     with torch.no_grad():
         logits, _ = model(torch.tensor([[0, 4, 5, 2, 2, 6, 2]]), classification_head_name="films")
     (answer,) = classify(model, "films", ["w0 w1\tw2"], words)

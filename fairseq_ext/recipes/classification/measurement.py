@@ -78,12 +78,12 @@ def write_predictions(
     Returns:
         By set, the metrics, the main one first, as shares; of classes also the accuracy of the most frequent label.
     """
-    from fairseq_ext.classifiers.predictions import ExampleSet, load_model, logits_of
+    from fairseq_ext.classifiers.predictions import ExampleSet, load_model, logits_of, separator_of
 
     model, labels = load_model(checkpoint, data / "input0", cpu=cpu), read_task_facts(data).labels
     found = {}
     for split in HELD_OUT:
-        examples = ExampleSet.load(data, split, model.max_positions())
+        examples = ExampleSet.load(data, split, model.max_positions(), separator_of(model, data.name))
         logits = logits_of(model, data.name, examples.texts, batch_size)
         np.save(folder / f"{split}.npy", logits, allow_pickle=False)
         scores = measure(metrics, logits, examples.targets, labels)

@@ -1,0 +1,163 @@
+"""Pairs of texts as BERT reads them, with token types, and a linear head: logits are those of Hugging Face's BERT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
+from torch import Tensor
+
+from fairseq_ext.classifiers.classify import classify, to_input
+from fairseq_ext.classifiers.predictions import ExampleSet, logits_of, separator_of
+from fairseq_ext.classifiers.task_adapters import (
+    load_task,
+    load_task_model,
+    read_checkpoint,
+    save_task,
+    size_options,
+)
+from fairseq_ext.convert.fairseq_model import MODEL_FILE
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
+from fairseq_ext.modules.token_types import SECOND_TEXT
+from fairseq_ext.text.wordpiece import read_imported_wordpiece
+from tests import toy_tasks
+from tests.convert.tiny_bert import make_bert
+from tests.recipes.classification.small_experiment import write_classification_experiment
+from tests.recipes.commands import run_experiment
+from tests.verbs import verb
+
+PAIR = [0, 7, 8, 9, 2, 10, 11, 2]  # [CLS] a [SEP] b [SEP]
+ROWS = torch.tensor([PAIR, [0, 12, 2, 13, 2, 1, 1, 1], [0, 14, 15, 16, 2, 1, 1, 1]])
+TYPES = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0]])
+SECOND_KEY = f"encoder.sentence_encoder.{SECOND_TEXT}"
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """An imported BERT, and Hugging Face's; their type 1 is far from type 0."""
+    folder = tmp_path_factory.mktemp("bert")
+    theirs = make_bert(folder / "hf")
+    with torch.no_grad():
+        theirs.bert.embeddings.token_type_embeddings.weight.normal_()
+    theirs.save_pretrained(folder / "hf")
+    verb("import", "roberta")([str(folder / "hf"), str(folder / "fs")])
+    return folder / "fs", theirs.bert
+
+
+def make_model(
+    folder: Path, name: str = "pairs", state: dict[str, Tensor] | None = None, **given: Any
+) -> RobertaHoulsbyAdapterModel:
+    """A model for one task that has not been trained, on the imported BERT or what a checkpoint has of it."""
+    sizes = {name.replace("-", "_"): value for name, value in size_options(folder / MODEL_FILE).items()}
+    task = toy_tasks.make_task()
+    task = SimpleNamespace(
+        **{**vars(task), "source_dictionary": SentencePredictionTask.load_dictionary(str(folder / "dict.txt"))}
+    )
+    torch.manual_seed(1)
+    model = RobertaHoulsbyAdapterModel.build_model(toy_tasks.make_args(**{**sizes, **given}), task)
+    model.register_classification_head(name, len(toy_tasks.LABELS))
+    model.load_state_dict(read_checkpoint(folder / MODEL_FILE)["model"] if state is None else state)
+    return model.eval()
+
+
+def states(theirs: Any, folder: Path, types: Tensor) -> Tensor:
+    """Hugging Face's states of the first tokens."""
+    numbers = torch.tensor(list(read_imported_wordpiece(folder).order()))
+    with torch.no_grad():
+        found = theirs(numbers[ROWS], attention_mask=(ROWS != 1).long(), token_type_ids=types)
+    first: Tensor = found.last_hidden_state[:, 0]
+    return first
+
+
+@pytest.mark.parametrize(("has_types", "types"), [(True, TYPES), (False, torch.zeros_like(TYPES))])
+def test_logits_are_berts_with_a_linear_layer(bert: tuple[Path, Any], has_types: bool, types: Tensor) -> None:
+    folder, theirs = bert
+    model = make_model(folder, tuning="full", token_types=has_types, linear_head=True)
+    head = model.classification_heads["pairs"]
+    assert [name for name, _ in head.named_parameters()] == ["out_proj.weight", "out_proj.bias"]
+    expected = states(theirs, folder, types) @ head.out_proj.weight.T + head.out_proj.bias
+    found = toy_tasks.logits(model, "pairs", ROWS)
+    assert found.std() > 0.01
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
+def test_types_are_part_of_what_is_tuned(bert: tuple[Path, Any]) -> None:
+    def trains(**given: Any) -> bool:
+        return bool(dict(make_model(bert[0], **given).named_parameters())[SECOND_KEY].requires_grad)
+
+    assert trains(tuning="full", token_types=True)
+    assert not trains(tuning="full")  # all texts have type 0
+    assert not trains(token_types=True)
+
+
+def test_a_pair_is_read_without_a_second_separator(bert: tuple[Path, Any]) -> None:
+    model = make_model(bert[0], token_types=True)
+    words = [" ".join(model.encoder.dictionary[number] for number in text) for text in (PAIR[1:4], PAIR[5:7])]
+    assert to_input(model, "pairs", words).tolist() == PAIR
+    assert to_input(model, "pairs", words[:1]).tolist() == PAIR[:5]
+    probabilities = toy_tasks.logits(model, "pairs", torch.tensor([PAIR])).softmax(-1)
+    (answer,) = classify(model, "pairs", ["\t".join(words)], iter)
+    assert answer.endswith(f"{probabilities.max():.4f}")
+
+
+def test_tasks_of_both_kinds_share_a_file(bert: tuple[Path, Any], tmp_path: Path) -> None:
+    folder, _ = bert
+    given = {"token_types": True, "linear_head": True}
+    first = toy_tasks.randomise(make_model(folder, **given), "pairs")
+    toy_tasks.write_checkpoint(tmp_path / "first.pt", first, **given)
+    expected = toy_tasks.logits(first, "pairs", ROWS)
+    save_task(tmp_path / "first.pt", "pairs", tmp_path / "pairs")
+    load_task(tmp_path / "pairs", folder / MODEL_FILE, tmp_path / "loaded.pt")
+    assert torch.equal(toy_tasks.logits(load_task_model(tmp_path / "loaded.pt", folder), "pairs", ROWS), expected)
+    second = make_model(folder, "trec", read_checkpoint(tmp_path / "loaded.pt")["model"])  # has neither
+    toy_tasks.train(second, "trec")
+    assert torch.equal(toy_tasks.logits(second, "pairs", ROWS), expected)
+    assert SECOND_KEY not in {name for name, value in second.named_parameters() if value.requires_grad}
+
+
+def test_a_base_without_types_is_refused(bert: tuple[Path, Any], tmp_path: Path) -> None:
+    folder, _ = bert
+    state = read_checkpoint(folder / MODEL_FILE)
+    del state["model"][SECOND_KEY]
+    torch.save(state, tmp_path / "old.pt")
+    with pytest.raises(InputError, match="--token-types"):
+        make_model(folder, token_types=True).load_state_dict(state["model"])
+    given = {"token_types": True}
+    toy_tasks.write_checkpoint(tmp_path / "first.pt", make_model(folder, **given), **given)
+    save_task(tmp_path / "first.pt", "pairs", tmp_path / "pairs")
+    with pytest.raises(InputError, match="is not the base"):
+        load_task(tmp_path / "pairs", tmp_path / "old.pt", tmp_path / "both.pt")
+    # What has no types does not ask for them.
+    toy_tasks.write_checkpoint(tmp_path / "plain.pt", make_model(folder))
+    save_task(tmp_path / "plain.pt", "pairs", tmp_path / "plain")
+    load_task(tmp_path / "plain", tmp_path / "old.pt", tmp_path / "both.pt")
+
+
+@pytest.mark.slow
+def test_an_experiment_trains_and_measures_pairs(bert: tuple[Path, Any], tmp_path: Path) -> None:
+    folder, _ = bert
+    system = {"from": "bert", "tuning": "adapters", "bottleneck-dim": 4, "lr": 0.01, "max-epoch": 1, "batch-size": 8}
+    sizes = {**size_options(folder / MODEL_FILE), "arch": "roberta_houlsby_adapter"}
+    systems = {
+        "bert": {"checkpoint": str(folder / MODEL_FILE)},
+        "types": {**system, **sizes, "token-types": True, "linear-head": True, "tasks": ["same"]},
+    }
+    common = {"optimizer": "adam", "cpu": True, "num-workers": 0}
+    experiment = write_classification_experiment(
+        tmp_path, train={"common": common, "systems": systems}, subwords={"imported": str(folder)}, corpora=None
+    )
+    result = run_experiment(str(experiment), "--to", "evaluate")
+    assert result.returncode == 0, result.stderr[-2000:]
+    checkpoint, data = tmp_path / "work/systems/types@same/checkpoint_best.pt", tmp_path / "work/data-bin/same"
+    model = load_task_model(checkpoint, data / "input0")
+    assert model.tasks["same"].has_token_types
+    pairs = ExampleSet.load(data, "valid", model.max_positions(), separator_of(model, "same")).texts
+    assert all(int((pair == 2).sum()) <= 2 for pair in pairs)  # [CLS] a [SEP] b [SEP]
+    expected = np.load(tmp_path / "work/predictions/types@same/valid.npy")
+    np.testing.assert_allclose(logits_of(model, "same", pairs), expected, atol=1e-5)
