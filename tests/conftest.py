@@ -58,11 +58,11 @@ def _quick_hydra() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _one_worker() -> Iterator[None]:
     """Steps start no processes of their own unless a test says how many: each would import torch and fairseq."""
-    from fairseq_ext.engine import pools, tasks
+    from fairseq_ext.engine import steps, tasks
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tasks, "cores", lambda: 1)
-        patch.setattr(pools, "cores", lambda: 1)
+        patch.setattr(steps, "cores", lambda: 1)
         yield
 
 

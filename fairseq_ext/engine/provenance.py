@@ -116,12 +116,25 @@ def has_all_files(output: Path, record: Record) -> bool:
         return False
 
 
-def input_hash(path: Path) -> str:
-    """SHA-256 of an input's contents; a file that a step wrote must be as the step wrote it.
+def provenance_of(name: str, inputs: Sequence[Path], options: Mapping[str, Any]) -> Provenance:
+    """What a directory is made from, as its inputs are now; the place of these does not count.
+
+    Args:
+        name: of the directory, for messages.
+        inputs: files and directories.
+        options: of its step.
 
     Raises:
-        InputError: naming a file that has changed since.
+        InputError: naming the first input that does not exist, or that has changed since a step wrote it.
     """
+    for path in inputs:
+        if not path.exists():
+            raise InputError(f"{name}: its input {path} does not exist; make it first")
+    return Provenance(options, [_input_hash(path) for path in inputs])
+
+
+def _input_hash(path: Path) -> str:
+    """SHA-256 of an input's contents; a file that a step wrote must be as the step wrote it."""
     for folder in (path, *path.parents):
         record = read_record(folder)
         if record is not None:

@@ -2,11 +2,11 @@
 
 ::
 
-    work/.mix.step/step-workspace.json      the mark: whose it is, the fingerprint, the provenance
+    work/.mix.step/step-workspace.json      the fingerprint and the provenance
     work/.mix.step/unfinished/              becomes work/mix when complete
     work/.mix.step/replaced/                was work/mix until then
 
-No output's name starts with a dot, and nothing is deleted without the mark of this very output.
+No output's name starts with a dot, so nothing else has such a name.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fairseq_ext.engine.provenance import Provenance, read_json_object, read_provenance
 from fairseq_ext.inputs.errors import InputError
 
-MARK = "step-workspace.json"
 # A process that was killed may take so long to end.
 _LOCK_SECONDS = 1.0
 _POLL_SECONDS = 0.1
@@ -47,87 +45,41 @@ class Staging:
         return self.folder / "unfinished"
 
     @property
-    def replaced(self) -> Path:
-        """The former output."""
-        return self.folder / "replaced"
+    def _mark(self) -> Path:
+        return self.folder / "step-workspace.json"
 
     def exists(self) -> bool:
         """Whether a run works here, or was interrupted."""
-        return self.folder.exists() or self.folder.is_symlink()
+        return self.folder.exists()
 
     def is_begun(self, fingerprint: str) -> bool:
         """Whether a run with this fingerprint works here, or was interrupted."""
-        return self.unfinished.is_dir() and self._mark().get("fingerprint") == fingerprint
+        return self.unfinished.is_dir() and read_json_object(self._mark).get("fingerprint") == fingerprint
 
     def provenance(self) -> Provenance | None:
         """That of an interrupted run, if there is one."""
-        return read_provenance(self._mark().get("made_from")) if self.unfinished.is_dir() else None
-
-    def restore(self) -> None:
-        """Put the former output back if a run was killed before it put the new one in its place."""
-        self._require_ours()
-        if self.replaced.exists() and not self.output.exists():
-            self.replaced.rename(self.output)
+        return read_provenance(read_json_object(self._mark).get("made_from")) if self.unfinished.is_dir() else None
 
     def start(self, fingerprint: str, provenance: Provenance | None = None) -> Path:
         """An empty directory to build in."""
         self.clear()
         self.folder.mkdir()
-        mark = {
-            "output": self.output.name,
-            "fingerprint": fingerprint,
-            "made_from": provenance and provenance.as_json(),
-        }
-        place, temporary = _marks(self.folder)
-        temporary.write_text(json.dumps(mark, ensure_ascii=False), encoding="utf-8")
-        temporary.replace(place)
+        mark = {"fingerprint": fingerprint, "made_from": provenance and provenance.as_json()}
+        self._mark.write_text(json.dumps(mark, ensure_ascii=False), encoding="utf-8")
         self.unfinished.mkdir()
         return self.unfinished
 
     def finish(self) -> None:
-        """Put the directory in the place of the output; a kill in between leaves one, the other or none."""
+        """Replace the output. A kill in between leaves the old one, the new one or none."""
         if self.output.exists() or self.output.is_symlink():
-            self.output.rename(self.replaced)
+            self.output.rename(self.folder / "replaced")
         self.unfinished.rename(self.output)
         self.clear()
 
     def clear(self) -> None:
-        """Delete all that is here, the mark last: the rest that a kill leaves is still known as ours.
-
-        Raises:
-            InputError: if this program did not make it.
-        """
-        if not self.exists():
-            return
-        self._require_ours()
-        for path in (self.unfinished, self.replaced):
-            if path.is_symlink():
-                path.unlink()
-            elif path.exists():
-                shutil.rmtree(path)
-        for path in _marks(self.folder):
-            path.unlink(missing_ok=True)
-        self.folder.rmdir()
-
-    def _require_ours(self) -> None:
-        """Check that nothing but a step of this output was here; a kill may leave no mark, but then nothing else."""
-        if not self.exists():
-            return
-        found = set(self.folder.iterdir()) if self.folder.is_dir() and not self.folder.is_symlink() else {self.output}
-        others = found - {*_marks(self.folder)}
-        if not others <= {self.unfinished, self.replaced} or (others and not self._mark()):
-            raise InputError(
-                f"{self.folder}: is in the way, and not all in it is of the step {self.output.name}; move it away"
-            )
-
-    def _mark(self) -> dict[str, Any]:
-        mark = read_json_object(self.folder / MARK)
-        return mark if mark.get("output") == self.output.name else {}
-
-
-def _marks(folder: Path) -> tuple[Path, Path]:
-    """The mark, and its name while it is being written: a whole mark or none is there."""
-    return folder / MARK, folder / f"{MARK}.next"
+        """Delete all that is here."""
+        if self.exists():
+            shutil.rmtree(self.folder)
 
 
 @contextmanager
@@ -137,7 +89,7 @@ def locked(output: Path) -> Iterator[None]:
     Raises:
         InputError: if another one does.
     """
-    # The file stays behind: removing a lock file lets two processes lock two files of one name.
+    # The file stays: if it were removed, two processes could lock two files of one name.
     with output.with_name(f".{output.name}.lock").open("a") as file:
         deadline = time.monotonic() + _LOCK_SECONDS
         while True:

@@ -8,10 +8,7 @@ command again does only what is missing.
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -22,27 +19,28 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.engine import pools
-from fairseq_ext.engine.cluster import wait_for_one
+from fairseq_ext.engine.executors import Workers, cluster_workers, local_workers
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand, check_commands
 from fairseq_ext.engine.hashing import RECORD, relative_files
-from fairseq_ext.engine.processes import this_process
+from fairseq_ext.engine.processes import cores, this_process
 from fairseq_ext.engine.progress import tell
 from fairseq_ext.engine.provenance import (
     Provenance,
     changes,
     has_all_files,
-    input_hash,
     is_finished,
+    provenance_of,
     read_record,
     write_record,
 )
 from fairseq_ext.engine.staging import Staging, locked
+from fairseq_ext.engine.step_process import submit_step
 from fairseq_ext.inputs.errors import InputError, is_environment
 
 _UP_TO_DATE = "up to date"
 _POLL_SECONDS = 0.5
+_MOST_AT_ONCE = 4  # without --jobs: each translation holds a model in memory
 # Commands of fairseq's that this process need not check again.
 _accepted: set[FairseqCommand] = set()
 
@@ -79,12 +77,8 @@ class Step:
     trains: bool = field(default=False, compare=False)
 
     def provenance(self) -> Provenance:
-        """What the directory is made from, as its inputs are now.
-
-        Raises:
-            InputError: naming the first input that does not exist, or that has changed since a step wrote it.
-        """
-        return _provenance(self.output, self.inputs, self.options)
+        """What the directory is made from, as its inputs are now."""
+        return provenance_of(self.output.name, self.inputs, self.options)
 
 
 def run_step(step: Step, provenance: Provenance | None = None) -> bool:
@@ -108,46 +102,54 @@ def run_step(step: Step, provenance: Provenance | None = None) -> bool:
         return False
     output.parent.mkdir(parents=True, exist_ok=True)
     with locked(output):
-        staging.restore()
         if is_finished(output, provenance.fingerprint):
             staging.clear()
             tell(f"{output.name}: {_UP_TO_DATE}")
             return False
         _refuse_foreign_files(output)
-        _build(step, staging, provenance)
+        resumes, reason = _beginning(step, provenance)
+        tell(f"{output.name}: {reason}")
+        start = time.monotonic()
+        made = step.build(staging.unfinished if resumes else staging.start(provenance.fingerprint, provenance))
+        for name in step.results:
+            if not (staging.unfinished / name).is_file():
+                raise InputError(
+                    f"{output.name}: ended without {name}, its result; change the options that keep it from being made"
+                )
+        write_record(staging.unfinished, provenance)
+        staging.finish()
+    tell(f"{output.name}: done in {time.monotonic() - start:.1f} s{f': {made}' if made else ''}")
     return True
 
 
-def _build(step: Step, staging: Staging, provenance: Provenance) -> None:
-    resumes, words = _beginning(step, staging, provenance)
-    tell(f"{step.output.name}: {words}")
-    unfinished = staging.unfinished if resumes else staging.start(provenance.fingerprint, provenance)
-    start = time.monotonic()
-    made = step.build(unfinished)
-    for name in step.results:
-        if not (unfinished / name).is_file():
-            raise InputError(
-                f"{step.output.name}: ended without {name}, its result; change the options that keep it from being made"
-            )
-    write_record(unfinished, provenance)
-    staging.finish()
-    tell(f"{step.output.name}: done in {time.monotonic() - start:.1f} s{f': {made}' if made else ''}")
-
-
-def _beginning(step: Step, staging: Staging, provenance: Provenance) -> tuple[bool, str]:
-    """Whether the build continues an interrupted one, and what to say of it."""
+def _beginning(step: Step, provenance: Provenance) -> tuple[bool, str]:
+    """Whether the build continues an interrupted one, and why it is needed."""
+    staging = Staging(step.output)
     if step.resumable and staging.is_begun(provenance.fingerprint):
         return True, "continuing an interrupted run"
     record = read_record(step.output)
     before = record.provenance if record else staging.provenance()
     if record and not has_all_files(step.output, record):
         return False, "made anew: files of it are gone or have other sizes"
-    if record and before is None:
-        return False, "made anew: an earlier version made it and did not record from what"
     if before is None:
-        return False, "started"
+        return False, "made anew: an earlier version made it" if record else "started"
     changed = changes(before, provenance, ["/".join(path.parts[-2:]) for path in step.inputs])
     return False, f"made anew: {changed or 'an earlier run was interrupted'}"
+
+
+def _refuse_foreign_files(output: Path) -> None:
+    """Refuse to replace a directory that holds more than a step wrote there."""
+    record = read_record(output)
+    if record is not None:
+        others = [name for name in relative_files(output) if name not in record.sizes]
+        if others:
+            raise InputError(f"{output}: is to be made anew, but {others[0]} in it is of no step; move that file away")
+    elif (output / RECORD).exists():
+        raise InputError(f"{output / RECORD}: is not as a step wrote it; move {output} away and run the command again")
+    elif output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise InputError(
+            f"{output}: exists, but no step of this program made it; move it away or choose another directory"
+        )
 
 
 def run_steps(steps: Sequence[Step], *, dry_run: bool = False, jobs: int = 1, scheduler: str | None = None) -> None:
@@ -178,8 +180,8 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False, jobs: int = 1, sc
         for step in steps:
             follow_step(step)
     elif scheduler:
-        with pools.cluster_pool(scheduler) as pool:
-            _run_graph(steps, pool)
+        with cluster_workers(scheduler) as workers:
+            _run_graph(steps, workers, cores())
     else:
         _run_here(steps, jobs)
 
@@ -189,20 +191,22 @@ def _run_here(steps: Sequence[Step], jobs: int) -> None:
     groups = [(True, list(steps))] if jobs > 1 else groupby(steps, lambda step: step.side_by_side)
     for at_once, found in groups:
         group = list(found)
-        count = min(pools.places(jobs), len(group)) if at_once else 1
+        count = min(_places(jobs), len(group)) if at_once else 1
         if count > 1:
-            with pools.local_pool(count) as pool:
-                _run_graph(group, pool)
+            with local_workers(count) as workers:
+                _run_graph(group, workers, max(1, cores() // count))
         else:
             for step in group:
                 run_here(step)
 
 
-def _say_if_finished(step: Step) -> bool:
-    finished = not Staging(step.output).exists() and _was_built(step)
-    if finished:
-        tell(f"{step.output.name}: {_UP_TO_DATE}")
-    return finished
+def _places(jobs: int) -> int:
+    """How many steps run at once on this machine; a GPU is filled by one."""
+    import torch  # takes seconds
+
+    if torch.cuda.is_available():
+        return 1
+    return jobs if jobs > 1 else min(cores(), _MOST_AT_ONCE)
 
 
 def run_here(step: Step, provenance: Provenance | None = None) -> None:
@@ -215,55 +219,39 @@ def run_here(step: Step, provenance: Provenance | None = None) -> None:
         raise InputError(f"{step.output.name}: {error}; mend that and run the same command again") from None
 
 
-def run_pickled() -> None:
-    """Run the step on stdin, pickled with its provenance; an input error goes to stdout, messages to stderr."""
-    quieten_fairseq()
-    with os.fdopen(os.dup(1), "w") as answer:
-        os.dup2(2, 1)  # for whatever a step prints
-        try:
-            run_here(*pickle.load(sys.stdin.buffer))
-        except InputError as error:
-            json.dump(str(error), answer)
-
-
-def _run_graph(steps: Sequence[Step], pool: pools.Pool) -> None:
+def _run_graph(steps: Sequence[Step], workers: Workers, threads: int) -> None:
     """Run each step as soon as the steps that make its inputs are done; after a failure no other begins."""
-    before, begun, done = made_from(steps), set[int](), set[int]()
-    running: dict[Future, int] = {}
-    failures: list[BaseException] = []
-
-    def begin(number: int) -> None:
-        begun.add(number)
-        try:
-            if _say_if_finished(steps[number]):
-                done.add(number)
-            else:
-                running[pool.submit(steps[number], steps[number].provenance())] = number
-        except InputError as error:
-            failures.append(error)
-
-    while not failures and len(done) < len(steps):
-        while ready := [number for number in range(len(steps)) if number not in begun and before[number] <= done]:
-            for number in ready:
-                begin(number)
-        for future in wait_for_one(running, pool.check):
-            done.add(running.pop(future))
-            failures += filter(None, [future.exception()])
-    waiting = {future for future in running if not future.cancel()}
-    while waiting:
-        waiting -= wait_for_one(waiting, pool.check)
-    if failures:
-        raise failures[0]
+    before, done = _made_from(steps), set[int]()
+    waiting, running = list(range(len(steps))), dict[Future, int]()
+    try:
+        while len(done) < len(steps):
+            for number in list(waiting):
+                if not before[number] <= done:
+                    continue
+                waiting.remove(number)
+                if _was_built(steps[number]) and not Staging(steps[number].output).exists():
+                    tell(f"{steps[number].output.name}: {_UP_TO_DATE}")
+                    done.add(number)
+                else:
+                    running[submit_step(steps[number], workers, threads)] = number
+            for future in workers.wait(running):
+                done.add(running.pop(future))
+                future.result()
+    except Exception:
+        left = {future for future in running if not future.cancel()}
+        while left:
+            left -= workers.wait(left)
+        raise
 
 
-def made_from(steps: Sequence[Step]) -> list[set[int]]:
+def _made_from(steps: Sequence[Step]) -> list[set[int]]:
     """For each step, the numbers of the steps before it whose outputs hold its inputs."""
-    numbers = {step.output: number for number, step in enumerate(steps)}
-    found = [
-        {numbers[path] for given in step.inputs for path in (given, *given.parents) if path in numbers}
-        for step in steps
-    ]
-    return [{other for other in others if other < number} for number, others in enumerate(found)]
+    numbers: dict[Path, int] = {}
+    found = []
+    for number, step in enumerate(steps):
+        found.append({numbers[path] for given in step.inputs for path in (given, *given.parents) if path in numbers})
+        numbers[step.output] = number
+    return found
 
 
 def check_options(steps: Sequence[Step]) -> None:
@@ -293,12 +281,11 @@ def _was_built(step: Step) -> bool:
 def follow_step(step: Step) -> None:
     """Join in a step that another process of the same command builds, and return when it is finished."""
     fingerprint, staging = step.provenance().fingerprint, Staging(step.output)
-    joined = step.join is None
+    join = step.join
     while not is_finished(step.output, fingerprint):
-        if not joined and staging.is_begun(fingerprint):
-            assert step.join is not None
-            step.join(staging.unfinished)
-            joined = True
+        if join is not None and staging.is_begun(fingerprint):
+            join(staging.unfinished)
+            join = None
         time.sleep(_POLL_SECONDS)
 
 
@@ -306,38 +293,21 @@ def print_plan(steps: Sequence[Step]) -> None:
     """Print one line a step: whether it is finished or what would be done, its directory, and why."""
     to_build: set[Path] = set()
     for step in steps:
-        what = "build"
+        act, why = "build", ""
         # A step after one that will change cannot be judged before that one has run.
         if not any(to_build & {path, *path.parents} for path in step.inputs):
-            what = _planned(step)
-        if what != _UP_TO_DATE:
+            act, why = _planned(step)
+        if act != _UP_TO_DATE:
             to_build.add(step.output)
-        act, _, why = what.partition(": ")
         print(f"{act:<12}{step.output}{why and f' ({why})'}")
 
 
-def _planned(step: Step) -> str:
+def _planned(step: Step) -> tuple[str, str]:
     provenance = step.provenance()
     if is_finished(step.output, provenance.fingerprint):
-        return _UP_TO_DATE
-    resumes, words = _beginning(step, Staging(step.output), provenance)
-    return f"{'continue' if resumes else 'build'}: {words.partition(': ')[2]}"
-
-
-def step_fingerprint(output: Path, inputs: Sequence[Path], options: Mapping[str, Any]) -> str:
-    """SHA-256 over the options and the contents of the inputs; the place of these does not count.
-
-    Raises:
-        InputError: as :meth:`Step.provenance` does.
-    """
-    return _provenance(output, inputs, options).fingerprint
-
-
-def _provenance(output: Path, inputs: Sequence[Path], options: Mapping[str, Any]) -> Provenance:
-    for path in inputs:
-        if not path.exists():
-            raise InputError(f"{output.name}: its input {path} does not exist; make it first")
-    return Provenance(options, [input_hash(path) for path in inputs])
+        return _UP_TO_DATE, ""
+    resumes, reason = _beginning(step, provenance)
+    return "continue" if resumes else "build", reason.partition(": ")[2]
 
 
 def versions(*packages: str) -> dict[str, str]:
@@ -356,20 +326,3 @@ def atomic_write(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _refuse_foreign_files(output: Path) -> None:
-    """Refuse to replace a directory that holds more than what a step wrote there."""
-    if not output.exists():
-        return
-    record = read_record(output)
-    if record is not None:
-        others = [name for name in relative_files(output) if name not in record.sizes]
-        if others:
-            raise InputError(f"{output}: is to be made anew, but {others[0]} in it is of no step; move that file away")
-    elif (output / RECORD).exists():
-        raise InputError(f"{output / RECORD}: is not as a step wrote it; move {output} away and run the command again")
-    elif not output.is_dir() or any(output.iterdir()):
-        raise InputError(
-            f"{output}: exists, but no step of this program made it; move it away or choose another directory"
-        )

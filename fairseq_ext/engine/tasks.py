@@ -7,22 +7,17 @@ run ended. Which process runs a task changes nothing in what it writes.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from fairseq_ext.engine.children import end_with_parent
-from fairseq_ext.engine.cluster import dask_client, wait_for_one
+from fairseq_ext.engine.executors import cluster_workers, local_workers
 from fairseq_ext.engine.processes import cores
 from fairseq_ext.inputs.errors import InputError
 
@@ -93,7 +88,7 @@ def run_tasks(
         unit: what the bar counts.
 
     Returns:
-        What the tasks returned that ran now, in no particular order.
+        The results of the tasks that ran now, in no particular order.
 
     Raises:
         InputError: the first that a task raised, or naming the worker's death; finished tasks stay.
@@ -112,31 +107,25 @@ def run_tasks(
 
 def _run_missing(task: Task, folder: Path, missing: list[int], engine: Engine) -> Iterator[tuple[int, Any]]:
     """Yield the number and the result of each, as they are done."""
-    workers = min(engine.workers or cores(), len(missing))
-    if engine.scheduler is None and workers <= 1:
+    count = min(engine.workers or cores(), len(missing))
+    if engine.scheduler is None and count <= 1:
         for index in missing:
-            yield index, _result(_run_task(task, folder, index))
+            yield index, _run_task(task, folder, index)
         return
-    with _executor(engine, workers) as (executor, check):
-        futures = {executor.submit(_run_task, task, folder.resolve(), index): index for index in missing}
+    with local_workers(count) if engine.scheduler is None else cluster_workers(engine.scheduler) as workers:
+        futures = {workers.executor.submit(_run_task, task, folder.resolve(), index): index for index in missing}
         try:
             waiting = set(futures)
-            while done := wait_for_one(waiting, check):
+            while done := workers.wait(waiting):
                 waiting -= done
                 for future in done:
-                    yield futures[future], _result(future.result())
-        except BrokenProcessPool:
-            raise InputError(
-                f"{folder.name}: a worker process died (killed, or out of memory?); nothing finished is lost: "
-                "run the same command again, with fewer --workers if memory was short"
-            ) from None
+                    yield futures[future], future.result()
         finally:
             for future in futures:
                 future.cancel()
 
 
-def _run_task(task: Task, folder: Path, index: int) -> tuple[str | None, Any]:
-    """Run one task; an input error comes back as text, since some executors take SystemExit as an order."""
+def _run_task(task: Task, folder: Path, index: int) -> Any:
     output = task_output(folder, index)
     # A name of its own, because an orphan of a killed run may still be writing.
     partial = folder / f".{output.name}.{socket.gethostname()}.{os.getpid()}"
@@ -146,36 +135,8 @@ def _run_task(task: Task, folder: Path, index: int) -> tuple[str | None, Any]:
         result = task(index, partial)
         if not output.exists():
             partial.rename(output)
-    except InputError as error:
-        return str(error), None
     except OSError as error:
-        return f"{folder}: {error}; mend that and run the same command again", None
+        raise InputError(f"{folder}: {error}; mend that and run the same command again") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return None, result
-
-
-def _result(outcome: tuple[str | None, Any]) -> Any:
-    error, result = outcome
-    if error is not None:
-        raise InputError(error)
     return result
-
-
-@contextmanager
-def _executor(engine: Engine, workers: int) -> Iterator[tuple[Executor, Callable[[], None]]]:
-    """What runs functions elsewhere, and what to call while nothing comes back."""
-    if engine.scheduler is not None:
-        with dask_client(engine.scheduler) as (client, check):
-            yield client.get_executor(pure=False), check
-        return
-    # Spawned, not forked: a fork would copy the step's lock and the state of other threads.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, initializer=end_with_parent, initargs=(os.getpid(),)) as executor:
-        try:
-            yield executor, lambda: None
-        except KeyboardInterrupt:
-            # Or leaving would wait for what the workers have begun.
-            for worker in multiprocessing.active_children():
-                worker.kill()
-            raise

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from fairseq_ext.engine.steps import Step, atomic_write, run_step, step_fingerprint
+from fairseq_ext.engine.provenance import provenance_of
+from fairseq_ext.engine.steps import Step, atomic_write, run_step
 from fairseq_ext.reranking.arpa import ArpaModel
 from fairseq_ext.text.encoders import Encoder, load_encoder, subword_files
 from fairseq_ext.text.subwords import DICT_FILE, encode_lines, load_subwords
@@ -75,7 +76,7 @@ class LanguageModelSource:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of everything that the scores depend on, except the texts."""
-        return step_fingerprint(Path(self.name), self.files, self.options)
+        return provenance_of(self.name, self.files, self.options).fingerprint
 
 
 def score_texts(source: LanguageModelSource, texts: Sequence[str], folder: Path) -> np.ndarray:
@@ -93,7 +94,8 @@ def score_texts(source: LanguageModelSource, texts: Sequence[str], folder: Path)
     distinct = list(numbers)
     digest = hashlib.sha256("\n".join(distinct).encode()).hexdigest()
     options = {**source.options, "texts": digest, "part": _PART_TEXTS}
-    output = folder / f"{source.name}-{step_fingerprint(Path(source.name), source.files, options)[:16]}"
+    fingerprint = provenance_of(source.name, source.files, options).fingerprint
+    output = folder / f"{source.name}-{fingerprint[:16]}"
     parts = [distinct[start : start + _PART_TEXTS] for start in range(0, len(distinct), _PART_TEXTS)]
 
     def build(directory: Path) -> None:

@@ -51,7 +51,6 @@ def writing(directory: Path) -> Iterator[Path]:
     directory.parent.mkdir(parents=True, exist_ok=True)
     with locked(directory):
         staging = Staging(directory)
-        staging.restore()
         folder = staging.start("export")
         try:
             yield folder

@@ -1,4 +1,4 @@
-"""Children end with their parent, also where it is killed, by the kernel's help or by a guard's."""
+"""Children end with their parent, also where it is killed."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ ROOT = Path(__file__).resolve().parents[2]
 CHILD = """
 import os, sys, time
 from fairseq_ext.engine import children
-if sys.argv[2] == "guard":
-    children._kernel_ends_it = lambda: False
 children.end_with_parent(int(sys.argv[1]))
 print(os.getpid(), flush=True)
 time.sleep(600)
 """
 PARENT = """
 import os, subprocess, sys
-subprocess.run([sys.executable, "-c", sys.argv[1], str(os.getpid()), sys.argv[2]])
+subprocess.run([sys.executable, "-c", sys.argv[1], str(os.getpid())])
 """
 
 
@@ -42,16 +40,13 @@ def wait_until_gone(processes: list[int]) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("way", ["kernel", "guard"])
-def test_a_child_ends_with_a_killed_parent(way: str) -> None:
-    command = [sys.executable, "-c", PARENT, CHILD, way]
+def test_a_child_ends_with_a_killed_parent() -> None:
+    command = [sys.executable, "-c", PARENT, CHILD]
     with subprocess.Popen(command, cwd=ROOT, stdout=PIPE, text=True) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
-        guards = [int(number) for number in Path(f"/proc/{child}/task/{child}/children").read_text().split()]
-        assert len(guards) == (way == "guard")
         parent.kill()
-    wait_until_gone([child, *guards])
+    wait_until_gone([child])
 
 
 def test_a_child_whose_parent_has_gone_does_not_begin() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from fairseq_ext.engine import steps
 from fairseq_ext.engine.hashing import RECORD
-from fairseq_ext.engine.staging import MARK, Staging
+from fairseq_ext.engine.staging import Staging
 from fairseq_ext.engine.steps import Step, atomic_write, run_step, run_steps
 from fairseq_ext.inputs.errors import InputError
 from tests.small_corpus import read_tree
@@ -52,7 +52,7 @@ if place == "within the swap":
     Path.rename = lambda path, new: die() if path.name == "unfinished" else rename(path, new)
 if place == "after the swap":
     clear = Staging.clear
-    Staging.clear = lambda self: die() if self.replaced.exists() else clear(self)
+    Staging.clear = lambda self: die() if (self.folder / "replaced").exists() else clear(self)
 steps.run_step(steps.Step(output, inputs=[source], options={}, build=build))
 """
 
@@ -314,41 +314,6 @@ def test_a_system_may_be_named_like_the_working_name_of_another(tmp_path: Path) 
     for options in ({}, {"a": 2}):
         assert all(run(tmp_path / name, options=options) for name in names)
         assert not any(run(tmp_path / name, options=options) for name in names)
-
-
-@pytest.mark.parametrize("kind", ["folder", "of another step", "link", "file", "more"])
-def test_only_a_staging_of_this_very_step_is_deleted(kind: str, tmp_path: Path) -> None:
-    hidden, mine = tmp_path / ".out.step", tmp_path / "mine"
-    Staging(tmp_path / "mine").start("fingerprint")
-    (tmp_path / ".mine.step").rename(mine)
-    if kind == "of another step":
-        shutil.copytree(mine, hidden)
-    elif kind == "folder":
-        (hidden / "unfinished").mkdir(parents=True)
-    elif kind == "link":
-        hidden.symlink_to(mine)
-    elif kind == "more":
-        Staging(tmp_path / "out").start("fingerprint").rmdir()
-        (hidden / "notes").write_text("mine")
-    else:
-        hidden.write_text("mine")
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(InputError, match=r"\.out\.step: "):
-        run(tmp_path / "out")
-    assert [path for path in sorted(tmp_path.rglob("*")) if path.name != ".out.lock"] == before
-
-
-def test_what_a_kill_left_of_a_deletion_is_deleted(tmp_path: Path) -> None:
-    staging = Staging(tmp_path / "out")
-    for rest in ("marked", "unmarked", "empty"):
-        staging.start("fingerprint")
-        staging.unfinished.rmdir()
-        if rest == "unmarked":
-            (staging.folder / MARK).write_text("")
-        elif rest == "empty":
-            (staging.folder / MARK).unlink()
-        assert run(tmp_path / "out", options={"rest": rest})
-        assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["out"]
 
 
 def test_files_added_to_a_finished_directory_stop_its_replacement(tmp_path: Path) -> None:

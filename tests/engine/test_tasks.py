@@ -110,7 +110,7 @@ def test_every_task_runs_and_none_twice(engine: Engine, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_killed_worker_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
     task = DieOnce(tmp_path / "died")
-    with pytest.raises(InputError, match="a worker process died.*run the same command again"):
+    with pytest.raises(InputError, match="worker process died"):
         run_tasks(task, tmp_path / "job", 6, TWO, "dying")
     assert not task_output(tmp_path / "job", 2).exists()
     run_tasks(task, tmp_path / "job", 6, TWO, "dying")

@@ -11,7 +11,7 @@ from fairseq.data import Dictionary, data_utils, encoders
 
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.engine.staging import Staging
-from fairseq_ext.engine.steps import Step, step_fingerprint
+from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import language_models, text_steps
 from fairseq_ext.recipes.registry import load_experiment
@@ -120,7 +120,7 @@ def test_outputs_moved_halfway_are_moved_to_the_end(prepared: Path, tmp_path: Pa
     (work / "encoded/step.json").unlink()
     files = list((work / "encoded").rglob("*.txt"))
     [step] = [each for each in steps_of(config) if each.output.name == "encoded"]
-    unfinished = Staging(step.output).start(step_fingerprint(step.output, step.inputs, step.options))
+    unfinished = Staging(step.output).start(step.provenance().fingerprint)
     unfinished.rmdir()
     step.output.rename(unfinished)
     folders = [unfinished / ".tasks" / f"{index:06d}" for index in range(len(files))]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.engine import pools
+from fairseq_ext.engine import steps as engine_steps
 from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.inputs.errors import InputError
 from tests.engine.test_children import wait_until_gone
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "cores", lambda: 4)
+    monkeypatch.setattr(engine_steps, "cores", lambda: 4)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
 
@@ -106,7 +106,7 @@ from functools import partial
 from pathlib import Path
 from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.inputs.errors import run_command
-from tests.engine.test_pools import wait_to_be_killed
+from tests.engine.test_step_process import wait_to_be_killed
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in the background without it
 folder = Path(sys.argv[1])

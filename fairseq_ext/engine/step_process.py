@@ -1,0 +1,125 @@
+"""A step in a process of its own, which starts with nothing loaded and ends with the process that started it.
+
+So a step writes the same bytes on every worker, and a killed worker takes its step with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+import cloudpickle
+
+from fairseq_ext.engine.children import how_it_ended, start_child
+from fairseq_ext.engine.executors import Workers
+from fairseq_ext.engine.fairseq_cli import own_environment, quieten_fairseq
+from fairseq_ext.engine.processes import without_launcher
+from fairseq_ext.engine.progress import tell
+from fairseq_ext.inputs.errors import InputError
+
+if TYPE_CHECKING:
+    from fairseq_ext.engine.steps import Step
+
+_POLL_SECONDS = 0.5
+# Sums of another number of threads differ in the last digit. Dask sets these to 1 for its workers.
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def submit_step(step: Step, workers: Workers, threads: int) -> Future:
+    """Let a worker run a step.
+
+    Args:
+        step: to run.
+        workers: of this machine or a cluster; those with a GPU take the steps that train or translate.
+        threads: that it computes with, unless ``OMP_NUM_THREADS`` says otherwise.
+    """
+    executor = workers.gpu_executor if step.trains or step.side_by_side else workers.executor
+    given = {name: os.environ[name] for name in _THREADS if os.environ.get(name)}
+    work = cloudpickle.dumps((step, step.provenance()))
+    return executor.submit(_run_on_worker, work, os.getcwd(), {"OMP_NUM_THREADS": str(threads)} | given, workers.topic)
+
+
+def _run_on_worker(work: bytes, folder: str, threads: dict[str, str], topic: str | None) -> None:
+    if topic is None:
+        _run_in_process(work, folder, threads, tell, lambda: True)
+        return
+    from distributed import get_worker
+
+    worker = get_worker()
+    key = worker.get_current_task()
+
+    def is_wanted() -> bool:
+        """Whether the command that wants the step is still there."""
+        task = worker.state.tasks.get(key)
+        return task is not None and task.state == "executing"
+
+    _run_in_process(work, folder, threads, partial(worker.log_event, topic), is_wanted)
+
+
+def _run_in_process(
+    work: bytes, folder: str, threads: dict[str, str], say: Callable[[str], object], is_wanted: Callable[[], bool]
+) -> None:
+    """Run a step in a process of its own.
+
+    Args:
+        work: the step and its provenance, pickled.
+        folder: the working directory.
+        threads: the variables that say with how many threads it computes.
+        say: gets the lines that it writes to stderr.
+        is_wanted: asked now and then; once it is false, the process is killed.
+
+    Raises:
+        InputError: of the step, or saying how the process ended.
+    """
+    environment = without_launcher(own_environment())
+    for name in _THREADS:
+        environment.pop(name, None)
+    command = [sys.executable, "-P", "-c", f"from {__name__} import run_pickled; run_pickled()"]
+    process = start_child(command, cwd=folder, env=environment | threads, start_new_session=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        threading.Thread(target=_kill_when_unwanted, args=(process, is_wanted), daemon=True).start()
+        with suppress(BrokenPipeError), process.stdin as stdin:  # its end says why it did not read
+            stdin.write(work)
+        for line in process.stderr:
+            say(line.decode("utf-8", "replace").rstrip())
+        answer = process.stdout.read()
+        status = process.wait()
+    finally:
+        process.kill()
+    if answer:
+        raise InputError(json.loads(answer))
+    if status != 0:
+        raise InputError(f"a step {how_it_ended(status)}")
+
+
+def _kill_when_unwanted(process: subprocess.Popen, is_wanted: Callable[[], bool]) -> None:
+    while process.poll() is None:
+        if not is_wanted():
+            process.kill()
+        time.sleep(_POLL_SECONDS)
+
+
+def run_pickled() -> None:
+    """Run the step on stdin, pickled with its provenance; an input error goes to stdout, messages to stderr."""
+    from fairseq_ext.engine.steps import run_here
+
+    quieten_fairseq()
+    with os.fdopen(os.dup(1), "w") as answer:
+        os.dup2(2, 1)  # for whatever a step prints
+        try:
+            run_here(*pickle.load(sys.stdin.buffer))
+        except InputError as error:
+            json.dump(str(error), answer)
