@@ -104,7 +104,7 @@ def write_data(
     copy_subwords(system, folder, languages)
     for lang in languages:
         own = [file for file in files if file[0].endswith(f".{lang}")]
-        binarise_files(folder, encoded, folder / f"dict.{lang}.txt", own, Engine(workers=1))
+        binarise_files(folder, encoded, [folder / f"dict.{lang}.txt"], own, Engine(workers=1))
     write_lines(folder / DOMAINS_FILE, domains)
     shutil.rmtree(encoded)
 

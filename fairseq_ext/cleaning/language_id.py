@@ -7,7 +7,7 @@ walk it side by side in numpy: the same decisions, 9 (py3langid) and 45 (langid)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -119,25 +119,33 @@ class Classifier:
     """Naive Bayes over byte n-grams; a sentence's probabilities do not depend on the sentences beside it.
 
     A sentence's score for a language is the language's prior plus the weights of the *features* of the states that the
-    automaton passes through, one state a byte.
-
-    Args:
-        package: the package's model, restricted to the languages to choose from.
-        row_start: of each of the S states; next_state[row_start[state] + byte] follows on a state.
-        feature: of each state its row of ``weights``, or -1.
-        weights: log P(feature | language).
-
-    Shape:
-        row_start, feature: S; weights: F×L
+    automaton passes through, one state a byte. The model is that of py3langid 0.4.0: repetitions count less and less,
+    and long texts are no surer than they should be.
     """
 
-    def __init__(self, package: Any, row_start: np.ndarray, feature: np.ndarray, weights: np.ndarray) -> None:
+    def __init__(self, langs: tuple[str, ...]) -> None:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+        package = LanguageIdentifier.from_model_file(MODEL_FILE)
+        self._choose_among(langs, package, "py3langid")
+        # Of each of S states: next_state[row_start[state] + byte] follows on it, feature[state] is its row of the
+        # weights log P(feature | language), F×L, or -1.
+        self._row_start = np.array(package.tk_row, dtype=np.int64) << 8
+        self._feature = np.array(package.tk_output, dtype=np.int32)
+        self._weights = package.nb_ptc.astype(np.float64)
+
+    def _choose_among(self, langs: tuple[str, ...], package: Any, backend: str) -> None:
+        """Restrict the package's model to some languages, and take over what both models have alike."""
+        for lang in langs:
+            if lang not in package.nb_classes:
+                known = ", ".join(sorted(set(package.nb_classes)))
+                raise InputError(f"language: {backend} does not know the language {lang!r}; it knows {known}")
+        package.set_languages(langs)
         self.langs = list(dict.fromkeys(package.nb_classes))
         # A model may have several classes of a language.
         self._columns = [np.flatnonzero(np.array(package.nb_classes) == lang) for lang in self.langs]
         self._next_state = np.frombuffer(package.tk_nextmove, dtype=package.tk_nextmove.typecode)
-        self._row_start, self._feature = row_start, feature
-        self._weights, self._priors = weights.astype(np.float64), package.nb_pc.astype(np.float64)
+        self._priors = package.nb_pc.astype(np.float64)
 
     def probabilities(self, texts: Sequence[str]) -> np.ndarray:
         """P(language | sentence) of N sentences, as the package's ``classify`` gives it.
@@ -147,28 +155,35 @@ class Classifier:
         """
         if not texts:
             return np.zeros((0, len(self.langs)))
-        encoded = [self.encode(text) for text in texts]
+        encoded = [self._encode(text) for text in texts]
         sizes = np.array([len(text) for text in encoded], dtype=np.int64)
         cuts = np.flatnonzero(np.diff(np.cumsum(sizes + 1) // _CHUNK_BYTES)) + 1
-        bounds = [0, *cuts.tolist(), len(encoded)]
         scores = [
-            self.scores(self._features(encoded[start:end]), sizes[start:end])
-            for start, end in zip(bounds, bounds[1:], strict=False)
+            self._scores(self._features(encoded[part[0] : part[-1] + 1]), sizes[part])
+            for part in np.split(np.arange(len(encoded)), cuts)
         ]
         exponentials = np.exp(np.concatenate(scores))
         exponentials /= exponentials.sum(axis=1, keepdims=True)
         return np.stack([exponentials[:, columns].sum(axis=1) for columns in self._columns], axis=1)
 
-    def encode(self, text: str) -> bytes:
+    def _encode(self, text: str) -> bytes:
         """The bytes that a sentence is judged by."""
-        return text.encode("utf-8", "surrogatepass")
+        return normal_form("NFC", text.lower() if text.isupper() else text).encode("utf-8", "surrogatepass")
 
-    def scores(self, features: csr_array, sizes: np.ndarray) -> np.ndarray:
+    def _scores(self, features: csr_array, sizes: np.ndarray) -> np.ndarray:
         """Logarithms of unnormalised probabilities, the largest of each row 0.
 
         Shape:
             features: N×F, 1 each time a sentence has a feature; sizes: N; result: N×L
         """
+        features.sum_duplicates()
+        features.data = np.log1p(features.data)
+        scores = self._sums(features)
+        # Nothing known of a sentence: every language is as likely.
+        scores[np.diff(features.indptr) == 0] = 0
+        return scores / np.sqrt(np.maximum(sizes, 1))[:, None]
+
+    def _sums(self, features: csr_array) -> np.ndarray:
         scores = features @ self._weights + self._priors
         return scores - scores.max(axis=1, keepdims=True)
 
@@ -200,54 +215,27 @@ class Classifier:
 
 
 class _Langid(Classifier):
-    """langid.py 1.1.6: every occurrence of a feature counts."""
+    """The model of langid.py 1.1.6: every occurrence of a feature counts."""
 
     def __init__(self, langs: tuple[str, ...]) -> None:
         from langid import langid
 
-        model = langid.LanguageIdentifier.from_modelstring(langid.model)
-        package = _restrict(model, langs, "langid")
+        package = langid.LanguageIdentifier.from_modelstring(langid.model)
+        self._choose_among(langs, package, "langid")
         num_states = len(package.tk_nextmove) // 256
-        # A state may complete several n-grams; together they are one feature here.
-        weights = np.zeros((num_states, len(package.nb_classes)))
-        feature = np.full(num_states, -1, dtype=np.int32)
+        self._row_start = np.arange(num_states) << 8
+        self._feature = np.full(num_states, -1, dtype=np.int32)
+        self._weights = np.zeros((num_states, len(package.nb_classes)))
         for state, ngrams in package.tk_output.items():
-            if ngrams:
-                weights[state] = package.nb_ptc[list(ngrams)].sum(axis=0, dtype=np.float64)
-                feature[state] = state
-        super().__init__(package, np.arange(num_states) << 8, feature, weights)
+            if ngrams:  # of which a state may complete several; together they are one feature here
+                self._feature[state] = state
+                self._weights[state] = package.nb_ptc[list(ngrams)].sum(axis=0, dtype=np.float64)
+
+    def _encode(self, text: str) -> bytes:
+        return text.encode("utf-8", "surrogatepass")
+
+    def _scores(self, features: csr_array, sizes: np.ndarray) -> np.ndarray:
+        return self._sums(features)
 
 
-class _Py3langid(Classifier):
-    """py3langid 0.4.0: repetitions count less and less, and long texts are no surer than they should be."""
-
-    def __init__(self, langs: tuple[str, ...]) -> None:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-        package = _restrict(LanguageIdentifier.from_model_file(MODEL_FILE), langs, "py3langid")
-        row_start = np.array(package.tk_row, dtype=np.int64) << 8
-        super().__init__(package, row_start, np.array(package.tk_output, dtype=np.int32), package.nb_ptc)
-
-    def encode(self, text: str) -> bytes:
-        return super().encode(normal_form("NFC", text.lower() if text.isupper() else text))
-
-    def scores(self, features: csr_array, sizes: np.ndarray) -> np.ndarray:
-        features.sum_duplicates()
-        features.data = np.log1p(features.data)
-        scores = super().scores(features, sizes)
-        # Nothing known of a sentence: every language is as likely.
-        scores[np.diff(features.indptr) == 0] = 0
-        return scores / np.sqrt(np.maximum(sizes, 1))[:, None]
-
-
-_MODELS: dict[str, Callable[[tuple[str, ...]], Classifier]] = {"langid": _Langid, "py3langid": _Py3langid}
-
-
-def _restrict(package: Any, langs: tuple[str, ...], backend: str) -> Any:
-    """A model that chooses among some languages."""
-    for lang in langs:
-        if lang not in package.nb_classes:
-            known = ", ".join(sorted(set(package.nb_classes)))
-            raise InputError(f"language: {backend} does not know the language {lang!r}; it knows {known}")
-    package.set_languages(langs)
-    return package
+_MODELS = {"langid": _Langid, "py3langid": Classifier}

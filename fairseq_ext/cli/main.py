@@ -30,11 +30,7 @@ def main() -> None:
 
 
 def run_verb(arguments: Sequence[str]) -> None:
-    """Do what a command line says.
-
-    Raises:
-        InputError: naming what cannot be used.
-    """
+    """Do what a command line says."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(overview())
         return

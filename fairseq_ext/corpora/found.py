@@ -45,7 +45,7 @@ def find_corpora(folder: Path, source: str | None = None, target: str | None = N
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; put DOMAIN.en and DOMAIN.pl, or other languages, into it")
     names = sorted(path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    bare = {name: Path(_uncompressed(name)) for name in names}
+    bare = {name: Path(name).with_suffix("") if Path(name).suffix in SUFFIXES else Path(name) for name in names}
     endings = {path.suffix[1:] for path in bare.values() if path.suffix}
     langs = _languages(folder, endings, source, target)
     entries = folder_entries(folder, langs) if endings & {*langs} else {}
@@ -58,10 +58,6 @@ def find_corpora(folder: Path, source: str | None = None, target: str | None = N
     words = [count for each in looks.values() for _, sample in each for count in sample]
     pairs = {domain: sum(count for count, _ in each) for domain, each in looks.items()}
     return Corpora(folder, langs, pairs, sum(words) / len(words), entries if in_one else {})
-
-
-def _uncompressed(name: str) -> str:
-    return name.removesuffix(Path(name).suffix) if Path(name).suffix in SUFFIXES else name
 
 
 def _languages(folder: Path, endings: set[str], source: str | None, target: str | None) -> tuple[str, str]:

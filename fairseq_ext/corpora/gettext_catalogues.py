@@ -40,11 +40,10 @@ Entry: TypeAlias = polib.POEntry | polib.MOEntry
 
 
 class Catalogue(NamedTuple):
-    """One catalogue's bytes; ``name`` says where they come from."""
+    """One catalogue's bytes; ``name`` says where they come from, and whether they are compiled."""
 
     name: str
     data: bytes
-    is_compiled: bool
 
 
 def read_catalogues(
@@ -52,12 +51,8 @@ def read_catalogues(
 ) -> Iterator[Pair]:
     """Yield the distinct pairs of all catalogues of a language in a file, folder or archive, in a fixed order.
 
-    Args:
-        path: a catalogue, a folder or a package's archive.
-        target_lang: language code as in the catalogues' paths, e.g. ``de`` or ``pt_BR``.
-        markup: "keep" leaves messages as they are; "strip" removes tags and the marks of keyboard accelerators.
-        tally: counts the entries read, and those left out by reason.
-        seen: pairs that are not repeated; those yielded are added.
+    ``markup`` "keep" leaves messages as they are; "strip" removes tags and the marks of keyboard accelerators. Pairs in
+    ``seen`` are not repeated; those yielded are added.
     """
     for catalogue in find_catalogues(path, target_lang):
         for entry in _entries(catalogue):
@@ -81,7 +76,7 @@ def find_catalogues(path: Path, target_lang: str) -> list[Catalogue]:
     former tells fuzzy entries and default texts.
     """
     if path.suffix in (".po", ".mo") and not path.is_dir():
-        return [Catalogue(str(path), read_file(path), path.suffix == ".mo")]
+        return [Catalogue(str(path), read_file(path))]
     code = re.escape(target_lang)
     found = read_members(path, re.compile(rf"(?:.*/)?(?:{code}/LC_MESSAGES/[^/]+|{code})\.(?:po|mo)"))
     names = sorted(name for name in found if name.endswith(".po") or f"{name[:-3]}.po" not in found)
@@ -90,7 +85,7 @@ def find_catalogues(path: Path, target_lang: str) -> list[Catalogue]:
             f"{path}: holds no gettext catalogue of {target_lang!r} "
             f"({target_lang}/LC_MESSAGES/NAME.po or {target_lang}.po); choose another package or language"
         )
-    return [Catalogue(f"{path}/{shown(name)}", found[name], name.endswith(".mo")) for name in names]
+    return [Catalogue(f"{path}/{shown(name)}", found[name]) for name in names]
 
 
 def pair_of(entry: Entry, markup: Markup) -> Pair | str:
@@ -124,7 +119,7 @@ def _english_text(entry: Entry) -> str | None:
 def _entries(catalogue: Catalogue) -> Iterator[Entry]:
     data = catalogue.data
     try:
-        if catalogue.is_compiled:
+        if catalogue.name.endswith(".mo"):
             _check_compiled(data)
             yield from polib.mofile(data, encoding=_charset(data))
         else:

@@ -36,10 +36,7 @@ def import_domain(
 ) -> CorpusIndex:
     """Write ``NAME.SRC`` and ``NAME.TGT`` from a domain's entries, and the index of their blocks.
 
-    Args:
-        folder: where to write; it must exist.
-        name: the domain.
-        entries, langs, on_bad_utf8, downloads, markup: see :func:`~fairseq_ext.corpora.entries.read_entry`.
+    For what the arguments mean, see :func:`~fairseq_ext.corpora.entries.read_entry`; ``folder`` must exist.
     """
     tally: Counter[str] = Counter()
     seen: set[Pair] = set()
@@ -70,11 +67,7 @@ def write_domain(
 ) -> None:
     """Write one domain's two files into the folder ``output``, and print what was read to stderr.
 
-    Args:
-        name, entries, langs, downloads, on_bad_utf8, markup: see :func:`import_domain`.
-        output: made if it is missing.
-        suffix: of compressed files, such as ``.gz``.
-        overwrite: replace the two files if they are there.
+    They are compressed as ``suffix`` says, such as ``.gz``, and replace older ones only if ``overwrite`` is true.
     """
     check_domain_names([name], "domain")
     inputs = check_entries({name: entries}, langs)

@@ -47,7 +47,10 @@ def read_examples(path: Path, columns: Columns) -> list[Example]:
 
     Quotes have no meaning in a .tsv; in a .csv they have the usual one, and may enclose line feeds.
     """
-    examples = [_example(row, columns, f"{path}, line {number}") for number, row in _rows(path, columns)]
+    if not is_table(path):
+        raise InputError(f"{path}: is no table; give {', '.join(TABLES)}")
+    rows = TABLES[path.suffix](path)
+    examples = [_example(row, columns, f"{path}, line {number}") for number, row in rows]
     if not examples:
         raise InputError(f"{path}: has a header and no examples")
     return examples
@@ -58,22 +61,8 @@ def is_table(path: Path) -> bool:
     return path.suffix in TABLES
 
 
-def _rows(path: Path, columns: Columns) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield every row with the number of its (last) line."""
-    if not is_table(path):
-        raise InputError(f"{path}: is no table; give {', '.join(TABLES)}")
-    for number, row in TABLES[path.suffix](path):
-        for name in (columns.label, *columns.texts):
-            if name not in row:
-                raise InputError(
-                    f"{path}, line {number}: no column {name!r}; there are {', '.join(map(repr, row))} (a task's keys "
-                    "label, text and text2 name its columns)"
-                )
-        yield number, row
-
-
 def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the rows of a .csv, or of a .tsv, in which quotes have no meaning."""
+    """Yield the rows of a .csv or .tsv, each with the number of its (last) line."""
     if path.suffix == ".csv":
         reader = csv.reader((line + "\n" for line in stream_lines(path)), strict=True)
     else:
@@ -108,6 +97,11 @@ TABLES = {".tsv": _table_rows, ".csv": _table_rows, ".jsonl": _jsonl_rows}
 
 def _example(row: dict[str, Any], columns: Columns, where: str) -> Example:
     for name in (columns.label, *columns.texts):
+        if name not in row:
+            raise InputError(
+                f"{where}: no column {name!r}; there are {', '.join(map(repr, row))} (a task's keys label, text and "
+                "text2 name its columns)"
+            )
         # JSON has numbers; a table has only text.
         kinds = str | int | float if name == columns.label else str
         if not isinstance(row[name], kinds) or isinstance(row[name], bool):

@@ -50,9 +50,9 @@ def strip_accelerators(source: str, target: str) -> tuple[str, str]:
         source, target = in_brackets.sub("", source), in_brackets.sub("", target)
         leading = re.compile(rf"(?<![\w{mark}]){mark}(?=[^\W_])")
         inner = re.compile(rf"(?<=[^\W_]){mark}(?=[^\W\d_A-Z])")
-        has_leading = [bool(_outside_placeholders(leading, text)) for text in (source, target)]
-        inner_words = [_words_around(inner, text) for text in (source, target)]
-        both_marked = all(lead or words for lead, words in zip(has_leading, inner_words, strict=True))
+        outside = [" ".join(_PLACEHOLDER.split(text)[::2]) for text in (source, target)]
+        inner_words = [{word for word in text.split() if inner.search(word)} for text in outside]
+        both_marked = all(words or leading.search(text) for words, text in zip(inner_words, outside, strict=True))
         source, target = (_substitute(leading, text) for text in (source, target))
         if both_marked and not inner_words[0] & inner_words[1] and max(map(len, inner_words)) == 1:
             source, target = (_substitute(inner, text) for text in (source, target))
@@ -78,21 +78,8 @@ def _without_comments(text: str) -> str:
     return "".join([*kept, text[end:]])
 
 
-def _text_parts(text: str) -> list[str]:
-    """Split so that even positions hold text and odd ones placeholders."""
-    return _PLACEHOLDER.split(text)
-
-
-def _outside_placeholders(pattern: re.Pattern[str], text: str) -> list[str]:
-    return [match for part in _text_parts(text)[::2] for match in pattern.findall(part)]
-
-
-def _words_around(pattern: re.Pattern[str], text: str) -> set[str]:
-    words = " ".join(_text_parts(text)[::2]).split()
-    return {word for word in words if pattern.search(word)}
-
-
 def _substitute(pattern: re.Pattern[str], text: str) -> str:
-    parts = _text_parts(text)
+    """Remove what matches outside of placeholders."""
+    parts = _PLACEHOLDER.split(text)  # odd positions hold placeholders
     parts[::2] = [pattern.sub("", part) for part in parts[::2]]
     return "".join(parts)

@@ -40,11 +40,7 @@ class ValidationCurve:
 
 
 def read_curve(log: Path) -> ValidationCurve:
-    """Read the curve from a training's log file. If an update occurs twice, after a restart, the last one counts.
-
-    Raises:
-        OSError: if it cannot be read.
-    """
+    """Read the curve from a training's log file. If an update occurs twice, after a restart, the last one counts."""
     text = log.read_text(encoding="utf-8", errors="replace")
     found = {int(update): float(bits) for bits, update in _VALID.findall(text)}
     updates = sorted(found)

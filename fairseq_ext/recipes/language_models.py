@@ -172,7 +172,7 @@ def _binarise_step(config: Config, output: str, names: Sequence[str], engine: En
     files = [(f"{name}/{role}.{_ENDING}", f"{name}/{role}") for name in names for role in SPLITS]
 
     def build(folder: Path) -> str:
-        unknown = binarise_files(folder, encoded, subwords / DICT_FILE, files, engine)
+        unknown = binarise_files(folder, encoded, [subwords / DICT_FILE], files, engine)
         for name in subword_files(subwords):
             shutil.copyfile(subwords / name, folder / name)
         write_lines(folder / DOMAINS_FILE, names)

@@ -131,11 +131,7 @@ def write_rows(path: Path, rows: Iterable[Any]) -> None:
 
 
 def read_rows(path: Path, kind: type[_Row]) -> list[_Row]:
-    """Read what :func:`write_rows` wrote.
-
-    Raises:
-        InputError: naming the file and the first line that is no such row.
-    """
+    """Read what :func:`write_rows` wrote."""
     # Takes a tenth of a second to import.
     from pydantic import TypeAdapter
 

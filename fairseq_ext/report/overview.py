@@ -36,11 +36,7 @@ class Entry:
 
 
 def find_reports(folder: Path) -> list[Entry]:
-    """All reports below a folder, sorted by path, without hidden folders, in which steps build.
-
-    Raises:
-        InputError: if there is no such folder, or no report in it.
-    """
+    """All reports below a folder, sorted by path, without hidden folders, in which steps build."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give one with reports, such as runs")
     entries = [_read(folder, each) for each in sorted(_folders(folder))]

@@ -50,15 +50,8 @@ class BinariseFile:
 def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str], engine: Engine) -> str:
     """Write the binarised sets, the dictionaries, the subword model and the domains: a data directory of fairseq's.
 
-    Args:
-        folder: where to write.
-        encoded: pieces, made by :func:`~fairseq_ext.text.subwords.encode_splits`.
-        subwords: folder of the subword model.
-        langs: source and target language.
-        engine: where the files are binarised; makes no difference to the result.
-
-    Returns:
-        How many pieces are unknown, in words.
+    ``encoded`` are pieces, made by :func:`~fairseq_ext.text.subwords.encode_splits`. Returns how many are unknown, in
+    words.
     """
     domains = read_domain_names(encoded / DOMAINS_FILE)
     pair = "-".join(langs)
@@ -70,23 +63,21 @@ def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str]
     ]
     check_joint_pieces(subwords)
     dictionaries = [dictionary_of(subwords, lang) for lang in langs] * (len(files) // len(langs))
-    unknown = _binarise_all(folder, encoded, dictionaries, files, engine)
+    unknown = binarise_files(folder, encoded, dictionaries, files, engine)
     copy_subwords(subwords, folder, langs)
     shutil.copyfile(encoded / DOMAINS_FILE, folder / DOMAINS_FILE)
     return unknown
 
 
 def binarise_files(
-    folder: Path, encoded: Path, dictionary: Path, files: Sequence[tuple[str, str]], engine: Engine
-) -> str:
-    """Binarise files below ``folder``, each as :class:`BinariseFile` does; returns what :func:`summary_of` says."""
-    return _binarise_all(folder, encoded, [dictionary] * len(files), files, engine)
-
-
-def _binarise_all(
     folder: Path, encoded: Path, dictionaries: Sequence[Path], files: Sequence[tuple[str, str]], engine: Engine
 ) -> str:
-    task = BinariseFile(encoded.resolve(), [path.resolve() for path in dictionaries], files)
+    """Binarise files below ``folder``, as :class:`BinariseFile` does; returns what :func:`summary_of` says.
+
+    ``dictionaries`` are one for each file, or one for all.
+    """
+    each = [path.resolve() for path in dictionaries] * (len(files) if len(dictionaries) == 1 else 1)
+    task = BinariseFile(encoded.resolve(), each, files)
     unknown = dict(run_tasks(task, folder / TASKS_DIR, len(files), engine, "binarise"))
     move_outputs(folder / TASKS_DIR, len(files), folder)
     return summary_of(unknown)

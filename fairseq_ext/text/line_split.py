@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -36,24 +35,6 @@ class LanguageModelSplit(Section):
     """Only data of classifiers do without a test set."""
     stretch: Count = 50
     """How many consecutive lines are held out together."""
-
-
-@dataclass(frozen=True)
-class _Stretches:
-    """Which lines of a domain are held out.
-
-    Stretch i begins at line i·length, counted from 0. ``held_out`` are, by number of a stretch, its set and how many of
-    its lines, from the first one on, are in it.
-    """
-
-    length: int
-    held_out: Mapping[int, tuple[str, int]]
-
-    def role(self, line: int) -> str:
-        """The set of a line: what is not held out is trained on."""
-        stretch, position = divmod(line, self.length)
-        role, size = self.held_out.get(stretch, ("train", 0))
-        return role if position < size else "train"
 
 
 def text_path(folder: Path, name: str, role: str) -> Path:
@@ -85,13 +66,13 @@ def write_text_splits(
     """
     domains = {name: _choose(name, count_lines(path), options, seed) for name, path in sorted(texts.items())}
     keys: dict[str, set[str]] = {"test": set(elsewhere), "valid": set()}
-    for name, stretches in domains.items():
-        for line, role in _with_roles(texts[name], stretches, f"hold out {name}"):
+    for name, roles in domains.items():
+        for line, role in _with_roles(texts[name], roles, f"hold out {name}"):
             if role in keys:
                 keys[role].add(fold(line))
     counts = {}
-    for name, stretches in domains.items():
-        counts[name] = _write_domain(folder, name, texts[name], stretches, keys)
+    for name, roles in domains.items():
+        counts[name] = _write_domain(folder, name, texts[name], roles, keys)
         for role in SPLITS:
             if not counts[name][role] and (role != "test" or options.test):
                 raise InputError(f"{name}: nothing is left for {role}: all its lines repeat held-out ones; add text")
@@ -99,8 +80,11 @@ def write_text_splits(
     return _summary(counts)
 
 
-def _choose(name: str, num_lines: int, options: LanguageModelSplit, seed: int) -> _Stretches:
-    """Draw a domain's held-out stretches; the last one of a set is shortened to the size asked for."""
+def _choose(name: str, num_lines: int, options: LanguageModelSplit, seed: int) -> dict[int, str]:
+    """Draw a domain's held-out stretches: the sets of their lines, by number from 0.
+
+    Stretch i begins at line i·length. The last one of a set is shortened to the size asked for.
+    """
     sizes = {"test": options.test, "valid": options.valid}
     needed = {role: -(-size // options.stretch) for role, size in sizes.items()}
     numbers = range(num_lines // options.stretch)
@@ -110,15 +94,16 @@ def _choose(name: str, num_lines: int, options: LanguageModelSplit, seed: int) -
             f"of {options.stretch} and training; lower split.valid, split.test or split.stretch, or add text"
         )
     drawn = iter(sorted(numbers, key=lambda number: (stable_hash(seed, name, str(number)), number)))
-    held_out = {}
+    roles: dict[int, str] = {}
     for role, size in sizes.items():
         for start in range(0, size, options.stretch):
-            held_out[next(drawn)] = (role, min(options.stretch, size - start))
-    return _Stretches(options.stretch, held_out)
+            first = next(drawn) * options.stretch
+            roles |= dict.fromkeys(range(first, first + min(options.stretch, size - start)), role)
+    return roles
 
 
 def _write_domain(
-    folder: Path, name: str, text: Path, stretches: _Stretches, keys: Mapping[str, Collection[str]]
+    folder: Path, name: str, text: Path, roles: Mapping[int, str], keys: Mapping[str, Collection[str]]
 ) -> Counter[str]:
     """Write one domain's sets, and count their lines and those that are in none."""
     counts: Counter[str] = Counter()
@@ -128,7 +113,7 @@ def _write_domain(
             role: stack.enter_context(text_path(folder, name, role).open("w", encoding="utf-8", newline="\n"))
             for role in SPLITS
         }
-        for line, role in _with_roles(text, stretches, f"split {name}"):
+        for line, role in _with_roles(text, roles, f"split {name}"):
             if any(fold(line) in keys[other] for other in _BEFORE[role]):
                 counts["repeated"] += 1
             else:
@@ -137,9 +122,10 @@ def _write_domain(
     return counts
 
 
-def _with_roles(text: Path, stretches: _Stretches, label: str) -> Iterator[tuple[str, str]]:
+def _with_roles(text: Path, roles: Mapping[int, str], label: str) -> Iterator[tuple[str, str]]:
+    """Yield each line with its set: what is not held out is trained on."""
     lines = tqdm(stream_lines(text), desc=label, unit=" lines", unit_scale=True, leave=False, disable=None)
-    return ((line, stretches.role(number)) for number, line in enumerate(lines))
+    return ((line, roles.get(number, "train")) for number, line in enumerate(lines))
 
 
 def _sizes_table(counts: Mapping[str, Counter[str]]) -> list[str]:

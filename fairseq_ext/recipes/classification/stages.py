@@ -131,7 +131,7 @@ def _masked_lm_steps(config: Classification, names: Sequence[str], engine: Engin
         for role in _ROLES:
             write_lines(folder / _PIECES / f"{role}.txt", lines(role))
         dictionary, files = subwords / DICT_FILE, [(f"{role}.txt", role) for role in _ROLES]
-        unknown = binarise_files(folder, folder / _PIECES, dictionary, files, engine)
+        unknown = binarise_files(folder, folder / _PIECES, [dictionary], files, engine)
         shutil.rmtree(folder / _PIECES)
         shutil.copyfile(dictionary, folder / DICT_FILE)
         return unknown

@@ -81,7 +81,7 @@ def _binarise_step(config: Reranking, domain: str) -> Step:
 
     def build(folder: Path) -> str:
         named = [(path.name, split) for split, path in files.items()]
-        unknown = binarise_files(folder, files["train"].parent, dictionary, named, Engine(workers=1))
+        unknown = binarise_files(folder, files["train"].parent, [dictionary], named, Engine(workers=1))
         shutil.copyfile(dictionary, folder / DICT_FILE)
         return unknown
 

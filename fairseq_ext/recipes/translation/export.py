@@ -24,11 +24,7 @@ from fairseq_ext.translators.exported import Parts, writing
 
 
 def trained_outputs(config: Translation, runs: Sequence[OutputRun]) -> list[OutputRun]:
-    """Those output runs whose systems are trained; the others are named on stderr.
-
-    Raises:
-        InputError: if there are only others.
-    """
+    """Those output runs whose systems are trained; the others are named on stderr."""
     found = [run for run in runs if best_checkpoint(config, run.run.name).is_file()]
     for run in runs:
         if run not in found:
@@ -40,11 +36,7 @@ def trained_outputs(config: Translation, runs: Sequence[OutputRun]) -> list[Outp
 
 
 def trained_run(config: Translation, name: str | None) -> Run:
-    """The trained run of this name; without a name the last that the file has.
-
-    Raises:
-        InputError: if there is none, if it is not trained, or if the system has several.
-    """
+    """The trained run of this name; without a name the last that the file has."""
     if name is None:
         runs = [run for system in config.systems for run in config.runs_of(system)]
         trained = [run for run in runs if best_checkpoint(config, run.name).is_file()]
@@ -74,11 +66,7 @@ def export_step(config: Translation, run: Run) -> Step:
 
 
 def export_run(config: Translation, run: Run, directory: Path) -> None:
-    """Export a run, with the scores of its outputs where they are known.
-
-    Raises:
-        InputError: if a file is missing or unfit, or the directory holds something else.
-    """
+    """Export a run, with the scores of its outputs where they are known."""
     manifest = dataclasses.replace(_describe(config, run), scores=_scores(config, run))
     parts = _parts(config, run)
     with writing(directory) as folder:

@@ -399,11 +399,7 @@ def analysis_steps(config: Translation) -> dict[str, Step]:
 
 
 def chosen_analyses(config: Translation, names: Sequence[str]) -> list[Step]:
-    """The analyses of these names, or all of the experiment's.
-
-    Raises:
-        InputError: if there is no such analysis, or the experiment gives it nothing to do.
-    """
+    """The analyses of these names, or all of the experiment's."""
     steps = analysis_steps(config)
     for name in names:
         if name not in ANALYSES:
