@@ -30,13 +30,15 @@ def _init_options(parser: ArgumentParser) -> None:
         help="that all of it may take; if need be, the base is trained for less than a good one takes (default: as "
         "long as a good base takes)",
     )
+    add("--paper", action="store_true", help="gates exactly as in the paper (default: ours, which suit little text)")
     add("--output", type=Path, default=Path("my.yaml"), help="file to write")
 
 
 def _init(options: Namespace) -> None:
     from fairseq_ext.recipes.translation.init import init
 
-    init(options.folder, options.output, options.source, options.target, options.gpus, options.minutes)
+    languages = (options.source, options.target)
+    init(options.folder, options.output, *languages, options.gpus, options.minutes, is_paper=options.paper)
 
 
 def _run_options(parser: ArgumentParser) -> None:

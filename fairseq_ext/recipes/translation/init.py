@@ -144,8 +144,8 @@ def _minutes_for(subwords: float, size: Size, processes: int) -> float:
     return subwords / (size.subwords_a_second * processes) / 60 * 1.25
 
 
-def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str) -> None:
-    """Write the file, which must not be there yet."""
+def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str, *, is_paper: bool = False) -> None:
+    """Write the file, which must not be there yet; see :func:`init`."""
     if path.exists():
         raise InputError(f"{path}: is there already; move it away, or name another file by --output")
     from jinja2 import Environment, StrictUndefined
@@ -169,6 +169,7 @@ def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str) ->
         "entries": {_quoted(domain): [_quoted(entry) for entry in each] for domain, each in corpora.entries.items()},
         "work_dir": _quoted(work_dir),
         "estimate": plan.estimate,
+        "is_paper": is_paper,
         "good": _time(plan.good_minutes),
     }
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values)
@@ -183,6 +184,8 @@ def init(
     target: str | None = None,
     gpus: int | None = None,
     minutes: float | None = None,
+    *,
+    is_paper: bool = False,
 ) -> None:
     """Write an experiment file for a folder of corpora, and print what it will take.
 
@@ -192,11 +195,12 @@ def init(
         source, target: languages; None for English, if it is there, and the other one.
         gpus: that will train; None for those of this machine.
         minutes: that all of it may take; None for as long as a good base takes.
+        is_paper: whether gates are the paper's.
     """
     corpora = find_corpora(folder, source, target)
     _check_sides(corpora)
     plan = plan_for(corpora, cores(), _count_gpus() if gpus is None else gpus, minutes)
-    write_experiment(corpora, plan, output, f"runs/{output.stem}")
+    write_experiment(corpora, plan, output, f"runs/{output.stem}", is_paper=is_paper)
     for domain, pairs in corpora.pairs.items():
         print(f"{domain:<20}{pairs:>12,} pairs")
     source, target = corpora.langs

@@ -64,6 +64,17 @@ def test_systems_are_those_of_the_quickstart(folder: Path) -> None:
     assert {name: outputs[name] for name in quickstart["translate"]["outputs"]} == quickstart["translate"]["outputs"]
 
 
+def test_gates_of_the_paper(folder: Path) -> None:
+    verb("init")([str(folder), "--paper"])
+    systems = yaml.safe_load(Path("my.yaml").read_text("utf-8"))["train"]["systems"]
+    paper = yaml.safe_load((ROOT / "configs/mdmt/paper.yaml").read_text("utf-8"))["train"]["systems"]["gad"]
+    gates = {key: value for key, value in paper.items() if key.startswith("gate-")}
+    assert gates.items() <= systems["gad"].items()
+    assert systems["gad"]["from"] == systems["ad"]["from"] == "mix"
+    assert not any("frozen-mode" in system for system in systems.values())
+    assert set(load_config(Path("my.yaml")).systems) == set(systems)
+
+
 def test_adapters_have_a_control_with_as_many_updates(folder: Path) -> None:
     verb("init")([str(folder)])
     config = load_config(Path("my.yaml"))
