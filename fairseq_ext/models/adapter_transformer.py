@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA
 from fairseq_ext.models.hooked_attention import let_hooks_be_heard
-from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.adapter_bank import AdapterBank, Bank
 from fairseq_ext.modules.lora import PLACES, LayerRouter, LoraAdapter, LoraBank, lora_places
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
 from fairseq_ext.modules.routers import RoutingBatch
@@ -292,9 +292,9 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         freeze_base(self)
 
     @property
-    def banks(self) -> list[AdapterBank]:
+    def banks(self) -> list[Bank]:
         """The banks of all layers, the encoder's first."""
-        return [module for module in self.modules() if isinstance(module, AdapterBank)]
+        return [module for module in self.modules() if isinstance(module, Bank)]
 
     def build_routers(
         self, config: TranslationAdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool

@@ -11,10 +11,58 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_ext.modules.autocast import autocast_dtype, autocasts, without_autocast
-from fairseq_ext.modules.chosen_adapters import AdapterRows, MixChosen
+from fairseq_ext.modules.chosen_adapters import AdapterRows, MixChosen, fold_norms
 
 
-class AdapterBank(nn.Module):
+class Bank(nn.Module):
+    """D adapters of one place, with a row each in stacked parameters.
+
+    Attributes:
+        row_names: the parameters with one row an adapter.
+        last: the one of these that every path to a loss passes last.
+        num_adapters: D.
+    """
+
+    row_names: tuple[str, ...]
+    last: str
+    num_adapters: int
+
+    def forward(self, x: Tensor, weights: Tensor, active: Sequence[int] | None = None, onto: Any = None) -> Tensor:
+        """Mix adapters that are all computed.
+
+        Args:
+            x: what they read, T×B×H.
+            weights: broadcastable to T×B×A.
+            active: the A adapters to compute, in the order of ``weights``' last dimension; None for all.
+            onto: what the mixture is added to, T×B×P; None for ``x``.
+        """
+        raise NotImplementedError
+
+    def mix_chosen(
+        self, x: Tensor, rows: AdapterRows, weights: Tensor, active: Sequence[int] | None = None, onto: Any = None
+    ) -> Tensor:
+        """Mix the adapters that each position chose, and compute no others.
+
+        Args:
+            x: what they read, T×B×H.
+            rows: of the choice of its T·B positions.
+            weights: T·B×k, of that choice.
+            active: the adapters that it numbers; None for all.
+            onto: what the mixture is added to, T×B×P; None for ``x``.
+        """
+        raise NotImplementedError
+
+    def _rows_of(self, active: Sequence[int] | None) -> Callable[[str], Tensor]:
+        """What gives the rows of these adapters, A×…, of a parameter that has one an adapter, by its name."""
+        if active is None:
+            return partial(getattr, self)
+        if len(active) == 1:  # of a single one a view
+            return lambda name: getattr(self, name)[active[0] : active[0] + 1]
+        chosen = torch.tensor(active, device=getattr(self, self.last).device)
+        return lambda name: getattr(self, name).index_select(0, chosen)
+
+
+class AdapterBank(Bank):
     """D bottleneck adapters computed as one: ``x + Σ_d w_d · up_d(relu(down_d(norm_d(x))))``.
 
     The adapter is that of Bapna & Firat (2019, §3); the mixture is Klimaszewski et al. (2023, Eq. 1-2)
@@ -41,7 +89,6 @@ class AdapterBank(nn.Module):
     """
 
     last = "up_bias"
-    """The parameter that every path to a loss passes last."""
     folded_weight: Tensor | None
     folded_bias: Tensor | None
 
@@ -63,6 +110,8 @@ class AdapterBank(nn.Module):
             raise ValueError(f"init_scale must be positive, not {init_scale}: at 0 no adapter would ever learn")
         self.embed_dim, self.bottleneck_dim, self.num_adapters = embed_dim, bottleneck_dim, num_adapters
         self.shared_norm = shared_norm
+        norms = () if shared_norm else ("norm_weight", "norm_bias")
+        self.row_names = ("down_weight", "down_bias", "up_weight", "up_bias", *norms)
         num_norms = 1 if shared_norm else num_adapters
         self.norm_weight = nn.Parameter(torch.ones(num_norms, embed_dim))
         self.norm_bias = nn.Parameter(torch.zeros(num_norms, embed_dim))
@@ -77,87 +126,42 @@ class AdapterBank(nn.Module):
         self.register_buffer("folded_weight", None, persistent=False)
         self.register_buffer("folded_bias", None, persistent=False)
 
-    @property
-    def row_names(self) -> tuple[str, ...]:
-        """The parameters with one row an adapter."""
-        norms = () if self.shared_norm else ("norm_weight", "norm_bias")
-        return ("down_weight", "down_bias", "up_weight", "up_bias", *norms)
-
-    def forward(
-        self, x: Tensor, weights: Tensor | None, active: Sequence[int] | None = None, onto: Tensor | None = None
-    ) -> Tensor:
-        """Mix the adapters.
-
-        Args:
-            x: T×B×H.
-            weights: the routing weights, or None for a single active adapter, whose weight is 1.
-            active: the adapters to compute, in the order of ``weights``' last dimension; None for all.
-            onto: what the mixture is added to; None for ``x``.
-        """
-        residual = x if onto is None else onto
+    def forward(self, x: Tensor, weights: Tensor, active: Sequence[int] | None = None, onto: Any = None) -> Tensor:
         rows = self._rows_of(active)
-        down_weight, down_bias = self._down(rows)
-        up_weight, up_bias = rows("up_weight").flatten(0, 1), rows("up_bias")
+        down_weight, down_bias = self.folded(rows)
         normed = F.layer_norm(x, (self.embed_dim,))
         hidden = _linear_relu(normed, down_weight.flatten(0, 1), down_bias.flatten())  # T×B×A·b
-        if weights is None:
-            return add_up(residual + up_bias[0].to(residual.dtype), hidden, None, up_weight)
-        return add_up(_add_biases(residual, weights.to(x.dtype), up_bias), hidden, weights, up_weight)
+        residual = _add_biases(x if onto is None else onto, weights.to(x.dtype), rows("up_bias"))
+        return add_up(residual, hidden, weights, rows("up_weight").flatten(0, 1))
 
     def mix_chosen(
-        self,
-        x: Tensor,
-        rows: AdapterRows,
-        weights: Tensor,
-        active: Sequence[int] | None = None,
-        onto: Tensor | None = None,
+        self, x: Tensor, rows: AdapterRows, weights: Tensor, active: Sequence[int] | None = None, onto: Any = None
     ) -> Tensor:
-        """Mix the adapters that each position chose, and compute no others.
-
-        Args:
-            x: T×B×H.
-            rows: of the choice of its T·B positions.
-            weights: T·B×k, of that choice.
-            active: the adapters that it numbers; None for all.
-            onto: what the mixture is added to; None for ``x``.
-        """
         normed = F.layer_norm(x, (self.embed_dim,)).flatten(0, -2).to(autocast_dtype(x))
-        gains: Tensor | None = None
-        offsets: Tensor | None = None
         own = self._rows_of(active)
-        is_folded = self.folded_weight is not None
-        down_weight, down_bias = (own(f"{'folded' if is_folded else 'down'}_{part}") for part in ("weight", "bias"))
-        if not is_folded:
-            # To fold the norms would take as long as there are adapters.
-            norms = partial(getattr, self) if self.shared_norm else own
-            gains, offsets = (norms(name).expand(len(down_weight), -1) for name in ("norm_weight", "norm_bias"))
         with without_autocast(x):
-            mixed = MixChosen.apply(
-                rows, normed, weights, gains, offsets, down_weight, down_bias, own("up_weight"), own("up_bias")
-            )
+            mixed = MixChosen.apply(rows, normed, weights, *self._down(own), own("up_weight"), own("up_bias"))
         return (x if onto is None else onto) + mixed.view_as(x)
 
-    def _rows_of(self, active: Sequence[int] | None) -> Callable[[str], Tensor]:
-        """What gives the rows of these adapters, A×…, of a parameter that has one an adapter, by its name."""
-        if active is None:
-            return partial(getattr, self)
-        chosen = _index(active, self.down_weight.device)
-        return lambda name: _rows(getattr(self, name), chosen)
-
-    def _down(self, rows: Callable[[str], Tensor]) -> tuple[Tensor, Tensor]:
-        """The down projections of A adapters with their layer norms folded in: A×b×H and A×b."""
+    def _down(self, rows: Callable[[str], Tensor]) -> tuple[Tensor | None, Tensor | None, Tensor, Tensor]:
+        """The norms of A adapters, A×H each, unless they are folded; and the down projections, A×b×H and A×b."""
         if self.folded_weight is not None:
-            return rows("folded_weight"), rows("folded_bias")
-        weight, bias = rows("down_weight"), rows("down_bias")
+            return None, None, rows("folded_weight"), rows("folded_bias")
         norms = partial(getattr, self) if self.shared_norm else rows
-        gain, offset = norms("norm_weight"), norms("norm_bias")
-        # down(x̂·γ + β) = (down·γ)·x̂ + down·β
-        return weight * gain.unsqueeze(1), bias + torch.einsum("dbh,dh->db", weight, offset.expand(len(weight), -1))
+        weight = rows("down_weight")
+        gains, offsets = (norms(name).expand(len(weight), -1) for name in ("norm_weight", "norm_bias"))
+        return gains, offsets, weight, rows("down_bias")
+
+    def folded(self, rows: Callable[[str], Tensor]) -> tuple[Tensor, Tensor]:
+        """The down projections of A adapters with their layer norms folded in: A×b×H and A×b."""
+        weight, bias = fold_norms(*self._down(rows))
+        assert bias is not None
+        return weight, bias
 
     def make_generation_fast_(self, **_: object) -> None:
         """fairseq's hook before decoding: fold the layer norms once instead of at every step."""
         with torch.no_grad():
-            self.folded_weight, self.folded_bias = self._down(self._rows_of(None))
+            self.folded_weight, self.folded_bias = self.folded(self._rows_of(None))
 
     def train(self, mode: bool = True) -> AdapterBank:
         if mode:
@@ -212,14 +216,12 @@ class _AddWeightedUp(torch.autograd.Function):
         return grad, grad_hidden, grad_weights, grad_up
 
 
-def add_up(residual: Tensor, hidden: Tensor, weights: Tensor | None, up: Tensor) -> Tensor:
-    """``residual + Σ_d w_d · up_d(hidden_d)``; without weights there is one adapter, whose weight is 1.
+def add_up(residual: Tensor, hidden: Tensor, weights: Tensor, up: Tensor) -> Tensor:
+    """``residual + Σ_d w_d · up_d(hidden_d)``.
 
     Shape:
         residual: …×H; hidden: …×A·b; weights: broadcastable to …×A; up: A·b×H; result: …×H, in the residual's type
     """
-    if weights is None:
-        return _add_product(residual.flatten(0, -2), hidden.flatten(0, -2), up).view_as(residual)
     # Under autocast only the residual keeps its type.
     low_weights, low_up = weights.to(hidden.dtype), up.to(hidden.dtype)
     return _AddWeightedUp.apply(residual.flatten(0, -2), hidden, low_weights, low_up).view_as(residual)
@@ -245,18 +247,6 @@ def _add_product(residual: Tensor, left: Tensor, right: Tensor) -> Tensor:
         return torch.addmm(residual, left, right)
     # Autocast has made the factors smaller; within one operation it would round the residual too.
     return residual + left @ right
-
-
-def _index(active: Sequence[int], device: torch.device) -> slice | Tensor:
-    """What picks these adapters; of a single one it makes a view."""
-    if len(active) == 1:
-        return slice(active[0], active[0] + 1)
-    return torch.tensor(active, device=device)
-
-
-def _rows(stacked: Tensor, chosen: slice | Tensor) -> Tensor:
-    """D×… → A×…."""
-    return stacked[chosen] if isinstance(chosen, slice) else stacked.index_select(0, chosen)
 
 
 def _scale_blocks(x: Tensor, weights: Tensor) -> Tensor:

@@ -52,9 +52,6 @@ class AdapterRows(Protocol):
     def multiply(self, rows: Tensor, factors: Tensor, offsets: Tensor | None = None) -> Tensor:
         """Each row times its adapter's matrix: R×K, D×K×P and D×P → R×P."""
 
-    def shift(self, rows: Tensor, gains: Tensor, offsets: Tensor | None = None) -> Tensor:
-        """Each row times its adapter's gains, plus its offsets: R×P, D×P and D×P → R×P."""
-
     def product_by_adapter(self, left: Tensor, right: Tensor) -> Tensor:
         """Each adapter's rows against each other: R×K and R×P → D×K×P."""
 
@@ -109,14 +106,6 @@ class HostRows:
                 torch.mm(rows[part], factor, out=out[part])
             else:
                 torch.addmm(offsets[adapter].to(rows.dtype), rows[part], factor, out=out[part])
-        return out
-
-    def shift(self, rows: Tensor, gains: Tensor, offsets: Tensor | None = None) -> Tensor:
-        out = torch.empty_like(rows)
-        for adapter, part in self.parts:
-            torch.mul(rows[part], gains[adapter].to(rows.dtype), out=out[part])
-            if offsets is not None:
-                out[part].add_(offsets[adapter].to(rows.dtype))
         return out
 
     def product_by_adapter(self, left: Tensor, right: Tensor) -> Tensor:
@@ -190,12 +179,6 @@ class DeviceRows:
             return self._blocks(rows).bmm(own).flatten(0, 1)
         return torch.baddbmm(self._of_blocks(offsets, rows).unsqueeze(1), self._blocks(rows), own).flatten(0, 1)
 
-    def shift(self, rows: Tensor, gains: Tensor, offsets: Tensor | None = None) -> Tensor:
-        own = self._of_blocks(gains, rows).unsqueeze(1)
-        if offsets is None:
-            return (self._blocks(rows) * own).flatten(0, 1)
-        return torch.addcmul(self._of_blocks(offsets, rows).unsqueeze(1), self._blocks(rows), own).flatten(0, 1)
-
     def product_by_adapter(self, left: Tensor, right: Tensor) -> Tensor:
         products = self._blocks(left).mT.bmm(self._blocks(right))
         return products.new_zeros(self.num_adapters, *products.shape[1:]).index_add_(0, self.adapters, products)
@@ -209,13 +192,13 @@ class DeviceRows:
 
 
 class MixChosen(torch.autograd.Function):
-    """``Σ w · up(relu(down(x̂ · gain + offset)))`` over the adapters that each position chose.
+    """``Σ w · up(relu(down(x · gain + offset)))`` over the adapters that each position chose.
 
-    Adapters without biases have no ReLU either: LoRA's. Nothing grows with D but the gradients, which are as large as
-    what they are of.
+    Adapters without biases have no ReLU either: LoRA's. Gains and offsets fold into ``down``, anew in the backward
+    pass, so that nothing is kept that grows with D.
 
     Shape:
-        normed: N×H; weights: N×k; gains, offsets: D×H, or None for none; down: D×b×H; up: D×b×P; down_bias: D×b and
+        inputs: N×H; weights: N×k; gains, offsets: D×H, or None for none; down: D×b×H; up: D×b×P; down_bias: D×b and
         up_bias: D×P, or None for none; result: N×P
     """
 
@@ -223,7 +206,7 @@ class MixChosen(torch.autograd.Function):
     def forward(  # type: ignore[override]
         ctx: Any,
         rows: AdapterRows,
-        normed: Tensor,
+        inputs: Tensor,
         weights: Tensor,
         gains: Tensor | None,
         offsets: Tensor | None,
@@ -232,22 +215,20 @@ class MixChosen(torch.autograd.Function):
         up: Tensor,
         up_bias: Tensor | None,
     ) -> Tensor:
-        inner = rows.lay_out(normed)
-        if gains is not None:
-            inner = rows.shift(inner, gains, offsets)
-        hidden = rows.multiply(inner, down.mT, down_bias)
+        folded, folded_bias = fold_norms(gains, offsets, down, down_bias)
+        hidden = rows.multiply(rows.lay_out(inputs), folded.mT, folded_bias)
         if down_bias is not None:
             hidden.relu_()
         ctx.rows = rows
-        ctx.save_for_backward(normed, weights, gains, offsets, down, down_bias, up, up_bias, hidden)
+        ctx.save_for_backward(inputs, weights, gains, offsets, down, down_bias, up, up_bias, hidden)
         return _combine(rows, rows.multiply(hidden, up, up_bias), weights)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         rows: AdapterRows = ctx.rows
-        normed, weights, gains, offsets, down, down_bias, up, up_bias, hidden = ctx.saved_tensors
-        _, needs_x, needs_weights, *needs = ctx.needs_input_grad
-        grad_normed = grad_weights = None
+        inputs, weights, gains, offsets, down, down_bias, up, up_bias, hidden = ctx.saved_tensors
+        _, needs_inputs, needs_weights, *needs = ctx.needs_input_grad
+        grad_inputs = grad_weights = None
         grads: list[Tensor | None] = [None] * 6
         grad_out = rows.lay_out(grad)
         grad_hidden = rows.multiply(grad_out, up.mT)
@@ -265,20 +246,31 @@ class MixChosen(torch.autograd.Function):
         if down_bias is not None:
             grad_hidden.masked_fill_(hidden.eq(0), 0)
         if any(needs):
-            grads[4:] = [rows.product_by_adapter(hidden, grad_out), rows.sum_by_adapter(grad_out)]
-            inner = rows.lay_out(normed)
-            shifted = inner if gains is None else rows.shift(inner, gains, offsets)
-            grads[2:4] = [rows.product_by_adapter(grad_hidden, shifted), rows.sum_by_adapter(grad_hidden)]
-        if needs_x or any(needs[:2]):
-            grad_inner = rows.multiply(grad_hidden, down)
-            if any(needs[:2]):
-                grads[:2] = [rows.sum_by_adapter(grad_inner * inner), rows.sum_by_adapter(grad_inner)]
+            of_bias = rows.sum_by_adapter(grad_hidden)
+            of_down = rows.product_by_adapter(grad_hidden, rows.lay_out(inputs))
             if gains is not None:
-                grad_inner = rows.shift(grad_inner, gains)
-            grad_normed = _combine(rows, grad_inner, None)
+                grads[:2] = [(of_down * down).sum(1), torch.einsum("db,dbh->dh", of_bias, down.to(of_bias.dtype))]
+                of_down = of_down * gains.unsqueeze(1) + of_bias.unsqueeze(2) * offsets.unsqueeze(1)
+            grads[2:] = [of_down, of_bias, rows.product_by_adapter(hidden, grad_out), rows.sum_by_adapter(grad_out)]
+        if needs_inputs:
+            folded, _ = fold_norms(gains, offsets, down, down_bias)
+            grad_inputs = _combine(rows, rows.multiply(grad_hidden, folded), None)
         found = (gains, offsets, down, down_bias, up, up_bias)
         grads = [None if g is None or p is None else g.to(p.dtype) for g, p in zip(grads, found, strict=True)]
-        return None, grad_normed, grad_weights, *grads
+        return None, grad_inputs, grad_weights, *grads
+
+
+def fold_norms(
+    gains: Tensor | None, offsets: Tensor | None, weight: Tensor, bias: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """Down projections that take what is normalised alone: ``down(x · γ + β) = (down · γ) · x + down · β``.
+
+    Shape:
+        gains, offsets: A×H, or None for none; weight: A×b×H; bias: A×b; result: A×b×H and A×b
+    """
+    if gains is None or offsets is None or bias is None:
+        return weight, bias
+    return weight * gains.unsqueeze(1), bias + torch.einsum("dbh,dh->db", weight, offsets)
 
 
 def _combine(rows: AdapterRows, values: Tensor, weights: Tensor | None) -> Tensor:

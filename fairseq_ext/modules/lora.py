@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_ext.modules.adapter_bank import AdapterBank, add_up
+from fairseq_ext.modules.adapter_bank import Bank, add_up
 from fairseq_ext.modules.autocast import autocast_dtype, without_autocast
 from fairseq_ext.modules.chosen_adapters import AdapterRows, MixChosen
 from fairseq_ext.modules.post_layer_adapter import current_batch
@@ -25,7 +26,7 @@ PLACES = {
 }
 
 
-class LoraBank(AdapterBank):
+class LoraBank(Bank):
     """D low-rank adapters of one linear layer computed as one: ``y + α/r · Σ_d w_d · up_d(down_d(x))``.
 
     Hu et al. (2022, Eq. 3), where ``down`` is A and ``up``, which starts at zero, is B. The weights may have any sum.
@@ -36,7 +37,7 @@ class LoraBank(AdapterBank):
         rank: r, at least 1.
         num_adapters: D.
         alpha: α.
-        init_scale: as of an :class:`AdapterBank`.
+        init_scale: standard deviation of ``down``, truncated at two of them.
 
     Shape:
         x: T×B×input_dim; onto and result: T×B×output_dim
@@ -48,37 +49,27 @@ class LoraBank(AdapterBank):
     def __init__(
         self, input_dim: int, output_dim: int, rank: int, num_adapters: int, alpha: float, init_scale: float = 1e-2
     ):
-        super().__init__(input_dim, rank, num_adapters, init_scale)
+        super().__init__()
+        self.num_adapters = num_adapters
         self.scale = alpha / rank
-        self.up_weight = nn.Parameter(self.up_weight.new_zeros(num_adapters, rank, output_dim))
-        del self.norm_weight, self.norm_bias, self.down_bias, self.up_bias
+        self.down_weight = nn.Parameter(torch.empty(num_adapters, rank, input_dim))
+        self.up_weight = nn.Parameter(torch.zeros(num_adapters, rank, output_dim))
+        nn.init.trunc_normal_(self.down_weight, std=init_scale, a=-2 * init_scale, b=2 * init_scale)
 
-    def forward(
-        self, x: Tensor, weights: Tensor | None, active: Sequence[int] | None = None, onto: Tensor | None = None
-    ) -> Tensor:
-        assert onto is not None
+    def forward(self, x: Tensor, weights: Tensor, active: Sequence[int] | None = None, onto: Any = None) -> Tensor:
         rows = self._rows_of(active)
         hidden = F.linear(x, rows("down_weight").flatten(0, 1))  # T×B×A·r
         return add_up(onto, hidden, weights, rows("up_weight").flatten(0, 1) * self.scale)
 
     def mix_chosen(
-        self,
-        x: Tensor,
-        rows: AdapterRows,
-        weights: Tensor,
-        active: Sequence[int] | None = None,
-        onto: Tensor | None = None,
+        self, x: Tensor, rows: AdapterRows, weights: Tensor, active: Sequence[int] | None = None, onto: Any = None
     ) -> Tensor:
-        assert onto is not None
         own = self._rows_of(active)
         inputs = x.flatten(0, -2).to(autocast_dtype(x))
         up = own("up_weight") * self.scale
         with without_autocast(x):
             mixed = MixChosen.apply(rows, inputs, weights, None, None, own("down_weight"), None, up, None)
         return onto + mixed.view_as(onto)
-
-    def make_generation_fast_(self, **_: object) -> None:
-        """There is no norm to fold."""
 
 
 class LoraAdapter(nn.Module):

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.adapter_bank import Bank
 from fairseq_ext.modules.routers import RoutingBatch
 from fairseq_ext.modules.thread_value import ThreadValue
 
@@ -39,7 +39,7 @@ class PostLayerAdapter(nn.Module):
             Klimaszewski et al. (2023) draws one for each adapter.
     """
 
-    def __init__(self, bank: AdapterBank, router: nn.Module, dropout: float = 0.0):
+    def __init__(self, bank: Bank, router: nn.Module, dropout: float = 0.0):
         super().__init__()
         self.bank = bank
         self.router = router

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.adapter_bank import Bank
 from fairseq_ext.modules.autocast import without_autocast
 from fairseq_ext.modules.chosen_adapters import AdapterRows, Choice, adapter_rows
 from fairseq_ext.modules.running_mean import Positions, RunningMean, sequence_mean
@@ -27,7 +27,7 @@ FEW = 16
 class Mixture(Protocol):
     """Which adapters of a bank take part for each position, and with what weights."""
 
-    def __call__(self, bank: AdapterBank, x: Tensor, onto: Tensor) -> Tensor:
+    def __call__(self, bank: Bank, x: Tensor, onto: Tensor) -> Tensor:
         """Apply it.
 
         Args:
@@ -49,19 +49,19 @@ class Weighted:
     weights: Tensor
     active: Sequence[int] | None = None
 
-    def __call__(self, bank: AdapterBank, x: Tensor, onto: Tensor) -> Tensor:
+    def __call__(self, bank: Bank, x: Tensor, onto: Tensor) -> Tensor:
         return bank(x, self.weights, self.active, onto)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """For each position the adapters that it chose, see :meth:`AdapterBank.mix_chosen`."""
+    """For each position the adapters that it chose, see :meth:`Bank.mix_chosen`."""
 
     rows: AdapterRows
     weights: Tensor
     active: Sequence[int] | None = None
 
-    def __call__(self, bank: AdapterBank, x: Tensor, onto: Tensor) -> Tensor:
+    def __call__(self, bank: Bank, x: Tensor, onto: Tensor) -> Tensor:
         return bank.mix_chosen(x, self.rows, self.weights, self.active, onto)
 
 
@@ -77,42 +77,8 @@ class Either:
     one: Mixture
     other: Mixture
 
-    def __call__(self, bank: AdapterBank, x: Tensor, onto: Tensor) -> Tensor:
+    def __call__(self, bank: Bank, x: Tensor, onto: Tensor) -> Tensor:
         return torch.where(self.is_one, self.one(bank, x, onto), self.other(bank, x, onto))
-
-
-@dataclass(frozen=True)
-class RowGroup:
-    """Rows of a batch that pass the same adapters with the same weights.
-
-    Attributes:
-        rows: their indices; None for the whole batch.
-        adapters: those with a weight other than zero; none for rows that stay as they are.
-        weights: of these adapters; None for a single one, whose weight is 1.
-    """
-
-    rows: Tensor | None
-    adapters: list[int]
-    weights: Tensor | None
-
-    def through(self, bank: AdapterBank, x: Tensor, onto: Tensor) -> Tensor:
-        return bank(x, self.weights, self.adapters, onto) if self.adapters else onto
-
-
-@dataclass(frozen=True)
-class Grouped:
-    """Rows of a batch by their adapters, one group after the other."""
-
-    groups: Sequence[RowGroup]
-
-    def __call__(self, bank: AdapterBank, x: Tensor, onto: Tensor) -> Tensor:
-        if self.groups[0].rows is None:
-            return self.groups[0].through(bank, x, onto)
-        out = torch.empty_like(onto)
-        for group in self.groups:
-            own = x[:, group.rows]
-            out[:, group.rows] = group.through(bank, own, own if onto is x else onto[:, group.rows])
-        return out
 
 
 @dataclass
@@ -147,11 +113,16 @@ class RoutingBatch:
         return Positions(self.padding_mask)
 
     @cached_property
+    def most(self) -> int:
+        """How many given weights of a row may be above zero; where that is not known, the host waits for them."""
+        assert self.given_weights is not None
+        return most_chosen(self.given_weights) if self.most_given is None else self.most_given
+
+    @cached_property
     def given(self) -> Choice:
         """The given weights without those that are zero in every row."""
         assert self.given_weights is not None
-        most = most_chosen(self.given_weights) if self.most_given is None else self.most_given
-        weights, adapters = self.given_weights.topk(most, dim=-1)
+        weights, adapters = self.given_weights.topk(self.most, dim=-1)
         return Choice(adapters, weights)
 
     def choose_given(self, x: Tensor, active: Sequence[int] | None = None) -> tuple[AdapterRows, Tensor]:
@@ -177,23 +148,6 @@ class RoutingBatch:
         """The adapters with a given weight in any row, the first one if there is none; the host waits for them."""
         assert self.given_weights is not None
         return self.given_weights.ne(0).any(0).nonzero().squeeze(1).tolist() or [0]
-
-    @cached_property
-    def groups(self) -> list[RowGroup]:
-        """The rows by their given weights; found once for all layers."""
-        assert self.given_weights is not None
-        kinds, kind_of_row = self.given_weights.unique(dim=0, return_inverse=True)
-        groups = []
-        for kind, weights in enumerate(kinds):
-            adapters = weights.nonzero().squeeze(1)
-            groups.append(
-                RowGroup(
-                    rows=None if len(kinds) == 1 else (kind_of_row == kind).nonzero().squeeze(1),
-                    adapters=adapters.tolist(),
-                    weights=weights[adapters] if len(adapters) != 1 else None,
-                )
-            )
-        return groups
 
     def force(self, weights: Tensor) -> Tensor:
         """The given weights in the rows that are forced, a gate's own in the others.
@@ -254,11 +208,12 @@ class GivenRouter(nn.Module):
             raise ValueError(f"there are routing weights for {len(batch.given_weights)} rows, but {x.size(1)} rows")
         num_adapters = batch.given_weights.size(-1)
         # Of rows that share all adapters in parts of their own no two are alike.
-        if computes_all(x, num_adapters) or batch.most_given == num_adapters > 1:
+        if computes_all(x, num_adapters) or batch.most == num_adapters > 1:
             return Weighted(batch.given_weights.unsqueeze(0))
-        if x.device.type == "cpu":
-            return Grouped(batch.groups)
-        active = batch.active if self.gathers and torch.is_grad_enabled() else None
+        gathers = self.gathers and torch.is_grad_enabled()
+        if (gathers or x.device.type == "cpu") and len(batch.active) <= batch.most:
+            return Weighted(batch.given_weights[:, batch.active].unsqueeze(0), batch.active)
+        active = batch.active if gathers else None
         return Chosen(*batch.choose_given(x, active), active)
 
 

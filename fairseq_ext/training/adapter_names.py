@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.adapter_bank import Bank
 from fairseq_ext.modules.routers import GateRouter
 from fairseq_ext.modules.source_gate import SourceGate
 from fairseq_ext.modules.text_entry import read_text, text_entry
@@ -101,5 +101,5 @@ def _move_rows(model: nn.Module, state_dict: dict[str, Tensor], rows: Sequence[i
 def _row_keys(model: nn.Module) -> Iterator[str]:
     """The state-dict keys of all tensors that have one row an adapter."""
     for name, module in model.named_modules():
-        if isinstance(module, AdapterBank | GateRouter | SourceGate):
+        if isinstance(module, Bank | GateRouter | SourceGate):
             yield from (f"{name}.{kind}" for kind in module.row_names)

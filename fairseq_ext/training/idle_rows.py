@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.adapter_bank import Bank
 from fairseq_ext.modules.node_bank import NodeBank
 
 _IN_PIECES = (
@@ -36,7 +36,7 @@ def only_active_change(optimizer: Any, model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def only_active_rows_change(optimizer: Any, banks: Sequence[AdapterBank]) -> Iterator[None]:
+def only_active_rows_change(optimizer: Any, banks: Sequence[Bank]) -> Iterator[None]:
     """Keep adapters without gradients as they are over a step, bit for bit.
 
     Momentum and weight decay move a stacked parameter also where it has no gradient. Rows that took no part are left
@@ -180,7 +180,7 @@ class _ActiveRows:
         self.state |= self.remembered
 
 
-def _idle_rows(banks: Sequence[AdapterBank]) -> list[list[int]]:
+def _idle_rows(banks: Sequence[Bank]) -> list[list[int]]:
     """The rows of each bank that took no part in the loss."""
     if not banks:
         return []

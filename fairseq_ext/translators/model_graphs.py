@@ -191,7 +191,7 @@ class _Side:
             x, result: N×H; weights: B×T×D or B×1×D
         """
         graph = self.graph
-        down, down_bias = bank._down(bank._rows_of(None))
+        down, down_bias = bank.folded(bank._rows_of(None))
         ones, zeros = np.ones(bank.embed_dim, np.float32), np.zeros(bank.embed_dim, np.float32)
         normed = graph.op("LayerNormalization", x, ones, zeros, epsilon=1e-5)
         hidden = graph.op("Relu", graph.linear(normed, _array(down.flatten(0, 1)), _array(down_bias.flatten())))

@@ -46,7 +46,7 @@ def test_active_subset_equals_zero_weights_elsewhere(bank: AdapterBank) -> None:
 def test_a_saturated_weight_is_that_adapter_alone(bank: AdapterBank) -> None:
     x = torch.randn(7, 4, H)
     one_hot = F.one_hot(torch.tensor(1), D).float().expand(1, 4, D)
-    torch.testing.assert_close(bank(x, one_hot), bank(x, None, active=[1]))
+    torch.testing.assert_close(bank(x, one_hot), bank(x, torch.ones(1), active=[1]))
 
 
 def test_equal_adapters_do_not_care_about_weights(bank: AdapterBank) -> None:
@@ -54,7 +54,7 @@ def test_equal_adapters_do_not_care_about_weights(bank: AdapterBank) -> None:
         for parameter in bank.parameters():
             parameter.copy_(parameter[:1].expand_as(parameter))
     x = torch.randn(7, 4, H)
-    torch.testing.assert_close(bank(x, torch.rand(7, 4, D).softmax(-1)), bank(x, None, active=[0]))
+    torch.testing.assert_close(bank(x, torch.rand(7, 4, D).softmax(-1)), bank(x, torch.ones(1), active=[0]))
 
 
 def test_a_fresh_bank_is_the_identity_and_learns() -> None:
@@ -100,7 +100,7 @@ def test_what_is_folded_is_no_part_of_a_checkpoint_and_ends_with_a_new_one(bank:
     assert bank.state_dict().keys() == keys
     other = AdapterBank(H, B_DIM, D)
     bank.load_state_dict(other.state_dict())
-    assert torch.equal(bank(x, None, active=[1]), other(x, None, active=[1]))
+    assert torch.equal(bank(x, torch.ones(1), active=[1]), other(x, torch.ones(1), active=[1]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -110,7 +110,7 @@ def test_a_fresh_bank_is_the_identity_under_autocast(dtype: torch.dtype, active:
     x = torch.randn(7, 4, H)
     x[0, 0, 0] = 70_000.0
     size = D if active is None else len(active)
-    weights = None if size == 1 else torch.full((1, 1, size), 1 / size)
+    weights = torch.full((1, 1, size), 1 / size)
     with torch.autocast("cpu", dtype):
         out = AdapterBank(H, B_DIM, D)(x, weights, active)
     assert out.dtype == torch.float32
@@ -152,7 +152,7 @@ def test_no_gradient_is_computed_that_nobody_asked_for(bank: AdapterBank) -> Non
 
 
 def test_only_active_adapters_get_gradients(bank: AdapterBank) -> None:
-    bank(torch.randn(7, 4, H), None, active=[1]).sum().backward()
+    bank(torch.randn(7, 4, H), torch.ones(1), active=[1]).sum().backward()
     for name, parameter in bank.named_parameters():
         assert parameter.grad is not None
         touched = parameter.grad.flatten(1).abs().sum(1) > 0

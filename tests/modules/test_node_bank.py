@@ -47,7 +47,7 @@ def test_starts_like_a_bank_of_stacked_parameters() -> None:
 def test_computes_what_stacked_parameters_do(bank: NodeBank, active: list[int] | None) -> None:
     """Bit for bit, with gradients and without, and so are the gradients of the nodes; the others have none."""
     numbers = list(range(N)) if active is None else active
-    weights = torch.full((len(numbers),), 1 / len(numbers)) if len(numbers) > 1 else None
+    weights = torch.full((len(numbers),), 1 / len(numbers)) if len(numbers) > 1 else torch.ones(1)
     other = stacked(bank)
     out, expected = (each(states(4, 2), weights, active) for each in (bank, other))
     assert torch.equal(out, expected)

@@ -26,7 +26,7 @@ def test_each_row_goes_through_the_adapter_of_its_domain(bank: AdapterBank) -> N
     x, ids = torch.randn(5, 4, H), torch.tensor([2, 0, 2, 1])
     out = mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=nn.functional.one_hot(ids, D)))
     for row, domain in enumerate(ids.tolist()):
-        torch.testing.assert_close(out[:, [row]], bank(x[:, [row]], None, active=[domain]))
+        torch.testing.assert_close(out[:, [row]], bank(x[:, [row]], torch.ones(1), active=[domain]))
 
 
 def test_rows_go_through_their_paths(bank: AdapterBank) -> None:
@@ -75,7 +75,7 @@ def test_a_gate_gives_way_in_the_rows_that_are_forced(bank: AdapterBank) -> None
     x, given = torch.randn(5, 3, H), torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     batch = RoutingBatch(given_weights=given, is_forced=torch.tensor([True, False, True]))
     out = mixed(gate, x, bank, batch)
-    torch.testing.assert_close(out[:, [0]], bank(x[:, [0]], None, active=[1]))
+    torch.testing.assert_close(out[:, [0]], bank(x[:, [0]], torch.ones(1), active=[1]))
     torch.testing.assert_close(out[:, [1]], mixed(gate, x[:, [1]], bank, RoutingBatch()))
     assert torch.equal(out[:, 2], x[:, 2])
     assert torch.equal(mixed(gate, x, bank, RoutingBatch(given_weights=given)), mixed(gate, x, bank, RoutingBatch()))
@@ -98,7 +98,7 @@ def test_a_saturated_gate_is_one_adapter(bank: AdapterBank) -> None:
     x, batch = torch.randn(5, 1, H), RoutingBatch()
     out = mixed(gate, x, bank, batch)
     chosen = int(batch.gate_logits[0].argmax())
-    torch.testing.assert_close(out, bank(x, None, active=[chosen]))
+    torch.testing.assert_close(out, bank(x, torch.ones(1), active=[chosen]))
 
 
 def test_a_temperature_must_be_positive() -> None:
@@ -156,7 +156,7 @@ def test_forced_rows_pass_by_the_guard(bank: AdapterBank) -> None:
     x, given = torch.randn(7, 3, H), torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     batch = RoutingBatch(given_weights=given, is_forced=torch.tensor([True, True, False]))
     out = mixed(after, x, bank, batch)
-    torch.testing.assert_close(out[:, [0]], bank(x[:, [0]], None, active=[1]))
+    torch.testing.assert_close(out[:, [0]], bank(x[:, [0]], torch.ones(1), active=[1]))
     torch.testing.assert_close(out[:, 1], x[:, 1])
     torch.testing.assert_close(out[:, 2], mixed(after, x, bank, RoutingBatch())[:, 2])
 
@@ -203,7 +203,7 @@ def test_a_sparse_gate_gives_way_in_the_rows_that_are_forced(bank: AdapterBank) 
     gate, x = sparse_gate(top_k=2), torch.randn(5, 3, H)
     given = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     out = mixed(gate, x, bank, RoutingBatch(given_weights=given, is_forced=torch.tensor([True, False, True])))
-    torch.testing.assert_close(out[:, [0]], bank(x[:, [0]], None, active=[1]))
+    torch.testing.assert_close(out[:, [0]], bank(x[:, [0]], torch.ones(1), active=[1]))
     torch.testing.assert_close(out[:, [1]], mixed(gate, x[:, [1]], bank, RoutingBatch()))
     assert torch.equal(out[:, 2], x[:, 2])
 
@@ -219,7 +219,7 @@ def test_a_guarded_adapter_of_a_sparse_gate_changes_nothing_where_it_does_not_wi
     wins = batch.gate_logits[0].argmax(-1).eq(1).expand(7, 5)
     assert 0 < int(wins.sum()) < wins.numel()
     assert torch.equal(out[~wins], old[~wins])
-    torch.testing.assert_close(out[wins], bank(x, None, active=[1])[wins])
+    torch.testing.assert_close(out[wins], bank(x, torch.ones(1), active=[1])[wins])
 
 
 def test_a_gate_cannot_keep_less_than_one() -> None:

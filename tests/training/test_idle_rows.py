@@ -34,7 +34,7 @@ def step(bank: AdapterBank, optimizer: Any, active: list[int]) -> None:
     optimizer.zero_grad()
     weights = torch.full((len(active),), 1 / len(active))
     x = torch.randn(5, 2, H).to(bank.up_bias.dtype)
-    optimizer.backward(bank(x, weights if len(active) > 1 else None, active=active).float().square().sum())
+    optimizer.backward(bank(x, weights if len(active) > 1 else torch.ones(1), active=active).float().square().sum())
     with only_active_rows_change(optimizer, [bank]):
         optimizer.step()
 
@@ -131,7 +131,7 @@ def test_in_half_precision(bank: AdapterBank, option: str, monkeypatch: pytest.M
 
 def test_weights_in_pieces_are_refused(bank: AdapterBank) -> None:
     piece = nn.Parameter(torch.cat([p.detach().flatten() for p in bank.parameters()]))
-    bank(torch.randn(5, 2, H), None, active=[0]).sum().backward()
+    bank(torch.randn(5, 2, H), torch.ones(1), active=[0]).sum().backward()
     optimizer = SimpleNamespace(optimizer=torch.optim.Adam([piece]))
     with (
         pytest.raises(InputError, match="fully_sharded"),
@@ -157,7 +157,7 @@ def nodes_step(bank: NodeBank, optimizer: Any, active: list[int], seed: int = 1,
     optimizer.zero_grad()
     weights = torch.full((len(active),), 1 / len(active))
     x = torch.randn(5, 2, H).to(bank.up_bias.dtype)
-    optimizer.backward(bank(x, weights if len(active) > 1 else None, active=active).float().square().sum())
+    optimizer.backward(bank(x, weights if len(active) > 1 else torch.ones(1), active=active).float().square().sum())
     optimizer.clip_grad_norm(max_norm)
     with only_active_nodes_change(optimizer, [bank]):
         optimizer.step()
@@ -216,7 +216,7 @@ def test_nodes_in_half_precision(nodes: NodeBank, option: str, monkeypatch: pyte
 
 def test_nodes_in_pieces_are_refused(nodes: NodeBank) -> None:
     piece = nn.Parameter(torch.cat([p.detach().flatten() for p in nodes.parameters()]))
-    nodes(torch.randn(5, 2, H), None, active=[0]).sum().backward()
+    nodes(torch.randn(5, 2, H), torch.ones(1), active=[0]).sum().backward()
     with (
         pytest.raises(InputError, match="fully_sharded"),
         only_active_nodes_change(SimpleNamespace(param_groups=[{"params": [piece]}]), [nodes]),
