@@ -16,7 +16,7 @@ from torch import nn
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.node_bank import NodeBank
-from fairseq_ext.training.idle_rows import _places, only_active_nodes_change, only_active_rows_change
+from fairseq_ext.training.idle_rows import _places, only_active_change
 
 H, N = 6, 4
 
@@ -35,7 +35,7 @@ def step(bank: AdapterBank, optimizer: Any, active: list[int]) -> None:
     weights = torch.full((len(active),), 1 / len(active))
     x = torch.randn(5, 2, H).to(bank.up_bias.dtype)
     optimizer.backward(bank(x, weights if len(active) > 1 else torch.ones(1), active=active).float().square().sum())
-    with only_active_rows_change(optimizer, [bank]):
+    with only_active_change(optimizer, SimpleNamespace(banks=[bank])):
         optimizer.step()
 
 
@@ -135,7 +135,7 @@ def test_weights_in_pieces_are_refused(bank: AdapterBank) -> None:
     optimizer = SimpleNamespace(optimizer=torch.optim.Adam([piece]))
     with (
         pytest.raises(InputError, match="fully_sharded"),
-        only_active_rows_change(optimizer, [bank]),
+        only_active_change(optimizer, SimpleNamespace(banks=[bank])),
     ):
         raise AssertionError("must not step")
 
@@ -159,7 +159,7 @@ def nodes_step(bank: NodeBank, optimizer: Any, active: list[int], seed: int = 1,
     x = torch.randn(5, 2, H).to(bank.up_bias.dtype)
     optimizer.backward(bank(x, weights if len(active) > 1 else torch.ones(1), active=active).float().square().sum())
     optimizer.clip_grad_norm(max_norm)
-    with only_active_nodes_change(optimizer, [bank]):
+    with only_active_change(optimizer, SimpleNamespace(banks=[bank])):
         optimizer.step()
 
 
@@ -198,7 +198,7 @@ def test_nodes_with_gradients_of_zero_took_no_part(nodes: NodeBank) -> None:
         parameter.grad = torch.zeros_like(parameter)
     for parameter in nodes.node_parameters(2):
         parameter.grad = torch.ones_like(parameter)
-    with only_active_nodes_change(optimizer, [nodes]):
+    with only_active_change(optimizer, SimpleNamespace(banks=[nodes])):
         optimizer.step()
     assert moved(nodes, before) == {2}
 
@@ -219,6 +219,6 @@ def test_nodes_in_pieces_are_refused(nodes: NodeBank) -> None:
     nodes(torch.randn(5, 2, H), torch.ones(1), active=[0]).sum().backward()
     with (
         pytest.raises(InputError, match="fully_sharded"),
-        only_active_nodes_change(SimpleNamespace(param_groups=[{"params": [piece]}]), [nodes]),
+        only_active_change(SimpleNamespace(param_groups=[{"params": [piece]}]), SimpleNamespace(banks=[nodes])),
     ):
         raise AssertionError("must not step")
