@@ -11,18 +11,12 @@ from fairseq_ext.inputs.errors import InputError
 
 def _import_checkpoint_options(parser: ArgumentParser) -> None:
     parser.description = (
-        "Import checkpoints of others, strictly: one of fairseq's Transformers (transformer, BART, mBART, M2M, of "
-        "whatever age) as a base for adapters; one of the published gated-adapters code, plain or gated; or several "
-        "with plain adapters on one base, merged into one bank. What a file is, is read from it; it is read without "
-        "running anything in it."
+        "Import a checkpoint of others, strictly: one of fairseq's Transformers (transformer, BART, mBART, M2M, of "
+        "whatever age) as a base for adapters, or one of the published gated-adapters code, plain or gated. What a "
+        "file is, is read from it; it is read without running anything in it."
     )
     add = parser.add_argument
-    add(
-        "sources",
-        nargs="+",
-        metavar="[NAME=]FILE.pt",
-        help="a checkpoint, or several to merge; NAME= takes that adapter alone, or names the only one there is",
-    )
+    add("source", type=Path, metavar="FILE.pt", help="the checkpoint")
     add("output", type=Path, metavar="DIRECTORY", help="directory to make, with model.pt")
     add(
         "--rename",
@@ -31,33 +25,14 @@ def _import_checkpoint_options(parser: ArgumentParser) -> None:
         metavar="OLD=NEW",
         help="call an adapter of the published code otherwise; [TAG=LAW] is LAW without (default: none)",
     )
-    add(
-        "--outputs",
-        type=Path,
-        metavar="FILE.npz",
-        help="what the original computed; refuse the import unless it computes the same to 1e-4 (default: none)",
-    )
 
 
 def _import_checkpoint(options: Namespace) -> None:
     from fairseq_ext.convert.steps import import_step, what_next
     from fairseq_ext.engine.steps import run_steps
 
-    sources = [_source(text) for text in options.sources]
-    renamed = dict(_renamed(text) for text in options.rename)
-    run_steps([import_step(sources, options.output, renamed, options.outputs)])
+    run_steps([import_step(options.source, options.output, dict(_renamed(text) for text in options.rename))])
     print(what_next(options.output))
-
-
-def _source(text: str) -> tuple[str | None, Path]:
-    from fairseq_ext.domains.names import is_domain_name
-
-    name, equals, path = text.partition("=")
-    if not equals or Path(text).exists():
-        return None, Path(text)
-    if not is_domain_name(name):
-        raise InputError(f"{text}: {name!r} is no domain name; give NAME=FILE.pt, of letters, digits, '-' and '_'")
-    return name, Path(path)
 
 
 def _renamed(text: str) -> tuple[str, str]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from fairseq_ext.convert.domain_export import unfold
+from fairseq_ext.convert.domain_export import read_own, unfold
 from fairseq_ext.convert.hugging_face import naming
-from fairseq_ext.convert.merged_adapters import Source, merge, read_own
-from fairseq_ext.convert.parity_check import check_parity
 from fairseq_ext.convert.published_adapters import is_published, read_published
 from fairseq_ext.convert.transformer import Imported, read_transformer
 from fairseq_ext.domains.names import DOMAINS_FILE
@@ -29,26 +26,18 @@ _STYLES = {"multilingual": "m2m", "mbart": "mbart50"}
 _LANGUAGE_TOKENS = {"encoder_langtok": "src", "decoder_langtok": True, "lang_tok_replacing_bos_eos": False}
 
 
-def import_checkpoints(
-    sources: Sequence[tuple[str | None, Path]], folder: Path, renamed: Mapping[str, str], outputs: Path | None
-) -> None:
-    """Convert a checkpoint, or merge several.
+def import_checkpoint(source: Path, folder: Path, renamed: Mapping[str, str]) -> None:
+    """Convert a checkpoint.
 
     Args:
-        sources: checkpoints, each with the only adapter that is wanted of it, or None for all.
+        source: the checkpoint.
         folder: where to write ``model.pt``; it must exist. Beside it ``domains.txt`` names adapters, and
             ``options.txt`` has the options that language tokens of a base need.
         renamed: new names of adapters of the published code.
-        outputs: what the original code computed, to be compared; None for nothing.
     """
     quieten_fairseq()
-    models = [(name, path, *read_checkpoint(path, renamed)) for name, path in sources]
-    _, path, imported, options = models[0]
-    if len(models) > 1 or sources[0][0] is not None:
-        imported = merge([Source(path, model, name) for name, path, model, _ in models])
-    if outputs is not None:
-        print(f"agrees with {outputs} to {check_parity(imported, outputs):.1e}", file=sys.stderr)
-    imported.write(folder, _languages(path, options))
+    imported, options = read_checkpoint(source, renamed)
+    imported.write(folder, _languages(source, options))
     if imported.names:
         (folder / DOMAINS_FILE).write_text("".join(f"{name}\n" for name in imported.names), encoding="utf-8")
     elif line := language_options(options):

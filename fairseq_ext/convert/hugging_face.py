@@ -33,7 +33,7 @@ _DAMAGED = (
     *(ValueError, KeyError, TypeError, AttributeError, IndexError, MemoryError, OverflowError),
 )
 # Above every size of a model there is, and small enough to multiply.
-_LARGEST_SIZE = 1 << 24
+LARGEST_SIZE = 1 << 24
 
 
 @contextmanager
@@ -65,8 +65,8 @@ def check_fixed(content: Mapping[str, Any], fixed: Mapping[str, Any], path: Path
 def read_size(content: Mapping[str, Any], key: str, path: Path) -> int:
     """Return a size of a model, a whole number above 0."""
     value = content.get(key)
-    if type(value) is not int or not 0 < value <= _LARGEST_SIZE:
-        raise InputError(f"{path}: {key}: expected a whole number from 1 to {_LARGEST_SIZE}, got {value!r}")
+    if type(value) is not int or not 0 < value <= LARGEST_SIZE:
+        raise InputError(f"{path}: {key}: expected a whole number from 1 to {LARGEST_SIZE}, got {value!r}")
     return value
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import sys
 from pathlib import Path
@@ -12,18 +11,12 @@ from urllib.parse import urlparse
 from urllib.request import getproxies
 
 import torch
-from safetensors import SafetensorError, safe_open
 
-from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json, weight_files
+from fairseq_ext.convert.hugging_face import CONFIG_FILE, LARGEST_SIZE, read_json
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import values_in
 
 _HUB = "https://huggingface.co"
-_LAYERS = re.compile(r".*layers?")
-_WIDTHS = re.compile(r".*_(size|dim|heads?|embd|inner|labels|ff)|d_model|dim")
-_MOST_LAYERS, _MOST_WIDTH = 256, 8192
-# Positions may be computed and not stored; no other number in such a file is larger.
-_MOST = 1 << 31
 
 
 def hide_broken_torchaudio() -> None:
@@ -90,28 +83,8 @@ def _finds_hub() -> bool:
 def _check_config(folder: Path) -> None:
     """Look through ``config.json`` before a model is made of it."""
     path = folder / CONFIG_FILE
-    shapes = [shape for part in weight_files(folder) if part.suffix == ".safetensors" for shape in _shapes(part)]
-    width = max((size for shape in shapes for size in shape), default=0)
     for key, value in values_in(read_json(path)):
         if "attn_implementation" in key and isinstance(value, str) and "/" in value:
             raise InputError(f"{path}: {key} {value!r} is code from the hub, which is never fetched; remove the key")
-        if not isinstance(value, int | float):
-            continue
-        limit = _MOST
-        if _LAYERS.fullmatch(key):
-            limit = max(_MOST_LAYERS, len(shapes))
-        elif _WIDTHS.fullmatch(key):
-            limit = max(_MOST_WIDTH, width)
-        elif "position" in key:
-            limit = max(1 << 20, width)
-        if abs(value) > limit:
-            raise InputError(f"{path}: {key} is {value}, more than its weights can have ({limit})")
-
-
-def _shapes(path: Path) -> list[tuple[int, ...]]:
-    """Those of all tensors of a file, of which only the head is read."""
-    try:
-        with safe_open(path, "pt") as file:
-            return [tuple(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118  no mapping
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path}: damaged or cut off ({error})") from None
+        if isinstance(value, int) and abs(value) > LARGEST_SIZE:
+            raise InputError(f"{path}: {key} is {value}, more than a model has ({LARGEST_SIZE})")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from fairseq_ext.domains.names import DOMAINS_FILE
@@ -14,30 +14,22 @@ _MODEL, _CONFIG = "model.pt", "config.json"
 _OF_BASES = (".bin", ".json", ".model", ".pt", ".safetensors", ".spm", ".txt")
 
 
-def import_step(
-    sources: Sequence[tuple[str | None, Path]], output: Path, renamed: Mapping[str, str], outputs: Path | None
-) -> Step:
+def import_step(source: Path, output: Path, renamed: Mapping[str, str]) -> Step:
     """The step that makes ``model.pt``, and ``domains.txt`` where there are adapters.
 
     Args:
-        sources: checkpoints, each with the only adapter that is wanted of it, or None for all.
+        source: the checkpoint.
         output: directory to make.
         renamed: adapters of the published code that are to be called otherwise.
-        outputs: what the original computed, to be compared; None for nothing.
     """
 
     def build(folder: Path) -> None:
-        from fairseq_ext.convert.checkpoints import import_checkpoints
+        from fairseq_ext.convert.checkpoints import import_checkpoint
 
-        import_checkpoints(sources, folder, renamed, outputs)
+        import_checkpoint(source, folder, renamed)
 
-    return Step(
-        output,
-        inputs=[*(path for _, path in sources), *([outputs] if outputs else [])],
-        options={"version": _VERSION, "names": [name for name, _ in sources], "renamed": dict(renamed)},
-        build=build,
-        results=[_MODEL],
-    )
+    options = {"version": _VERSION, "names": [None], "renamed": dict(renamed)}
+    return Step(output, [source], options, build, results=[_MODEL])
 
 
 def base_files(source: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from fairseq_ext.convert.checkpoints import import_checkpoints
+from fairseq_ext.convert.checkpoints import import_checkpoint
 from fairseq_ext.inputs.errors import InputError
 from tests import toy
 from tests.convert import others
@@ -29,7 +29,7 @@ def family(request: pytest.FixtureRequest, pretrained: Path, tmp_path_factory: p
     """A family's name, its own task and model, and the folder of the imported checkpoint."""
     task, args, model = others.make(pretrained, FAMILIES[request.param])
     folder = tmp_path_factory.mktemp(request.param)
-    import_checkpoints([(None, others.write_old(folder / "old.pt", args, model))], folder, {}, None)
+    import_checkpoint(others.write_old(folder / "old.pt", args, model), folder, {})
     return request.param, task, model, folder
 
 
