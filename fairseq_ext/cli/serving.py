@@ -10,6 +10,7 @@ from fairseq_ext.cli.verbs import CONFIG, Verb, add_dry_run, number
 from fairseq_ext.inputs.errors import InputError
 
 _STREAM = "-"
+_TERMS = "words whose translation is given: a line each, source and one or more targets with tabs between"
 
 
 def _translate_options(parser: ArgumentParser) -> None:
@@ -48,6 +49,7 @@ def _translate_options(parser: ArgumentParser) -> None:
         "are some, else classifier)",
     )
     add("--domains", type=Path, metavar="FILE", help="a domain for each line of the text; for --route oracle")
+    add("--terms", type=Path, metavar="FILE", help=_TERMS)
     add("--format", choices=FORMATS, default="text", help="jsonl adds scores, routes, weights")
     add("--candidates", type=number(1), default=1, metavar="N", help="translations of each line, in jsonl")
     add("--beam", type=number(1), metavar="N", help="width of the search (default: that of the system)")
@@ -97,6 +99,7 @@ def _translate_text(options: Namespace) -> None:
         decoding_precision=options.decoding_precision,
         format=options.input_format,
         every=options.all,
+        terms=options.terms,
     )
     translate_text(_exported(options.source, options.system), text)
 
@@ -178,6 +181,7 @@ def _serve_options(parser: ArgumentParser) -> None:
     add("--host", default="127.0.0.1", help="address to listen on; any but this machine's own needs --token-file")
     add("--port", type=number(0, 65_535), default=8000, help="port; 0: any that is free")
     add("--token-file", type=Path, metavar="FILE", help="file with the token that clients must send")
+    add("--terms", type=Path, metavar="FILE", help=_TERMS)
     add("--device", default="cpu", help="where the model runs, e.g. cuda")
     _add_precision(parser)
     add("--threads", type=number(1), default=1, help="cores that the model uses")
@@ -220,6 +224,7 @@ def _serve(options: Namespace) -> None:
         host=options.host,
         port=options.port,
         token_file=options.token_file,
+        terms=options.terms,
         device=options.device,
         decoding_precision=options.decoding_precision,
         threads=options.threads,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from fairseq_ext.runtime.terms import Glossary
 
 
 @dataclass(frozen=True)
@@ -15,11 +17,13 @@ class Request:
         text: as its user wrote it.
         route: ``gates``, ``classifier``, ``base`` (no adapters) or a domain; None for the system's own way.
         prefix: with what the translation begins; of a text that is cut into sentences, each does.
+        terms: whose translation is given, beside those of the translator; they come before these.
     """
 
     text: str
     route: str | None = None
     prefix: str = ""
+    terms: Glossary | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class Answer:
         gates: of ``encoder`` and ``decoder`` L×D, rows sum to one; None where no gates decided, or nobody asked.
         weights: D, those of the adapters, averaged over layers; None for a system without adapters, or if nobody asked.
         tokens: of the best translation, piece by piece; None as ``gates``.
+        terms: by term of the source what the best translation has for it; None where it lacks all that was given.
     """
 
     candidates: tuple[Candidate, ...]
@@ -74,6 +79,7 @@ class Answer:
     gates: dict[str, list[list[float]]] | None = None
     weights: list[float] | None = None
     tokens: TokenGates | None = None
+    terms: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def join_answers(answers: Sequence[Answer]) -> Answer:
@@ -103,6 +109,7 @@ def join_answers(answers: Sequence[Answer]) -> Answer:
         )
         if tokens
         else None,
+        terms={term: kept for answer in answers for term, kept in answer.terms.items()},
     )
 
 

@@ -133,14 +133,28 @@ class Search:
 
     def _candidates(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The 2·W best ways to go on from all hypotheses of a sentence: scores, hypotheses, tokens, R×2·W each."""
+        scores, tokens = self._ways_on()
+        totals = self.scores[:, :, None] + scores
+        order = self._order(totals, tokens)
+        return (
+            np.take_along_axis(totals.reshape(len(order), -1), order, 1),
+            order // scores.shape[2],
+            np.take_along_axis(tokens.reshape(len(order), -1), order, 1),
+        )
+
+    def _ways_on(self) -> tuple[np.ndarray, np.ndarray]:
+        """The log probabilities of the next tokens worth a look, and these tokens: R×W×K each."""
         rows, width = self.scores.shape
         is_last = self.step >= self.limits
         forced = self.prefixes[:, self.step] if self.step < self.prefixes.shape[1] else np.full(rows, self.symbols.pad)
         is_forced = (forced != self.symbols.pad) & ~is_last
         asked = np.stack([np.full(rows, self.symbols.eos), np.full(rows, self.symbols.unk), forced], axis=1)
+        asked = np.repeat(asked[:, None], width, axis=1)
+        wanted = self._wanted()
+        asked = asked if wanted is None else np.concatenate([asked, wanted], axis=2)
         banned = self._repetitions() if self.options.no_repeat_ngram_size else None
         most = 2 * self.options.beam + _SPECIAL + (0 if banned is None else max(map(len, banned)))
-        found = self.state.advance(self.tokens[:, :, -1], np.repeat(asked, width, axis=0), most)
+        found = self.state.advance(self.tokens[:, :, -1], asked.reshape(rows * width, -1), most)
         if self.gates is not None:
             self.gates.append(found["gates"])
         scores, tokens = (found[name].reshape(rows, width, -1) for name in ("best", "best_tokens"))
@@ -150,24 +164,30 @@ class Search:
             scores[(tokens == self.symbols.eos) & is_free[:, None, None]] = -np.inf
         if banned is not None:
             self._ban(scores, tokens, banned)
-        if self.options.unkpen or not is_free.all():
-            others = found["asked"].reshape(rows, width, 3)
+        if self.options.unkpen or not is_free.all() or wanted is not None:
+            others = found["asked"].reshape(asked.shape)
             if self.options.unkpen:
                 scores[tokens == self.symbols.unk] = -np.inf
+            if wanted is not None:
+                scores[(tokens[..., None] == wanted[:, :, None]).any(3)] = -np.inf
             scores[~is_free] = -np.inf
             others[..., 0][~is_last] = -np.inf
             others[..., 1] -= self.options.unkpen
             others[..., 1][~is_free | (not self.options.unkpen)] = -np.inf
             others[..., 2][~is_forced] = -np.inf
+            others[..., 3:][~is_free] = -np.inf
+            others[..., 3:][asked[..., 3:] == self.symbols.pad] = -np.inf
             scores = np.concatenate([scores, others], axis=2)
-            tokens = np.concatenate([tokens, np.broadcast_to(asked[:, None], others.shape)], axis=2)
-        totals = (self.scores[:, :, None] + scores).reshape(rows, -1)
-        order = np.argsort(-totals, axis=1, kind="stable")[:, : 2 * self.options.beam]
-        return (
-            np.take_along_axis(totals, order, 1),
-            order // scores.shape[2],
-            np.take_along_axis(tokens.reshape(rows, -1), order, 1),
-        )
+            tokens = np.concatenate([tokens, asked], axis=2)
+        return scores, tokens
+
+    def _wanted(self) -> np.ndarray | None:
+        """Tokens that are worth a look however unlikely they are, padded: R×W×X; None for none."""
+        return None
+
+    def _order(self, totals: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        """The places of the 2·W ways to go on, of R×W·K, the best first."""
+        return np.argsort(-totals.reshape(len(totals), -1), axis=1, kind="stable")[:, : 2 * self.options.beam]
 
     def _go_on(self, scores: np.ndarray, parents: np.ndarray, tokens: np.ndarray) -> None:
         beam = self.options.beam

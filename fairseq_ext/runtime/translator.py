@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairseq_ext.cleaning.normalise import normalise_lines
+from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.manifest import (
@@ -29,11 +31,13 @@ from fairseq_ext.runtime.model import Model, Route
 from fairseq_ext.runtime.requests import Answer, Candidate, Request, TokenGates, join_answers
 from fairseq_ext.runtime.search import Found, Options, Search, Symbols
 from fairseq_ext.runtime.sentences import TooLongError, split_sentences
+from fairseq_ext.runtime.terms import Constraint, Glossary, Term, TermSearch
 from fairseq_ext.runtime.vocabulary import Text
 
 # Of the source, padding included, in all hypotheses of a batch: the states of so many stay near the processor.
 _BATCH_TOKENS = 4000
 _MOST_CANDIDATES = 100
+_TERM_BEAM = 8  # of a search with terms, at least
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class _Sentence:
         prefix: tokens with which the translation begins.
         domain: number of the adapter that is asked for, or None.
         is_forced: whether gates give way to it.
+        constraints: by term of the source.
     """
 
     request: int
@@ -53,6 +58,7 @@ class _Sentence:
     prefix: list[int]
     domain: int | None
     is_forced: bool
+    constraints: Mapping[str, Constraint]
 
 
 class SystemTranslator:
@@ -72,10 +78,17 @@ class SystemTranslator:
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._has_adapters = model.num_adapters > 0
         self._has_tags = text.vocabulary.has_tags
+        self.terms = Glossary()
 
     @classmethod
     def load(
-        cls, directory: str | Path, *, device: str = "cpu", decoding_precision: str = FLOAT32, threads: int = 1
+        cls,
+        directory: str | Path,
+        *,
+        device: str = "cpu",
+        decoding_precision: str = FLOAT32,
+        threads: int = 1,
+        terms: Path | None = None,
     ) -> SystemTranslator:
         """Load an exported system, after reading all its files again.
 
@@ -84,6 +97,7 @@ class SystemTranslator:
             device: ``cpu``, or ``cuda`` where ONNX Runtime has it.
             decoding_precision: of weights and products: float32 or int8.
             threads: that translate.
+            terms: file of terms that all translations keep, see :meth:`Glossary.read`.
 
         Raises:
             InputError: naming the file that is missing, damaged or unfit, or the option.
@@ -95,7 +109,9 @@ class SystemTranslator:
         classifier = None
         if manifest.classifier is not None:
             classifier = _load_classifier(directory / CLASSIFIER_FOLDER, manifest.classifier)
-        return cls(manifest, Model(encoder, decoder, 1, device), text, classifier, threads)
+        translator = cls(manifest, Model(encoder, decoder, 1, device), text, classifier, threads)
+        translator.terms = Glossary() if terms is None else translator.spelled(Glossary.read(terms))
+        return translator
 
     @property
     def name(self) -> str:
@@ -162,14 +178,16 @@ class SystemTranslator:
         routes = [self._route(request, label(index)) for index, request in enumerate(requests)]
         domains = self._domains(texts, routes)
         sentences = [
-            self._sentence(index, requests[index], tokens, route, domain)
+            self._sentence(index, requests[index], sentence, tokens, route, domain)
             for index, (text, route, domain) in enumerate(zip(texts, routes, domains, strict=True))
-            for tokens in self._cut(text, domain, label(index))
+            for sentence, tokens in self._cut(text, domain, label(index))
         ]
         answers: list[list[Answer]] = [[] for _ in requests]
         for sentence, found in zip(sentences, self._search(sentences, options, with_gates), strict=True):
             where = (routes[sentence.request], domains[sentence.request])
-            answers[sentence.request].append(self._answer(found, candidates, *where, with_gates=with_gates))
+            answer = self._answer(found, candidates, *where, with_gates=with_gates)
+            kept = {term: each.found_in(answer.candidates[0].text) for term, each in sentence.constraints.items()}
+            answers[sentence.request].append(replace(answer, terms=kept))
         return [
             join_answers(own) if own else Answer((Candidate("", 0.0),), route, domain)
             for own, route, domain in zip(answers, routes, domains, strict=True)
@@ -190,11 +208,19 @@ class SystemTranslator:
         """How long a text is: as many pieces, about, and the end of the sentence."""
         return len(self.text.pieces(text)) + 1
 
-    def normalise(self, texts: Sequence[str]) -> list[str]:
+    def normalise(self, texts: Sequence[str], side: int = 0) -> list[str]:
         """Texts as those that the system was trained on, before they were cut into pieces."""
         lines = [canonical(text, Counter()) for text in texts]
         options = self.manifest.text
-        return lines if options is None else normalise_lines(lines, self.languages[0], options)
+        return lines if options is None else normalise_lines(lines, self.languages[side], options)
+
+    def spelled(self, terms: Glossary) -> Glossary:
+        """Terms as the system spells its text."""
+        return Glossary(
+            Term(source, tuple(self.normalise(term.targets, 1)))
+            for term in terms
+            for source in self.normalise([term.source])
+        )
 
     def _route(self, request: Request, label: str) -> str:
         route = request.route or self.default_route
@@ -214,21 +240,27 @@ class SystemTranslator:
                 found[index] = self.domains[number]
         return found
 
-    def _sentence(self, index: int, request: Request, tokens: np.ndarray, route: str, domain: str | None) -> _Sentence:
+    def _sentence(
+        self, index: int, request: Request, text: str, tokens: np.ndarray, route: str, domain: str | None
+    ) -> _Sentence:
         number = None if domain is None else self.manifest.domains.index(domain)
         prefix = [*self.text.vocabulary.prefix, *(self.text.encode_prefix(request.prefix) if request.prefix else [])]
-        return _Sentence(index, tokens, prefix, number, route != GATES)
+        glossaries = [self.terms, *([self.spelled(request.terms)] if request.terms else [])]
+        terms = {term.source: term.targets for glossary in glossaries for term in glossary.found_in(text)}
+        encode, is_spaced = self.text.encode_exactly, has_spaces(self.languages[1])
+        constraints = {term: Constraint.of(terms[term], encode, has_spaces=is_spaced) for term in terms}
+        return _Sentence(index, tokens, prefix, number, route != GATES, constraints)
 
-    def _cut(self, text: str, domain: str | None, label: str) -> list[np.ndarray]:
-        """The tokens of a text, of its sentences if it is too long as a whole; of an empty one, none."""
+    def _cut(self, text: str, domain: str | None, label: str) -> list[tuple[str, np.ndarray]]:
+        """A text with its tokens, its sentences if it is too long as a whole; of an empty one, none."""
         if not text:
             return []
         longest = self.text.vocabulary.longest_source
         tokens = self._encode(text, domain, label)
         if len(tokens) <= longest:
-            return [tokens]
-        sentences = [self._encode(sentence, domain, label) for sentence in split_sentences(text)]
-        worst = max(map(len, sentences))
+            return [(text, tokens)]
+        sentences = [(sentence, self._encode(sentence, domain, label)) for sentence in split_sentences(text)]
+        worst = max(len(own) for _, own in sentences)
         if worst > longest:
             raise TooLongError(
                 f"{label}: has a sentence of {worst} pieces, and {self.name} takes {longest}; break it up, by full "
@@ -243,24 +275,54 @@ class SystemTranslator:
             raise InputError(f"{label}: {error}") from None
 
     def _search(self, sentences: Sequence[_Sentence], options: Options, with_gates: bool) -> list[Found]:
+        """What is found for each sentence; where terms are lacking, they are constraints of a second search."""
+        found = self._found(sentences, lambda batch: self._search_of(Search, batch, options, with_gates).run(), options)
+        wide = replace(options, beam=max(options.beam, _TERM_BEAM))
+        lacking = [row for row, sentence in enumerate(sentences) if self._lacks_terms(sentence, found[row])]
+        lengths = {id(sentences[row]): len(found[row].hypotheses[0].tokens) for row in lacking}
+
+        def search_again(batch: Sequence[_Sentence]) -> list[Found]:
+            search = partial(
+                TermSearch,
+                constraints=[list(sentence.constraints.values()) for sentence in batch],
+                lengths=[lengths[id(sentence)] for sentence in batch],
+                decode=self.text.decode,
+            )
+            return self._search_of(search, batch, wide, with_gates).run()
+
+        again = self._found([sentences[row] for row in lacking], search_again, wide)
+        for row, own in zip(lacking, again, strict=True):
+            found[row] = own
+        return found
+
+    def _lacks_terms(self, sentence: _Sentence, found: Found) -> bool:
+        if not sentence.constraints:
+            return False
+        text = self.text.decode(found.hypotheses[0].tokens)
+        return any(each.found_in(text) is None for each in sentence.constraints.values())
+
+    def _search_of(
+        self, kind: Callable[..., Search], batch: Sequence[_Sentence], options: Options, with_gates: bool
+    ) -> Search:
         vocabulary = self.text.vocabulary
-        symbols = Symbols(vocabulary.pad, vocabulary.unk, vocabulary.last, vocabulary.first)
+        return kind(
+            self.model,
+            [sentence.tokens for sentence in batch],
+            self._routes(batch),
+            options,
+            Symbols(vocabulary.pad, vocabulary.unk, vocabulary.last, vocabulary.first),
+            vocabulary.longest_target,
+            prefixes=[sentence.prefix for sentence in batch],
+            with_gates=with_gates and self.model.has_gates,
+        )
 
-        def translate(rows: list[int]) -> list[Found]:
-            batch = [sentences[row] for row in rows]
-            return Search(
-                self.model,
-                [sentence.tokens for sentence in batch],
-                self._routes(batch),
-                options,
-                symbols,
-                vocabulary.longest_target,
-                prefixes=[sentence.prefix for sentence in batch],
-                with_gates=with_gates and self.model.has_gates,
-            ).run()
-
+    def _found(
+        self, sentences: Sequence[_Sentence], search: Callable[[Sequence[_Sentence]], list[Found]], options: Options
+    ) -> list[Found]:
+        """Search in batches of sentences of like length."""
         batches = list(_batches([len(sentence.tokens) for sentence in sentences], _BATCH_TOKENS // options.beam))
-        results = map(translate, batches) if self._pool is None else self._pool.map(translate, batches)
+        of_batches = [[sentences[row] for row in rows] for rows in batches]
+        results = map(search, of_batches) if self._pool is None else self._pool.map(search, of_batches)
         rows = [row for batch in batches for row in batch]
         found = dict(zip(rows, [own for batch in results for own in batch], strict=True))
         return [found[row] for row in range(len(sentences))]

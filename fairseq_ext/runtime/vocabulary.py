@@ -138,6 +138,11 @@ class Text:
         """The numbers of the beginning of a translation."""
         return [self._target_numbers.get(piece, self.vocabulary.unk) for piece in _cut(text, self._target_subwords)]
 
+    def encode_exactly(self, text: str) -> list[int]:
+        """The numbers of a part of a translation; none if the vocabulary cannot write it."""
+        numbers = self.encode_prefix(text)
+        return numbers if self.decode(numbers) == text else []
+
     def symbols(self, tokens: Sequence[int] | np.ndarray) -> list[str]:
         """The pieces of a translation, its end included."""
         return [self.vocabulary.target[token] for token in tokens]

@@ -292,6 +292,8 @@ def _answer(answer: Answer, domains: list[str], gates: str | None) -> dict[str, 
         "route": answer.route,
         "domain": answer.domain,
     }
+    if answer.terms:
+        found["terms"] = answer.terms
     if len(answer.candidates) > 1:
         found["candidates"] = [{"text": each.text, "score": round(each.score, 4)} for each in answer.candidates]
     if gates is not None:

@@ -11,12 +11,13 @@ from urllib.parse import parse_qsl
 
 from fairseq_ext.inputs.errors import InputError, line_of, shown
 from fairseq_ext.runtime.requests import Request
+from fairseq_ext.runtime.terms import Glossary, make_term
 from fairseq_ext.serving.refusals import RefusedError
 
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
 
-KEYS = ("texts", "domain", "route", "beam", "candidates", "gates", "api_key")
+KEYS = ("texts", "domain", "route", "beam", "candidates", "gates", "terms", "api_key")
 _OWN_KEYS = ("text", "domain", "route")
 USUAL_BEAM = 5  # fairseq's
 GATES = ("weights", "layers", "tokens")  # what is told of them; each tells more
@@ -86,7 +87,8 @@ def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: s
     if not isinstance(texts, list) or not texts:
         raise RefusedError(422, f'"texts" is {shown(texts)}; give a list of at least one text: {{"texts": ["…"]}}')
     route = _route(content, "the body", system) or domain
-    requests = tuple(_request(item, f"texts[{index}]", route, system) for index, item in enumerate(texts))
+    terms = _terms(content.get("terms"), limits)
+    requests = tuple(_request(item, f"texts[{index}]", route, terms, system) for index, item in enumerate(texts))
     check_size([request.text for request in requests], limits, "texts")
     beam = None if content.get("beam") is None else _count(content, "beam", limits.beam)
     candidates = _count(content, "candidates", beam or limits.beam) if "candidates" in content else 1
@@ -152,7 +154,21 @@ def _object(value: Any, where: str, keys: tuple[str, ...]) -> dict[str, Any]:
     return value
 
 
-def _request(item: Any, where: str, route: str | None, system: SystemTranslator) -> Request:
+def _terms(given: Any, limits: Limits) -> Glossary | None:
+    """The terms of a request, by source a target or a list of such."""
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        raise RefusedError(422, f'"terms" is {shown(given)}; give an object of terms and their translations')
+    terms = {source: targets if isinstance(targets, list) else [targets] for source, targets in given.items()}
+    check_size([checked_text(each, "terms") for pair in terms.items() for each in (pair[0], *pair[1])], limits, "terms")
+    try:
+        return Glossary(make_term(source, targets, f"terms, {shown(source)}") for source, targets in terms.items())
+    except InputError as error:
+        raise RefusedError(422, line_of(error)) from None
+
+
+def _request(item: Any, where: str, route: str | None, terms: Glossary | None, system: SystemTranslator) -> Request:
     own = {"text": item} if isinstance(item, str) else _object(item, where, _OWN_KEYS)
     own_route = _route(own, where, system) or route or system.default_route
     if own_route is None:
@@ -160,7 +176,7 @@ def _request(item: Any, where: str, route: str | None, system: SystemTranslator)
     text = checked_text(own.get("text"), where)
     if len(text.splitlines()) > 1:
         raise RefusedError(422, f"{where} has several lines; send each as a text of its own")
-    return Request(text, own_route)
+    return Request(text, own_route, terms=terms)
 
 
 def checked_text(value: Any, where: str) -> str:

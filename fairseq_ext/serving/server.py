@@ -25,6 +25,7 @@ class Service:
         host: address to listen on; any but this machine's own needs ``token_file``.
         port: 0 for any that is free.
         token_file: file with the token that clients must send.
+        terms: file of terms that all translations keep.
         device: cpu or cuda.
         decoding_precision: of weights and products.
         threads: cores that the model uses.
@@ -36,6 +37,7 @@ class Service:
     host: str = "127.0.0.1"
     port: int = 8000
     token_file: Path | None = None
+    terms: Path | None = None
     device: str = "cpu"
     decoding_precision: str = FLOAT32
     threads: int = 1
@@ -56,7 +58,11 @@ def serve(exported: Path, service: Service) -> None:
     token = None if service.token_file is None else read_token(service.token_file)
     listener = listen(service.host, service.port)
     system = SystemTranslator.load(
-        exported, device=service.device, decoding_precision=service.decoding_precision, threads=service.threads
+        exported,
+        device=service.device,
+        decoding_precision=service.decoding_precision,
+        threads=service.threads,
+        terms=service.terms,
     )
     app = make_app(system, limits=service.limits, batching=service.batching, local=local, token=token)
     server = make_server(app, patience=service.limits.seconds, connections=service.connections)

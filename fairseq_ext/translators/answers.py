@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,12 @@ class Wanted:
             with_gates=self.format == "jsonl",
             label=lambda index: f"{name}, line {first + index}",
         )
+        for number, answer in enumerate(answers, first):
+            if self.format == "text" and (lacking := [term for term, kept in answer.terms.items() if kept is None]):
+                print(
+                    f"{name}, line {number}: the translation lacks what is given for {', '.join(lacking)}",
+                    file=sys.stderr,
+                )
         return [self._line(translator.domains, answer, number) for number, answer in enumerate(answers, first)]
 
     def _line(self, domains: Sequence[str], answer: Answer, number: int) -> str:
@@ -61,6 +68,8 @@ class Wanted:
         record["candidates"] = [
             {"text": candidate.text, "score": round(candidate.score, 4)} for candidate in answer.candidates
         ]
+        if answer.terms:
+            record["terms"] = answer.terms
         if answer.weights is not None:
             record["weights"] = dict(zip(domains, _rounded(answer.weights), strict=True))
         if self.gates and answer.gates is not None:

@@ -51,6 +51,7 @@ class FileJob:
         block_lines: lines in a block.
         device: cpu or cuda.
         decoding_precision: of weights and products.
+        terms: file of terms, or None.
     """
 
     system: Path
@@ -62,14 +63,15 @@ class FileJob:
     block_lines: int
     device: str = "cpu"
     decoding_precision: str = FLOAT32
+    terms: Path | None = None
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all that the output depends on."""
-        files = [self.system / MANIFEST_FILE, self.source, *([self.domains] if self.domains else [])]
+        files = [self.system / MANIFEST_FILE, self.source, self.domains, self.terms]
         description = {
-            "version": 3,
-            "files": [hash_file(path) for path in files],
+            "version": 4,
+            "files": [path and hash_file(path) for path in files],
             "route": self.route,
             "block_lines": self.block_lines,
             "decoding_precision": self.decoding_precision,
@@ -89,15 +91,18 @@ class TranslateBlock:
         """Write its lines into an empty directory."""
         text = (self.blocks / f"{index:06d}").read_text(encoding="utf-8")
         block: list[RoutedLine] = [(line, route) for line, route in json.loads(text)]
-        translator = _translator(self.job.system, self.job.device, self.job.decoding_precision)
+        translator = load_translator(self.job)
         first = index * self.job.block_lines + 1
         lines = self.job.wanted.lines_of(translator, block, first, str(self.job.source))
         (output / _TEXT).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
 
 
 @lru_cache(maxsize=1)
-def _translator(system: Path, device: str, decoding_precision: str) -> SystemTranslator:
-    return SystemTranslator.load(system, device=device, decoding_precision=decoding_precision)
+def load_translator(job: FileJob) -> SystemTranslator:
+    """The translator of a job, loaded once."""
+    return SystemTranslator.load(
+        job.system, device=job.device, decoding_precision=job.decoding_precision, terms=job.terms
+    )
 
 
 # Reads the lines of a job, and notes the numbers of those that cannot be translated, which it leaves empty.

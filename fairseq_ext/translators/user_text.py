@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import IO
 
@@ -25,7 +24,7 @@ from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.sentences import TooLongError
 from fairseq_ext.runtime.translator import SystemTranslator
 from fairseq_ext.translators.answers import Wanted
-from fairseq_ext.translators.files import FileJob, check_folder, state_of, translate_file
+from fairseq_ext.translators.files import FileJob, check_folder, load_translator, state_of, translate_file
 from fairseq_ext.translators.lines import RoutedLine, blocks, file_lines, routed_by_file, stream_lines
 
 # Only of longer lines it is asked, before any is translated, whether the model takes them.
@@ -49,6 +48,7 @@ class Text:
         decoding_precision: of weights and products.
         format: of the source, of :data:`fairseq_ext.documents.formats.FORMATS` or text; None for what its name says.
         every: whether what a document has translated already is translated again.
+        terms: file of terms, or None.
     """
 
     source: Path | None = None
@@ -62,6 +62,7 @@ class Text:
     decoding_precision: str = FLOAT32
     format: str | None = None
     every: bool = False
+    terms: Path | None = None
 
 
 def translate_text(system: Path, text: Text) -> None:
@@ -70,7 +71,7 @@ def translate_text(system: Path, text: Text) -> None:
     Raises:
         InputError: naming the file or line that cannot be used.
     """
-    for path in (text.source, text.domains):
+    for path in (text.source, text.domains, text.terms):
         if path is not None:
             check_file(path)
     manifest = read_manifest(system)
@@ -94,13 +95,11 @@ def translate_text(system: Path, text: Text) -> None:
         block_lines=text.block_lines,
         device=text.device,
         decoding_precision=text.decoding_precision,
+        terms=text.terms and text.terms.absolute(),
     )
 
     def lines(left_out: list[int]) -> Iterator[RoutedLine]:
-        translator = lru_cache(
-            lambda: SystemTranslator.load(job.system, device=job.device, decoding_precision=job.decoding_precision)
-        )
-        return _checked(_lines(text, manifest), str(source), translator, left_out)
+        return _checked(_lines(text, manifest), str(source), lambda: load_translator(job), left_out)
 
     _tell(str(text.source), translate_file(job, lines, text.processes))
 
@@ -138,7 +137,9 @@ def _translate_stream(system: Path, manifest: Manifest, text: Text) -> None:
     name = str(text.source or _STANDARD_INPUT)
     if text.output is not None:
         check_folder(text.output)
-    translator = SystemTranslator.load(system, device=text.device, decoding_precision=text.decoding_precision)
+    translator = SystemTranslator.load(
+        system, device=text.device, decoding_precision=text.decoding_precision, terms=text.terms
+    )
     first = 1
     left_out: list[int] = []
     lines = _checked(_lines(text, manifest), name, lambda: translator, left_out)

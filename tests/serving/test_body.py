@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fairseq_ext.runtime.requests import Request
+from fairseq_ext.runtime.terms import Term
 from fairseq_ext.serving.body import Limits, Order, read_content, read_order
 from fairseq_ext.serving.refusals import RefusedError
 from tests.serving.fake_system import DOMAINS, FakeSystem
@@ -34,6 +35,12 @@ def refusal(data: bytes | dict[str, Any], **attributes: Any) -> RefusedError:
 def test_texts_take_the_route_that_is_nearest() -> None:
     order = read({"texts": ["a", {"text": "b", "domain": "law"}, {"text": "c", "route": "base"}], "domain": "med"})
     assert order == Order((Request("a", "med"), Request("b", "law"), Request("c", "base")))
+
+
+def test_terms_have_one_translation_or_several() -> None:
+    [request] = read({"texts": ["a"], "terms": {"c": ["d", "e"]}}).requests
+    assert list(request.terms or ()) == [Term("c", ("d", "e"))]
+    assert refusal({"texts": ["a"], "terms": {"a": "b", "c": "d"}}).status == 413
 
 
 def test_defaults_are_the_systems() -> None:
@@ -97,6 +104,11 @@ def test_what_is_no_json_is_refused(data: bytes, said: str) -> None:
         ({"texts": [{"text": "a", "gates": "tokens"}]}, "texts[0] has the key 'gates'"),
         ({"texts": ["a"], "domain": ["law"]}, "is none of law, med, sub"),
         ({"texts": ["a"], "domain": {}}, "is none of law, med, sub"),
+        ({"texts": ["a"], "terms": ["a"]}, "\"terms\" is ['a']"),
+        ({"texts": ["a"], "terms": {"a": 1}}, "terms is 1"),
+        ({"texts": ["a"], "terms": {"a": []}}, "terms, 'a'"),
+        ({"texts": ["a"], "terms": {"": "b"}}, "terms, ''"),
+        (b'{"texts": ["a"], "terms": {"a": "\\ud800"}}', "terms, character 1: half of a surrogate pair"),
     ],
 )
 def test_values_that_cannot_be_are_refused(data: bytes | dict[str, Any], said: str) -> None:

@@ -43,7 +43,7 @@ class Turner:
 @pytest.fixture
 def turner(monkeypatch: pytest.MonkeyPatch) -> Turner:
     turner = Turner()
-    monkeypatch.setattr(files, "_translator", lambda *_: turner)
+    monkeypatch.setattr(files, "load_translator", lambda _: turner)
     return turner
 
 

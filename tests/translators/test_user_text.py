@@ -49,6 +49,20 @@ def test_a_file_in_a_file_out(exported: Path, text: Path) -> None:
     assert output.read_text().splitlines()[1] == ""
 
 
+def test_terms_are_kept_and_those_that_cannot_be_are_named(
+    exported: Path, text: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    terms, output = text.with_name("terms.tsv"), text.with_name("out.pl")
+    terms.write_text("w4\tw17\nw9\tnothing\n")
+    command = [str(exported / "gad"), "--input", str(text), "--terms", str(terms)]
+    verb("translate")([*command, "--output", str(output), "--processes", "1"])
+    assert "w17" in output.read_text().splitlines()[0].split()
+    assert "in.en, line 4: the translation lacks what is given for w9" in capfd.readouterr().err
+    verb("translate")([*command, "--format", "jsonl"])
+    records = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [record.get("terms") for record in records] == [{"w4": "w17"}, None, None, {"w9": None}, None]
+
+
 def test_a_file_to_standard_output(exported: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     domains = text.with_name("domains")
     domains.write_text("law\n\nmed\nmed\nsub\n")

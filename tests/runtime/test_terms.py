@@ -1,0 +1,89 @@
+"""Terms: which a text has, and that translations keep them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.runtime.requests import Request
+from fairseq_ext.runtime.terms import Constraint, Glossary, Term
+from fairseq_ext.runtime.translator import SystemTranslator
+
+TERMS = [
+    Term("event", ("Termin",)), Term("event list", ("Liste",)), Term("IT", ("EDV",)), Term("event", ("Ereignis",)),
+    Term("file(s)", ("Dateien",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Event, event.", {"event": ("Termin", "Ereignis")}),
+        ("The event list", {"event list": ("Liste",)}),
+        ("It is IT", {"IT": ("EDV",)}),
+        ("It prevents events", {}),
+        ("All file(s)!", {"file(s)": ("Dateien",)}),
+        ("", {}),
+    ],
+)
+def test_terms_are_whole_words_the_longest_of_them(text: str, found: dict[str, tuple[str, ...]]) -> None:
+    assert {term.source: term.targets for term in Glossary(TERMS).found_in(text)} == found
+
+
+def test_a_form_is_a_whole_word_and_has_a_capital_where_it_begins() -> None:
+    constraint = Constraint.of(["zeigen", "Terminen"], lambda _: [1], has_spaces=True)
+    kept = {
+        text: constraint.found_in(text) for text in ("„Zeigen", "das Zeigen", "Terminende", "(Terminen)", "anzeigen")
+    }
+    assert kept == {
+        "„Zeigen": "Zeigen",
+        "das Zeigen": None,
+        "Terminende": None,
+        "(Terminen)": "Terminen",
+        "anzeigen": None,
+    }
+    assert Constraint.of(["終"], lambda _: [1], has_spaces=False).found_in("始終点") == "終"
+
+
+@pytest.mark.parametrize("line", ["event", "event\t", "\tTermin", "!\t"])
+def test_a_line_that_is_no_term_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text(f"a\tb\tc\n{line}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"terms\.tsv, line 2"):
+        Glossary.read(path)
+
+
+@pytest.mark.parametrize("name", ["mix", "gad"])
+def test_translations_keep_what_is_given_whatever_the_model_thinks(exported: Path, name: str) -> None:
+    translator, rng = SystemTranslator.load(exported / name), random.Random(1)
+    words = [f"w{number}" for number in range(20)]
+    requests = []
+    for _ in range(20):
+        source = rng.sample(words, 3)
+        terms = [Term(word, (" ".join(rng.sample(words, rng.randint(1, 2))), rng.choice(words))) for word in source[:2]]
+        requests.append(Request(" ".join(source), terms=Glossary(terms)))
+    free = translator.translate([Request(request.text) for request in requests])
+    together = translator.translate([*requests, *(Request(request.text) for request in requests)], candidates=2)
+    for request, answer in zip(requests, together, strict=False):
+        text = answer.candidates[0].text
+        assert request.terms is not None
+        for term in request.terms:
+            assert answer.terms[term.source] in term.targets
+            assert f" {answer.terms[term.source]} " in f" {text} "
+        [alone] = translator.translate([request], candidates=2)
+        assert [each.text for each in alone.candidates] == [each.text for each in answer.candidates]
+    assert [each.candidates[0].text for each in together[20:]] == [each.candidates[0].text for each in free]
+    assert [each.candidates[0].text for each in together[:20]] != [each.candidates[0].text for each in free]
+
+
+def test_a_term_that_cannot_be_kept_is_named_and_the_rest_translated(exported: Path, tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("w4\tw1 w2 w3 w4 w5 w6 w7 w8\nw5\tnothing\nw6\tw7\n", encoding="utf-8")
+    translator = SystemTranslator.load(exported / "mix", terms=tmp_path / "terms.tsv")  # of six words at most
+    [answer] = translator.translate([Request("w4 w5 w6")])
+    assert answer.candidates[0].text
+    assert (answer.terms["w4"], answer.terms["w5"]) == (None, None)
+    [other] = translator.translate([Request("w5 w6", terms=Glossary([Term("w6", ("w9",))]))])
+    assert other.terms == {"w5": None, "w6": "w9"}
