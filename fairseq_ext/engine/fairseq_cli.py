@@ -33,21 +33,13 @@ def option_of(options: Mapping[str, Any], name: str) -> Any:
 
 
 def check_option(name: str, where: str) -> None:
-    """Check that this can be the name of one of fairseq's options.
-
-    Raises:
-        InputError: naming ``where`` and the name, otherwise.
-    """
+    """Check that this can be the name of one of fairseq's options."""
     if not _OPTION.fullmatch(name):
         raise InputError(f"{where}: {shown(name)} is no name of an option; use letters, digits, '-' and '_' only")
 
 
 def check_counts(options: Mapping[str, Any], names: Sequence[str], where: str) -> None:
-    """Check those options of fairseq's that this program counts with itself: whole numbers above zero, if given.
-
-    Raises:
-        InputError: naming ``where``, the option and its value.
-    """
+    """Check those options of fairseq's that this program counts with itself: whole numbers above zero, if given."""
     for name in names:
         value = option_of(options, name)
         # isinstance(True, int) holds.
@@ -138,9 +130,6 @@ def run_training(label: str, arguments: Sequence[str], log: Path) -> None:
         label: what is trained, for messages.
         arguments: its command line; how it logs is added, which changes nothing in the result.
         log: the file, which is added to.
-
-    Raises:
-        InputError: as :func:`run_fairseq` does.
     """
     with progress(label, partial(training_progress, log, arguments)):
         run_fairseq("train", [*arguments, "--log-format", "simple", "--log-interval", "100"], messages=log)

@@ -9,12 +9,13 @@ import json
 import os
 import re
 import sys
+from argparse import Action, ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from fairseq_ext.engine.children import how_it_ended, run_child
 from fairseq_ext.engine.fairseq_cli import USER_DIR, options_in, own_environment
@@ -27,7 +28,7 @@ Spelled = tuple[str, Sequence[str]]
 _DATA = "data"
 _FLAG = re.compile(r"--?[A-Za-z]")  # a negative number is none
 _ARGUMENT = re.compile(r"argument (-\S+): (.*)", re.DOTALL)
-_CHOICES = " (choose from "
+_CHOICE = "invalid choice: '"
 _MOST_NEAR = 3
 
 _WRITTEN = {"save-dir", "log-file", "tensorboard-logdir", "gates-output", "results-path", "plasma-path"}
@@ -135,7 +136,6 @@ def _mistake_in(program: str, arguments: Sequence[str]) -> tuple[str, str] | Non
 
     parser = options.get_training_parser() if program == "train" else options.get_generation_parser()
     parser.error = _raise
-    known = parser._option_string_actions
     for argument in {"-h", "--help"}.intersection(arguments):
         return argument, "would only print its help; take this out"
     line = [_DATA, *arguments, "--user-dir", str(USER_DIR)]
@@ -146,49 +146,42 @@ def _mistake_in(program: str, arguments: Sequence[str]) -> tuple[str, str] | Non
         line += ["--finetune-from-model", ""]
     try:
         _, unknown = options.parse_args_and_arch(parser, line, parse_known=True)
-    # A value such as "0.1." lets fairseq's parser raise anything.
     except (Exception, SystemExit) as error:
-        return _refused(str(error) or type(error).__name__, arguments, known)
+        return _refused(str(error) or type(error).__name__, arguments, parser)
     if not unknown:
         return None
-    # Two words of the same name may stand in a line; the last option before the first one is named.
-    option = unknown[0].partition("=")[0]
-    if _FLAG.match(option):
-        name = option.lstrip("-")
-        if near := _near(option.replace("_", "-"), known):
-            return option, f"has no option {name!r}; did you mean {near}?"
-        return option, f"has no option {name!r} with this task, architecture, criterion and optimizer; take it out"
-    before = [each.partition("=")[0] for each in arguments[: arguments.index(option)] if _FLAG.match(each)]
-    hint = "join several by commas, as one text" if before else "take it out"
-    return (before[-1] if before else option), f"takes no further word here, got {shown(option)}; {hint}"
+    # The last option before the first word that nothing takes is named.
+    word = unknown[0].partition("=")[0]
+    if not _FLAG.match(word):
+        before = [each.partition("=")[0] for each in arguments[: arguments.index(word)] if _FLAG.match(each)]
+        return (before or [word])[-1], f"takes no further word here, got {shown(word)}; join several by commas"
+    near = _near(word.replace("_", "-"), parser._option_string_actions)
+    return word, f"has no option {word.lstrip('-')!r} here; {near or 'take it out'}"
 
 
 def _raise(message: str) -> NoReturn:
     raise ValueError(message)
 
 
-def _refused(message: str, arguments: Sequence[str], known: Any) -> tuple[str, str]:
+def _refused(message: str, arguments: Sequence[str], parser: ArgumentParser) -> tuple[str, str]:
     """The option whose value cannot be read, or that a message of argparse is about, and what is wrong with it."""
     for option, value in options_in(arguments):
-        if not _can_read(known.get(f"--{option}"), value):
+        if not _can_read(parser._option_string_actions.get(f"--{option}"), value):
             return f"--{option}", f"refuses its value {shown(value)}"
     found = _ARGUMENT.match(message)
     if found is None:
         return "", f"does not take these options: {message}"
-    given = [argument.partition("=")[0] for argument in arguments]
     names = found[1].split("/")
+    given = [argument.partition("=")[0] for argument in arguments]
     option = next((name for name in names if name in given), names[0])
-    text, is_choice, _ = found[2].partition(_CHOICES)
-    if is_choice:
-        choices = [str(choice) for choice in known[option].choices]
-        near = _near(text.rpartition("choice: ")[2].strip("'"), choices)
-        text += f"; did you mean {near}?" if near else f"; choose one of {', '.join(choices)}"
-    return option, f"refuses it: {text}"
+    _, _, value = found[2].partition(_CHOICE)
+    near = _near(value.partition("'")[0], parser._option_string_actions[option].choices or ()) if value else ""
+    return option, f"refuses it: {found[2].partition(' (')[0]}; {near}" if near else f"refuses it: {found[2]}"
 
 
-def _can_read(action: Any, value: str) -> bool:
+def _can_read(action: Action | None, value: str) -> bool:
     try:
-        if value and getattr(action, "type", None) is not None:
+        if value and action is not None and callable(action.type):
             action.type(value)
     except Exception:  # whatever fairseq's own readers raise
         return False
@@ -196,9 +189,9 @@ def _can_read(action: Any, value: str) -> bool:
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    names = sorted(known)
+    names = sorted(map(str, known))
     near = [other for other in names if other.startswith(name)] or get_close_matches(name, names, cutoff=0.75)
-    return " or ".join(repr(other.lstrip("-")) for other in near[:_MOST_NEAR])
+    return f"did you mean {' or '.join(repr(other.lstrip('-')) for other in near[:_MOST_NEAR])}?" if near else ""
 
 
 def named_files(arguments: Sequence[str], where: str, known: Sequence[Path] = ()) -> list[Path]:

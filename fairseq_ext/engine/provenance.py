@@ -144,11 +144,7 @@ def _input_hash(path: Path) -> str:
 
 
 def check_contents(output: Path, record: Record, names: Sequence[str]) -> None:
-    """Compare files of a finished step with its record.
-
-    Raises:
-        InputError: naming the first that differs.
-    """
+    """Check that files of a finished step are as its record says."""
     for name in names:
         file = output / name
         if not file.is_file() or hash_file(file) != record.hashes[name]:
@@ -159,13 +155,7 @@ def check_contents(output: Path, record: Record, names: Sequence[str]) -> None:
 
 
 def changes(before: Provenance, now: Provenance, inputs: Sequence[str]) -> str:
-    """The differences between two provenances, in one line.
-
-    Args:
-        before: of the directory that is there.
-        now: of the directory to build.
-        inputs: names of its inputs.
-    """
+    """The differences between two provenances, in one line; ``inputs`` are the names of the inputs."""
     old, new = (dict(_leaves(provenance.as_json()["options"])) for provenance in (before, now))
     found = [
         f"{name} was {_shown(old, name)}, is {_shown(new, name)}"

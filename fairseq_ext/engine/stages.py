@@ -30,15 +30,7 @@ class Stage:
 
 
 def check_stage_names(stages: Sequence[Stage], where: str) -> None:
-    """Check that each stage has a name of its own.
-
-    Args:
-        stages: all of the experiment; those of its systems have their names.
-        where: the file and the key of the systems, for messages.
-
-    Raises:
-        InputError: naming a system that is named like another stage.
-    """
+    """Check that no system, which is a stage of its name, is named like another stage of ``where``."""
     names = [stage.name for stage in stages]
     for name in names:
         if names.count(name) > 1:
@@ -48,11 +40,7 @@ def check_stage_names(stages: Sequence[Stage], where: str) -> None:
 def choose_stages(
     stages: Sequence[Stage], first: str | None = None, last: str | None = None, only: Sequence[str] = ()
 ) -> list[Stage]:
-    """The stages from ``first`` to ``last``, or ``only`` these, in their own order.
-
-    Raises:
-        InputError: naming a stage that is not there, or an empty choice.
-    """
+    """The stages from ``first`` to ``last``, or ``only`` these, in their own order."""
     names = [stage.name for stage in stages]
     for option, wanted in (("--from", [first]), ("--to", [last]), ("--only", only)):
         for name in wanted:
@@ -68,43 +56,6 @@ def choose_stages(
     return list(chosen)
 
 
-def run_stages(
-    stages: Sequence[Stage],
-    chosen: Sequence[Stage],
-    *,
-    dry_run: bool = False,
-    jobs: int = 1,
-    scheduler: str | None = None,
-) -> None:
-    """Run the chosen stages in order; with ``dry_run`` print what each of their steps would do.
-
-    Args:
-        stages: all of the experiment.
-        chosen: those to run.
-        dry_run: only print the plan.
-        jobs: steps at once, at most.
-        scheduler: of a Dask cluster to run them on.
-
-    Raises:
-        InputError: naming the stage to run first, if one needs what is not there.
-    """
-    planned: list[Step] = []
-    at_once = jobs > 1 or scheduler is not None
-    for early, found in groupby(chosen, lambda stage: stage.early and at_once):
-        neighbours = list(found)
-        for together in [neighbours] if early else [[stage] for stage in neighbours]:
-            first = len(planned)
-            for stage in together:
-                steps = stage.steps()
-                planned += steps
-                _check_inputs(stage, steps, planned, stages)
-            if not dry_run:
-                elsewhere = None if together[0].spreads else scheduler
-                run_steps(planned[first:], jobs=jobs, scheduler=elsewhere)
-    if dry_run:
-        run_steps(planned, dry_run=True)
-
-
 def run_chosen(
     stages: Sequence[Stage],
     first: str | None = None,
@@ -115,15 +66,36 @@ def run_chosen(
     jobs: int = 1,
     scheduler: str | None = None,
 ) -> None:
-    """Run the stages that :func:`choose_stages` chooses, as :func:`run_stages` does.
+    """Run the stages that :func:`choose_stages` chooses; with ``dry_run`` print what each of their steps would do.
+
+    Args:
+        stages: all of the experiment.
+        first: see :func:`choose_stages`, as ``last`` and ``only``.
+        dry_run: only print the plan.
+        jobs: steps at once, at most.
+        scheduler: of a Dask cluster to run them on.
 
     Raises:
-        InputError: as both do.
+        InputError: naming the stage to run first, if one needs what is not there.
     """
     chosen = choose_stages(stages, first, last, only)
     # A missing test set or a misspelt option is to be noticed before the first training, not after the last.
     check_options([step for stage in chosen for step in stage.steps()])
-    run_stages(stages, chosen, dry_run=dry_run, jobs=jobs, scheduler=scheduler)
+    planned: list[Step] = []
+    at_once = jobs > 1 or scheduler is not None
+    for early, found in groupby(chosen, lambda stage: stage.early and at_once):
+        neighbours = list(found)
+        for together in [neighbours] if early else [[stage] for stage in neighbours]:
+            before = len(planned)
+            for stage in together:
+                steps = stage.steps()
+                planned += steps
+                _check_inputs(stage, steps, planned, stages)
+            if not dry_run:
+                elsewhere = None if together[0].spreads else scheduler
+                run_steps(planned[before:], jobs=jobs, scheduler=elsewhere)
+    if dry_run:
+        run_steps(planned, dry_run=True)
 
 
 def _check_inputs(stage: Stage, steps: Sequence[Step], planned: Sequence[Step], stages: Sequence[Stage]) -> None:

@@ -53,8 +53,8 @@ def test_what_fairseq_takes_is_taken(line: str) -> None:
         ("--lr 1 2", "by commas"),
         ("--fp16 1", "'1'"),
         ("--optimizer adm", "did you mean 'adam'"),
-        ("--ddp-backend x", "choose one of c10d, "),
-        ("--arch nothing-like-it", "choose one of"),
+        ("--ddp-backend x", "choose from 'c10d'"),
+        ("--arch nothing-like-it", "choose from"),
         ("--help", "take this out"),
     ],
 )
