@@ -20,7 +20,6 @@ from fairseq_ext.patches.models import (
 )
 from fairseq_ext.patches.options import read_values_as_literals
 from fairseq_ext.patches.training import (
-    compute_cross_entropy_in_blocks,
     copy_checkpoints_whole,
     end_diverged_trainings_with_one_line,
     exchange_only_gradients,
@@ -45,7 +44,6 @@ let_blocks_be_sentences()
 require_starting_checkpoints()
 stop_batches_at_exit()
 leave_compilers_out()
-compute_cross_entropy_in_blocks()
 exchange_only_gradients()
 decode_as_precisely_as_asked()
 offer_swish()

@@ -11,33 +11,24 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
-from fairseq.criterions.cross_entropy import CrossEntropyCriterion
-from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.data.iterators import BackgroundConsumer, BufferedIterator
 from fairseq.distributed import LegacyDistributedDataParallel
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
-from fairseq.models import BaseFairseqModel, FairseqDecoder
-from fairseq.models.transformer import TransformerModelBase
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig, open_dict
-from torch import Tensor
-from torch.nn import Parameter
 
 from fairseq_ext.data.vocabulary_memory import VocabularyMemory
 from fairseq_ext.engine.children import end_with_parent
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.modules.blockwise_cross_entropy import blockwise_cross_entropy
-from fairseq_ext.modules.thread_value import ThreadValue
-from fairseq_ext.training.cpu_steps import IS_QUICK, StepMemory
-from fairseq_ext.training.shared_means import DTYPE, SharedMeans, shared_file
+from fairseq_ext.training.cpu_steps import StepMemory
 
 _log = logging.getLogger("fairseq_cli.train")
 _LOOPBACK = "lo" if sys.platform.startswith("linux") else "lo0"
@@ -115,7 +106,6 @@ def _train_together(cfg: DictConfig, main: Callable[..., Any], count: int) -> No
     logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # of one that fails, its error says all
     # A fork has all that is imported; elsewhere than on Linux libraries do not outlive one.
     method = "fork" if sys.platform.startswith("linux") else "spawn"
-    file = shared_file() if method == "fork" else None
     with tempfile.TemporaryDirectory() as folder:
         training = cfg.distributed_training
         with open_dict(cfg):
@@ -124,24 +114,17 @@ def _train_together(cfg: DictConfig, main: Callable[..., Any], count: int) -> No
             training.distributed_backend, training.distributed_no_spawn = "gloo", True
             if training.ddp_backend in ("c10d", "pytorch_ddp"):
                 training.ddp_backend = "legacy_ddp"  # adapters that take no part have no gradient
-        try:
-            torch.multiprocessing.start_processes(
-                _train, (os.getpid(), threads, cfg, main, file), count, join=True, start_method=method
-            )
-        finally:
-            if file is not None:
-                os.close(file)
+        torch.multiprocessing.start_processes(
+            _train, (os.getpid(), threads, cfg, main), count, join=True, start_method=method
+        )
 
 
-def _train(rank: int, parent: int, threads: int, cfg: DictConfig, main: Callable[..., Any], file: int | None) -> None:
+def _train(rank: int, parent: int, threads: int, cfg: DictConfig, main: Callable[..., Any]) -> None:
     end_with_parent(parent)
     torch.set_num_threads(threads)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", _LOOPBACK)
     cfg.distributed_training.distributed_rank = rank
-    count = cfg.distributed_training.distributed_world_size
-    means = None if file is None else SharedMeans(file, rank, count, torch.distributed.barrier)
-    with nullcontext() if means is None else MEANS.during(means):
-        distributed_utils.distributed_main(rank, main, cfg, {"after_distributed_init_fn": _without_meeting_place})
+    distributed_utils.distributed_main(rank, main, cfg, {"after_distributed_init_fn": _without_meeting_place})
 
 
 def _without_meeting_place(cfg: DictConfig) -> DictConfig:
@@ -268,9 +251,6 @@ def _stop_all() -> None:
             thread.join(_LONGEST_SECONDS)
 
 
-# Set in the processes that one of ours has forked.
-MEANS = ThreadValue[SharedMeans]()
-
 _MOST = 2**28  # numbers that are sent at once, fairseq's own limit
 
 
@@ -292,9 +272,6 @@ def _of_active(exchange: Callable[[Any], None]) -> Callable[[Any], None]:
         are_active = torch.tensor([p.grad is not None for p in trained], dtype=torch.int32, device=device)
         distributed_utils.all_reduce(are_active, self.process_group, op="max")
         moved = [p for p, is_active in zip(trained, are_active.tolist(), strict=True) if is_active]
-        if MEANS.value is not None and _are_plain(moved):
-            MEANS.value.take([_gradient_of(p) for p in moved])
-            return
         active = {id(p) for p in moved}
         self.per_device_params = [[p for p in parameters if id(p) in active] for parameters in everything]
         size = sum(p.numel() for parameters in self.per_device_params for p in parameters)
@@ -305,58 +282,6 @@ def _of_active(exchange: Callable[[Any], None]) -> Callable[[Any], None]:
             self.per_device_params, self.buffer = everything, None
 
     return exchange_active
-
-
-def _are_plain(parameters: Sequence[Parameter]) -> bool:
-    return all(p.is_cpu and p.dtype == DTYPE and not hasattr(p, "expert") for p in parameters)
-
-
-def _gradient_of(parameter: Parameter) -> Tensor:
-    if parameter.grad is None:
-        parameter.grad = torch.zeros_like(parameter)
-    return parameter.grad
-
-
-_SOFTMAX = ("get_normalized_probs", "get_normalized_probs_scriptable")
-_SOFTMAXES = {
-    method
-    for kind in (BaseFairseqModel, TransformerModelBase, FairseqDecoder)
-    for name, method in vars(kind).items()
-    if name in _SOFTMAX
-}
-
-
-def compute_cross_entropy_in_blocks() -> None:
-    """Compute the loss in blocks of the vocabulary's logits while ``IS_QUICK`` is set.
-
-    A float32 training that does not ask for it gets fairseq's and torch's own numbers, bit for bit.
-    """
-    for kind in (CrossEntropyCriterion, LabelSmoothedCrossEntropyCriterion):
-        if not hasattr(kind.compute_loss, "__wrapped__"):
-            kind.compute_loss = _in_blocks(kind.compute_loss)
-
-
-def _in_blocks(compute_loss: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(compute_loss)
-    def compute(self: Any, model: Any, net_output: Any, sample: dict[str, Any], reduce: bool = True) -> Any:
-        is_plain = reduce and net_output[0].is_cpu and _is_plain_softmax(model)
-        if not IS_QUICK.value or not is_plain or getattr(self, "ignore_prefix_size", False):
-            return compute_loss(self, model, net_output, sample, reduce=reduce)
-        logits, target = net_output[0].flatten(0, -2), model.get_targets(sample, net_output).flatten()
-        if isinstance(self, LabelSmoothedCrossEntropyCriterion):
-            return blockwise_cross_entropy(logits, target, self.eps, self.padding_idx)
-        loss, _ = blockwise_cross_entropy(logits, target, 0.0, self.padding_idx)
-        return loss, loss
-
-    return compute
-
-
-def _is_plain_softmax(model: Any) -> bool:
-    """Whether a model's probabilities are the softmax of its output, and not of a class of its own."""
-    decoder: Any = getattr(model, "decoder", None)
-    methods = [getattr(owner, name, None) for owner in (model, decoder) for name in _SOFTMAX]
-    are_known = all(getattr(method, "__func__", None) in _SOFTMAXES for method in methods)
-    return are_known and getattr(decoder, "adaptive_softmax", None) is None
 
 
 def end_diverged_trainings_with_one_line() -> None:

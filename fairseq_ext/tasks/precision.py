@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
-from fairseq_ext.training.cpu_steps import STEPS, CpuStep, StepMemory, fastest, time_steps
+from fairseq_ext.training.cpu_steps import FLOAT32, StepMemory, computed_in, fastest, time_steps
 
 _log = logging.getLogger("fairseq_cli.train")  # the one that --log-file keeps
 
@@ -26,9 +26,9 @@ class PrecisionConfig(FairseqDataclass):
     cpu_precision: ChoiceEnum(["float32", "bfloat16", "auto"]) = field(  # type: ignore[valid-type]
         default="float32",
         metadata={
-            "help": "of training on a CPU: bfloat16 multiplies in bfloat16 beside float32 weights, and computes "
-            "attention and the loss in faster ways; auto measures for some seconds what this machine is fastest at, "
-            "says so, and keeps to it when resumed (default: float32)"
+            "help": "of training on a CPU: bfloat16 multiplies in bfloat16 beside float32 weights; auto measures for "
+            "some seconds which of both is faster on this machine, says so, and keeps to it when resumed "
+            "(default: float32)"
         },
     )
     decoding_precision: ChoiceEnum(["float32", "bfloat16", "int8"]) = field(  # type: ignore[valid-type]
@@ -53,7 +53,6 @@ class Precision(StepMemory):
 
     cfg: Any
     _model: Any = None
-    _step = CpuStep()
     _is_agreed = False
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
@@ -65,15 +64,13 @@ class Precision(StepMemory):
     def train_step(
         self, sample: dict, model: Any, criterion: Any, optimizer: Any, *args: Any, **options: Any
     ) -> tuple[Any, Any, dict]:
-        """fairseq's forward and backward pass, in the way that --cpu-precision says."""
-        if next(model.parameters()).device.type == "cpu":
-            self._step = STEPS[self._choose(sample, criterion)]
-        return super().train_step(  # type: ignore[misc]
-            sample, model, self._step.around(criterion), optimizer, *args, **options
-        )
+        """fairseq's forward and backward pass, in the precision that --cpu-precision says."""
+        is_on_cpu = next(model.parameters()).device.type == "cpu"
+        lowered = computed_in(self._choose(sample, criterion) if is_on_cpu else FLOAT32, criterion)
+        return super().train_step(sample, model, lowered, optimizer, *args, **options)  # type: ignore[misc]
 
     def _choose(self, sample: dict, criterion: Any) -> str:
-        """The name of the way to compute; where it is left open, the first batch decides."""
+        """The precision; where it is left open, the first batch decides."""
         if str(self.cfg.cpu_precision) != "auto":
             return str(self.cfg.cpu_precision)
         if not self._is_agreed:
@@ -86,8 +83,8 @@ class Precision(StepMemory):
     def _measure(self, sample: dict, criterion: Any) -> str:
         model = copy.deepcopy(self._model).train()  # some remember what they have read
 
-        def run(step: CpuStep) -> None:
-            step.around(criterion)(model, sample)[0].backward()
+        def run(precision: str) -> None:
+            computed_in(precision, criterion)(model, sample)[0].backward()
             model.zero_grad(set_to_none=True)
 
         with torch.random.fork_rng(devices=[]):

@@ -1,75 +1,45 @@
-"""Ways to compute a training step on a CPU, and which of them is the fastest on the machine at hand."""
+"""The precisions in which a CPU trains, and which of them is faster on the machine at hand."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from fairseq_ext.modules.thread_value import ThreadValue
-
 _ENTRY = "cpu_step"
 _SECONDS, _LEAST_ROUNDS, _MOST_ROUNDS = 2.0, 2, 8
-_WORTHWHILE = 0.97  # of a way's time: one that takes less is taken in its place
+_WORTHWHILE = 0.97  # of a precision's time: one that takes less is taken in its place
 
-# Whether cross-entropy is computed in blocks, which rounds differently.
-IS_QUICK = ThreadValue[bool]()
+FLOAT32, BFLOAT16 = "float32", "bfloat16"
+# What --cpu-precision auto chooses from.
+PRECISIONS = (FLOAT32, BFLOAT16)
 
 
-@dataclass(frozen=True)
-class CpuStep:
-    """A way to compute a training step.
+def computed_in(precision: str, criterion: Callable[..., Any]) -> Callable[..., Any]:
+    """A criterion that computes itself and its model in a precision; its backward pass follows suit.
 
-    Attributes:
-        bfloat16: products in bfloat16; weights, losses, softmaxes and the optimiser stay float32.
-        math_attention: attention as plain products: torch's flash attention for CPUs is slower for short sentences.
-        is_quick: the cross-entropy in blocks of the vocabulary.
+    With bfloat16, matrix products are in bfloat16; weights, losses, softmaxes and the optimiser stay float32.
     """
+    if precision == FLOAT32:
+        return criterion
 
-    bfloat16: bool = False
-    math_attention: bool = False
-    is_quick: bool = False
-
-    def around(self, criterion: Callable[..., Any]) -> Callable[..., Any]:
-        """A criterion, the model's forward pass in it, computed in this way; its backward pass follows suit."""
-        if self == CpuStep():
-            return criterion
-
-        def compute(*args: Any, **kwargs: Any) -> Any:
-            with (
-                IS_QUICK.during(self.is_quick),
-                self._attention(),
-                torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16),
-            ):
-                return criterion(*args, **kwargs)
-
-        return compute
-
-    def _attention(self) -> AbstractContextManager[Any]:
+    def compute(*args: Any, **kwargs: Any) -> Any:
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
-        return sdpa_kernel(SDPBackend.MATH) if self.math_attention else nullcontext()
+        # torch's flash attention for CPUs is slower for short sentences.
+        with sdpa_kernel(SDPBackend.MATH), torch.autocast("cpu", torch.bfloat16):
+            return criterion(*args, **kwargs)
 
-
-FLOAT32 = "float32"
-# What --cpu-precision auto chooses from, by what checkpoints and logs call it.
-STEPS = {
-    FLOAT32: CpuStep(),
-    "float32, quick": CpuStep(math_attention=True, is_quick=True),
-    "bfloat16": CpuStep(bfloat16=True, math_attention=True, is_quick=True),
-    "bfloat16, flash attention": CpuStep(bfloat16=True, is_quick=True),
-}
+    return compute
 
 
 class StepMemory:
-    """Mixed into a task of fairseq's: checkpoints remember the way that was chosen, for a training that goes on.
+    """Mixed into a task of fairseq's: checkpoints remember the precision that was chosen, for a training that goes on.
 
     Attributes:
-        chosen_step: its name in :data:`STEPS`; None where none was measured.
+        chosen_step: one of :data:`PRECISIONS`; None where none was measured.
     """
 
     chosen_step: str | None = None
@@ -85,25 +55,26 @@ class StepMemory:
 
     def resume_step(self, state_dict: Mapping[str, Any]) -> None:
         """Go on as the training did whose checkpoint kept this."""
-        name = state_dict.get(_ENTRY)
-        self.chosen_step = name if isinstance(name, str) and name in STEPS else None
+        # Earlier versions told ways to compute apart, such as "bfloat16, flash attention".
+        name = str(state_dict.get(_ENTRY)).partition(",")[0]
+        self.chosen_step = name if name in PRECISIONS else None
 
 
-def time_steps(run: Callable[[CpuStep], None]) -> dict[str, float]:
-    """The seconds of a training step in each way, the least of some seconds' rounds in turn.
+def time_steps(run: Callable[[str], None]) -> dict[str, float]:
+    """The seconds of a training step in each precision, the least of some seconds' rounds in turn.
 
     Of one thread they are seconds of computing, which others at work on the machine do not lengthen.
 
     Args:
-        run: computes the step, and leaves no trace.
+        run: computes the step in a precision, and leaves no trace.
     """
-    seconds = {name: float("inf") for name in STEPS}
+    seconds = dict.fromkeys(PRECISIONS, float("inf"))
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     end = time.perf_counter() + _SECONDS
     for turn in range(_MOST_ROUNDS + 1):
-        for name, step in STEPS.items():
+        for name in PRECISIONS:
             start = clock()
-            run(step)
+            run(name)
             if turn:  # the first round warms up
                 seconds[name] = min(seconds[name], clock() - start)
         if turn >= _LEAST_ROUNDS and time.perf_counter() > end:
@@ -112,6 +83,6 @@ def time_steps(run: Callable[[CpuStep], None]) -> dict[str, float]:
 
 
 def fastest(seconds: Mapping[str, float]) -> str:
-    """The way that took the least time; one named before it that is as good, since small differences are chance."""
+    """The precision that took the least time; float32 if it is as good, since small differences are chance."""
     best = min(seconds.values())
     return next(name for name, value in seconds.items() if best >= _WORTHWHILE * value)

@@ -11,7 +11,7 @@ from fairseq.optim.adam import Adam
 from fairseq.tasks import FairseqTask
 
 from fairseq_ext.tasks import precision
-from fairseq_ext.training.cpu_steps import FLOAT32, STEPS
+from fairseq_ext.training.cpu_steps import PRECISIONS
 from tests import toy
 
 GAD = "transformer_gated_adapter_tiny"
@@ -59,9 +59,9 @@ def fastest_is(monkeypatch: pytest.MonkeyPatch, chosen: str) -> list[int]:
 
     def time_steps(run: Any) -> dict[str, float]:
         measured.append(1)
-        for step in STEPS.values():
-            run(step)
-        return {name: 0.5 if name == chosen else 1.0 for name in STEPS}
+        for name in PRECISIONS:
+            run(name)
+        return {name: 0.5 if name == chosen else 1.0 for name in PRECISIONS}
 
     monkeypatch.setattr(precision, "time_steps", time_steps)
     return measured
@@ -85,7 +85,7 @@ def test_bfloat16_has_nearly_the_losses_of_float32(data: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chosen", list(STEPS))
+@pytest.mark.parametrize("chosen", PRECISIONS)
 def test_auto_trains_as_the_way_it_chose(data: Path, monkeypatch: pytest.MonkeyPatch, chosen: str) -> None:
     """Measuring leaves no trace: neither in weights and gradients nor in random numbers."""
     measured = fastest_is(monkeypatch, chosen)
@@ -97,8 +97,7 @@ def test_auto_trains_as_the_way_it_chose(data: Path, monkeypatch: pytest.MonkeyP
     assert resumed.chosen_step == chosen
     assert losses == again
     assert all(torch.equal(value, same.state_dict()[name]) for name, value in model.state_dict().items())
-    if chosen in (FLOAT32, "bfloat16"):
-        assert losses == trained(data, "--cpu-precision", chosen)[2]
+    assert losses == trained(data, "--cpu-precision", chosen)[2]
 
 
 def test_what_is_not_remembered_is_measured(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
