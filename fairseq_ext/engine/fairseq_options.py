@@ -9,8 +9,8 @@ import json
 import os
 import re
 import sys
-from argparse import Action, ArgumentParser
-from collections.abc import Callable, Iterable, Sequence
+from argparse import Action
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -136,6 +136,7 @@ def _mistake_in(program: str, arguments: Sequence[str]) -> tuple[str, str] | Non
 
     parser = options.get_training_parser() if program == "train" else options.get_generation_parser()
     parser.error = _raise
+    known: Mapping[str, Action] = parser._option_string_actions
     for argument in {"-h", "--help"}.intersection(arguments):
         return argument, "would only print its help; take this out"
     line = [_DATA, *arguments, "--user-dir", str(USER_DIR)]
@@ -147,7 +148,7 @@ def _mistake_in(program: str, arguments: Sequence[str]) -> tuple[str, str] | Non
     try:
         _, unknown = options.parse_args_and_arch(parser, line, parse_known=True)
     except (Exception, SystemExit) as error:
-        return _refused(str(error) or type(error).__name__, arguments, parser)
+        return _refused(str(error) or type(error).__name__, arguments, known)
     if not unknown:
         return None
     # The last option before the first word that nothing takes is named.
@@ -155,7 +156,7 @@ def _mistake_in(program: str, arguments: Sequence[str]) -> tuple[str, str] | Non
     if not _FLAG.match(word):
         before = [each.partition("=")[0] for each in arguments[: arguments.index(word)] if _FLAG.match(each)]
         return (before or [word])[-1], f"takes no further word here, got {shown(word)}; join several by commas"
-    near = _near(word.replace("_", "-"), parser._option_string_actions)
+    near = _near(word.replace("_", "-"), known)
     return word, f"has no option {word.lstrip('-')!r} here; {near or 'take it out'}"
 
 
@@ -163,10 +164,10 @@ def _raise(message: str) -> NoReturn:
     raise ValueError(message)
 
 
-def _refused(message: str, arguments: Sequence[str], parser: ArgumentParser) -> tuple[str, str]:
+def _refused(message: str, arguments: Sequence[str], known: Mapping[str, Action]) -> tuple[str, str]:
     """The option whose value cannot be read, or that a message of argparse is about, and what is wrong with it."""
     for option, value in options_in(arguments):
-        if not _can_read(parser._option_string_actions.get(f"--{option}"), value):
+        if not _can_read(known.get(f"--{option}"), value):
             return f"--{option}", f"refuses its value {shown(value)}"
     found = _ARGUMENT.match(message)
     if found is None:
@@ -175,7 +176,7 @@ def _refused(message: str, arguments: Sequence[str], parser: ArgumentParser) -> 
     given = [argument.partition("=")[0] for argument in arguments]
     option = next((name for name in names if name in given), names[0])
     _, _, value = found[2].partition(_CHOICE)
-    near = _near(value.partition("'")[0], parser._option_string_actions[option].choices or ()) if value else ""
+    near = _near(value.partition("'")[0], known[option].choices or ()) if value else ""
     return option, f"refuses it: {found[2].partition(' (')[0]}; {near}" if near else f"refuses it: {found[2]}"
 
 
