@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import pydantic
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -29,17 +30,23 @@ from torch import Tensor
 from fairseq_ext.adapters.rows import tensor_hash
 from fairseq_ext.domains.names import is_domain_name
 from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.json_file import is_texts
+from fairseq_ext.inputs.errors import InputError
 
-FORMAT = 1
 SUFFIX = ".safetensors"
 _REMEDY = "export the adapters again with fairseq-ext adapters export"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _PACKAGES = ("fairseq-fixed", "torch", "safetensors")
 
 
-@dataclass(frozen=True)
+def _are_different_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(map(is_domain_name, names)) or len(set(names)) < len(names):
+        raise ValueError("expected different names of domains")
+    return names
+
+
+_Hashes = Annotated[dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]], Field(min_length=1)]
+
+
+@pydantic.dataclasses.dataclass(frozen=True, config=ConfigDict(strict=True))
 class AdapterManifest:
     """What an adapter file holds, and which base it belongs to.
 
@@ -57,21 +64,23 @@ class AdapterManifest:
         licence: under which the adapters may be used, in the words of who exported them.
         versions: of the libraries that wrote the file.
         tensors: SHA-256 of every tensor.
+        format: of the file.
     """
 
-    domains: tuple[str, ...]
+    domains: Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_are_different_names)]
     kind: str
-    options: Mapping[str, Any]
-    sizes: Mapping[str, int]
-    base: Mapping[str, str]
+    options: dict[str, int | float | str | bool | None]
+    sizes: dict[str, int]
+    base: _Hashes
     guarded: tuple[str, ...] = ()
     tree: str | None = None
-    vocabulary: Mapping[str, str] = field(default_factory=dict)
+    vocabulary: dict[str, str] = field(default_factory=dict)
     data_fingerprint: str | None = None
     scores: Mapping[str, Any] | None = None
     licence: str | None = None
-    versions: Mapping[str, str] = field(default_factory=dict)
-    tensors: Mapping[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    tensors: dict[str, str] = field(default_factory=dict)
+    format: Literal[1] = 1
 
 
 @dataclass(frozen=True)
@@ -97,7 +106,7 @@ def write_adapters(
     """Write an adapter file; versions and hashes are found here, and the name appears when the file is complete."""
     tensors = {f"{key}@{name}": row.contiguous() for name, own in rows.items() for key, row in own.items()}
     tensors |= {key: value.contiguous() for key, value in shared.items()}
-    content = {"format": FORMAT, **asdict(manifest), "versions": {name: metadata.version(name) for name in _PACKAGES}}
+    content = {**asdict(manifest), "versions": {name: metadata.version(name) for name in _PACKAGES}}
     content["tensors"] = {name: tensor_hash(value) for name, value in tensors.items()}
     text = json.dumps(content, ensure_ascii=False)
     # Not save_file: its own errors of a full disk are of no kind that Python knows.
@@ -151,43 +160,14 @@ def _parse(entries: Mapping[str, str], path: Path) -> AdapterManifest:
     if entries.get("manifest_sha256") != _digest(text):
         raise InputError(f"{path}: its manifest is not as it was written (SHA-256 differs); {_REMEDY}")
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-        raise InputError(f"{path}: its manifest is of another format than {FORMAT}; {_REMEDY}")
-    claims = {
-        "domains": _is_name_list(content.get("domains")),
-        "guarded": is_texts(content.get("guarded")) and set(content["guarded"]) <= set(content["domains"]),
-        "kind": isinstance(content.get("kind"), str),
-        "options": _maps_to(content.get("options"), int | float | str | bool | None),
-        "sizes": _maps_to(content.get("sizes"), int),
-        "base": _are_hashes(content.get("base")),
-        "tensors": _are_hashes(content.get("tensors")),
-        "vocabulary": _maps_to(content.get("vocabulary"), str),
-        "versions": _maps_to(content.get("versions"), str),
-        "tree": isinstance(content.get("tree"), str | None),
-        "licence": isinstance(content.get("licence"), str | None),
-        "data_fingerprint": isinstance(content.get("data_fingerprint"), str | None),
-        "scores": isinstance(content.get("scores"), dict | None),
-    }
-    for key, holds in claims.items():
-        if not holds:
-            raise InputError(f"{path}: manifest: {key}: {shown(content.get(key))} is none of adapters'; {_REMEDY}")
-    values = {key: content[key] for key in claims}
-    return AdapterManifest(**{**values, "domains": tuple(values["domains"]), "guarded": tuple(values["guarded"])})
-
-
-def _is_name_list(value: Any) -> bool:
-    return is_texts(value) and bool(value) and all(map(is_domain_name, value)) and len(set(value)) == len(value)
-
-
-def _are_hashes(value: Any) -> bool:
-    return _maps_to(value, str) and bool(value) and all(map(_SHA256.fullmatch, value.values()))
-
-
-def _maps_to(value: Any, kind: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(item, kind) for item in value.values())
+        manifest = TypeAdapter(AdapterManifest).validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(f"{path}: manifest: {where}: {first['msg']}; {_REMEDY}") from None
+    if not set(manifest.guarded) <= set(manifest.domains):
+        raise InputError(f"{path}: its manifest guards other adapters than it has; {_REMEDY}")
+    return manifest
 
 
 def _digest(text: str) -> str:

@@ -21,17 +21,19 @@ from omegaconf import OmegaConf
 
 import fairseq_ext.registration  # noqa: F401, I001  what checkpoints name
 from fairseq_ext.adapters.adapter_file import AdapterManifest
-from fairseq_ext.adapters.rows import State, bottleneck_shapes, gate_shapes, is_row_key, lora_shapes
-from fairseq_ext.domains.domain_tree import DomainTree, tree_from_json
+from fairseq_ext.adapters.rows import State, is_row_key
+from fairseq_ext.convert.fairseq_model import build_without_weights
+from fairseq_ext.domains.domain_tree import DomainTree, single_tree, tree_from_json
 from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig, TranslationAdapterConfig
-from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA
+from fairseq_ext.models.base_layout import FORM_OPTIONS
 from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
 from fairseq_ext.runtime.manifest import CHECKPOINT_FILE, CLASSIFIER_FOLDER, Manifest, verify
 from fairseq_ext.training.adapter_names import EARLIER_NAMES, GUARDED, NAMES, names_entry, read_names
+from fairseq_ext.training.freezing import is_adapter_key
 from fairseq_ext.translators import exported
 
 PLAIN, GATED = "transformer_domain_adapter", "transformer_gated_adapter"
@@ -135,18 +137,23 @@ class System:
         return is_row_key(key, shares_norms=self.tree is not None)
 
     def shapes(self) -> dict[str, tuple]:
-        """The shape of an adapter's row in every stacked tensor, and of the norms that all share."""
+        """The shape of an adapter's row in every stacked tensor, and of what all adapters share."""
         return self.shapes_of(self.kind, self.options)
 
     def shapes_of(self, kind: str, options: Mapping[str, Any]) -> dict[str, tuple]:
         """The same for adapters of another kind with other options on this base."""
-        options = {**EARLIER_OPTIONS.get(kind, {}), **options}
-        gates = gate_shapes(self.model, options["gate_inputs"], options["gate_pairs"]) if kind == GATED else {}
-        if str(options.get("adapter_form")) == LORA:
-            names = TranslationAdapterConfig(lora_modules=str(options["lora_modules"])).lora_names()
-            return {**lora_shapes(self.model, options["lora_rank"], names), **gates}
+        one = {
+            "adapter_names": ["one"],
+            "tree_json": single_tree(["one"]).to_json(),
+            "train_gates": "",
+            "train_nodes": "",
+        }
+        config = Namespace(**{**self.options, **options, **one, "arch": kind, "_name": kind})
+        tables = (self.model.get(f"{side}.embed_tokens.weight") for side in ("encoder", "decoder"))
+        model = build_without_weights(config, [len(table) for table in tables if table is not None])
         is_tree = kind == HIERARCHICAL_ADAPTERS
-        return {**bottleneck_shapes(self.model, options.get("bottleneck_dim") or 0, is_tree), **gates}
+        entries = ((key, value.shape) for key, value in model.state_dict().items() if is_adapter_key(key))
+        return {key: tuple(shape[1:] if is_row_key(key, is_tree) else shape) for key, shape in entries}
 
     def rows(self, name: str) -> State:
         """An adapter's row of every stacked tensor."""

@@ -43,11 +43,20 @@ def build_model(arguments: Sequence[str], symbols: Sequence[int], domains: Seque
         symbols: the sizes of its dictionaries: one, or source and target; equal sizes are one dictionary.
         domains: the names of its adapters.
     """
-    config = _parsed(arguments).model
+    return _built(_parsed(arguments).model, symbols, domains=list(domains))
+
+
+def build_without_weights(config: Any, symbols: Sequence[int]) -> Any:
+    """Build a model of the options that a checkpoint has of it, whose tensors have shapes alone."""
+    with torch.device("meta"), _StayingOnDevice():
+        return _built(config, symbols)
+
+
+def _built(config: Any, symbols: Sequence[int], **of_task: Any) -> Any:
     source, target = (_dictionary(size) for size in (symbols[0], symbols[-1]))
     if len(set(symbols)) == 1:
         target = source
-    task = Namespace(source_dictionary=source, target_dictionary=target, domains=list(domains))
+    task = Namespace(source_dictionary=source, target_dictionary=target, dictionary=source, **of_task)
     return ARCH_MODEL_REGISTRY[config._name].build_model(config, task)
 
 

@@ -222,5 +222,5 @@ def test_a_manifest_that_was_made_by_hand(law: Path) -> None:
         entries |= {"manifest": text, "manifest_sha256": hashlib.sha256(text.encode()).hexdigest()}
 
     rewrite(law, change)
-    with pytest.raises(InputError, match=r"manifest: domains: \['\.\./law'\] is none"):
+    with pytest.raises(InputError, match="manifest: domains: "):
         read_adapters(law)
