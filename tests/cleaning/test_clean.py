@@ -20,7 +20,6 @@ from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, task_output
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.report.measurements import RECORDS_FILE, read_records
-from tests.cluster import dask_cluster, in_fresh_process
 
 LANGS = ("en", "pl")
 FILTERS = {"empty": Empty(), "length": Length(max_words=5), "length_ratio": LengthRatio()}
@@ -126,12 +125,4 @@ def test_neither_workers_nor_kills_matter(large: Path, cleaned: Path, tmp_path: 
     (tmp_path / "clean" / TASKS_DIR / ".000002.host.1").mkdir()
     (tmp_path / "clean" / "A.en").write_text("half a li")
     _clean(large, tmp_path / "clean", Engine(workers=rng.randint(1, 3)))
-    assert hash_path(tmp_path / "clean") == hash_path(cleaned)
-
-
-@pytest.mark.slow
-def test_two_hosts_write_the_same_bytes_as_one(large: Path, cleaned: Path, tmp_path: Path) -> None:
-    pytest.importorskip("distributed", reason="needs the package distributed")
-    with dask_cluster(tmp_path) as scheduler:
-        in_fresh_process(_clean, large, tmp_path / "clean", Engine(scheduler=str(scheduler)))
     assert hash_path(tmp_path / "clean") == hash_path(cleaned)

@@ -48,12 +48,6 @@ DROPPED = (
 SPACES = "\u061c\u200b\u200c\u200e\u200f\u2581\ufeff\ufffd"
 
 
-@pytest.mark.parametrize(("characters", "expected"), [(DROPPED, "fi le"), (SPACES, "f i le")])
-def test_invisible_characters_are_folded(characters: str, expected: str) -> None:
-    for character in characters:
-        assert fold(f"{character}F{character}I {character} le{character}") == expected
-
-
 @pytest.fixture(scope="module")
 def sentencepiece_model() -> sentencepiece.SentencePieceProcessor:
     model = io.BytesIO()

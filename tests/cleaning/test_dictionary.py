@@ -1,7 +1,6 @@
 """The words of a pair say whether it is a translation, by rates that were counted."""
 
 import math
-import random
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,11 +9,9 @@ import pytest
 from fairseq_ext.cleaning.dictionary import Dictionary, read_word_list
 from fairseq_ext.cleaning.learn import DICTIONARY_FILE
 from fairseq_ext.cleaning.lexical_evidence import EVIDENCE_FILE, LexicalEvidence, learn_evidence, stems, stems_of
-from fairseq_ext.cleaning.model_1 import learn_dictionary
-from fairseq_ext.corpora.text_files import Pair, read_parallel
+from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
 from tests.cleaning.judging import judge
-from tests.real_corpora import corpus
 
 PAIRS = [Pair("cat", "kot"), Pair("cat dog", "kot pies"), Pair("cat runs", "biega"), Pair("dog", "pies")]
 
@@ -119,23 +116,3 @@ def test_evidence_of_several_reliable_words_is_needed(tmp_path: Path) -> None:
         "2 of 10 known words translated",
         None,
     ]
-
-
-@pytest.mark.slow
-def test_learned_from_real_text_it_tells_shuffled_pairs(tmp_path: Path) -> None:
-    folder, rng = corpus("parallel/en-pl"), random.Random(1)
-    held_out, learned_from = {}, []
-    for name in ("IT", "LAW", "MED", "TALK"):
-        pairs = read_parallel(folder / f"{name}.en", folder / f"{name}.pl")
-        rng.shuffle(pairs)
-        held_out[name] = pairs[:500]
-        learned_from += pairs[500:]
-    learn_dictionary(learned_from, tmp_path / DICTIONARY_FILE)
-    learn_evidence(learned_from, read_word_list(tmp_path / DICTIONARY_FILE), tmp_path / EVIDENCE_FILE)
-    for name, pairs in held_out.items():
-        # Neighbours in length, so that length tells nothing.
-        by_length = sorted(pairs, key=lambda pair: len(pair.target.split()))
-        shuffled = [(one.source, other.target) for one, other in zip(by_length, by_length[1:], strict=False)]
-        kept, dropped = (judge(Dictionary(), *some, learned=tmp_path) for some in (pairs, shuffled))
-        assert sum(map(bool, kept)) < 5, name
-        assert sum(map(bool, dropped)) > 275, name

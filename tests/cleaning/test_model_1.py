@@ -2,8 +2,6 @@
 
 import math
 import random
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,27 +76,6 @@ def test_probabilities_are_those_of_model_1(tmp_path: Path) -> None:
     assert rows == pytest.approx({key: value for key, value in expected.items() if value >= 0.03}, abs=0.0006)
     assert len(rows) > 50
     assert min(rows.values()) < 0.4
-
-
-@pytest.mark.slow
-def test_learning_is_the_same_in_every_process(tmp_path: Path) -> None:
-    program = (
-        "import random, sys\n"
-        "from pathlib import Path\n"
-        "from fairseq_ext.cleaning.model_1 import learn_dictionary\n"
-        "from tests.cleaning.test_model_1 import invented_pairs\n"
-        "pairs = invented_pairs(600) * int(sys.argv[1])\n"
-        "random.Random(int(sys.argv[1])).shuffle(pairs)\n"
-        "learn_dictionary(pairs, Path(sys.argv[2]))\n"
-    )
-    for seed in ("1", "2"):
-        subprocess.run(
-            [sys.executable, "-c", program, seed, str(tmp_path / seed)],
-            env={"PYTHONHASHSEED": seed, "OMP_NUM_THREADS": seed, "PATH": "/usr/bin:/bin"},
-            cwd=Path(__file__).resolve().parents[2],
-            check=True,
-        )
-    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
 
 
 @pytest.mark.parametrize("block", [1, 7])

@@ -7,8 +7,7 @@ import pytest
 from sacremoses import MosesPunctNormalizer
 
 from fairseq_ext.cleaning.normalise import Normalise, normalise_lines
-from fairseq_ext.corpora.text_files import collapse, read_lines
-from tests.real_corpora import corpus
+from fairseq_ext.corpora.text_files import collapse
 
 PUNCTUATION = Normalise(unicode=None)
 # One language for each set of rules that sacremoses has.
@@ -22,17 +21,6 @@ SOME = 1000
 def expected(lines: list[str], lang: str) -> list[str]:
     normaliser = MosesPunctNormalizer(lang)
     return [collapse(normaliser.normalize(line)) for line in lines]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lang", LANGUAGES)
-def test_equals_sacremoses_on_real_text(lang: str) -> None:
-    files = sorted(corpus("parallel/en-pl").glob("*.*"))
-    lines = [collapse(line) for path in files for line in read_lines(path)[::7]]
-    # Rare in these corpora: quotation marks of other languages, in the same sentences.
-    lines += [line.replace('"', "»").replace(" ", "\u00a0") for line in lines[:500] if '"' in line]
-    lines = [collapse(line) for line in lines[:: len(LANGUAGES)] + lines[-50:]]
-    assert normalise_lines(lines, lang, PUNCTUATION) == expected(lines, lang)
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

@@ -9,7 +9,6 @@ from pathlib import Path
 import polib
 import pytest
 
-from fairseq_ext.corpora import downloads
 from fairseq_ext.corpora.entries import (
     BILINGUAL,
     Form,
@@ -94,13 +93,6 @@ def test_every_form_is_told_and_read(tmp_path: Path, name: str, form: Form) -> N
     assert list(read_entry(entry, LANGS, "fail", tally, tmp_path / "downloads")) == [("one", "jeden")]
     assert tally["lines"] == 1
     assert not (tmp_path / "downloads").exists()
-
-
-def test_packages_are_read_from_their_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "run_child", None)  # Nothing needs fetching.
-    make(tmp_path, "app-1.0-py3-none-any.whl")
-    assert entry_form("app==1.0", LANGS) == Form.PACKAGE
-    assert list(read_entry("app==1.0", LANGS, "fail", Counter(), tmp_path)) == [("one", "jeden")]
 
 
 def test_entries_stand_for_paths_in_order_of_domains(tmp_path: Path) -> None:

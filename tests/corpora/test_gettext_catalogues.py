@@ -114,11 +114,6 @@ def test_encodings_and_ends_of_lines_do_not_matter(tmp_path: Path, end: str, enc
     assert read(write(tmp_path / "x.po", text.encode(encoding)))[0] == STRIPPED
 
 
-def test_line_separators_inside_messages_are_white_space(tmp_path: Path) -> None:
-    text = HEADER + 'msgid "One\u2028two\x85three"\nmsgstr "Eins\x0czwei\u2029drei\rvier"\n'
-    assert read(write(tmp_path / "x.po", text))[0] == [("One two three", "Eins zwei drei vier")]
-
-
 def test_catalogues_are_found_alike_in_folder_zip_and_tar(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     names = ["app/locale/de/LC_MESSAGES/b.po", "app/locale/de/LC_MESSAGES/a.po", "mod/locale/de.po", "de.mo"]
@@ -164,11 +159,3 @@ def shared_bytes() -> bytes:
 def test_what_is_no_catalogue_is_refused_at_once(tmp_path: Path, name: str, data: str | bytes) -> None:
     with pytest.raises(InputError, match=rf"{name}: cannot be read as a gettext catalogue"):
         read(write(tmp_path / name, data))
-
-
-def test_pairs_seen_in_another_catalogue_are_not_repeated(tmp_path: Path) -> None:
-    tally: Counter[str] = Counter()
-    seen = {Pair(*STRIPPED[1]), Pair(*STRIPPED[3])}
-    assert list(read_catalogues(write(tmp_path / "x.po"), "de", "strip", tally, seen)) == [STRIPPED[0], STRIPPED[2]]
-    assert tally["messages_repeated"] == 3
-    assert seen == set(STRIPPED)

@@ -8,7 +8,6 @@ import polib
 import pytest
 
 from fairseq_ext.corpora import import_corpora
-from fairseq_ext.corpora.blocks import load_index, read_block
 from fairseq_ext.corpora.entries import folder_entries
 from fairseq_ext.corpora.files import open_binary
 from fairseq_ext.corpora.import_corpora import import_domain
@@ -24,27 +23,6 @@ def import_law(folder: Path, *entries: str, on_bad_utf8: str = "fail") -> dict[s
     folder.mkdir(exist_ok=True)
     index = import_domain(folder, "law", entries, LANGS, on_bad_utf8=on_bad_utf8, downloads=folder / "downloads")
     return index["tally"]
-
-
-def test_entries_of_all_forms_follow_each_other(tmp_path: Path) -> None:
-    names = ["a.tsv", "x.po", "b.{lang}.gz", "x.mo", "c.zip", "d.tmx"]
-    out = tmp_path / "out"
-    tally = import_law(out, *(make(tmp_path, name) for name in names))
-    assert (out / "law.en").read_text() == "one\n" * 5
-    assert (out / "law.pl").read_text() == "jeden\n" * 5
-    # The second catalogue repeats the first; other repetitions are not judged here.
-    assert tally == {"lines": 6, "messages_repeated": 1}
-    assert set(read_tree(out)) == {"law.en", "law.pl", "law.index.json"}
-
-
-def test_what_was_read_is_kept_or_counted(tmp_path: Path) -> None:
-    (tmp_path / "x.tsv").write_bytes(b"a\tb\nc\xff\td\n\t\ne\0\tf\n\tg\n")
-    tally = import_law(tmp_path / "out", str(tmp_path / "x.tsv"), on_bad_utf8="drop")
-    assert tally == {"lines": 5, "bad_utf8_dropped": 1, "control_characters": 1}
-    index = load_index(tmp_path / "out", "law")
-    assert index["pairs"] == tally["lines"] - tally["bad_utf8_dropped"]
-    # Empty sides stay, so that lines keep their numbers.
-    assert read_block(tmp_path / "out", "law", LANGS, 0) == [("a", "b"), ("", ""), ("e", "f"), ("", "g")]
 
 
 def test_every_text_must_give_pairs_but_not_every_catalogue(tmp_path: Path) -> None:

@@ -29,11 +29,6 @@ def test_the_forms_say_the_same(tmp_path: Path) -> None:
     assert read(tmp_path / "x.jsonl", jsonl, PAIRS) == expected
 
 
-def test_numbers_are_kept_as_they_are_written(tmp_path: Path) -> None:
-    assert read(tmp_path / "x.tsv", "label\ttext\n0.50\ta\n-3\tb\n", NUMBERS) == [("0.50", ("a",)), ("-3", ("b",))]
-    assert read(tmp_path / "x.jsonl", '{"label": 2.5, "text": "a"}', NUMBERS) == [("2.5", ("a",))]
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -77,8 +72,3 @@ def test_bad_rows_are_named(tmp_path: Path, name: str, text: str | bytes, messag
 def test_a_regression_needs_numbers(tmp_path: Path, label: str) -> None:
     with pytest.raises(InputError, match=rf"line 2: label: '{label}' is no number"):
         read(tmp_path / "x.tsv", f"label\ttext\n{label}\tb\n", NUMBERS)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.csv: not found"):
-        read_examples(tmp_path / "none.csv", COLUMNS)

@@ -1,6 +1,5 @@
 """Readers of lines: what is mended, what is refused, and that line N of one side always meets line N of the other."""
 
-import json
 import re
 import zipfile
 from collections import Counter
@@ -9,13 +8,11 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fairseq_ext.corpora import raw_text
 from fairseq_ext.corpora.files import SUFFIXES, open_binary
-from fairseq_ext.corpora.parallel_files import moses_stems, read_jsonl, read_moses_zip, read_parallel_files, read_tsv
-from fairseq_ext.corpora.raw_text import ON_BAD_UTF8, canonical, decode_lines
+from fairseq_ext.corpora.parallel_files import moses_stems, read_moses_zip, read_parallel_files, read_tsv
+from fairseq_ext.corpora.raw_text import ON_BAD_UTF8, canonical
 from fairseq_ext.corpora.text_files import (
     Pair,
     collapse,
@@ -119,18 +116,6 @@ def test_canonical_text_has_only_single_spaces_and_no_controls() -> None:
         assert collapse(text) == " ".join(text.split())
 
 
-@settings(deadline=None)
-@given(st.binary(max_size=60), st.integers(1, 20))
-def test_chunks_make_no_difference(data: bytes, size: int) -> None:
-    def read(chunks: list[bytes]) -> object:
-        try:
-            return list(decode_lines(chunks, "x", "replace", Counter()))
-        except InputError as error:
-            return str(error)
-
-    assert read([data[start : start + size] for start in range(0, len(data), size)]) == read([data] if data else [])
-
-
 def test_what_is_mended_is_counted(tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
     list(as_tsv(tmp_path, "\ufeffa\u2028b\nc\x01\nd\ufeff\n".encode(), "", "fail", tally))
@@ -190,26 +175,6 @@ def test_pairs_without_text_are_kept_by_import_and_dropped_by_the_split(
     assert "d.en: 2 of 4 pairs have an empty side" in capsys.readouterr().err
     with pytest.raises(InputError, match=r"d\.en, line 1: in no line both sides have text"):
         read_parallel(*write(tmp_path, b"a\n\n", b"\nb\n"))
-
-
-def test_columns_are_source_and_target(tmp_path: Path) -> None:
-    path = packed(tmp_path / "x.tsv", b'"quoted\t\n\tonly target\n')
-    assert list(read_tsv(path, "fail", Counter())) == [('"quoted', ""), ("", "only target")]
-    for line in ("a", "", "a\tb\tc", "a\tb\t"):
-        path.write_text(f"a\tb\n{line}\nc\td\n")
-        with pytest.raises(InputError, match=r"x\.tsv, line 2: has [13] columns"):
-            list(read_tsv(path, "fail", Counter()))
-
-
-def test_objects_have_the_languages_as_keys(tmp_path: Path) -> None:
-    rows = [{"pl": "jeden", "en": "one\n"}, {"id": 1, "translation": {"en": "two", "pl": "", "de": "zwei"}}]
-    path = packed(tmp_path / "x.jsonl", "\n".join(map(json.dumps, rows)).encode())
-    assert list(read_jsonl(path, LANGS, "fail", Counter())) == [("one", "jeden"), ("two", "")]
-    odd = ["", "[]", "{", '{"en": "a"}', '{"en": 1, "pl": "a"}', '{"translation": []}', '{"en": "\\ud800", "pl": "a"}']
-    for line in (*odd, "[" * 100_000, '{"en": ' + "9" * 5000):
-        path.write_text(f'{{"en": "a", "pl": "b"}}\n{line}\n')
-        with pytest.raises(InputError, match=r"x\.jsonl, line 2: "):
-            list(read_jsonl(path, LANGS, "fail", Counter()))
 
 
 def write_zip(path: Path, *names: str) -> Path:

@@ -20,17 +20,6 @@ def test_sums_are_those_of_draws_with_replacement(monkeypatch: pytest.MonkeyPatc
     assert times.mean(axis=0) == pytest.approx(np.ones(4), abs=0.08)
 
 
-def test_draws_depend_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = np.random.default_rng(0).integers(0, 9, size=(50, 3))
-    sums = resampled_sums(counts, 40, [1, 2])
-    assert np.array_equal(sums, resampled_sums(counts, 40, [1, 2]))
-    assert not np.array_equal(sums[1:], resampled_sums(counts, 40, [1, 3])[1:])
-    # The same sentences are drawn whatever else is summed, and however much is drawn at once.
-    assert np.array_equal(sums[:, 1:2], resampled_sums(counts[:, 1:2], 40, [1, 2]))
-    monkeypatch.setattr(bootstrap, "_BLOCK_SENTENCES", 150)
-    assert np.array_equal(sums, resampled_sums(counts, 40, [1, 2]))
-
-
 def test_p_is_twice_the_share_of_the_losing_side() -> None:
     differences = np.array([1.0] * 95 + [-1.0] * 4)
     assert p_value(differences) == pytest.approx(2 * 5 / 100)

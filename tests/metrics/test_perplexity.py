@@ -12,7 +12,6 @@ from fairseq_cli import eval_lm as fairseq_eval_lm
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.perplexity import LanguageModelScorer
-from fairseq_ext.tasks.sequence_paths import SequencePaths
 from tests import toy, toy_text
 from tests.induction.small_lm import make_checkpoint
 
@@ -56,18 +55,6 @@ def test_agrees_with_fairseq_eval_lm(checkpoint: Path, text: Path, paths: list[s
     found = scorer.score(scorer.batches("law", "test"), scorer.over(paths))[0]
     theirs = eval_lm(checkpoint, text, "--gen-subset", "test:law", *routing)
     assert math.exp(found.nats / found.tokens) == pytest.approx(theirs, rel=1e-4)
-
-
-@pytest.mark.slow
-def test_agrees_with_fairseq_eval_lm_where_sequences_choose(checkpoint: Path, text: Path, tmp_path: Path) -> None:
-    scorer = scorer_of(checkpoint, text)
-    clusters = toy_text.write_clusters(tmp_path / "clusters")
-    chooser = SequencePaths.load(clusters, scorer.model, num_paths=2, num_tokens=3, padding_idx=1)
-    found = scorer.score(scorer.batches("law", "test"), chooser, [0, 3])
-    choice = ["--choose-paths", str(clusters), "--num-paths", "2", "--choose-tokens", "3", "--gen-subset", "test:law"]
-    assert math.exp(found[0].nats / found[0].tokens) == pytest.approx(eval_lm(checkpoint, text, *choice), rel=1e-4)
-    after = eval_lm(checkpoint, text, *choice, "--unscored-tokens", "3")
-    assert math.exp(found[3].nats / found[3].tokens) == pytest.approx(after, rel=1e-4)
 
 
 @pytest.mark.slow

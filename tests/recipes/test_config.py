@@ -33,14 +33,6 @@ def mistake_in(**section: Any) -> str:
     return str(caught.value)
 
 
-def test_systems_inherit_the_common_options() -> None:
-    systems = read(common={"lr": 0.1}, systems=SYSTEMS)
-    assert systems["mix"].options == {"lr": 0.1, "arch": "transformer_tiny"}
-    gad = systems["gad"]
-    assert (gad.name, gad.start, gad.uses_teacher, gad.seeds) == ("gad", "ad", True, (2, 3))
-    assert gad.options == {"lr": 0.1, "arch": "transformer_gated_adapter_tiny"}
-
-
 def test_a_system_comes_after_the_one_it_starts_from() -> None:
     assert list(read(systems=dict(reversed(SYSTEMS.items())))) == ["mix", "ad", "gad", "tag", "ft"]
     ring = {"a": {"from": "c"}, "b": {"from": "a"}, "c": {"from": "b"}}
@@ -141,35 +133,12 @@ def load(**content: Any) -> Small:
     return read_experiment(Small, {"work_dir": "w", **content}, Path("c.yaml"))
 
 
-@pytest.mark.parametrize(("text", "value"), [("1e-5", 1e-5), (2, 2.0), (0.5, 0.5)])
-def test_numbers_may_be_text_as_yaml_reads_them(text: Any, value: float) -> None:
-    assert load(rates={"rate": text}).rates.rate == value
-
-
-@pytest.mark.parametrize("value", [True, None, "fast", "nan", float("inf"), [1], {}])
-def test_what_is_no_number_is_refused(value: Any) -> None:
-    with pytest.raises(InputError, match="^c.yaml: rates: rate: "):
-        load(rates={"rate": value})
-
-
 @given(st.text(st.characters(categories=["Ll"]), min_size=1))
 def test_any_unknown_key_is_refused_with_those_there_are(key: str) -> None:
     if key in Rates.keys() | {"momentum"}:
         return
     with pytest.raises(InputError, match="^c.yaml: rates: unknown key .* allowed are rate, steps"):
         load(rates={key: 1})
-
-
-def test_a_removed_key_is_accepted_and_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert load(rates={"momentum": 1, "steps": 2}).rates.steps == 2
-    assert "c.yaml: momentum: is no longer used: write it under train" in capsys.readouterr().err
-
-
-def test_a_missing_key_and_a_section_that_is_none_are_named() -> None:
-    with pytest.raises(InputError, match="^c.yaml: work_dir: is missing"):
-        read_experiment(Small, {}, Path("c.yaml"))
-    with pytest.raises(InputError, match="^c.yaml: rates: expected keys and values"):
-        load(rates=3)
 
 
 def test_a_system_that_is_compared_must_exist() -> None:

@@ -19,11 +19,6 @@ def test_every_combination_of_values_is_a_trial() -> None:
     assert num_trials({}) == 1
 
 
-@pytest.mark.parametrize("spelling", [0.002, "0.002", "2e-3"])
-def test_a_number_is_one_value_however_it_is_spelled(spelling: Any) -> None:
-    assert check_grid({"lr": [spelling]}) == {"lr": (0.002,)}
-
-
 def test_a_value_takes_the_place_of_every_spelling() -> None:
     assert with_values({"clip_norm": 1, "lr": 3}, {"clip-norm": 2}) == {"lr": 3, "clip-norm": 2}
 

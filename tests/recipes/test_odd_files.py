@@ -61,29 +61,16 @@ report tree all none adapters-64 en corpora data/mono/train corpora/a.{lang} cor
 """
 WRONG = [*_WRONG_WORDS.split(), "[1, 2]", "[a, b]", "[1, a]", "[a, a]", "{a: 1}", "{a: {b: 1}}", "a b"]
 
-# Every type and tag of YAML, and what readers of YAML and of paths stumble over.
+# What readers of YAML and of paths stumble over.
 ODD = [
-    *("", "null", "~", "yes", "no", "0", "-1", "1", "0.5", "5e9", "5000000000", "1_000", "1:30", "0x1F", "0o17"),
-    *(".nan", ".inf", "-.inf", "1e400", "1.0e+400", "nan", "inf", "9" * 400, "9" * 5000, f"{'9' * 400}.0"),
-    *("2020-01-01", "2020-13-45", "2020-01-01 10:00:00", "=", "<<", "!!int foo", "!!float foo", "!!bool foo"),
-    *("!!null foo", "!!timestamp foo", "!!binary foo", "!!binary Zm9v", "!!int ''", "!!str {a: 1}", "!!map [a]"),
-    *("!!seq {a: 1}", "!!set {a, b}", "!!omap [a: 1]", "!!pairs [a: 1]", "!unknown x", "!!merge x", "! x"),
-    *("!!python/object/apply:os.system [touch odd]", "!!python/name:os.system", "*nothing", "&a [*a]", "&a {b: *a}"),
-    *("[]", "{}", "[[]]", "[{}]", "[null]", "[1, a]", "[a, a]", "{a: 1}", "{no: 1}", "{1: 2}", "{null: 1}"),
-    *("{[1]: 2}", "{{a: 1}: 2}", "{a: 1, a: 2}", "{<<: 3}", "{<<: [1]}", "{<<: {a: 1}}", "{<<: {}, <<: {}}"),
-    *("[" * 3000, "[" * 3000 + "]" * 3000, "{a: " * 3000, "[" * 40 + "]" * 40, "- " * 100, "? " * 100),
-    *('"\\0"', '"\\ud800"', '"a\\nb"', '"\\e[31m"', '"\\u2028"', "x" * 300, "x/" * 3000, "é" * 200, '" "', '"a b"'),
-    *("a@b", "../x", "/dev/null", "x.{lang}", "gettext==1", "a==", "opus:a/b", "-x"),
-    *("#", "'", '"', "]", "}", ",", "\t", "%", "`", "a: b", "@"),
-    "[" + ", ".join(f"x{number}" for number in range(3000)) + "]",
-    "&a0 [x, x, x, x, x, x, x, x, x]",
-    "[&a [x,x,x,x,x,x,x,x,x,x], &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a], &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b], "
-    "&d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c], &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d], &f [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e], "
-    "&g [*f,*f,*f,*f,*f,*f,*f,*f,*f,*f], &h [*g,*g,*g,*g,*g,*g,*g,*g,*g,*g], *h]",
-    "{a: &a {k: 1}, b: &b {<<: [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]}, c: &c {<<: [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]}, "
-    "d: &d {<<: [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]}, e: &e {<<: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]}, "
-    "f: &f {<<: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]}, g: &g {<<: [*f,*f,*f,*f,*f,*f,*f,*f,*f,*f]}, h: {<<: *g}}",
-]  # fmt: skip
+    *("", "null", "~", "yes", "-1", "0.5", "5e9", "5000000000", ".nan", ".inf", "1e400", "9" * 5000, "2020-01-01"),
+    *("<<", "!!int foo", "!!binary foo", "!!set {a, b}", "!unknown x", "*nothing", "&a [*a]"),
+    *("!!python/object/apply:os.system [touch odd]", "[]", "{}", "[{}]", "[1, a]", "[a, a]", "{1: 2}", "{a: 1, a: 2}"),
+    *("[" * 3000, "[" * 40 + "]" * 40, '"\\0"', '"\\ud800"', '"a\\nb"', '"\\e[31m"', "x" * 300, "x/" * 3000, "é" * 200),
+    *("a@b", "../x", "/dev/null", "x.{lang}", "gettext==1", "opus:a/b", "-x", "#", "'", "]", ",", "\t", "%", "a: b"),
+    "[&a [x,x,x,x,x,x,x,x,x], &b [*a,*a,*a,*a,*a,*a,*a,*a], &c [*b,*b,*b,*b,*b,*b,*b,*b], [*c,*c,*c,*c,*c,*c,*c,*c]]",
+]
+
 
 _words = st.text(st.characters(exclude_categories=["C"]), max_size=20)
 _scalars = st.none() | st.booleans() | st.integers() | st.floats() | _words

@@ -10,7 +10,6 @@ import pytest
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.registry import load_experiment
-from fairseq_ext.recipes.translation.config import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ["quickstart", "hier/mono-small", "topics/reviews-small", "houlsby/classification-small", "dagru/ptb-small"]
@@ -36,8 +35,3 @@ def test_an_unknown_kind_is_named_with_those_there_are(kind: str, tmp_path: Path
     path.write_text(f"kind: {kind}\nwork_dir: x\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"x\.yaml: kind: .* is unknown; choose one of classification, hierarchy, re"):
         load_experiment(path)
-
-
-def test_a_command_for_one_kind_refuses_another() -> None:
-    with pytest.raises(InputError, match=r"ptb-small\.yaml: kind: 'recurrent', and this command is for translation"):
-        load_config(ROOT / "configs/dagru/ptb-small.yaml")

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.registry import load_experiment, recipe_names, schemas
 
 Schema = dict[str, Any]
@@ -77,24 +76,3 @@ def test_the_files_are_those_of_the_code(kind: str) -> None:
 def test_every_experiment_keeps_to_its_schema(path: Path) -> None:
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert mistakes(content, committed(content["kind"])) == []
-
-
-@pytest.mark.parametrize(
-    ("change", "mistake"),
-    [
-        (lambda c: c.pop("source_lang"), ": source_lang is missing"),
-        (lambda c: c.update(seed="one"), ": seed: type"),
-        (lambda c: c.update(kind="hierarchy"), ": kind: value"),
-        (lambda c: c["subwords"].update(vocab=8), ": subwords: vocab is unknown"),
-        (lambda c: c["clean"]["filters"].update(length={"most": 1}), ": clean: filters: length: most is unknown"),
-        (lambda c: c["train"]["systems"].update(gad={"per_domain": "yes"}), ": train: systems: gad: per_domain: type"),
-        (lambda c: c["translate"]["outputs"].update(gad=1), ": translate: outputs: gad: type"),
-    ],
-)
-def test_mistakes_are_marked_as_they_are_refused(change: Callable[[Any], Any], mistake: str, tmp_path: Path) -> None:
-    content = yaml.safe_load((ROOT / "configs" / "template.yaml").read_text(encoding="utf-8"))
-    read(content, tmp_path)
-    change(content)
-    assert mistakes(content, committed("translation")) == [mistake]
-    with pytest.raises(InputError):
-        read(content, tmp_path)

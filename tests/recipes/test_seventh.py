@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from fairseq_ext import recipes
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.registry import recipe_names
 from tests.verbs import verb
 
@@ -54,18 +53,3 @@ def test_it_runs_from_the_file_to_the_page(tmp_path: Path, capsys: pytest.Captur
     capsys.readouterr()
     verb("run")([str(path)])
     assert capsys.readouterr().err == "texts: up to date\nperplexity: up to date\nreport: up to date\n"
-
-
-def test_its_data_are_prepared_by_the_common_command(tmp_path: Path) -> None:
-    verb("prepare")([str(write_experiment(tmp_path))])
-    assert [path.name for path in (tmp_path / "work").glob("[!.]*")] == ["texts"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "key"),
-    [({"smooth": 1}, "unknown key 'smooth'"), ({"smoothing": 0}, "smoothing: "), ({"kind": "bigrams"}, "kind: ")],
-)
-def test_its_file_is_checked(tmp_path: Path, changes: dict[str, object], key: str) -> None:
-    path = write_experiment(tmp_path, **changes)
-    with pytest.raises(InputError, match=f"^{path}: {key}"):
-        verb("run")([str(path), "--dry-run"])

@@ -21,14 +21,6 @@ def log_text(perplexities: list[float]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_perplexity_and_time_are_found(tmp_path: Path) -> None:
-    path = tmp_path / "train.log"
-    path.write_text(log_text([300.5, 120.25, 130]), encoding="utf-8")
-    log = read_training_log(path)
-    assert log.valid == {1: 300.5, 2: 120.25, 3: 130.0}
-    assert (log.best_epoch, log.seconds) == (2, 150)
-
-
 def test_a_repeated_epoch_replaces_the_first(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_text(log_text([300, 200]) + log_text([290]), encoding="utf-8")

@@ -93,30 +93,6 @@ def test_a_grown_grid_runs_its_new_trials_and_no_others(config: Config) -> None:
     assert run_all(config, runs_of({"lr": [0.01, 0.1, 0.02, 0.03]}, seeds=[1, 2])) == ["gad.lr=0.03", "gad@2"]
 
 
-def test_a_killed_run_ends_in_the_same_bytes(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = runs_of({"lr": [0.01, 0.02]})
-
-    def killed(trial: Path, folder: Path) -> None:
-        (folder / BEST_CHECKPOINT).write_text("half of it")
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as broken:
-        broken.setattr(tuning, "_take_over", killed)
-        with pytest.raises(KeyboardInterrupt):
-            run_all(config, runs)
-    assert not (config.work_dir / "systems/gad").exists()
-    assert run_all(config, runs) == []
-    undisturbed = Config(config.path, config.work_dir / "other")
-    run_all(undisturbed, runs)
-    assert contents(config.work_dir / "systems/gad") == contents(undisturbed.work_dir / "systems/gad")
-
-
-def test_every_domain_chooses_for_itself(config: Config) -> None:
-    runs = runs_of({"lr": [0.01, 0.02]}, ("law", "med"), per_domain=True)
-    assert run_all(config, runs) == ["gad.lr=0.01@law", "gad.lr=0.02@law", "gad.lr=0.01@med", "gad.lr=0.02@med"]
-    assert (config.work_dir / "systems/gad@med/chosen.json").is_file()
-
-
 def planned(config: Config, runs: list[Run], starts: dict[str, str]) -> list[str]:
     """The names of the steps in their order, where runs and trials of some domains go on from a run."""
 

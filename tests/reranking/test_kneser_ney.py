@@ -103,13 +103,6 @@ def test_probabilities_sum_to_one(arpa: Path, before: str) -> None:
     assert (10**found).sum() + 10 ** model.by_token([history])[-1] == pytest.approx(1, abs=1e-5)
 
 
-def test_a_text_without_unknown_words_keeps_a_little_for_them(tmp_path: Path) -> None:
-    write_lines(tmp_path / "text", ["a b c", "a b", "c a"])
-    train_kneser_ney(tmp_path / "text", tmp_path / "a.arpa", order=2)
-    unknown, known = ArpaModel.read(tmp_path / "a.arpa").score(["zzz", "b"])
-    assert -20 < unknown < known
-
-
 def test_reserved_words_and_orders_are_refused(tmp_path: Path) -> None:
     write_lines(tmp_path / "text", ["a b", "a </s> b"])
     with pytest.raises(InputError, match="text, line 2: "):

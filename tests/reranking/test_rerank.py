@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -124,20 +123,6 @@ def test_rows_and_groups_of_a_report_need_names_of_their_own(weights: str, group
         rerank(["report", "test.nbest", "--references", "test.ref", "--weights", f"{weights}.json", "--output", "out",
               "--also", "beam=test.ref", "--groups", "groups"])  # fmt: skip
     assert str(error.value).startswith(place)
-
-
-def test_options_on_the_page_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    known = set()
-    for command in ("tune", "apply", "report"):
-        with pytest.raises(SystemExit):
-            rerank([command, "--help"])
-        known |= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
-    page = PAGE.read_text(encoding="utf-8").partition("## Re-rank n-best lists")[2]
-    commands = re.findall(r"fairseq-ext rerank .*(?:\\\n.*)*|^lm=.*", page, re.MULTILINE)
-    inline = re.findall(r"`(--[a-z-]+)[^`]*`", page.partition("### A re-ranking experiment")[0])
-    used = {option for command in commands for option in re.findall(r"--[a-z-]+", command)} | set(inline)
-    assert len(used) > 12
-    assert used <= known
 
 
 @pytest.mark.slow

@@ -79,13 +79,6 @@ def test_a_feature_that_knows_the_best_is_found() -> None:
     assert np.abs(weights * feature_spread(told)).sum() == pytest.approx(1)
 
 
-def test_restarts_never_harm() -> None:
-    nbest, _, counts = make_list(seed=5, sentences=25)
-    start = [np.array([1.0, 0.0, 0.0])]
-    few, many = (tune_weights(nbest, counts, start, restarts=n, seed=3) for n in (0, 12))
-    assert bleu_of_choice(counts, nbest.best(many)) >= bleu_of_choice(counts, nbest.best(few))
-
-
 def test_spread_is_that_within_sentences() -> None:
     listed = [[Hypothesis("a", {"f": 100.0, "g": 5.0}), Hypothesis("b", {"f": 102.0, "g": 5.0})],
               [Hypothesis("c", {"f": 0.0, "g": -5.0})]]  # fmt: skip

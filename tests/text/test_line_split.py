@@ -54,17 +54,6 @@ def test_lines_that_something_else_is_tested_on_are_in_no_set(tmp_path: Path) ->
     assert (tmp_path / "a" / "test.txt").read_bytes() == b""
 
 
-def test_seed_and_name_draw_other_stretches(tmp_path: Path) -> None:
-    text = unlike("a")
-    one = split(tmp_path / "one", {"a": text}, 1)["a"]["test"]
-    assert split(tmp_path / "again", {"a": text}, 1)["a"]["test"] == one
-    assert split(tmp_path / "other", {"a": text}, 2)["a"]["test"] != one
-    by_name = split(tmp_path / "names", {name: [f"{name} {line}" for line in text] for name in ("a", "b")}, 1)
-    assert [line.removeprefix("b ") for line in by_name["b"]["test"]] != [
-        line.removeprefix("a ") for line in by_name["a"]["test"]
-    ]
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_no_line_is_in_two_sets_of_any_domains(tmp_path: Path, seed: int) -> None:
     disguises = {"bank": str.upper, "garden": str.lower, "school": lambda line: f"\u200b{line}  "}

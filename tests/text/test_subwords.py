@@ -28,7 +28,6 @@ from fairseq_ext.text.subwords import (
 from tests.small_corpus import NOUNS, read_tree, write_corpora
 
 LANGS = ("en", "de")
-TAGS = ("<domain:bank>", "<domain:garden>")
 
 
 @pytest.fixture(scope="module")
@@ -46,19 +45,6 @@ def subwords(splits: Path) -> Path:
     folder.mkdir()
     train_subwords(folder, splits, LANGS, options=Subwords(vocab_size=70), seed=1)
     return folder
-
-
-def test_numbers_are_those_of_fairseq(subwords: Path) -> None:
-    processor, dictionary = load_subwords(subwords / MODEL_FILE), Dictionary.load(str(subwords / DICT_FILE))
-    assert len(dictionary) == processor.get_piece_size() == 70
-    assert [dictionary[index] for index in range(70)] == [processor.id_to_piece(index) for index in range(70)]
-
-
-def test_tags_are_single_symbols(subwords: Path) -> None:
-    processor, dictionary = load_subwords(subwords / MODEL_FILE), Dictionary.load(str(subwords / DICT_FILE))
-    for tag in TAGS:
-        assert dictionary.index(tag) != dictionary.unk()
-        assert tag in processor.encode(f"{tag} show the tree", out_type=str)
 
 
 def test_encoding_keeps_lines_and_text(
@@ -90,11 +76,6 @@ def test_each_language_is_cut_by_its_own_model_where_it_has_one(splits: Path, su
         expected = [dictionary.encode_line(line, add_if_not_exist=False) for line in encode_lines(processor, text)]
         found = load_indexed_dataset(str(tmp_path / f"bank/test.en-de.{lang}"), dictionary)
         assert [row.tolist() for row in found] == [row.tolist() for row in expected]
-
-
-def test_same_text_gives_the_same_model(splits: Path, subwords: Path, tmp_path: Path) -> None:
-    train_subwords(tmp_path, splits, LANGS, options=Subwords(vocab_size=70), seed=1)
-    assert read_tree(tmp_path) == read_tree(subwords)
 
 
 def read_training_pairs(splits: Path) -> list[tuple[str, Pair]]:

@@ -10,7 +10,6 @@ import yaml
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.classification.config import Classification
-from fairseq_ext.recipes.classification.stages import stages_of
 from tests.recipes.classification.small_experiment import ADAPTERS, load, write_classification_experiment
 
 BASE = {"arch": "roberta_tiny"}
@@ -20,32 +19,6 @@ def config_of(folder: Path, systems: dict[str, Any] | None = None, **changes: An
     if systems is not None:
         changes["train"] = {"systems": {"base": BASE, **systems}}
     return load(write_classification_experiment(folder, **changes))
-
-
-def starts_of(config: Classification) -> dict[str, str | None]:
-    starts = {run.name: config.start_of(run) for run in config.all_runs}
-    return {name: start and start.name for name, start in starts.items()}
-
-
-def test_every_system_is_a_stage_and_says_what_it_trains(tmp_path: Path) -> None:
-    config = config_of(tmp_path)
-    assert [stage.name for stage in stages_of(config)] == [
-        "prepare", "base", "full", "top", "adapters", "evaluate", "analyse", "report",
-    ]  # fmt: skip
-    tunings = {name: system.tuning for name, system in config.systems.items()}
-    assert tunings == {"base": None, "full": "full", "top": "top", "adapters": "adapters"}
-    # fairseq does not know these.
-    assert not {"tasks", "in_sequence", "checkpoint"} & config.systems["adapters"].options.keys()
-
-
-def test_tasks_have_metrics_and_columns(tmp_path: Path) -> None:
-    tasks = config_of(tmp_path).tasks
-    assert {name: task.metrics for name, task in tasks.items()} == {
-        "place": ("accuracy",), "verb": ("matthews", "f1"), "same": ("accuracy",), "size": ("spearman",),
-    }  # fmt: skip
-    assert tasks["same"].columns.texts == ("text", "text2")
-    assert tasks["size"].columns.is_number
-    assert list(tasks["place"].tables) == ["train", "valid", "test"]
 
 
 def test_there_is_a_run_for_each_task_and_seed(tmp_path: Path) -> None:
@@ -59,21 +32,6 @@ def test_there_is_a_run_for_each_task_and_seed(tmp_path: Path) -> None:
     last = config.runs["x"][-1]
     assert (last.domain, last.seed, last.system.name) == ("place", 2, "x")
     assert [run.name for run in config.task_runs] == [*names["x"], *names["y"]]
-
-
-def test_in_a_sequence_each_task_starts_from_the_one_before(tmp_path: Path) -> None:
-    sequence = {**ADAPTERS, "in_sequence": True, "seeds": [1, 2], "tasks": ["size", "place"]}
-    assert starts_of(config_of(tmp_path, {"x": sequence, "y": ADAPTERS})) == {
-        "base": None, "x@size@1": "base", "x@place@1": "x@size@1", "x@size@2": "base", "x@place@2": "x@size@2",
-        "y@place": "base", "y@verb": "base", "y@same": "base", "y@size": "base",
-    }  # fmt: skip
-
-
-def test_a_run_starts_from_the_base_of_its_seed(tmp_path: Path) -> None:
-    base = {**BASE, "seeds": [1, 2]}
-    assert starts_of(config_of(tmp_path, {"base": base, "x": {**ADAPTERS, "seeds": [2]}}))["x@place"] == "base@2"
-    with pytest.raises(InputError, match=r"systems: x: from: no run of 'base' has the seed or domain of x@place"):
-        config_of(tmp_path, {"base": base, "x": {**ADAPTERS, "seeds": [3]}})
 
 
 def test_an_imported_base_needs_no_text(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from fairseq_ext.recipes.classification.measurement import (
     comparison_steps,
     comparisons_file,
     evaluation_step,
-    write_predictions,
 )
 from fairseq_ext.recipes.config import named_run
 from fairseq_ext.report.comparison import read_comparisons
@@ -48,13 +47,6 @@ def test_a_run_is_measured(tmp_path: Path) -> None:
         assert records.by_run("", f"most frequent label, {split}", "place") == {"": majority}
     assert records.by_run("adapters", "base_trained", "place") == {"adapters": 0}
     assert records.by_run("", "labels", "place") == {"": 3}
-
-
-def test_a_regression_has_no_majority(tmp_path: Path) -> None:
-    data = write_task(tmp_path / "size", labels=())
-    checkpoint = write_model(tmp_path / "model.pt", "size", labels=())
-    found = write_predictions(tmp_path, checkpoint, data, ["spearman", "pearson"], cpu=True)
-    assert list(found["test"]) == ["spearman", "pearson"]
 
 
 def test_systems_are_compared_with_full_fine_tuning_or_as_the_file_says(tmp_path: Path) -> None:

@@ -49,17 +49,6 @@ def load_task(folder: Path, **options: Any) -> dict[str, list[dict[str, Any]]]:
     return {role: list(task.load_dataset(role)) for role in SPLITS}
 
 
-def test_sets_are_those_of_the_tables(experiment: Path) -> None:
-    config = load(experiment)
-    folder = config.raw_task("place")
-    for role in SPLITS:
-        rows = zip(*(read_lines(set_path(folder, part, role)) for part in ("label", "input0")), strict=True)
-        assert ["\t".join(row) for row in rows] == read_lines(experiment.parent / f"tables/place.{role}.tsv")[1:]
-    verb = config.raw_task("verb")
-    assert all(line.endswith(", now") for line in read_lines(set_path(verb, "input0", "train")))
-    assert sum(read_task_facts(verb).counts.values()) == 200
-
-
 def test_fairseq_reads_what_was_written(experiment: Path) -> None:
     config = load(experiment)
     processor = load_subwords(config.work_dir / "subwords/sentencepiece.model")
@@ -115,14 +104,6 @@ def test_the_corpus_of_the_base_is_all_domains_one_after_another(experiment: Pat
     task = MaskedLMTask.setup_task(MaskedLMConfig(data=str(data), tokens_per_sample=16, seed=1))
     task.load_dataset("valid")
     assert task.mask_idx == len(dictionary)  # behind the dictionary
-
-
-def test_another_metric_makes_nothing_again(experiment: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Training depends on the data of a task, and nobody wants to train again to measure more."""
-    other = experiment.with_name("other.yaml")
-    other.write_text(experiment.read_text().replace("- matthews", "- accuracy"))
-    verb("prepare")([str(other), "--dry-run"])
-    assert {line.split()[0] for line in capsys.readouterr().out.splitlines()} == {"up"}
 
 
 def test_imported_subwords_take_the_place_of_text(experiment: Path, tmp_path: Path) -> None:

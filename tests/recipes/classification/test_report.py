@@ -11,8 +11,8 @@ from fairseq_ext.classifiers.task_data import TaskFacts
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.recipes.classification.config import Classification
 from fairseq_ext.recipes.classification.measurement import MAJORITY, records_of
-from fairseq_ext.recipes.classification.report import distances, page, report, results_by_parameters
-from fairseq_ext.report.measurements import Records, read_records
+from fairseq_ext.recipes.classification.report import page, report
+from fairseq_ext.report.measurements import Records
 from tests.recipes.classification.small_experiment import (
     load,
     write_classification_experiment,
@@ -80,41 +80,6 @@ def cells(text: str, title: str, row: str) -> list[str]:
     return [cell.strip() for cell in line.split("|")[2:-1]]
 
 
-def test_records_are_those_that_were_measured(experiment: Classification) -> None:
-    records = read_records(experiment.work_dir / "report/records.jsonl")
-    found = {
-        (each.system, each.domain, each.metric.removeprefix("main metric, ")): each.value
-        for each in records
-        if each.metric.startswith("main metric")
-    }
-    assert found == GOLDEN
-    # What the runs of a task say of its data is there once.
-    assert len(records.of("", "examples, test", "place")) == 1
-
-
-def test_the_report_has_the_papers_tables_and_figures(experiment: Classification) -> None:
-    folder = experiment.work_dir / "report"
-    text, html = ((folder / name).read_text(encoding="utf-8") for name in ("report.md", "report.html"))
-    assert re.findall(r"^### (Tables? \d|Figures? \d)", text, re.MULTILINE) == [
-        "Tables 1", "Figures 1", "Figure 4", "Table 3",
-    ]  # fmt: skip
-    assert cells(text, "Tables 1", "adapters") == [
-        "adapters",
-        "2,610",
-        "13.3",
-        "–",
-        "**57.5**",
-        "–",
-        "**53.8**",
-        "–",
-        "–",
-    ]
-    assert cells(text, "Table 3", "size") == ["120", "40", "40", "–", "–"]
-    assert "| adapters | full | accuracy | place | +0.00 | +0.00 to +0.00 | 1.000 | 40 |" in text
-    assert html.count("<table>") == text.count("\n| :- |") == 4
-    assert html.count('src="data:image/svg+xml;base64,') == 2
-
-
 def test_parameters_and_scores_are_compared(made_up: tuple[Classification, Records]) -> None:
     text, title = page(*made_up).markdown(), "Tables 1 and 2"
     assert cells(text, title, "top-2") == ["top", "940,000", "31.3", "1.64", "79.0", "84.0", "61.0", "74.7"]
@@ -124,18 +89,3 @@ def test_parameters_and_scores_are_compared(made_up: tuple[Classification, Recor
     assert cells(text, title, "adapters-8")[1:4] == ["77,000", "2.57", "1.08"]
     assert cells(text, title, "adapters-64")[4:] == ["79.8 ± 0.7", "84.8 ± 0.7", "61.8 ± 0.7", "75.5 ± 0.7"]
     assert cells(text, "Other metrics", "full") == ["**78.0**", "**83.0**", "**60.0**"]
-
-
-def test_figures_have_every_system_and_task(made_up: tuple[Classification, Records]) -> None:
-    [over_all], [by_task] = distances(*made_up), results_by_parameters(*made_up)
-    for name in GAINS:
-        assert over_all.svg.count(f">{name}<") == 1
-        assert by_task.svg.count(f">{name}<") == len(FULL)
-    for title in FULL:
-        assert f">{title}<" in by_task.svg
-
-
-def test_nothing_measured_is_no_error(made_up: tuple[Classification, Records]) -> None:
-    config, _ = made_up
-    assert page(config, Records()).markdown().count("Not measured yet.") == 3
-    assert distances(config, Records()) == results_by_parameters(config, Records()) == []

@@ -57,38 +57,6 @@ def value_of(command: list[str], option: str) -> str:
     return command[last + 1]
 
 
-def test_a_run_depends_on_its_task_and_on_what_it_starts_from(tmp_path: Path) -> None:
-    config, work = config_of(tmp_path), tmp_path / "work"
-    base = work / "systems/base/checkpoint_best.pt"
-    assert step_of(config, "base").inputs == [work / "masked-lm"]
-    assert step_of(config, "full@verb").inputs == [work / "data-bin/verb", base]
-    assert step_of(config, "adapters@place").inputs == [work / "data-bin/place", base]
-    assert step_of(config, "adapters@same").inputs == [
-        work / "data-bin/same", work / "systems/adapters@verb/checkpoint_best.pt",
-    ]  # fmt: skip
-    # Two tasks with the same data are two trainings: the names of their heads differ.
-    assert step_of(config, "full@verb").options["task"] == "verb"
-
-
-def test_every_task_is_tuned_on_what_its_run_starts_from(tmp_path: Path) -> None:
-    untuned = {key: value for key, value in ADAPTERS.items() if key != "lr"}
-    tuned = {**untuned, "in_sequence": True, "tasks": ["place", "verb"], "seeds": [1, 2], "tune": {"lr": [0.1, 0.2]}}
-    trained = {"systems": {"base": {"arch": "roberta_tiny"}, "adapters": tuned}}
-    config, systems = config_of(tmp_path, train=trained), tmp_path / "work/systems"
-    train = partial(training_step, config)
-    steps = {step.output.name: step for step in training_steps(config, "adapters", train)}
-    assert list(steps) == [
-        "adapters.lr=0.1@place", "adapters.lr=0.2@place", "adapters@place@1",
-        "adapters.lr=0.1@verb", "adapters.lr=0.2@verb", "adapters@verb@1",
-        "adapters@place@2", "adapters@verb@2",
-    ]  # fmt: skip
-    chosen = systems / "adapters@place@1/checkpoint_best.pt"
-    assert [steps[f"adapters.lr={lr}@verb"].inputs[1] for lr in (0.1, 0.2)] == [chosen, chosen]
-    assert steps["adapters@verb@2"].inputs[1:] == [
-        systems / "adapters@place@2/checkpoint_best.pt", systems / "adapters@verb@1/chosen.json",
-    ]  # fmt: skip
-
-
 def test_an_imported_base_is_not_trained(tmp_path: Path) -> None:
     systems = {"base": {"checkpoint": str(tmp_path / "roberta.pt")}, "x": ADAPTERS}
     config = config_of(tmp_path, train={"systems": systems})

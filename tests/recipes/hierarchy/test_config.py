@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairseq_ext.induction.steps import Induction
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.transformer_lm_hier_adapter import HierAdapterConfig
-from fairseq_ext.modules.language_model_options import ADAPTERS as KINDS
 from fairseq_ext.recipes.hierarchy.config import Hierarchy
 from fairseq_ext.recipes.registry import load_experiment
 from tests.recipes.small_lm_experiment import ADAPTERS, write_lm_experiment
@@ -38,38 +33,6 @@ def mistake_in(folder: Path, systems: dict[str, Any] | None = None, **changes: A
     return message.removeprefix(f"{folder / 'lm.yaml'}: ")
 
 
-def test_trees_are_files_or_induced_by_the_first_system(tmp_path: Path) -> None:
-    experiment = config_of(tmp_path, seed=3)
-    assert experiment.induced_trees == ["induced"]
-    assert experiment.tree_file("manual") == tmp_path / "tree.json"
-    assert experiment.tree_file("induced") == tmp_path / "work/trees/induced/tree.json"
-    assert experiment.encoder_of("induced").name == "base"
-    assert experiment.induction_of("induced") == Induction(sequences=60, dimensions=5, seed=3)
-    own = config_of(tmp_path, {"base": PLAIN}, tree={"oak": {"seed": 7}}, evaluate={})
-    assert own.induction_of("oak").seed == 7
-
-
-def test_systems_know_their_tree_and_adapters(tmp_path: Path) -> None:
-    experiment = config_of(tmp_path)
-    assert {name: (system.adapters, system.tree) for name, system in experiment.systems.items()} == {
-        "base": (None, None),
-        "single": ("single", "manual"),
-        "multi": ("multi", "induced"),
-        "manual": ("tree", "manual"),
-        "induced": ("tree", "induced"),
-    }
-    assert "tree" not in experiment.systems["manual"].options
-    assert [name for name in experiment.systems if experiment.needs_induced_tree(name)] == ["multi", "induced"]
-
-
-def test_every_kind_of_adapters_is_one_of_the_models(tmp_path: Path) -> None:
-    """The first is that of a system that names none."""
-    systems = {f"{kind}-1": {**ON_TREE, "adapters": kind} for kind in KINDS} | {"base": PLAIN, "silent": ON_TREE}
-    found = config_of(tmp_path, systems, evaluate={}).systems
-    assert [found[f"{kind}-1"].adapters for kind in KINDS] == list(KINDS)
-    assert found["silent"].adapters == HierAdapterConfig().adapters
-
-
 def test_runs_start_from_the_run_of_their_seed(tmp_path: Path) -> None:
     systems = {"base": {**PLAIN, "seeds": [1, 2]}, "deep": {**ON_TREE, "seeds": [2]}}
     experiment = config_of(tmp_path, systems, tree={"manual": "m.json"}, evaluate={})
@@ -79,13 +42,6 @@ def test_runs_start_from_the_run_of_their_seed(tmp_path: Path) -> None:
     systems["deep"]["seeds"] = [3]
     message = mistake_in(tmp_path, systems, tree={"manual": "m.json"}, evaluate={})
     assert message.startswith("train: systems: deep: from")
-
-
-def test_what_is_measured_has_defaults_and_may_be_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    evaluate = config_of(tmp_path, evaluate={"reading": "words.md"}).evaluate
-    assert "reading: is no longer used" in capsys.readouterr().err
-    assert (evaluate.num_paths, evaluate.choose_tokens, evaluate.sequences) == ((1, 2), (0, 32), 1000)
-    assert config_of(tmp_path, evaluate={"choose_tokens": []}).evaluate.choose_tokens == ()
 
 
 @pytest.mark.parametrize(
@@ -148,14 +104,3 @@ def test_clusters_of_other_states_choose_nothing(tmp_path: Path) -> None:
     systems["x"]["from"] = "tuned"
     assert mistake_in(tmp_path, systems, evaluate={"choose_tokens": [4]}).startswith("evaluate: choose_tokens: ")
     assert config_of(tmp_path, systems, evaluate={"choose_tokens": []})
-
-
-@pytest.mark.slow
-def test_a_plan_needs_no_torch(tmp_path: Path) -> None:
-    """A process of its own reads fairseq's options."""
-    unread = "from fairseq_ext.engine import fairseq_options as f; f.first_mistake_in = lambda commands: None"
-    path = str(write_lm_experiment(tmp_path))
-    plan = f"{unread}; from fairseq_ext.cli.main import run_verb; run_verb(['run', {path!r}, '--dry-run'])"
-    check = "import sys; sys.exit(', '.join({'torch', 'fairseq', 'matplotlib', 'scipy'} & sys.modules.keys()) or 0)"
-    result = subprocess.run([sys.executable, "-c", f"{plan}; {check}"], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.corpora.text_files import read_lines, write_lines
+from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.reranking.config import Reranking
-from fairseq_ext.recipes.reranking.report import page
 from fairseq_ext.recipes.reranking.stages import stages_of
-from fairseq_ext.report.measurements import Records, read_records
-from fairseq_ext.reranking.tuning import Weights
-from tests.recipes.reranking.small_experiment import SENTENCES, TRANSLATION, load, write_made_up_lists
+from fairseq_ext.report.measurements import read_records
+from tests.recipes.reranking.small_experiment import TRANSLATION, load, write_made_up_lists
 
 # BLEU by row and set.
 GOLDEN = {
@@ -75,16 +73,6 @@ def test_the_page_has_table_5_and_comparisons(experiment: Reranking) -> None:
     assert html.count("<table>") == 4
 
 
-def test_weights_of_a_row_choose_its_translations(experiment: Reranking) -> None:
-    folder = experiment.work_dir / "reranked"
-    for domain, count in SENTENCES.items():
-        assert len(read_lines(folder / "kneser-ney" / f"{domain}.de")) == count
-        assert "kneser-ney" not in Weights.read(folder / "list" / f"{domain}.json").values
-        weights = Weights.read(folder / "kneser-ney" / f"{domain}.json")
-        assert list(weights.values) == ["model", "f1", "f2", "score", "words", "kneser-ney"]
-        assert weights.sources.keys() == {"kneser-ney"}
-
-
 def test_the_file_says_what_is_compared(experiment: Reranking) -> None:
     given = {"work_dir": str(experiment.translation.work_dir), **TRANSLATION, "outputs": ["mix"]}
     config = load(experiment.path.parent, translation=given, train={}, compare={"mix": "first-best"})
@@ -92,10 +80,6 @@ def test_the_file_says_what_is_compared(experiment: Reranking) -> None:
     text = (config.work_dir / "report/report.md").read_text()
     assert text.count("\n| mix | first-best | ") == 6
     assert "| kneser-ney | list |" not in text
-
-
-def test_nothing_measured_is_no_error(tmp_path: Path) -> None:
-    assert page(load(tmp_path), Records(), []).markdown().count("Not measured yet.") == 3
 
 
 @pytest.mark.parametrize("place", ["splits/bank/test.de", "translations/mix/bank.de"])

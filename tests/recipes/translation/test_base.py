@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +14,7 @@ import torch
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import load_config
-from fairseq_ext.recipes.translation.stages import base_step, stages_of
-from fairseq_ext.runtime.requests import Request
-from fairseq_ext.runtime.translator import SystemTranslator
+from fairseq_ext.recipes.translation.stages import base_step
 from tests.convert import tiny_translation as tiny
 from tests.small_corpus import NOUNS, write_config, write_corpora
 from tests.verbs import verb
@@ -94,30 +91,6 @@ def test_a_recipe_on_an_opus_mt_model(experiment: tuple[Path, Any], tmp_path: Pa
         assert bool(moved) == (name in ("mix-continued", "ft@bank"))
 
 
-@pytest.mark.slow
-def test_its_systems_are_exported_and_their_adapters_are_files(experiment: tuple[Path, Any], tmp_path: Path) -> None:
-    path, _ = experiment
-    work = path.parent / "work"
-    for name in ("mix", "ad", "gad"):
-        verb("export")([str(path), name, str(tmp_path / name)])
-    lines = (work / "splits/garden/test.en").read_text().splitlines()
-
-    def translated(system: str, route: str | None) -> list[str]:
-        translator = SystemTranslator.load(tmp_path / system)
-        answers = translator.translate([Request(line, route) for line in lines])
-        return [answer.candidates[0].text for answer in answers]
-
-    for name, route in (("mix", None), ("ad", "garden"), ("gad", "gates")):
-        assert translated(name, route) == (work / f"translations/{name}/garden.de").read_text().splitlines()
-    verb("adapters", "export")([str(tmp_path / "ad"), str(tmp_path / "files")])
-    files = sorted(map(str, (tmp_path / "files").iterdir()))
-    verb("adapters", "attach")([str(tmp_path / "mix"), *files, str(tmp_path / "again")])
-    assert translated("again", "garden") == translated("ad", "garden")
-    with pytest.raises(InputError, match="post-norm"):
-        verb("export-domain")([str(work / "systems/ad/checkpoint_best.pt"), "garden", str(tmp_path / "plain")])
-    assert not (tmp_path / "plain").exists()
-
-
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no folder": ({"base": {"import": "nowhere"}}, "nowhere: no base model"),
     "a base and mix": ({"train": {"systems": {"mix": {"arch": "transformer"}}}}, "systems: mix: is the base"),
@@ -134,23 +107,6 @@ def test_mistakes_in_the_file_are_named_before_anything_runs(mistake: str, tmp_p
     with pytest.raises(InputError, match=match):
         verb("run")([str(path)])
     assert not (tmp_path / "work").exists()
-
-
-def test_the_base_is_no_training(tmp_path: Path) -> None:
-    write_corpora(tmp_path / "corpora")
-    (tmp_path / "opus-mt").mkdir()
-    (tmp_path / "opus-mt/config.json").write_text("{}")
-    common = {**COMMON, "seeds": [1, 2], "tune": {"lr": [0.1, 0.2]}}
-    systems = {"ad": SYSTEMS["ad"]}
-    base, train = {"import": str(tmp_path / "opus-mt")}, {"common": common, "systems": systems}
-    outputs = {"outputs": {"mix": {"system": "mix"}}}
-    config = load_config(write_experiment(tmp_path, base, train=train, translate=outputs))
-    stages = stages_of(config)
-    assert [stage.name for stage in stages[:3]] == ["prepare", "teacher", "ad"]
-    assert [step.output.name for step in stages[0].steps()][:2] == ["mix", "corpora"]
-    assert config.systems["mix"].options == {"arch": "transformer"}
-    assert [run.name for run in config.runs_of("mix")] == ["mix"]
-    assert (config.base_systems, config.plain_outputs) == (["mix"], ["mix"])
 
 
 @pytest.fixture(scope="module")
@@ -197,31 +153,15 @@ def with_adapters(folder: Path) -> None:
 
 
 DAMAGES: dict[str, tuple[str, Callable[[Path], Any], str]] = {
-    "a language of none": (
-        "hf",
-        lambda f: edit(f / "vocab.json", lambda text: text.replace("deu", "pol")),
-        "--target-lang deu: .*pol, fra",
-    ),
     "half a folder": ("hf", lambda f: (f / "source.spm").unlink(), "source.spm"),
-    "weights that lie": ("hf", lambda f: os.truncate(f / "model.safetensors", 5000), "model.safetensors"),
     "the other way": (
         "hf",
         lambda f: (f / "tokenizer_config.json").write_text(json.dumps({"source_lang": "deu", "target_lang": "eng"})),
         "from deu to eng",
     ),
     "no dictionary": ("ours", lambda f: (f / "dict.deu.txt").unlink(), "dict.deu.txt: not found"),
-    "no dictionary at all": ("ours", lambda f: (f / "dict.deu.txt").write_bytes(b"\xff\x00"), "dict.deu.txt"),
     "another dictionary": ("ours", lambda f: edit(f / "dict.eng.txt", lambda text: text + "more 1\n"), "symbols"),
-    "pieces of another": (
-        "ours",
-        lambda f: tiny.write_pieces(f / "sentencepiece.model", 24, "char", ["0123456789 +-*/=()[]{}"]),
-        "another model's",
-    ),
-    "no pieces": ("ours", lambda f: (f / "sentencepiece.model").unlink(), "sentencepiece.model"),
-    "other options": ("ours", lambda f: (f / "options.txt").write_text("--user-dir x"), "options.txt"),
-    "other tokens": ("ours", lambda f: edit(f / "options.txt", lambda text: text.replace("marian", "m2m")), "lacks"),
     "adapters": ("ours", with_adapters, "model.pt"),
-    "no checkpoint": ("ours", lambda f: (f / "model.pt").write_bytes(b"no"), "model.pt"),
 }
 
 

@@ -3,25 +3,13 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
 from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import Evaluate, ReportOptions, load_config
-from fairseq_ext.teacher.options import TfidfTeacher
 from tests.small_corpus import write_config
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
-
-
-def test_quickstart_has_seven_domains_and_every_key() -> None:
-    config = load_config(CONFIGS / "quickstart.yaml")
-    assert config.corpora.domains is not None
-    assert len(config.corpora.domains) == 7
-    assert config.teacher == TfidfTeacher(folds=4)
-    raw = yaml.safe_load((CONFIGS / "quickstart.yaml").read_text())
-    off = {"subword_ngrams", "subword_model"}
-    assert set(raw["teacher"]) == TfidfTeacher.keys() - off
 
 
 def test_evaluation_has_defaults_and_may_be_empty(tmp_path: Path) -> None:
@@ -68,12 +56,6 @@ def test_mistakes_name_file_and_key(tmp_path: Path, changes: dict, key: str) -> 
         load_config(write_config(tmp_path / "c.yaml", tmp_path, **changes))
     assert str(raised.value).startswith(f"{tmp_path}/c.yaml: ")
     assert key in str(raised.value)
-
-
-def test_removed_keys_are_ignored_with_a_notice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    evaluate = {"report": {"examples": 3, "reading": "words.md"}}
-    load_config(write_config(tmp_path / "c.yaml", tmp_path, evaluate=evaluate))
-    assert [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()] == ["examples", "reading"]
 
 
 def test_filters_are_in_the_order_of_the_cascade(tmp_path: Path) -> None:

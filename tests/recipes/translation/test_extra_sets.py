@@ -8,33 +8,18 @@ from typing import Any
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.corpus_metrics import text_metrics
-from fairseq_ext.metrics.set_scores import count_text, score_columns
 from fairseq_ext.recipes.translation import stages as extra_sets
-from fairseq_ext.recipes.translation.config import OwnTest, Translation, load_config
+from fairseq_ext.recipes.translation.config import Translation, load_config
 from fairseq_ext.recipes.translation.stages import extra_set_steps, import_sets, sets_for
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
 from tests.recipes.translation.test_measurement import LAW, MED, TESTS, Sets, chrf_columns
-from tests.recipes.translation.test_outputs import config_of
 from tests.verbs import verb
-
-KNOWN = {"FLOWERS": {"corpus": "f.{lang}", "domain": "garden"}, "MINE": "m.{lang}"}
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Translation:
     """mix, ft, tag, ad and gad, with the sets FORUM, of no domain, PLANTS, of the garden, and NEWS, out of domain."""
     return load_config(write_translation_experiment(tmp_path))
-
-
-def test_a_set_is_a_corpus_with_or_without_a_domain(tmp_path: Path) -> None:
-    evaluate = config_of(tmp_path, evaluate={"tests": KNOWN, "ood": {"NEWS": "n.{lang}"}, "domain_switch": 5}).evaluate
-    assert evaluate.tests == {
-        "FLOWERS": OwnTest(corpus="f.{lang}", domain="garden"),
-        "MINE": OwnTest(corpus="m.{lang}"),
-    }
-    assert evaluate.sets == {"JOINED": None, "NEWS": None, "FLOWERS": "garden", "MINE": None}
-    assert evaluate.corpora == {"NEWS": "n.{lang}", "FLOWERS": "f.{lang}", "MINE": "m.{lang}"}
 
 
 def test_an_unknown_domain_is_one_line_before_anything_is_trained(tmp_path: Path) -> None:
@@ -114,15 +99,3 @@ def test_own_sets_have_an_average_where_all_are_translated() -> None:
     assert "test:AVG" in chrf_columns({"test:A": LAW, "test:B": MED}, tests)  # the domains do not matter
     one = Sets(**{**vars(TESTS), "own": ["test:A"], "references": texts})
     assert "test:AVG" not in chrf_columns(texts, one)
-
-
-def test_the_average_is_taken_resample_by_resample() -> None:
-    lines = [f"{LAW[number % 2]} {number}" for number in range(40)]
-    changed = [line.replace("court", "garden") for line in lines]
-    texts = {**TESTS.references, "test:A": lines, "test:B": lines}
-    tests = Sets(**{**vars(TESTS), "own": ["test:A", "test:B"], "references": texts})
-    chrf = text_metrics(["chrF"])
-    hypotheses = {"test:A": changed, "test:B": [line[:-6] for line in lines]}
-    [columns] = score_columns(count_text(chrf, [hypotheses], tests)["chrF"], chrf["chrF"], tests, resamples=10)
-    assert columns["test:AVG"].shape == (11,)
-    assert columns["test:AVG"] == pytest.approx((columns["test:A"] + columns["test:B"]) / 2)

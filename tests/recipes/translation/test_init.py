@@ -75,17 +75,6 @@ def test_gates_of_the_paper(folder: Path) -> None:
     assert set(load_config(Path("my.yaml")).systems) == set(systems)
 
 
-def test_adapters_have_a_control_with_as_many_updates(folder: Path) -> None:
-    verb("init")([str(folder)])
-    config = load_config(Path("my.yaml"))
-    assert config.continued_systems == {"mix-continued": "mix"}
-    assert config.baseline == "mix-continued"
-    assert config.baselines == ["mix-continued", "ad-uniform"]
-    updates = {name: system.options["max-update"] for name, system in config.systems.items()}
-    assert updates["mix-continued"] == updates["ad"] == updates["gad"] == 240
-    assert updates["ft"] == 120
-
-
 def test_many_pairs_and_gpus_make_the_papers_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plans = [plan_for(corpora(pairs, words=20.0), 2, gpus=4) for pairs in (30_000, 400_000, 33_000_000)]
     assert [plan.size.arch for plan in plans] == ["_small", "", ""]
@@ -114,22 +103,6 @@ def test_minutes_shorten_the_base_alone() -> None:
     assert plan_for(text, cores=2, minutes=10_000) == good
     with pytest.raises(InputError, match=r"--minutes: 2 are too few; this text takes \d+ at least"):
         plan_for(text, cores=2, minutes=2)
-
-
-def test_a_short_base_says_how_long_a_good_one_takes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    verb("init")([str(folder)])
-    printed = capsys.readouterr().out
-    assert "leave out --minutes" not in printed
-    for domain in ("law", "no"):
-        for lang in ("de", "en"):
-            text = (folder / f"{domain}.{lang}").read_text(encoding="utf-8")
-            (folder / f"{domain}.{lang}").write_text(f"{text}\n" * 20, encoding="utf-8")
-    verb("init")([str(folder), "--minutes", "17", "--output", "short.yaml"])
-    printed = capsys.readouterr().out
-    [passes] = re.findall(r"^mix: (\d+) passes over the text. About 1\d minutes", printed, re.MULTILINE)
-    assert re.search(r"A good mix takes 60 passes, \d+ minutes in all: leave out --minutes", printed)
-    assert int(passes) < 60
-    assert f"# {passes} passes over the text; a good mix takes 60 (" in Path("short.yaml").read_text(encoding="utf-8")
 
 
 def test_one_domain_has_neither_gates_nor_a_classifier(folder: Path) -> None:

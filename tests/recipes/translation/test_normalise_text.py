@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -44,21 +43,6 @@ def test_text_is_normalised_as_configured(
     changes: dict, options: list[str], expected: str, normalise: Normalise
 ) -> None:
     assert normalise("„a“,  5 % …\n\nb\n".encode(), *options, **changes) == f"{expected}\n\nb\n"
-
-
-@pytest.mark.parametrize("changes", [{}, {"clean": {"normalise": {}}}], ids=["as-it-is", "normalised"])
-def test_text_is_mended_as_by_import(changes: dict, normalise: Normalise) -> None:
-    text = "\ufeffone\0two\x1f\r\n a\u2028b\ufeff\n\n\x01\nlast"
-    assert normalise(text.encode(), **changes) == "one two\na b\n\n\nlast\n"
-
-
-@pytest.mark.slow
-def test_bad_utf8_names_the_line(tmp_path: Path) -> None:
-    config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
-    command = [sys.executable, "-m", "fairseq_ext.cli", "normalise", str(config)]
-    result = subprocess.run(command, input=b"a\n\xff\n", capture_output=True, check=False)
-    assert result.returncode == 1
-    assert result.stderr == b"standard input, line 2: is not UTF-8; convert the text to UTF-8\n"
 
 
 @pytest.mark.parametrize("text", ["＜domain:a＞ b", "<domain:ａ> b", "<dom\ufeffain:a> b", "<domain:a> ＜domain:a＞"])

@@ -44,42 +44,6 @@ def test_a_run_starts_from_the_run_of_its_seed(tmp_path: Path) -> None:
     assert starts("gad@3") == ["ad@3"]
 
 
-def test_a_run_without_one_to_start_from_is_named(tmp_path: Path) -> None:
-    late = {**SYSTEMS, "late": {"from": "gad"}}
-    with pytest.raises(InputError, match="systems: late: from: no run of 'gad' .*; there are gad@2, gad@3"):
-        config_of(tmp_path, train={"systems": late})
-
-
-def test_outputs_expand_as_their_systems_do(tmp_path: Path) -> None:
-    config = config_of(tmp_path)
-    assert config.outputs["ft"].in_file == {"beam": 5, "system": "ft"}
-    assert config.outputs["ft"].options == {"beam": 5}
-    runs = {run.name: run for run in config.all_output_runs()}
-    assert list(runs) == [
-        "mix", "ft@bank", "ft@garden", "tag-oracle", "tag-classifier", "ad@1", "ad@2", "ad@3",
-        "ad-law@1", "ad-law@2", "ad-law@3", "gad@2", "gad@3",
-    ]  # fmt: skip
-    assert runs["ft@garden"].run.domain == "garden"
-    assert runs["gad@3"].output == config.outputs["gad"]
-    assert config.outputs["gad"].system is config.systems["gad"]
-    assert config.outputs["gad"].gates
-    assert config.outputs["gad"].options == {"beam": 5, "domain-source": "none"}
-    assert [run.name for run in config.output_runs("gad@3")] == ["gad@3"]
-
-
-def test_text_of_no_domain_is_for_those_that_need_none(tmp_path: Path) -> None:
-    outputs = config_of(tmp_path).outputs
-    assert {name: (output.domain_source, output.uses_oracle) for name, output in outputs.items()} == {
-        "mix": ("none", False),
-        "ft": ("none", True),
-        "tag-oracle": ("oracle", True),
-        "tag-classifier": ("classifier", False),
-        "ad": ("oracle", True),
-        "ad-law": ("none", False),
-        "gad": ("none", False),
-    }
-
-
 def test_former_names_are_accepted_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outputs = {"uniform": {"system": "ad", "domain-source": "even"}}
     config = config_of(tmp_path, translate={"outputs": outputs}, evaluate={"joined": 3})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,9 @@ import pytest
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.recipes.translation.config import Translation, load_config
 from fairseq_ext.recipes.translation.measurement import gate_records
-from fairseq_ext.recipes.translation.report import page, recommend, report
-from fairseq_ext.report.comparison import Comparison, read_comparisons
-from fairseq_ext.report.measurements import Record, Records, read_records
+from fairseq_ext.recipes.translation.report import recommend, report
+from fairseq_ext.report.comparison import Comparison
+from fairseq_ext.report.measurements import Record, Records
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
 from tests.recorded import restore
 
@@ -36,48 +35,6 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Translation:
     found: Translation = restore("translation", write_translation_experiment(tmp_path_factory.mktemp("translation")))
     run_steps([report(found)])
     return found
-
-
-def test_records_are_those_that_were_measured(experiment: Translation) -> None:
-    records = read_records(experiment.work_dir / "report/records.jsonl")
-    found: dict[str, list[float | None]] = {}
-    for place, name in enumerate(("AVG", "ood:NEWS")):
-        for record in records:
-            if (record.metric, record.domain) == ("chrF", name):
-                found.setdefault(record.run, [None, None])[place] = record.value
-    assert {run: tuple(values) for run, values in found.items()} == GOLDEN
-    assert records.by_run("ad", "trained parameters") == {"ad@1": 34560, "ad@2": 34560}
-    assert records.by_run("gad", "updates with those before") == {"gad": 80}
-    assert records.by_run("", "F1, test", "bank") == {"": 100}
-
-
-def test_the_report_has_the_papers_tables_and_figures(experiment: Translation) -> None:
-    folder = experiment.work_dir / "report"
-    text, html = ((folder / name).read_text(encoding="utf-8") for name in ("report.md", "report.html"))
-    numbered = re.findall(r"^### (Table \d+|Figure \d+)", text, re.MULTILINE)
-    assert numbered == ["Table 10", "Table 11", "Table 8", "Table 3", "Figure 4", "Table 1", "Figure 3", "Table 2"]
-    assert "| gad | **10.96** | **5.95** | **8.46** | **8.46** |" in text
-    # An oracle domain is no candidate for the best.
-    assert "| ft (oracle domain) | 1.39 | 16.13 | 8.76 | 8.76 |" in text
-    assert "Deploy nothing yet: gad is the best system, and it is not usable" in text
-    assert "Warning: mix has not converged" in text
-    assert html.count("<table>") == text.count("\n| :- |")
-    assert html.count('src="data:image/svg+xml;base64,') == 4
-
-
-def test_comparisons_are_with_the_baselines_of_the_file(experiment: Translation) -> None:
-    found = read_comparisons(experiment.work_dir / "report/comparisons.jsonl")
-    assert {each.baseline for each in found} == {"mix", "mix-continued", "ad-uniform"}
-    assert found[0].domain == "all"
-    [gad] = [e for e in found if (e.system, e.baseline, e.metric, e.domain) == ("gad", "ad-uniform", "chrF", "all")]
-    assert gad.difference == pytest.approx(8.455052381321421 - 6.69, abs=0.01)
-    assert gad.n == 20
-
-
-def test_before_any_result_there_is_a_page(tmp_path: Path) -> None:
-    config = load_config(write_translation_experiment(tmp_path))
-    made = page(config, Records(), [])
-    assert "Nothing has been scored yet." in made.markdown()
 
 
 def test_gates_are_averaged_over_layers() -> None:

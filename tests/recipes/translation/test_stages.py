@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.engine.stages import Stage, choose_stages
+from fairseq_ext.engine.stages import Stage
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.registry import load_experiment
-from fairseq_ext.recipes.translation.stages import stages_of
 from tests.recipes.test_config import SYSTEMS
 from tests.recipes.translation.test_outputs import config_of
 from tests.small_corpus import write_config, write_corpora
@@ -19,42 +18,6 @@ from tests.verbs import verb
 
 def names(stages: list[Stage]) -> list[str]:
     return [stage.name for stage in stages]
-
-
-def test_every_system_is_a_stage(tmp_path: Path) -> None:
-    stages = stages_of(config_of(tmp_path))
-    assert names(stages) == [
-        "prepare", "teacher", "mix", "ft", "tag", "ad", "gad", "translate", "score", "analyse", "report",
-    ]  # fmt: skip
-    steps = {stage.name: [step.output.name for step in stage.steps()] for stage in stages[:8]}
-    assert steps["prepare"] == ["corpora", "clean", "splits", "subwords", "encoded", "data-bin"]
-    assert steps["teacher"] == ["teacher"]
-    assert steps["ft"] == ["ft@bank", "ft@garden"]
-    assert steps["gad"] == ["gad@2", "gad@3"]
-    assert len(steps["translate"]) == 13
-
-
-def test_stages_are_chosen_in_their_order(tmp_path: Path) -> None:
-    stages = stages_of(config_of(tmp_path))
-    assert choose_stages(stages) == stages
-    assert names(choose_stages(stages, "ad", "translate")) == ["ad", "gad", "translate"]
-    assert names(choose_stages(stages, last="teacher")) == ["prepare", "teacher"]
-    assert names(choose_stages(stages, only=["score", "mix"])) == ["mix", "score"]
-
-
-@pytest.mark.parametrize(
-    ("choice", "message"),
-    [
-        ({"first": "train"}, r"--from train: no such stage; there are prepare, teacher, mix, .*, report"),
-        ({"last": "gad@2"}, r"--to gad@2: no such stage"),
-        ({"only": ["mix", "moon"]}, r"--only moon: no such stage"),
-        ({"first": "score", "last": "mix"}, r"mix comes before score"),
-        ({"first": "mix", "only": ["mix"]}, r"--only: names all stages"),
-    ],
-)
-def test_mistakes_in_the_choice_are_named(tmp_path: Path, choice: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        choose_stages(stages_of(config_of(tmp_path)), **choice)
 
 
 def test_a_system_may_not_have_the_name_of_a_stage(tmp_path: Path) -> None:
