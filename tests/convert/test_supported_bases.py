@@ -1,0 +1,125 @@
+"""The table of docs/import-export.md, every cell of it: what each base can be used for, or one line that refuses it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fairseq_ext.convert.translation_models import import_translation_model
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.translators.model_graphs import write_graphs
+from tests import toy
+from tests.convert import tiny_translation as tiny
+from tests.verbs import verb
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "import-export.md"
+AD, GAD = "transformer_domain_adapter", "transformer_gated_adapter"
+LORA = ("--adapter-form", "lora")
+NORM_FIRST = ("--encoder-normalize-before", "--decoder-normalize-before")
+FAMILIES = {"Marian": "marian", "M2M-100": "m2m", "NLLB-200": "nllb", "mBART": "mbart", "mBART-50": "mbart50"}
+
+
+class Base:
+    """Data and options of a base, of which models are made."""
+
+    def __init__(self, name: str, data: Path, folder: Path) -> None:
+        self.data, self.folder = data, folder
+        self.suffix, self.options = "_tiny", list(NORM_FIRST) if "pre-norm" in name else []
+        if name in FAMILIES:
+            self._import(FAMILIES[name])
+
+    def _import(self, family: str) -> None:
+        tiny.make(self.folder / "theirs", family, steps=0)
+        imported = self.folder / "imported"
+        imported.mkdir()
+        import_translation_model(self.folder / "theirs", imported, tiny.LANGUAGES.get(family, (None, None)))
+        self.data = self.folder / "data"
+        self.data.mkdir()
+        for file in imported.glob("dict.*.txt"):
+            shutil.copy(file, self.data)
+        (self.data / "domains.txt").write_text("law\nmed\nsub\n")
+        start = ["--finetune-from-model", str(imported / "model.pt"), "--bottleneck-dim", "8"]
+        self.suffix, self.options = "", [*start, *(imported / "options.txt").read_text().split()]
+
+    def model(self, arch: str, *options: str) -> tuple[Any, Any]:
+        """A model with adapters, and its options."""
+        task, args = toy.make_task(self.data, *self.options, *options, arch=arch + self.suffix)
+        return toy.make_model(task, args), args
+
+
+def train(arch: str, *options: str) -> Callable[[Base], None]:
+    """One update moves adapters, and gates where there are some, alone."""
+
+    def use(base: Base) -> None:
+        model, _ = base.model(arch, *options)
+        trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+        tokens = torch.tensor([[5, 6, 7, 2]])
+        inputs = {"src_tokens": tokens, "src_lengths": torch.tensor([4]), "prev_output_tokens": tokens}
+        model(**inputs, domain_ids=torch.tensor([1]))[0].log_softmax(-1)[..., 5].sum().backward()
+        assert any(weight.grad is not None for weight in trained.values())
+        assert all("adapter" in name or "gate" in name for name in trained)
+
+    return use
+
+
+def export(is_int8: bool) -> Callable[[Base], None]:
+    def use(base: Base) -> None:
+        graphs = [base.folder / name for name in ("encoder.onnx", "decoder.onnx")]
+        write_graphs(base.model(GAD)[0].eval(), *graphs, is_int8=is_int8)
+        assert all(graph.stat().st_size > 10_000 for graph in graphs)
+
+    return use
+
+
+def export_domain(*options: str) -> Callable[[Base], None]:
+    def use(base: Base) -> None:
+        model, args = base.model(AD, *options)
+        checkpoint = toy.write_checkpoint(base.folder / "ad.pt", args, model)
+        verb("export-domain")([str(checkpoint), "med", str(base.folder / "med")])
+
+    return use
+
+
+COLUMNS: dict[str, Callable[[Base], None]] = {
+    "AD": train(AD),
+    "GAD": train(GAD),
+    "LoRA": train(GAD, *LORA),
+    "TAG": lambda base: toy.make_task(base.data, *base.options, "--domain-tags", arch=AD + base.suffix) and None,
+    "`export`": export(is_int8=False),
+    "int8": export(is_int8=True),
+    "`export-domain`, AD": export_domain(),
+    "`export-domain`, LoRA": export_domain(*LORA),
+}
+
+
+def table() -> tuple[list[str], dict[str, list[str]]]:
+    """The columns and, by base, the cells."""
+    section = PAGE.read_text(encoding="utf-8").partition("## Supported bases")[2]
+    lines = re.findall(r"^\|(.*)\|$", section.partition("\n## ")[0], re.MULTILINE)
+    rows = [[cell.strip() for cell in line.split("|")] for line in lines]
+    return rows[0][1:], {name: cells for name, *cells in rows[2:]}
+
+
+def test_the_table_has_every_family_and_use() -> None:
+    columns, rows = table()
+    assert columns == list(COLUMNS)
+    assert set(rows) >= set(FAMILIES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", table()[1])
+def test_every_cell_is_so(name: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base, found = Base(name, data, tmp_path), []
+    for use in COLUMNS.values():
+        try:
+            use(base)
+            found.append("yes")
+        except (InputError, SystemExit):
+            found.append("no")
+    assert found == table()[1][name]
