@@ -13,7 +13,11 @@ ROOT = Path(__file__).resolve().parents[1]
 OUTSIDE = {
     "index.md": "README.md",
     **{name: name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "CITATION.cff")},
-    **{path.relative_to(ROOT).as_posix(): path.relative_to(ROOT).as_posix() for path in ROOT.glob("configs/**/*.yaml")},
+    **{
+        path.relative_to(ROOT).as_posix(): path.relative_to(ROOT).as_posix()
+        for pattern in ("configs/**/*.yaml", "examples/*.ipynb")
+        for path in ROOT.glob(pattern)
+    },
 }
 _LINK = re.compile(r"(?<=\]\()[^)\s]+")
 

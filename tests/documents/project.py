@@ -26,20 +26,23 @@ LANGUAGES = ("en", "de")
 LINES = ("Show all events", "Delete the row", "Post the invoice")
 _VERBS = {"show": "zeige", "open": "öffne", "close": "schließe", "change": "ändere", "find": "finde", "add": "füge"}
 _NOUNS = {"event": "Ereignis", "row": "Zeile", "invoice": "Rechnung", "page": "Seite", "file": "Datei"}
+_MEMORY_UNIT = '<tu><tuv xml:lang="en"><seg>{}</seg></tuv><tuv xml:lang="de"><seg>{}</seg></tuv></tu>\n'
 # What makes a training short, whatever an experiment file says.
 _SMALL = (r"s/\(max-update\): .*/\1: 2/; s/\(max-epoch\): .*/\1: 1/; s/_small\b/_tiny/; s/cpu-precision: .*//;"
-          r"s/cpu-processes: .*//; s/vocab_size: .*/vocab_size: 64/;"
+          r"s/cpu-processes: .*//; s/vocab_size: .*/vocab_size: 56/;"
           r"s/^  \(valid\|test\): [0-9].*/  \1: 6/")  # fmt: skip
 
 
 def make_project(root: Path) -> Path:
     """Build the folder, and the quickstart in it; returns it."""
-    for name in ("scripts", "data-prep", "fairseq_ext", "docs", "requirements.txt"):
+    for name in ("scripts", "data-prep", "examples", "fairseq_ext", "docs", "requirements.txt"):
         (root / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / "configs", root / "configs")
     _make_environment(root)
     for folder in ("corpora", "corpus"):
         _write_corpora(root / folder)
+    for name in ("memories/cms", "memories/erp", "client"):
+        _write_memory(root / f"{name}.tmx", Path(name).name)
     pairs = [pair[::-1] for domain in DOMAINS for pair in _pairs(domain)]
     make_knowing_marian(root / "opus-mt-de-en", pairs, languages=("de", "en"), steps=0)
     _write_text(root)
@@ -106,6 +109,13 @@ def _write_corpora(folder: Path) -> None:
         for side, lang in enumerate(LANGUAGES):
             text = "".join(f"{pair[side]}\n" for pair in _pairs(domain))
             (folder / f"{domain}.{lang}").write_text(text, encoding="utf-8")
+
+
+def _write_memory(path: Path, domain: str) -> None:
+    """A translation memory of a domain."""
+    path.parent.mkdir(exist_ok=True)
+    units = "".join(_MEMORY_UNIT.format(*pair) for pair in _pairs(domain))
+    path.write_text(f'<tmx version="1.4"><header srclang="en"/><body>\n{units}</body></tmx>\n', encoding="utf-8")
 
 
 def _write_text(root: Path) -> None:

@@ -6,6 +6,7 @@ import ast
 import functools
 import importlib.util
 import io
+import json
 import re
 import runpy
 import shutil
@@ -183,7 +184,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_blocks_run(page: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "project"
     shutil.copytree(project, folder, symlinks=True)
-    if page.name == "README.md":  # which begins with corpora alone
+    if page.name in ("README.md", "examples.md"):  # which begin with corpora alone
         (folder / "my.yaml").unlink()
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {}
@@ -192,3 +193,21 @@ def test_blocks_run(page: Path, project: Path, tmp_path: Path, monkeypatch: pyte
             run_block(folder, block.text)
         elif block.reason is None and block.language == "python":
             exec(compile(block.text, str(block), "exec"), names)
+
+
+@pytest.mark.slow
+def test_the_notebook_runs(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cells of code in order, as a kernel runs them."""
+    folder = tmp_path / "project"
+    shutil.copytree(project, folder, symlinks=True)
+    run_block(folder, "fairseq-ext export configs/quickstart.yaml gad exported/gad")
+    (folder / "notebooks").mkdir()
+    monkeypatch.chdir(folder / "notebooks")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    notebook = json.loads((ROOT / "examples" / "translate.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    names: dict[str, Any] = {}
+    for number, cell in enumerate(cells):
+        exec(compile(cell, f"cell {number}", "exec"), names)
+    assert len(names["answers"]) == len(names["lines"]) == 3
+    assert not any(cell.get("outputs") for cell in notebook["cells"])
