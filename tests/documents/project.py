@@ -41,8 +41,9 @@ def make_project(root: Path) -> Path:
     _make_environment(root)
     for folder in ("corpora", "corpus"):
         _write_corpora(root / folder)
-    for name in ("memories/cms", "memories/erp", "client"):
-        _write_memory(root / f"{name}.tmx", Path(name).name)
+    for name in ("cms", "erp"):
+        _write_memory(root / "memories" / f"{name}.tmx", _pairs(name))
+    _write_memory(root / "client.tmx", [pair for name in ("one", "two", "ten") for pair in _pairs(f"client {name}")])
     pairs = [pair[::-1] for domain in DOMAINS for pair in _pairs(domain)]
     make_knowing_marian(root / "opus-mt-de-en", pairs, languages=("de", "en"), steps=0)
     _write_text(root)
@@ -111,10 +112,10 @@ def _write_corpora(folder: Path) -> None:
             (folder / f"{domain}.{lang}").write_text(text, encoding="utf-8")
 
 
-def _write_memory(path: Path, domain: str) -> None:
-    """A translation memory of a domain."""
+def _write_memory(path: Path, pairs: list[tuple[str, str]]) -> None:
+    """A translation memory."""
     path.parent.mkdir(exist_ok=True)
-    units = "".join(_MEMORY_UNIT.format(*pair) for pair in _pairs(domain))
+    units = "".join(_MEMORY_UNIT.format(*pair) for pair in pairs)
     path.write_text(f'<tmx version="1.4"><header srclang="en"/><body>\n{units}</body></tmx>\n', encoding="utf-8")
 
 
