@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from fairseq.data import FairseqDataset
 
-from fairseq_ext.data.length_keys import length_keys, side_sizes
 from fairseq_ext.inputs.errors import InputError
 
 _MOST_INT32 = np.iinfo(np.int32).max
@@ -68,7 +67,6 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         self._offsets = np.cumsum([0] + [len(corpus.examples) for corpus in self.corpora])
         self._sizes = side_sizes([corpus.examples.sizes for corpus in self.corpora], opening_tokens)  # S×N
         self._longest = self._sizes.max(axis=0)
-        self._keys = length_keys(self._sizes)
         self._number = np.int32 if self._offsets[-1] <= _MOST_INT32 else np.int64
         self.epoch = 0
         self.set_epoch(1)
@@ -175,8 +173,8 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
             indices = np.arange(len(self))
         else:
             indices = np.random.default_rng([self.seed, self.epoch, 1]).permutation(len(self))
-        for key in self._keys:
-            indices = indices[np.argsort(key[self.rows][indices], kind="stable")]
+        for side in self._sizes[::-1]:  # 16 bits or less, which numpy sorts by radix
+            indices = indices[np.argsort(side[self.rows][indices], kind="stable")]
         return indices
 
     def batch_by_size(self, indices: np.ndarray, **kwargs: Any) -> list[np.ndarray]:
@@ -226,3 +224,22 @@ def upsampling_repetitions(sizes: Sequence[int], mode: str, temperature: float =
     largest = max(sizes)
     # n · r ∝ n^exponent, with r = 1 for the largest.
     return [(largest / n) ** (1 - exponent) for n in sizes]
+
+
+def side_sizes(sizes: Sequence[np.ndarray], opening_tokens: int = 0) -> np.ndarray:
+    """The lengths of all examples of several corpora, in the smallest type that holds them.
+
+    Args:
+        sizes: of each corpus, N or N×S, S sides: source and target, or the one of a language model.
+        opening_tokens: by so many all sources are longer.
+
+    Shape:
+        result: S×N
+    """
+    by_side = [np.asarray(each).reshape(len(each), -1).T for each in sizes]
+    longest = max((int(each.max()) for each in by_side if each.size), default=0)
+    shape = len(by_side[0]), sum(each.shape[1] for each in by_side)
+    joined = np.empty(shape, dtype=np.min_scalar_type(longest + opening_tokens))
+    np.concatenate(by_side, axis=1, out=joined, casting="unsafe")
+    joined[0] += opening_tokens
+    return joined

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_ext.modules.combinations import Combination
-from fairseq_ext.modules.gated_gru import GatedGRU
-from fairseq_ext.modules.gru import GRU
+from fairseq_ext.modules.gru import GRU, GatedGRU
 
 
 class DomainAdaptedGRU(nn.Module):

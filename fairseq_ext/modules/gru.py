@@ -1,11 +1,12 @@
-"""A gated recurrent unit whose reset gate acts before the matrix product."""
+"""A gated recurrent unit whose reset gate acts before the matrix product, alone and with gates between two domains."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from fairseq_ext.modules.autocast import autocast_dtype
-from fairseq_ext.modules.recurrent_steps import all_steps
+from fairseq_ext.modules.recurrent_steps import GatedContexts, GatedWords, all_steps
 
 
 class GRU(nn.Module):
@@ -46,3 +47,81 @@ class GRU(nn.Module):
         """
         dtype = autocast_dtype(inputs)
         return self.gates.weight.to(dtype), self.candidate.weight.to(dtype)
+
+
+class DomainGate(nn.Module):
+    """How much of each unit is to be in-domain (Zhang et al., 2016, Eq. 13 and 15).
+
+    ``g = σ(W x + U h + W* x* + U* h* + b)``
+
+    Args:
+        embed_dim: E, width of the in-domain word vectors x.
+        vector_dim: E*, width of the general-domain word vectors x*.
+        hidden_dim: H, width of the contexts h and h*.
+        gated_dim: G, units of what is gated.
+    """
+
+    def __init__(self, embed_dim: int, vector_dim: int, hidden_dim: int, gated_dim: int):
+        super().__init__()
+        self.given = nn.Linear(embed_dim + vector_dim + hidden_dim, gated_dim)  # W, W*, U*
+        self.context = nn.Linear(hidden_dim, gated_dim, bias=False)  # U
+
+    def forward(self, words: Tensor, general_words: Tensor, general_states: Tensor) -> tuple[Tensor, Tensor]:
+        """What words and general contexts give to the gate at all steps, and the U that contexts are multiplied by.
+
+        Shape:
+            words: T×B×E; general_words: T×B×E*; general_states: T×B×H; result: T×B×G, G×H
+        """
+        given = self.given(torch.cat([words, general_words, general_states], -1))
+        return given, self.context.weight.to(given.dtype)
+
+
+class GatedGRU(nn.Module):
+    """A GRU with a gate on its words, on its contexts, or on both (Zhang et al., 2016, §3.3: WVG, CVG, DAGRU).
+
+    ::
+
+        word gate:     x' = u ⊙ x + (1 − u) ⊙ x*                 (Eq. 14)
+        context gate:  h' = r ⊙ h + (1 − r) ⊙ h*                 (Eq. 16)
+        h_t = GRU(x' or x, h' or h)
+
+    The general domain's contexts h* come from a GRU of their own. They do not depend on this one, so they are there for
+    all steps when this one begins, and so is their share of the gates.
+
+    Args:
+        embed_dim: E, width of the in-domain word vectors; with a word gate also that of the general-domain ones.
+        vector_dim: E*, width of the general-domain word vectors.
+        hidden_dim: H.
+        gates_words: whether there is a gate on the words.
+        gates_contexts: whether there is a gate on the contexts.
+
+    Shape:
+        words: T×B×E; general_words: T×B×E*; general_states: T×B×H, h* before each step; initial: B×H; result: T×B×H
+
+    Raises:
+        ValueError: if words of different widths are to be gated.
+    """
+
+    def __init__(self, embed_dim: int, vector_dim: int, hidden_dim: int, gates_words: bool, gates_contexts: bool):
+        super().__init__()
+        if gates_words and embed_dim != vector_dim:
+            raise ValueError(f"gated words need one width, not {embed_dim} and {vector_dim}")
+        self.gru = GRU(embed_dim, hidden_dim)
+        widths = embed_dim, vector_dim, hidden_dim
+        self.word_gate = DomainGate(*widths, embed_dim) if gates_words else None
+        self.context_gate = DomainGate(*widths, hidden_dim) if gates_contexts else None
+
+    def forward(self, words: Tensor, general_words: Tensor, general_states: Tensor, initial: Tensor) -> Tensor:
+        given = words, general_words, general_states
+        gated_words = gated_contexts = None
+        if self.word_gate is None:
+            inputs = self.gru.input(words)
+        else:
+            # What the GRU reads, and so what that gives, is found step by step.
+            inputs = self.gru.input.bias.expand(*words.shape[:2], -1)
+            values, weight = self.word_gate(*given)
+            gated_words = GatedWords(values, weight, words, general_words, self.gru.input.weight.to(weight.dtype))
+        if self.context_gate is not None:
+            values, weight = self.context_gate(*given)
+            gated_contexts = GatedContexts(values, weight, general_states)
+        return all_steps(inputs, initial, self.gru.recurrent_weights(words), gated_words, gated_contexts)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from fairseq_ext.modules.combinations import COMBINATIONS
 from fairseq_ext.modules.domain_adapted_gru import DomainAdaptedGRU
-from fairseq_ext.modules.gated_gru import GatedGRU
+from fairseq_ext.modules.gru import GatedGRU
 from tests.modules.test_gated_gru import set_gates
 from tests.modules.test_gru import by_hand
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ext.modules.gated_gru import DomainGate, GatedGRU
-from fairseq_ext.modules.gru import GRU
+from fairseq_ext.modules.gru import GRU, DomainGate, GatedGRU
 from tests.modules.test_gru import by_hand
 
 T, B, E, H = 5, 3, 4, 6
