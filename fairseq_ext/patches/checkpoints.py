@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import functools
 import os
 import pickle
 import zipfile
@@ -25,6 +24,7 @@ from omegaconf.nodes import AnyNode
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError, input_error_in
+from fairseq_ext.patches import apply
 from fairseq_ext.patches.options import check_options, forget_starting_files, plain_options
 
 _NAMES = {"i8": np.int64, "f8": np.float64}
@@ -100,14 +100,13 @@ def load_checkpoints_safely() -> None:
     ``torch.load`` with ``weights_only`` unpickles only types on an allow-list. This adds those that fairseq needs.
     """
     torch.serialization.add_safe_globals(ALLOWED_TYPES)
-    for place, name, change in (
-        (checkpoint_utils, "load_checkpoint_to_cpu", _checking),
-        (checkpoint_utils, "load_model_ensemble_and_task", _building),
-        (Trainer, "load_checkpoint", _restoring),
-    ):
-        function = getattr(place, name)
-        if not hasattr(function, "__wrapped__"):
-            setattr(place, name, functools.wraps(function)(change(function)))
+    apply(
+        [
+            (checkpoint_utils, "load_checkpoint_to_cpu", _checking),
+            (checkpoint_utils, "load_model_ensemble_and_task", _building),
+            (Trainer, "load_checkpoint", _restoring),
+        ]
+    )
 
 
 def require_weights_only() -> None:

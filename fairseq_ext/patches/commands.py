@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import struct
 import sys
@@ -22,23 +21,14 @@ from fairseq.tasks.audio_pretraining import AudioPretrainingTask
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from fairseq_ext.inputs.errors import InputError, input_error_in, line_of
+from fairseq_ext.patches import Patch
 
 _AS_TEXT = f"{InputError.__module__}.{InputError.__name__}: "
 
 
-def end_commands_with_one_line() -> None:
-    """Turn an :class:`InputError` into its line and exit status 1 in all of fairseq's commands, and only there.
-
-    Most of them pass ``call_main``, which Hydra would otherwise give a traceback of its own; ``fairseq-generate``, and
-    whatever fails before, ends in the interpreter's hook.
-    """
-    if not hasattr(distributed_utils.call_main, "__wrapped__"):
-        distributed_utils.call_main = _ending(distributed_utils.call_main)
-        sys.excepthook = _explaining(sys.excepthook)
-
-
 def _ending(call_main: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(call_main)
+    """Most commands pass ``call_main``, which Hydra would otherwise give a traceback of its own."""
+
     def call_and_end(*args: Any, **kwargs: Any) -> Any:
         try:
             return call_main(*args, **kwargs)
@@ -51,6 +41,8 @@ def _ending(call_main: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _explaining(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """``fairseq-generate``, and whatever fails before, ends in the interpreter's hook."""
+
     def explain(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         line = _line_in(error) if _is_of_a_command(trace) else None
         if line is None:
@@ -79,21 +71,13 @@ def _is_of_a_command(trace: TracebackType | None) -> bool:
     )
 
 
-def refuse_programs() -> None:
-    """Let neither the name of a data directory reach a shell, nor an option of an experiment file name a program.
-
-    fairseq counts the sequences of FASTA files by a shell command; a file ``train.fasta`` is enough to choose that
-    reader. Its task for speech runs what ``--post-save-script`` says.
-    """
-    FastaDataset._build_index = _refuse_fasta
-    AudioPretrainingTask.post_save = _refuse_script
-
-
 def _refuse_fasta(dataset: Any, path: str) -> NoReturn:
+    """fairseq counts the sequences by a shell command; a file ``train.fasta`` is enough to choose this reader."""
     raise InputError(f"{fasta_file_path(path)}: data in FASTA files is not read; binarise text with fairseq-preprocess")
 
 
 def _refuse_script(task: Any, cp_path: str, num_updates: int) -> None:
+    """fairseq's task for speech runs what ``--post-save-script`` says."""
     if task.cfg.post_save_script is not None:
         raise InputError(f"--post-save-script {task.cfg.post_save_script!r}: no programs are run; leave the option out")
 
@@ -104,18 +88,9 @@ class ContainedTarFile(tarfile.TarFile):
     extraction_filter = staticmethod(tarfile.data_filter)
 
 
-def unpack_archives_safely() -> None:
-    """Unpack with :class:`ContainedTarFile`, and refuse archives that are the user's files.
-
-    fairseq would unpack such a file anywhere its entries say, delete it, and put a folder in its place.
-    """
-    if not hasattr(file_utils.load_archive_file, "__wrapped__"):
-        file_utils.tarfile = SimpleNamespace(open=ContainedTarFile.open)
-        file_utils.load_archive_file = _sparing_files(file_utils.load_archive_file)
-
-
 def _sparing_files(load: Callable[[str], str | None]) -> Callable[[str], str | None]:
-    @functools.wraps(load)
+    """fairseq would unpack a file of the user's, delete it, and put a folder in its place."""
+
     def load_archive_file(archive_file: str) -> str | None:
         if os.path.isfile(archive_file):
             raise InputError(f"{archive_file}: is a file; unpack it, and give the folder that holds the model")
@@ -127,16 +102,9 @@ def _sparing_files(load: Callable[[str], str | None]) -> Callable[[str], str | N
     return load_archive_file
 
 
-def explain_damaged_data() -> None:
-    """Name a binarised file that is damaged, in one line."""
-    if not hasattr(indexed_dataset.make_dataset, "__wrapped__"):
-        indexed_dataset.make_dataset = _naming_file(indexed_dataset.make_dataset)
-        for kind in (MMapIndexedDataset, MMapIndexedDataset.Index):
-            kind.__del__ = _close
-
-
 def _naming_file(make_dataset: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(make_dataset)
+    """Name a binarised file that is damaged, in one line."""
+
     def make_or_explain(path: str, *args: Any, **kwargs: Any) -> Any:
         try:
             return make_dataset(path, *args, **kwargs)
@@ -151,3 +119,16 @@ def _close(dataset: Any) -> None:
     buffer = getattr(dataset, "_bin_buffer_mmap", None)
     if buffer is not None:
         buffer._mmap.close()
+
+
+PATCHES: list[Patch] = [
+    (distributed_utils, "call_main", _ending),
+    (sys, "excepthook", _explaining),
+    (FastaDataset, "_build_index", lambda _: _refuse_fasta),
+    (AudioPretrainingTask, "post_save", lambda _: _refuse_script),
+    (file_utils, "load_archive_file", _sparing_files),
+    (indexed_dataset, "make_dataset", _naming_file),
+    (MMapIndexedDataset, "__del__", lambda _: _close),
+    (MMapIndexedDataset.Index, "__del__", lambda _: _close),
+]
+file_utils.tarfile = SimpleNamespace(open=ContainedTarFile.open)

@@ -8,15 +8,13 @@ and again, none is garbage. This file loads nothing of fairseq's, since it must 
 from __future__ import annotations
 
 import builtins
-import functools
 import gc
-import importlib.abc
 import pkgutil
-import sys
-from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec, PathFinder
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+
+from fairseq_ext.patches import Execute, apply, hook_modules
 
 _LARGE = {"torch", "fairseq"}
 _LATE = {"sklearn", "scipy"}
@@ -25,8 +23,7 @@ _USERS_OF_LATE = {"fairseq.criterions.sentence_prediction", "fairseq.tasks.audio
 
 def load_fairseq_fast() -> None:
     """Let fairseq and torch, where they are not loaded yet, load fast; the libraries come with the first call."""
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    hook_modules(_way_of)
 
 
 class Late:
@@ -44,22 +41,13 @@ class Late:
         return pkgutil.resolve_name(self._name)(*args, **kwargs)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds what Python would, to be executed in one of the two ways."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname not in _LARGE | _USERS_OF_LATE:
-            return None
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            way = _without_collections if fullname in _LARGE else _importing_late
-            spec.loader.exec_module = way(spec.loader.exec_module)  # type: ignore[method-assign, assignment]
-        return spec
+def _way_of(name: str) -> Callable[[Execute], Execute] | None:
+    if name in _LARGE:
+        return _without_collections
+    return _importing_late if name in _USERS_OF_LATE else None
 
 
-def _without_collections(execute: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+def _without_collections(execute: Execute) -> Execute:
     def execute_without_collections(module: ModuleType) -> None:
         was_enabled = gc.isenabled()
         gc.disable()
@@ -73,7 +61,7 @@ def _without_collections(execute: Callable[[ModuleType], None]) -> Callable[[Mod
     return execute_without_collections
 
 
-def _importing_late(execute: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+def _importing_late(execute: Execute) -> Execute:
     """Give a module an ``import`` of its own; modules that it imports in turn keep Python's."""
 
     def execute_importing_late(module: ModuleType) -> None:
@@ -100,12 +88,10 @@ def leave_compilers_out() -> None:
     for name in ("add_param_group", "load_state_dict", "state_dict", "zero_grad"):
         method = getattr(Optimizer, name)
         setattr(Optimizer, name, getattr(method, "__wrapped__", method))
-    if not hasattr(torch._check_with, "__wrapped__"):
-        torch._check_with = _checking_what_does_not_hold(torch._check_with)
+    apply([(torch, "_check_with", _checking_what_does_not_hold)])
 
 
 def _checking_what_does_not_hold(check_with: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(check_with)
     def check(error_type: Any, cond: Any, message: Any) -> None:
         if cond is not True:
             check_with(error_type, cond, message)

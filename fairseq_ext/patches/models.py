@@ -16,6 +16,7 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, Trans
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.patches import Patch
 from fairseq_ext.training.freezing import ADAPTER
 
 SWISH = "swish"
@@ -23,28 +24,18 @@ OUTPUT_BIAS = "output_bias"
 _FULL = "float32"
 
 
-def call_encoders_with_their_hooks() -> None:
-    """Let generation call an encoder itself, and not its ``forward`` past what is hooked onto it.
+@torch.jit.unused
+def _call(encoder: FairseqEncoder, net_input: dict[str, Any]) -> Any:
+    """Call an encoder itself, and not its ``forward`` past what is hooked onto it.
 
     By such a hook, a model that does not route by domain leaves out what an ensemble's other models need.
     """
-    FairseqEncoder.forward_non_torchscript = _call
-
-
-@torch.jit.unused
-def _call(encoder: FairseqEncoder, net_input: dict[str, Any]) -> Any:
     return encoder(**{name: value for name, value in net_input.items() if name != "prev_output_tokens"})
 
 
-def decode_as_precisely_as_asked() -> None:
-    """Let models that are made ready for inference take the precision that their command asks for."""
-    prepare = BaseFairseqModel.prepare_for_inference_
-    if not hasattr(prepare, "__wrapped__"):
-        BaseFairseqModel.prepare_for_inference_ = _lowering(prepare)
-
-
 def _lowering(prepare: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(prepare)
+    """Models that are made ready for inference take the precision that their command asks for."""
+
     def prepare_and_lower(model: BaseFairseqModel, cfg: Any) -> None:
         prepare(model, cfg)
         task = getattr(cfg, "task", None)
@@ -100,28 +91,14 @@ def _in_int8(linear: nn.Module) -> nn.Module:
     return quantised
 
 
-def offer_swish() -> None:
-    """Make ``--activation-fn swish`` work. fairseq knows the name, but returns a class in the place of a function."""
-    known = utils.get_activation_fn
-    if hasattr(known, "__wrapped__"):
-        return
-
-    @functools.wraps(known)
-    def get_activation_fn(activation: str) -> Any:
-        return F.silu if activation == SWISH else known(activation)
-
-    utils.get_activation_fn = get_activation_fn
-    option = TransformerConfig.__dataclass_fields__["activation_fn"]
-    option.type = ChoiceEnum([*utils.get_available_activation_fns(), SWISH])
+def _with_swish(known: Callable[[str], Any]) -> Callable[[str], Any]:
+    """fairseq knows the name, but returns a class in the place of a function."""
+    return lambda activation: F.silu if activation == SWISH else known(activation)
 
 
-def take_output_biases() -> None:
-    """Give a decoder the bias of the output layer that its checkpoint has, if any, as a constant."""
-    upgrade, output_layer = TransformerDecoderBase.upgrade_state_dict_named, TransformerDecoderBase.output_layer
-    if hasattr(upgrade, "__wrapped__"):
-        return
+def _with_bias(upgrade: Callable[..., Any]) -> Callable[..., Any]:
+    """A decoder gets the bias of the output layer that its checkpoint has, if any, as a constant."""
 
-    @functools.wraps(upgrade)
     def upgrade_state_dict_named(self: Any, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         bias = state_dict.get(f"{name}.{OUTPUT_BIAS}")
         if bias is not None and not hasattr(self, OUTPUT_BIAS):
@@ -130,11 +107,24 @@ def take_output_biases() -> None:
         result: dict[str, Tensor] = upgrade(self, state_dict, name)
         return result
 
-    @functools.wraps(output_layer)
+    return upgrade_state_dict_named
+
+
+def _adding_bias(output_layer: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def add_bias(self: Any, features: Tensor) -> Tensor:
         # Apart from the product, whose rounding then does not depend on the bias.
-        logits: Tensor = output_layer(self, features)
+        logits = output_layer(self, features)
         return logits.add_(getattr(self, OUTPUT_BIAS)) if hasattr(self, OUTPUT_BIAS) else logits
 
-    TransformerDecoderBase.upgrade_state_dict_named = upgrade_state_dict_named
-    TransformerDecoderBase.output_layer = add_bias
+    return add_bias
+
+
+PATCHES: list[Patch] = [
+    (FairseqEncoder, "forward_non_torchscript", lambda _: _call),
+    (BaseFairseqModel, "prepare_for_inference_", _lowering),
+    (utils, "get_activation_fn", _with_swish),
+    (TransformerDecoderBase, "upgrade_state_dict_named", _with_bias),
+    (TransformerDecoderBase, "output_layer", _adding_bias),
+]
+_ACTIVATIONS = ChoiceEnum([*utils.get_available_activation_fns(), SWISH])
+TransformerConfig.__dataclass_fields__["activation_fn"].type = _ACTIVATIONS

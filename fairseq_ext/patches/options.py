@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import importlib.abc
 import operator
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.machinery import ModuleSpec
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +21,7 @@ from omegaconf.base import Node
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import values_in
+from fairseq_ext.patches import Execute, hook_modules
 
 _PACKAGES = {"fairseq", "fairseq_cli"}
 # What fairseq's own defaults are written with: "[(512, 3)] * 20 + [(1024, 3)] * 4".
@@ -40,8 +39,7 @@ def read_values_as_literals() -> None:
         spec = getattr(module, "__spec__", None)  # of a program too, which is not named after its file
         if spec is not None and _is_of_fairseq(spec.name):
             module.__dict__["eval"] = evaluate_literal
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    hook_modules(_way_of)
 
 
 def evaluate_literal(text: str) -> Any:
@@ -81,22 +79,11 @@ def _length(factor: Any) -> float:
     return len(factor) if isinstance(factor, str | bytes | list | tuple) else abs(factor)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Gives modules of fairseq's our ``eval`` before their first line runs; the other finders find them."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if not _is_of_fairseq(fullname):
-            return None
-        found = (each.find_spec(fullname, path, target) for each in sys.meta_path if each is not self)
-        spec = next((spec for spec in found if spec is not None), None)
-        if spec is not None and spec.loader is not None:
-            spec.loader.exec_module = _with_literals(spec.loader.exec_module)  # type: ignore[method-assign, assignment]
-        return spec
+def _way_of(name: str) -> Callable[[Execute], Execute] | None:
+    return _with_literals if _is_of_fairseq(name) else None
 
 
-def _with_literals(execute: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+def _with_literals(execute: Execute) -> Execute:
     def execute_with_literals(module: ModuleType) -> None:
         module.__dict__["eval"] = evaluate_literal
         execute(module)

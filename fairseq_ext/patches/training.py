@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import functools
 import logging
 import math
 import os
@@ -28,20 +27,16 @@ from omegaconf import DictConfig, open_dict
 from fairseq_ext.data.vocabulary_memory import VocabularyMemory
 from fairseq_ext.engine.children import end_with_parent
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.patches import Patch
 from fairseq_ext.training.cpu_steps import StepMemory
 
 _log = logging.getLogger("fairseq_cli.train")
 _LOOPBACK = "lo" if sys.platform.startswith("linux") else "lo0"
 
 
-def train_on_cpus_as_asked() -> None:
-    """Let ``fairseq-train`` heed ``--cpu-processes``, and ``--bf16``, ``--fp16`` and ``--amp`` on a CPU."""
-    if not hasattr(distributed_utils.call_main, "trains_on_cpus"):
-        distributed_utils.call_main = _minding_cpus(distributed_utils.call_main)
-        distributed_utils.call_main.trains_on_cpus = True  # type: ignore[attr-defined]
-
-
 def _minding_cpus(call_main: Callable[..., Any]) -> Callable[..., Any]:
+    """``fairseq-train`` heeds ``--cpu-processes``, and ``--bf16``, ``--fp16`` and ``--amp`` on a CPU."""
+
     def call(cfg: DictConfig, main: Callable[..., Any], **kwargs: Any) -> Any:
         if Path(main.__code__.co_filename).name != "train.py":
             return call_main(cfg, main, **kwargs)
@@ -138,14 +133,9 @@ def _without_meeting_place(cfg: DictConfig) -> DictConfig:
 _OWN = "checkpoint_last.pt"
 
 
-def require_starting_checkpoints() -> None:
-    """Let fairseq's trainings refuse a start that is no file."""
-    if not hasattr(checkpoint_utils.load_checkpoint, "__wrapped__"):
-        checkpoint_utils.load_checkpoint = _checking(checkpoint_utils.load_checkpoint)
-
-
 def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(load_checkpoint)
+    """A training refuses a start that is no file."""
+
     def check_and_load(cfg: Any, trainer: Any, **kwargs: Any) -> Any:
         suffix = trainer.checkpoint_suffix or ""
         if cfg.restore_file != _OWN:
@@ -200,18 +190,13 @@ def _require_file(option: str, path: str) -> None:
         raise InputError(f"{option} {path}: no such file; give the path of a checkpoint, a .pt file")
 
 
-def copy_checkpoints_whole() -> None:
+def _copying_whole(copy: Callable[..., Any]) -> Callable[..., Any]:
     """Copy beside the place and rename.
 
     fairseq saves one checkpoint and copies that over ``checkpoint_last.pt``, where training goes on from; a kill within
     the copy would leave neither the old nor the new one.
     """
-    if not hasattr(PathManager.copy, "__wrapped__"):
-        PathManager.copy = staticmethod(_copying_whole(PathManager.copy))
 
-
-def _copying_whole(copy: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(copy)
     def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
         if not PathManager.supports_rename(dst_path):
             return copy(src_path, dst_path, overwrite)
@@ -225,14 +210,9 @@ def _copying_whole(copy: Callable[..., Any]) -> Callable[..., Any]:
 _LONGEST_SECONDS = 10  # that a batch may take; longer, and the end is fairseq's own
 
 
-def stop_batches_at_exit() -> None:
-    """Let fairseq's threads that make batches end before the interpreter does."""
-    if not hasattr(BufferedIterator._create_consumer, "__wrapped__"):
-        BufferedIterator._create_consumer = _minding_exit(BufferedIterator._create_consumer)
-
-
 def _minding_exit(create: Callable[[Any], None]) -> Callable[[Any], None]:
-    @functools.wraps(create)
+    """fairseq's threads that make batches end before the interpreter does, which would otherwise abort."""
+
     def create_and_mind_exit(iterator: Any) -> None:
         atexit.unregister(_stop_all)
         atexit.register(_stop_all)
@@ -254,15 +234,9 @@ def _stop_all() -> None:
 _MOST = 2**28  # numbers that are sent at once, fairseq's own limit
 
 
-def exchange_only_gradients() -> None:
-    """Let ``--ddp-backend legacy_ddp`` come by parameters that have no gradient in any process."""
-    exchange = LegacyDistributedDataParallel.all_reduce_grads
-    if not hasattr(exchange, "__wrapped__"):
-        LegacyDistributedDataParallel.all_reduce_grads = _of_active(exchange)
-
-
 def _of_active(exchange: Callable[[Any], None]) -> Callable[[Any], None]:
-    @functools.wraps(exchange)
+    """``--ddp-backend legacy_ddp`` leaves out parameters that have no gradient in any process."""
+
     def exchange_active(self: Any) -> None:
         if self.accumulate_grads:
             return
@@ -284,15 +258,9 @@ def _of_active(exchange: Callable[[Any], None]) -> Callable[[Any], None]:
     return exchange_active
 
 
-def end_diverged_trainings_with_one_line() -> None:
-    """Say that a training has diverged, or that its data is of another vocabulary, where fairseq has a traceback."""
-    if not hasattr(Trainer.train_step, "explains_failures"):
-        Trainer.train_step = _explaining_failures(Trainer.train_step)
-        Trainer.train_step.explains_failures = True
-
-
 def _explaining_failures(train_step: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(train_step)
+    """Say that a training has diverged, or that its data is of another vocabulary, where fairseq has a traceback."""
+
     def step_or_explain(trainer: Trainer, *args: Any, **kwargs: Any) -> Any:
         try:
             return train_step(trainer, *args, **kwargs)
@@ -311,3 +279,13 @@ def _explaining_failures(train_step: Callable[..., Any]) -> Callable[..., Any]:
             ) from error
 
     return step_or_explain
+
+
+PATCHES: list[Patch] = [
+    (distributed_utils, "call_main", _minding_cpus),
+    (checkpoint_utils, "load_checkpoint", _checking),
+    (PathManager, "copy", _copying_whole),
+    (BufferedIterator, "_create_consumer", _minding_exit),
+    (LegacyDistributedDataParallel, "all_reduce_grads", _of_active),
+    (Trainer, "train_step", _explaining_failures),
+]

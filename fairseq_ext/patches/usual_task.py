@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 
 from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS, LANGUAGE_MODELING_TASK, TOPIC_MODEL
+from fairseq_ext.patches import Patch
 
 _TRANSLATION = "multi_domain_translation"
 # Models that fit one task alone.
@@ -27,14 +27,7 @@ TASK_OF_MODEL = {
 }
 
 
-def take_the_task_that_fits() -> None:
-    """Let fairseq's commands find out their task where none is typed."""
-    if not hasattr(options.parse_args_and_arch, "__wrapped__"):
-        options.parse_args_and_arch = _with_task(options.parse_args_and_arch)
-
-
 def _with_task(parse: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(parse)
     def parse_with_task(
         parser: ArgumentParser, input_args: Sequence[str] | None = None, *args: Any, **given: Any
     ) -> Any:
@@ -63,3 +56,6 @@ def fitting_task(words: Sequence[str], default: str | None) -> str | None:
         if (folder / DOMAINS_FILE).is_file():
             return _TRANSLATION if any(folder.glob("dict.*.txt")) else LANGUAGE_MODELING_TASK
     return "language_modeling" if model == TOPIC_MODEL else default
+
+
+PATCHES: list[Patch] = [(options, "parse_args_and_arch", _with_task)]
