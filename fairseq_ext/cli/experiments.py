@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairseq_ext.cli.verbs import Verb, add_config, add_dry_run, add_engine, add_jobs, engine_of, number
 from fairseq_ext.inputs.errors import InputError
+
+if TYPE_CHECKING:
+    from fairseq_ext.engine.steps import Step
+    from fairseq_ext.recipes.translation.config import Translation
 
 _PREPARE = "prepare"  # the stage that every recipe begins with
 
@@ -141,31 +147,40 @@ def _train(options: Namespace) -> None:
     run_steps(steps, dry_run=options.dry_run, jobs=options.jobs, scheduler=options.scheduler)
 
 
+def _add_config_and_dry_run(parser: ArgumentParser) -> None:
+    add_config(parser)
+    add_dry_run(parser)
+
+
+def _made(options: Namespace, step_of: Callable[[Translation], Step]) -> Path | None:
+    """Run a step of a translation experiment, and return its output; None if it was only planned."""
+    from fairseq_ext.engine.steps import run_steps
+    from fairseq_ext.recipes.translation.config import load_config
+
+    step = step_of(load_config(options.config))
+    run_steps([step], dry_run=options.dry_run)
+    return None if options.dry_run else step.output
+
+
 def _score_options(parser: ArgumentParser) -> None:
     parser.description = (
         "Score the translations of an experiment that have been made (sacrebleu: chrF and BLEU, or what evaluate: "
         "metrics names; COMET if evaluate: comet names a local model) and print the table."
     )
-    add_config(parser)
-    add_dry_run(parser)
+    _add_config_and_dry_run(parser)
 
 
 def _score(options: Namespace) -> None:
-    from fairseq_ext.engine.steps import run_steps
     from fairseq_ext.recipes.translation.config import load_config
     from fairseq_ext.recipes.translation.measurement import SIGNATURES_FILE, scoring_step
     from fairseq_ext.recipes.translation.report import quality_and_advice
 
-    config = load_config(options.config)
-    step = scoring_step(config)
-    run_steps([step], dry_run=options.dry_run)
-    if options.dry_run:
-        return
-    for block in quality_and_advice(config):
-        print(f"{block}\n")
-    signatures = json.loads((step.output / SIGNATURES_FILE).read_text(encoding="utf-8"))
-    for metric, signature in signatures.items():
-        print(f"{metric}: {signature}", file=sys.stderr)
+    if scores := _made(options, scoring_step):
+        for block in quality_and_advice(load_config(options.config)):
+            print(f"{block}\n")
+        signatures = json.loads((scores / SIGNATURES_FILE).read_text(encoding="utf-8"))
+        for metric, signature in signatures.items():
+            print(f"{metric}: {signature}", file=sys.stderr)
 
 
 def _analyse_options(parser: ArgumentParser) -> None:
@@ -188,39 +203,29 @@ def _analyse(options: Namespace) -> None:
 
 def _examples_options(parser: ArgumentParser) -> None:
     parser.description = "Translate the lines under translate: examples through fairseq-interactive and print them."
-    add_config(parser)
-    add_dry_run(parser)
+    _add_config_and_dry_run(parser)
 
 
 def _examples(options: Namespace) -> None:
-    from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.recipes.translation.config import load_config
     from fairseq_ext.recipes.translation.stages import EXAMPLES_FILE, examples_step
 
-    step = examples_step(load_config(options.config))
-    run_steps([step], dry_run=options.dry_run)
-    if not options.dry_run:
-        print((step.output / EXAMPLES_FILE).read_text(encoding="utf-8"), end="")
+    if made := _made(options, examples_step):
+        print((made / EXAMPLES_FILE).read_text(encoding="utf-8"), end="")
 
 
 def _report_options(parser: ArgumentParser) -> None:
     parser.description = (
         "Write the report of a translation experiment: what has been measured, as a page, Markdown and pictures."
     )
-    add_config(parser)
-    add_dry_run(parser)
+    _add_config_and_dry_run(parser)
 
 
 def _report(options: Namespace) -> None:
-    from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.recipes.translation.config import load_config
     from fairseq_ext.recipes.translation.report import report
     from fairseq_ext.report.render import PAGE_FILE
 
-    step = report(load_config(options.config))
-    run_steps([step], dry_run=options.dry_run)
-    if not options.dry_run:
-        print(step.output / PAGE_FILE)
+    if made := _made(options, report):
+        print(made / PAGE_FILE)
 
 
 def _reports_options(parser: ArgumentParser) -> None:
