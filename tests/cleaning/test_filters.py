@@ -16,10 +16,6 @@ from tests.cleaning.judging import judge
 FILTERS = [Empty, Length, LengthRatio, LongWord, Characters, Encoding, Identical, Agreement, LanguageId]
 
 
-def words(count: int) -> str:
-    return " ".join(["word"] * count)
-
-
 def test_scripts_can_be_given() -> None:
     criterion = Characters(source_scripts=["Latin"], target_scripts=["Glagolitic", "Latin"])
     kept, source, target = judge(criterion, ("word", "ⰀⰁⰂ"), ("слово", "word"), ("word", "слово"), langs=("xx", "yy"))

@@ -67,11 +67,6 @@ def test_neighbours_do_not_matter(backend: str, monkeypatch: pytest.MonkeyPatch)
     assert classifier.probabilities([]).shape == (0, len(DISTRACTORS))
 
 
-def found(reason: str | None) -> str | None:
-    """The side and language that a reason names."""
-    return reason and reason.partition(" (")[0]
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_unknown_languages_are_named(backend: str) -> None:
     with pytest.raises(InputError, match="tlh"):

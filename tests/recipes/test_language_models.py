@@ -9,17 +9,13 @@ import pytest
 from fairseq.data import Dictionary, data_utils, encoders
 
 from fairseq_ext.corpora.text_files import read_lines
-from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes import language_models, text_steps
-from fairseq_ext.recipes.registry import load_experiment
+from fairseq_ext.recipes import text_steps
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
 from tests.convert.tiny_gpt2 import make_imported_bpe
 from tests.text.odd_texts import ODD_TEXTS, fairseq_bpe
 from tests.text.small_texts import SEEN, write_config, write_texts
 from tests.verbs import verb
-
-STEPS = ("corpora", "splits", "subwords", "encoded", "data-bin", "data-bin-unseen")
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +30,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The vocabulary of an imported GPT-2; the model itself is not needed here."""
     return make_imported_bpe(tmp_path_factory.mktemp("gpt2"))
-
-
-def steps_of(config: Path) -> list[Step]:
-    """The steps of the preparation."""
-    return language_models.preparation_steps(load_experiment(config)[1])
 
 
 def decoded(data: Path, name: str, role: str) -> list[str]:

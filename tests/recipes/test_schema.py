@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fairseq_ext.recipes.registry import load_experiment, recipe_names, schemas
+from fairseq_ext.recipes.registry import recipe_names, schemas
 
 Schema = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,12 +54,6 @@ def mistakes(value: Any, schema: Any, where: str = "", root: Schema | None = Non
             own = schema.get("properties", {}).get(name) or next(matching, others)
             found += [f"{where}: {name} is unknown"] if own is False else mistakes(entry, own, f"{where}: {name}", root)
     return found
-
-
-def read(content: Any, folder: Path) -> None:
-    (folder / "file.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    kind, experiment = load_experiment(folder / "file.yaml")
-    kind.stages(experiment)
 
 
 def committed(kind: str) -> Schema:

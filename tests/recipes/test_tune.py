@@ -65,10 +65,6 @@ def run_all(config: Config, runs: list[Run]) -> list[str]:
     return log
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def test_the_best_trial_is_the_first_run_and_further_seeds_take_its_values(config: Config) -> None:
     runs = runs_of({"lr": [0.01, 0.02, 0.1]}, seeds=[1, 2])
     assert run_all(config, runs) == ["gad.lr=0.01", "gad.lr=0.02", "gad.lr=0.1", "gad@2"]

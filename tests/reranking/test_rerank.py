@@ -20,7 +20,6 @@ from tests.verbs import verb
 rerank = verb("rerank")
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "language-models.md"
 
 
 @pytest.fixture(autouse=True)

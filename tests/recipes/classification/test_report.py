@@ -20,19 +20,6 @@ from tests.recipes.classification.small_experiment import (
 )
 from tests.recorded import restore
 
-# Main metric by system, task and set.
-GOLDEN = {
-    ("full", "place", "valid"): 47.5,
-    ("full", "place", "test"): 57.49999999999999,
-    ("full", "size", "valid"): 86.09160920870957,
-    ("full", "size", "test"): 84.88730621824476,
-    ("top", "verb", "valid"): 95.11897312113419,
-    ("top", "verb", "test"): 81.77634499299953,
-    ("adapters", "place", "valid"): 47.5,
-    ("adapters", "place", "test"): 57.49999999999999,
-    ("adapters", "same", "valid"): 53.84615384615385,
-    ("adapters", "same", "test"): 53.84615384615385,
-}
 TASK = {"from": "base", "arch": "roberta_houlsby_adapter_small", "batch-size": 32, "max-epoch": 3}
 SYSTEMS = {
     "base": {"arch": "roberta_small"},

@@ -1,4 +1,4 @@
-"""Experiment files of hierarchical adapters: what they mean, and where mistakes are."""
+"""Experiment files of hierarchical adapters: what they mean."""
 
 from __future__ import annotations
 
@@ -42,58 +42,6 @@ def test_runs_start_from_the_run_of_their_seed(tmp_path: Path) -> None:
     systems["deep"]["seeds"] = [3]
     message = mistake_in(tmp_path, systems, tree={"manual": "m.json"}, evaluate={})
     assert message.startswith("train: systems: deep: from")
-
-
-@pytest.mark.parametrize(
-    ("system", "key"),
-    [
-        ({**PLAIN, "uses_teacher": True}, "uses_teacher"),
-        ({**PLAIN, "tokens-per-sample": 0.5}, "tokens-per-sample"),
-        ({**PLAIN, "tree": "manual"}, "tree"),
-        (ADAPTERS, "tree"),
-        ({**ON_TREE, "from": None}, "from"),
-        ({**ADAPTERS, "tree": "oak"}, "tree"),
-        ({**ON_TREE, "adapters": "double"}, "adapters"),
-        ({**ON_TREE, "tokens-per-sample": 64}, "tokens-per-sample"),
-        ({"checkpoint": "gpt2.pt", "from": "base"}, "checkpoint"),
-        ({"checkpoint": "gpt2.pt", "arch": ADAPTERS["arch"], "tree": "manual"}, "checkpoint"),
-    ],
-)
-def test_mistakes_in_systems_are_named(tmp_path: Path, system: dict[str, Any], key: str) -> None:
-    message = mistake_in(tmp_path, {"base": PLAIN, "x": system}, evaluate={})
-    assert message.startswith(f"train: systems: x: {key}: ")
-
-
-@pytest.mark.parametrize(
-    ("tree", "key"),
-    [
-        ({"oak": 3}, "tree: oak: "),
-        ({"oak tree": "x.json"}, "tree: oak tree: "),
-        ({"oak": {"file": "x.json", "sequences": 3}}, "tree: oak: file: "),
-        ({"oak": {"system": "deep"}}, "tree: oak: system: 'deep'"),
-        ({"oak": {"system": "many"}}, "tree: oak: system: 'many'"),
-        ({"oak": {"system": "late"}}, "tree: oak: system: 'late'"),
-    ],
-)
-def test_mistakes_in_trees_are_named(tmp_path: Path, tree: dict[str, Any], key: str) -> None:
-    systems = {"base": PLAIN, "deep": ON_TREE, "many": {**PLAIN, "seeds": [1, 2]}}
-    if tree.get("oak") == {"system": "late"}:
-        systems |= {"on-oak": {**ADAPTERS, "tree": "oak"}, "late": {**PLAIN, "from": "on-oak"}}
-    assert mistake_in(tmp_path, systems, tree={"manual": "m.json", **tree}).startswith(key)
-
-
-@pytest.mark.parametrize(
-    ("section", "content", "key"),
-    [
-        ("evaluate", {"num_paths": []}, "num_paths: "),
-        ("evaluate", {"choose_tokens": [-1]}, "choose_tokens: "),
-        ("evaluate", {"every_path": ["multi"]}, "every_path: "),
-        ("corpora", {"folder": "a", "unseen": "a"}, "unseen: "),
-        ("split", {"test": 0}, "test: "),
-    ],
-)
-def test_mistakes_in_sections_are_named(tmp_path: Path, section: str, content: dict[str, Any], key: str) -> None:
-    assert mistake_in(tmp_path, **{section: content}).startswith(f"{section}: {key}")
 
 
 def test_clusters_of_other_states_choose_nothing(tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ from fairseq_ext.recipes.hierarchy.stages import stages_of
 from fairseq_ext.recipes.registry import load_experiment
 from tests.recipes.small_lm_experiment import ADAPTERS, write_lm_experiment
 
-PLAIN = {"arch": "transformer_lm_tiny"}
-
 
 def steps_of(folder: Path, **changes: Any) -> dict[str, list[Step]]:
     _, experiment = load_experiment(write_lm_experiment(folder, **changes))

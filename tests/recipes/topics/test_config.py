@@ -1,4 +1,4 @@
-"""Experiment files of topic models: what their systems are, and where mistakes are."""
+"""Experiment files of topic models: what their systems are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.topics.report import default_pairs
 from tests.recipes.topics.small_experiment import BASE_DOMAINS, SYSTEMS, load, write_topic_experiment
 
@@ -36,37 +35,3 @@ def test_the_system_without_tdm_is_a_baseline_if_nothing_else_differs(
     systems = {**SYSTEMS, "steered-no-tdm": {**SYSTEMS["steered-no-tdm"], **options}}
     pairs = default_pairs(load(write_topic_experiment(tmp_path, systems)))
     assert pairs == {"steered": baselines, "steered-no-tdm": ["tuned"]}
-
-
-@pytest.mark.parametrize(
-    ("topics", "key"),
-    [
-        ({"coherence": [30]}, "coherence"),
-        ({"coherence": [1]}, "coherence"),
-    ],
-)
-def test_mistakes_are_named(tmp_path: Path, topics: Any, key: str) -> None:
-    path = write_topic_experiment(tmp_path, topics=topics)
-    with pytest.raises(InputError) as caught:
-        load(path)
-    assert str(caught.value).startswith(f"{path}: topics: {key}")
-
-
-@pytest.mark.parametrize(
-    ("system", "options", "place"),
-    [
-        ("steered", {"train-domains": "garden_ask,garden_do"}, "steered: train-domains"),
-        ("tuned", {"train-domains": None}, "tuned: train-domains"),
-        ("tuned", {"from": None}, "base, tuned without from"),
-        ("steered", {"tokens-per-sample": 16}, "steered: tokens-per-sample"),
-        ("steered", {"num-topics": -1}, "steered: num-topics"),
-        ("tuned", {"tree": "oak"}, "tuned: tree"),
-        ("tuned", {"arch": "transformer_lm_hier_adapter"}, "tuned: arch"),
-    ],
-)
-def test_mistakes_in_systems_are_named(tmp_path: Path, system: str, options: dict[str, Any], place: str) -> None:
-    merged = {**SYSTEMS, system: {**SYSTEMS[system], **options}}
-    path = write_topic_experiment(tmp_path, merged)
-    with pytest.raises(InputError) as caught:
-        load(path)
-    assert str(caught.value).startswith(f"{path}: train: systems: {place}")

@@ -11,7 +11,6 @@ from tests.recipes.commands import kill_in_every_step
 from tests.small_corpus import read_tree, write_config, write_corpora
 from tests.verbs import verb
 
-ROOT = Path(__file__).resolve().parents[3]
 STEPS = ("corpora", "clean", "splits", "subwords", "encoded", "data-bin")
 
 

@@ -1,4 +1,4 @@
-"""The report of a tiny real run: its records to the last digit, one rendered page, and the recommendation."""
+"""Gates as records, and the recommendation."""
 
 from __future__ import annotations
 
@@ -6,35 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.engine.steps import run_steps
-from fairseq_ext.recipes.translation.config import Translation, load_config
+from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.measurement import gate_records
-from fairseq_ext.recipes.translation.report import recommend, report
+from fairseq_ext.recipes.translation.report import recommend
 from fairseq_ext.report.comparison import Comparison
 from fairseq_ext.report.measurements import Record, Records
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
-from tests.recorded import restore
-
-# chrF by run: the average over domains, and out of domain.
-GOLDEN: dict[str, tuple[float | None, float | None]] = {
-    "mix": (4.880729675752477, 3.527336860670194),
-    "mix-continued": (1.3479901175213675, 0.9259259259259258),
-    "ft": (8.755119335311075, None),
-    "tag-oracle": (1.667013526424579, None),
-    "tag-classifier": (1.667013526424579, 1.3888888888888888),
-    "ad-classifier@1": (6.001988834463182, 3.584229390681003),
-    "ad-classifier@2": (7.006623346062743, 3.4773496603584975),
-    "ad-uniform@1": (6.314983672068198, 3.584229390681003),
-    "ad-uniform@2": (7.062973410259978, 3.6836490868748935),
-    "gad": (8.455052381321421, 9.021765271765272),
-}
-
-
-@pytest.fixture(scope="module")
-def experiment(tmp_path_factory: pytest.TempPathFactory) -> Translation:
-    found: Translation = restore("translation", write_translation_experiment(tmp_path_factory.mktemp("translation")))
-    run_steps([report(found)])
-    return found
 
 
 def test_gates_are_averaged_over_layers() -> None:

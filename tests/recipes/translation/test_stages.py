@@ -7,17 +7,12 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.engine.stages import Stage
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.registry import load_experiment
 from tests.recipes.test_config import SYSTEMS
 from tests.recipes.translation.test_outputs import config_of
 from tests.small_corpus import write_config, write_corpora
 from tests.verbs import verb
-
-
-def names(stages: list[Stage]) -> list[str]:
-    return [stage.name for stage in stages]
 
 
 def test_a_system_may_not_have_the_name_of_a_stage(tmp_path: Path) -> None:
