@@ -43,9 +43,9 @@ def main() -> None:
 def reference() -> str:
     """The page."""
     parts = [
-        "# Python interface, and what is registered with fairseq",
-        "Made of docstrings and options by `scripts/write_reference.py`; a test compares them. How it is used is "
-        "told in [From Python](using.md#from-python) and [Adapters and gates](gated-adapters.md).",
+        "# Python interface and registered components",
+        "`scripts/write_reference.py` makes this page from docstrings and options, and a test compares them. "
+        "[From Python](using.md#from-python) and [Adapters and gates](gated-adapters.md) say how to use it.",
         *_interface(),
         *_registered(),
     ]
