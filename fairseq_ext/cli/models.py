@@ -210,8 +210,7 @@ def _classify_options(parser: ArgumentParser) -> None:
 
 
 def _classify(options: Namespace) -> None:
-    from fairseq_ext.classifiers.classify import classify
-    from fairseq_ext.classifiers.predictions import load_model
+    from fairseq_ext.classifiers.predictions import classify, load_model
     from fairseq_ext.corpora.text_files import stdin_lines
     from fairseq_ext.text.encoders import load_encoder
 

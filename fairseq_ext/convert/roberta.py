@@ -33,8 +33,8 @@ from fairseq_ext.convert.language_models import (
 from fairseq_ext.convert.sentencepiece_models import Unigram
 from fairseq_ext.convert.subwords import SOURCE_FILES, read_imported, read_vocabulary, write_subwords, write_tokenizer
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.bert import ENTRY, norm_eps_entry
 from fairseq_ext.models.bert import NORM_EPS as BERTS_NORM_EPS
-from fairseq_ext.modules.norm_eps import ENTRY, norm_eps_entry
 from fairseq_ext.modules.token_types import SECOND_TEXT
 
 # Both differ in their subwords only.

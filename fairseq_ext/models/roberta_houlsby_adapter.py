@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig
+from fairseq_ext.models.bert import take_norm_eps
 from fairseq_ext.models.presets import own_size
 from fairseq_ext.models.task_encoder import LinearHead, TaskRobertaEncoder, TaskSentenceEncoder
-from fairseq_ext.modules.houlsby_adapter import ACTIVATIONS
-from fairseq_ext.modules.norm_eps import take_norm_eps
 from fairseq_ext.modules.task_parameters import (
+    ACTIVATIONS,
     HEADS,
     TASKS,
     TaskDescription,

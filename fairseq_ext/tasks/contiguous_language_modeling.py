@@ -12,8 +12,7 @@ from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageMode
 from omegaconf import open_dict
 
 from fairseq_ext.data.contiguous_segments import ContiguousSegments
-from fairseq_ext.data.vocabulary_fingerprint import check_vocabulary_files
-from fairseq_ext.data.vocabulary_memory import VocabularyMemory
+from fairseq_ext.data.vocabulary_fingerprint import VocabularyMemory, check_vocabulary_files
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.precision import Precision, PrecisionConfig
 

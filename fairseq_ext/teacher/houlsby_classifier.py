@@ -19,8 +19,7 @@ from scipy.special import softmax
 from tqdm import tqdm
 
 from fairseq_ext.classifiers.binarise import binarise_task
-from fairseq_ext.classifiers.classify import to_input
-from fairseq_ext.classifiers.predictions import logits_of
+from fairseq_ext.classifiers.predictions import logits_of, to_input
 from fairseq_ext.classifiers.task_adapters import load_task_model, size_options, write_model_alone
 from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.classifiers.task_split import LABEL, set_path

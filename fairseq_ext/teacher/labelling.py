@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,8 +22,10 @@ from typing import Any
 import numpy as np
 
 from fairseq_ext.corpora.text_files import collapse, count_lines, stream_lines
-from fairseq_ext.data.teacher_labels import DTYPE, label_path, open_labels, write_probs
+from fairseq_ext.data.teacher_labels import DTYPE, label_path, open_labels, read_teacher_record, write_probs
 from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.engine.hashing import hash_path
+from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.inputs.array_file import map_array
@@ -267,3 +271,50 @@ def _draw(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
 @lru_cache(maxsize=1)
 def _loaded(model: Path, backend: str) -> Classifier:
     return load_classifier(model, backend)
+
+
+_THIS_MACHINE = Engine()
+
+
+@dataclass(frozen=True)
+class _LabelBlock:
+    """The task that labels one block of a text; paths are absolute."""
+
+    model: Path
+    backend: str
+    text: TextFiles
+    block_sentences: int
+
+    def __call__(self, number: int, output: Path) -> None:
+        block = cut(self.text.counts[0], self.block_sentences)[number]
+        write_block(output, self.model, self.backend, self.text.read(np.arange(*block)))
+
+
+def label_file(
+    teacher_dir: Path,
+    input_path: Path,
+    output_path: Path,
+    engine: Engine = _THIS_MACHINE,
+    block_sentences: int = BLOCK_SENTENCES,
+) -> None:
+    """Write P(domain | sentence) of every line as float16 N×D, columns as in ``teacher.json``.
+
+    Blocks that an interrupted run of the same job finished are taken over.
+    """
+    record, model = read_teacher_record(teacher_dir), (teacher_dir / MODEL_FOLDER).resolve()
+    text = TextFiles((input_path.resolve(),), (count_lines(input_path),))
+    if not model.is_dir():
+        raise InputError(f"{model}: not found; train the teacher again")
+    hashes = [hash_path(model), hash_path(input_path), str(block_sentences)]
+    fingerprint, staging = hashlib.sha256(json.dumps(hashes).encode()).hexdigest(), Staging(output_path)
+    blocks = cut(text.counts[0], block_sentences)
+    task = _LabelBlock(model, record["backend"], text, block_sentences)
+    output_path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(output_path):
+        folder = staging.unfinished if staging.is_begun(fingerprint) else staging.start(fingerprint)
+        sizes = [stop - start for start, stop in blocks]
+        run_tasks(task, folder, len(blocks), engine_for(record["backend"], engine), "label", sizes, unit="sentence")
+        num_domains = len(record["domains"])
+        parts = ((slice(*block), read_block(folder, number, num_domains)) for number, block in enumerate(blocks))
+        write_rows(output_path, (text.counts[0], num_domains), parts)
+        staging.clear()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from fairseq_ext.classifiers.classify import classify, to_input
+from fairseq_ext.classifiers.predictions import classify, to_input
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.text import encoders
 from tests import toy_tasks

@@ -12,8 +12,7 @@ import torch
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from torch import Tensor
 
-from fairseq_ext.classifiers.classify import classify, to_input
-from fairseq_ext.classifiers.predictions import ExampleSet, logits_of, separator_of
+from fairseq_ext.classifiers.predictions import ExampleSet, classify, logits_of, separator_of, to_input
 from fairseq_ext.classifiers.task_adapters import (
     load_task,
     load_task_model,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ext.modules.chunked_sum import chunked_sum
+from fairseq_ext.modules.mixture_of_softmaxes import chunked_sum
 
 
 def cost(weight: Tensor, hidden: Tensor, targets: Tensor) -> Tensor:

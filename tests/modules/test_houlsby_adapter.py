@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_ext.modules.houlsby_adapter import ACTIVATIONS, HoulsbyAdapter
+from fairseq_ext.modules.task_parameters import ACTIVATIONS, HoulsbyAdapter
 
 H, B = 12, 5
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.modules.norm_eps import ENTRY, set_norm_eps, take_norm_eps
+from fairseq_ext.models.bert import ENTRY, set_norm_eps, take_norm_eps
 from fairseq_ext.modules.text_entry import text_entry
 
 

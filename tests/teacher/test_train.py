@@ -16,7 +16,7 @@ from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.stages import teacher_steps
-from fairseq_ext.teacher import label, labelling
+from fairseq_ext.teacher import labelling
 from fairseq_ext.teacher.labelling import Labelling, TextFiles, assign_folds, train_and_label
 from fairseq_ext.teacher.options import TfidfTeacher
 from fairseq_ext.teacher.train import summarise, train_teacher
@@ -178,8 +178,8 @@ def test_labelling_goes_on_where_it_was_killed(
 ) -> None:
     text = prepared / "work/splits/bank/train.en"
     whole, killed = tmp_path / "whole.npy", tmp_path / "killed.npy"
-    label.label_file(prepared / "work/teacher", text, whole, block_sentences=30)
-    honest, calls = label.write_block, []
+    labelling.label_file(prepared / "work/teacher", text, whole, block_sentences=30)
+    honest, calls = labelling.write_block, []
 
     def interrupted(output: Path, *rest: object) -> None:
         calls.append(output)
@@ -187,11 +187,11 @@ def test_labelling_goes_on_where_it_was_killed(
             raise KeyboardInterrupt
         honest(output, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(label, "write_block", interrupted)
+    monkeypatch.setattr(labelling, "write_block", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        label.label_file(prepared / "work/teacher", text, killed, block_sentences=30)
+        labelling.label_file(prepared / "work/teacher", text, killed, block_sentences=30)
     assert not killed.exists()
-    label.label_file(prepared / "work/teacher", text, killed, block_sentences=30)
+    labelling.label_file(prepared / "work/teacher", text, killed, block_sentences=30)
     assert len(calls) == 4  # 80 lines in three blocks; the second was begun twice
     assert killed.read_bytes() == whole.read_bytes()
 
