@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -11,32 +10,6 @@ from torch import Tensor
 
 # Limits of how long the blocks of DeviceRows are, which is half an adapter's even share.
 SHORTEST, LONGEST = 16, 512
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Which adapters a position passes, and with what weights.
-
-    Attributes:
-        adapters: …×k, their numbers.
-        weights: …×k; of a position they sum to one, or are all zero: no adapter.
-        may_skip: whether weights may be zero; such adapters are not computed.
-    """
-
-    adapters: Tensor
-    weights: Tensor
-    may_skip: bool = True
-
-    def dense(self, num_adapters: int) -> Tensor:
-        """…×D, the weights of all adapters."""
-        none = self.weights.new_zeros(*self.weights.shape[:-1], num_adapters)
-        return none.scatter_add(-1, self.adapters, self.weights)
-
-    def of_positions(self, x: Tensor) -> Choice:
-        """N×k, for all positions of a T×B×H, of what is broadcastable to T×B×k."""
-        shape = (*x.shape[:2], self.weights.size(-1))
-        adapters, weights = (value.expand(shape).flatten(0, 1) for value in (self.adapters, self.weights))
-        return Choice(adapters, weights, self.may_skip)
 
 
 class AdapterRows(Protocol):
@@ -62,16 +35,23 @@ class AdapterRows(Protocol):
         """N×k → R×1; zero where a row is none of any position."""
 
 
-def adapter_rows(choice: Choice, num_adapters: int) -> AdapterRows:
-    """The rows of a choice.
+def choose(weights: Tensor, x: Tensor, k: int, num_adapters: int, may_skip: bool = True) -> tuple[AdapterRows, Tensor]:
+    """The rows of the adapters that the positions choose, and these adapters' weights.
 
     Args:
-        choice: of N positions, N×k.
+        weights: of all adapters; of a position they sum to one, or are all zero: no adapter.
+        x: the states, whose positions choose.
+        k: how many adapters a position chooses, those of its largest weights.
         num_adapters: D.
+        may_skip: whether some of these weights may be zero; such adapters are not computed.
+
+    Shape:
+        weights: broadcastable to T×B×D; x: T×B×H; result: rows of T·B positions, T·B×k
     """
-    kept = choice.weights.ne(0) if choice.may_skip else None
-    kind = HostRows if choice.adapters.device.type == "cpu" else DeviceRows
-    return kind(choice.adapters, kept, num_adapters)
+    weights, adapters = (found.expand(*x.shape[:2], k).flatten(0, 1) for found in weights.topk(k, dim=-1))
+    kept = weights.ne(0) if may_skip else None
+    kind = HostRows if x.device.type == "cpu" else DeviceRows
+    return kind(adapters, kept, num_adapters), weights
 
 
 class HostRows:

@@ -6,10 +6,9 @@ router may look at besides the hidden states is in ``RoutingBatch``, one object 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -17,68 +16,36 @@ from torch import Tensor, nn
 
 from fairseq_ext.modules.adapter_bank import Bank
 from fairseq_ext.modules.autocast import without_autocast
-from fairseq_ext.modules.chosen_adapters import AdapterRows, Choice, adapter_rows
+from fairseq_ext.modules.chosen_adapters import AdapterRows, choose
 from fairseq_ext.modules.running_mean import Positions, RunningMean, sequence_mean
 
 # With so many adapters, an accelerator computes all for a single position sooner than it would sort them.
 FEW = 16
 
 
-class Mixture(Protocol):
-    """Which adapters of a bank take part for each position, and with what weights."""
-
-    def __call__(self, bank: Bank, x: Tensor, onto: Tensor) -> Tensor:
-        """Apply it.
-
-        Args:
-            bank: of as many adapters as the router knows.
-            x: what adapters read, T×B×H.
-            onto: what their outputs are added to, T×B×P.
-        """
+# Which adapters of a bank take part for each position, and with what weights. It is applied to a bank, what its adapters
+# read (T×B×H), and what their outputs are added to (T×B×P).
+Mixture = Callable[[Bank, Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True)
-class Weighted:
+def weighted(weights: Tensor, active: Sequence[int] | None = None) -> Mixture:
     """Adapters that are all computed.
 
-    Attributes:
+    Args:
         weights: broadcastable to T×B×A.
         active: the A adapters; None for all.
     """
-
-    weights: Tensor
-    active: Sequence[int] | None = None
-
-    def __call__(self, bank: Bank, x: Tensor, onto: Tensor) -> Tensor:
-        return bank(x, self.weights, self.active, onto)
+    return lambda bank, x, onto: bank(x, weights, active, onto)
 
 
-@dataclass(frozen=True)
-class Chosen:
+def chosen(rows: AdapterRows, weights: Tensor, active: Sequence[int] | None = None) -> Mixture:
     """For each position the adapters that it chose, see :meth:`Bank.mix_chosen`."""
-
-    rows: AdapterRows
-    weights: Tensor
-    active: Sequence[int] | None = None
-
-    def __call__(self, bank: Bank, x: Tensor, onto: Tensor) -> Tensor:
-        return bank.mix_chosen(x, self.rows, self.weights, self.active, onto)
+    return lambda bank, x, onto: bank.mix_chosen(x, rows, weights, active, onto)
 
 
-@dataclass(frozen=True)
-class Either:
-    """One mixture in some positions, another one in the others.
-
-    Attributes:
-        is_one: T×B×1 or 1×B×1, where the first holds.
-    """
-
-    is_one: Tensor
-    one: Mixture
-    other: Mixture
-
-    def __call__(self, bank: Bank, x: Tensor, onto: Tensor) -> Tensor:
-        return torch.where(self.is_one, self.one(bank, x, onto), self.other(bank, x, onto))
+def either(is_one: Tensor, one: Mixture, other: Mixture) -> Mixture:
+    """One mixture in some positions, T×B×1 or 1×B×1, and another one in the others."""
+    return lambda bank, x, onto: torch.where(is_one, one(bank, x, onto), other(bank, x, onto))
 
 
 @dataclass
@@ -105,7 +72,7 @@ class RoutingBatch:
     known_logits: Tensor | None = None
     gate_logits: list[Tensor] = field(default_factory=list)
     mixture: Mixture | None = None
-    _given_rows: AdapterRows | None = None
+    _chosen: tuple[AdapterRows, Tensor] | None = None
 
     @cached_property
     def positions(self) -> Positions:
@@ -118,13 +85,6 @@ class RoutingBatch:
         assert self.given_weights is not None
         return most_chosen(self.given_weights) if self.most_given is None else self.most_given
 
-    @cached_property
-    def given(self) -> Choice:
-        """The given weights without those that are zero in every row."""
-        assert self.given_weights is not None
-        weights, adapters = self.given_weights.topk(self.most, dim=-1)
-        return Choice(adapters, weights)
-
     def choose_given(self, x: Tensor, active: Sequence[int] | None = None) -> tuple[AdapterRows, Tensor]:
         """The given adapters of all positions of a T×B×H, and their weights, T·B×k; found once for all layers.
 
@@ -132,16 +92,11 @@ class RoutingBatch:
             x: the states.
             active: the adapters by which the choice is to be numbered, :attr:`active`; None for all.
         """
-        choice = self.given.of_positions(x)
-        if self._given_rows is None:
+        if self._chosen is None:
             assert self.given_weights is not None
-            number = self.given_weights.size(-1)
-            if active is not None:
-                places = torch.zeros(number, dtype=torch.long)
-                places[list(active)] = torch.arange(len(active))
-                choice, number = replace(choice, adapters=places.to(x.device)[choice.adapters]), len(active)
-            self._given_rows = adapter_rows(choice, number)
-        return self._given_rows, choice.weights
+            weights = self.given_weights if active is None else self.given_weights[:, active]
+            self._chosen = choose(weights, x, self.most, weights.size(-1))
+        return self._chosen
 
     @cached_property
     def active(self) -> list[int]:
@@ -159,17 +114,6 @@ class RoutingBatch:
             return weights
         assert self.given_weights is not None
         return torch.where(self.is_forced.unsqueeze(1), self.given_weights.to(weights), weights)
-
-    def force_choice(self, choice: Choice) -> Choice:
-        """The same of a choice, T×B×k."""
-        if self.is_forced is None:
-            return choice
-        missing = choice.weights.size(-1) - self.given.weights.size(-1)
-        adapters, weights = (F.pad(value, (0, missing)) for value in (self.given.adapters, self.given.weights))
-        is_forced = self.is_forced.unsqueeze(1)
-        return Choice(
-            adapters.where(is_forced, choice.adapters), weights.to(choice.weights).where(is_forced, choice.weights)
-        )
 
 
 def most_chosen(given_weights: Tensor) -> int:
@@ -209,12 +153,12 @@ class GivenRouter(nn.Module):
         num_adapters = batch.given_weights.size(-1)
         # Of rows that share all adapters in parts of their own no two are alike.
         if computes_all(x, num_adapters) or batch.most == num_adapters > 1:
-            return Weighted(batch.given_weights.unsqueeze(0))
+            return weighted(batch.given_weights.unsqueeze(0))
         gathers = self.gathers and torch.is_grad_enabled()
         if (gathers or x.device.type == "cpu") and len(batch.active) <= batch.most:
-            return Weighted(batch.given_weights[:, batch.active].unsqueeze(0), batch.active)
+            return weighted(batch.given_weights[:, batch.active].unsqueeze(0), batch.active)
         active = batch.active if gathers else None
-        return Chosen(*batch.choose_given(x, active), active)
+        return chosen(*batch.choose_given(x, active), active)
 
 
 def computes_all(x: Tensor, num_adapters: int) -> bool:
@@ -314,43 +258,54 @@ class GateRouter(nn.Module):
         Shape:
             logits, result: …×D; rows sum to one
         """
-        return self._dense(self._softmax(logits / self.temperature))
+        return self._weights(logits / self.temperature)
 
-    def _dense(self, weights: Tensor) -> Tensor:
-        """Weights of all adapters, …×D, with zero for those that are not kept."""
-        num_adapters = weights.size(-1)
-        return self._keep(weights).dense(num_adapters) if self.is_sparse(num_adapters) else weights
-
-    def _keep(self, weights: Tensor) -> Choice:
-        """The adapters that are kept, with weights that sum to one again: of …×D, …×k."""
-        weights, adapters = weights.topk(self.most_kept(weights.size(-1)), dim=-1)
-        weights = weights / weights.sum(-1, keepdim=True)
-        return Choice(adapters, weights, may_skip=bool(self.guarded))
+    def _weights(self, scaled: Tensor) -> Tensor:
+        """The weights of logits over β: …×D."""
+        if self.guarded:
+            scaled = scaled.masked_fill(self._loses(scaled), float("-inf"))
+        return self._kept(scaled.softmax(-1))
 
     def is_sparse(self, num_adapters: int) -> bool:
-        """Whether some of so many weights may be left out."""
-        return self.most_kept(num_adapters) < num_adapters
+        """Whether some of so many weights are left out."""
+        return 0 < self.top_k < num_adapters
 
-    def most_kept(self, num_adapters: int) -> int:
-        """How many of so many weights are kept at most."""
-        return min(self.top_k or num_adapters, num_adapters)
-
-    def _softmax(self, scaled: Tensor) -> Tensor:
-        """The weights of logits over β, before any is left out: …×D."""
-        return (scaled.masked_fill(self._loses(scaled), float("-inf")) if self.guarded else scaled).softmax(-1)
+    def _kept(self, weights: Tensor) -> Tensor:
+        """The largest weights of …×A, which sum to one again, with zero for the others."""
+        if not self.is_sparse(weights.size(-1)):
+            return weights
+        largest, adapters = weights.topk(self.top_k, dim=-1)
+        return torch.zeros_like(weights).scatter(-1, adapters, largest / largest.sum(-1, keepdim=True))
 
     def forward(self, x: Tensor, batch: RoutingBatch) -> Mixture:
         scaled = self._scaled_logits(x, batch)
+        weights = batch.force(self._weights(scaled))
+        most = self.top_k if batch.is_forced is None else max(self.top_k, batch.most)
         if not self.guarded:
-            return self._mixture(x, batch, scaled)
+            return self._mixture(x, weights, most, may_skip=batch.is_forced is not None)
         settled, guarded = self._parts
-        alone = self._settled(x, scaled[..., settled].softmax(-1))
+        alone = self._mixture(x, self._kept(scaled[..., settled].softmax(-1)), self.top_k, settled)
         is_other = ~self._loses(scaled)[..., guarded].all(-1, keepdim=True)
         if batch.is_forced is not None:
             is_other = is_other | batch.is_forced.unsqueeze(-1)
         if x.device.type == "cpu" and not bool(is_other.any()):
             return alone
-        return Either(is_other, self._mixture(x, batch, scaled), alone)
+        return either(is_other, self._mixture(x, weights, most), alone)
+
+    def _mixture(
+        self, x: Tensor, weights: Tensor, most: int, active: Sequence[int] | None = None, may_skip: bool = True
+    ) -> Mixture:
+        """What computes these weights of A adapters; of a sparse gate so many of a position are above zero at most.
+
+        Shape:
+            x: T×B×H; weights: broadcastable to T×B×A
+        """
+        if not self.is_sparse(weights.size(-1)) or computes_all(x, self.num_adapters):
+            return weighted(weights, active)
+        if active is not None:  # numbered as all are
+            everyone = weights.new_zeros(*weights.shape[:-1], self.num_adapters)
+            weights = everyone.index_copy(-1, torch.tensor(active, device=x.device), weights)
+        return chosen(*choose(weights, x, min(most, self.num_adapters), self.num_adapters, may_skip))
 
     def _scaled_logits(self, x: Tensor, batch: RoutingBatch) -> Tensor:
         """The logits over β, which are left in the batch where a criterion may want them."""
@@ -362,30 +317,6 @@ class GateRouter(nn.Module):
         own = self.running_mean.step(scores, batch.incremental_state, self.temperature)
         known = batch.known_logits
         return own if known is None else own.add(known, alpha=1 / self.temperature)
-
-    def _mixture(self, x: Tensor, batch: RoutingBatch, scaled: Tensor) -> Mixture:
-        """The adapters as logits over β, 1×B×D or T×B×D, and the batch say."""
-        weights = self._softmax(scaled)
-        if self._is_dense(x, self.num_adapters):
-            return Weighted(batch.force(self._dense(weights)))
-        return self._chosen(x, batch.force_choice(self._keep(weights)))
-
-    def _settled(self, x: Tensor, weights: Tensor) -> Mixture:
-        """The settled adapters alone, by their weights."""
-        settled, _ = self._parts
-        if self._is_dense(x, len(settled)):
-            return Weighted(self._dense(weights), settled)
-        choice = self._keep(weights)
-        numbers = torch.tensor(settled, device=x.device)
-        return self._chosen(x, replace(choice, adapters=numbers[choice.adapters]))
-
-    def _chosen(self, x: Tensor, choice: Choice) -> Mixture:
-        """A choice of T×B×k or 1×B×k."""
-        choice = choice.of_positions(x)
-        return Chosen(adapter_rows(choice, self.num_adapters), choice.weights)
-
-    def _is_dense(self, x: Tensor, num_adapters: int) -> bool:
-        return not self.is_sparse(num_adapters) or computes_all(x, self.num_adapters)
 
     def _loses(self, logits: Tensor) -> Tensor:
         """…×D: whether a guarded adapter takes no part."""

@@ -224,7 +224,7 @@ class _Side:
         weights = graph.op("Softmax", scaled, axis=-1)
         if not router.is_sparse(router.num_adapters):
             return weights
-        most = router.most_kept(router.num_adapters)
+        most = router.top_k
         largest, _ = graph.ops("TopK", 2, weights, np.array([most]), axis=-1)
         least = graph.op("ReduceMin", largest, np.array([-1]), keepdims=1)
         kept = graph.op("Mul", weights, graph.as_float(graph.op("GreaterOrEqual", weights, least)))

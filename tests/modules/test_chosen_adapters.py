@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor, nn
 
 from fairseq_ext.modules.adapter_bank import AdapterBank
-from fairseq_ext.modules.chosen_adapters import Choice, DeviceRows, HostRows, adapter_rows
+from fairseq_ext.modules.chosen_adapters import DeviceRows, HostRows, choose
 
 T, B, H, D = 7, 6, 8, 5
 
@@ -20,56 +18,52 @@ def random_bank(shared_norm: bool = False) -> AdapterBank:
     return bank
 
 
-def random_choice(k: int, threshold: float = 0.0) -> Choice:
+def random_weights(k: int, threshold: float = 0.0) -> Tensor:
+    """T×B×D, of which k of a position are not zero at most, those above a threshold."""
     weights, adapters = torch.randn(T, B, D, dtype=torch.double).softmax(-1).topk(k, -1)
-    return Choice(adapters, weights * weights.ge(threshold), may_skip=threshold > 0)
+    return torch.zeros(T, B, D, dtype=torch.double).scatter(-1, adapters, weights * weights.ge(threshold))
 
 
-def rows_of(kind: type, choice: Choice, x: Tensor) -> tuple[Any, Tensor]:
-    flat = choice.of_positions(x)
-    return kind(flat.adapters, flat.weights.ne(0) if choice.may_skip else None, D), flat.weights
+@pytest.fixture(params=[HostRows, DeviceRows], autouse=True)
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows as on a CPU, and as on an accelerator."""
+    monkeypatch.setattr("fairseq_ext.modules.chosen_adapters.HostRows", request.param)
 
 
-@pytest.mark.parametrize("kind", [HostRows, DeviceRows])
 @pytest.mark.parametrize(("k", "threshold"), [(1, 0.0), (2, 0.0), (2, 0.25), (1, 0.5), (3, 2.0), (D, 0.0)])
 @pytest.mark.parametrize("shared_norm", [False, True])
-def test_chosen_adapters_are_all_adapters_with_zero_weights(
-    kind: type, k: int, threshold: float, shared_norm: bool
-) -> None:
+def test_chosen_adapters_are_all_adapters_with_zero_weights(k: int, threshold: float, shared_norm: bool) -> None:
     """The result and every gradient, with the norms folded too; at last of positions that choose nothing at all."""
-    bank, choice = random_bank(shared_norm), random_choice(k, threshold)
+    bank, weights = random_bank(shared_norm), random_weights(k, threshold).requires_grad_()
     x = torch.randn(T, B, H, dtype=torch.double, requires_grad=True)
-    weights = choice.weights.requires_grad_()
-    rows, flat = rows_of(kind, choice, x)
-    sparse, dense = bank.mix_chosen(x, rows, flat), bank(x, choice.dense(D))
+    chosen = choose(weights, x, k, D, may_skip=threshold > 0)
+    sparse, dense = bank.mix_chosen(x, *chosen), bank(x, weights)
     torch.testing.assert_close(sparse, dense)
     towards, inputs = torch.randn_like(dense), [x, weights, *bank.parameters()]
     own, expected = (torch.autograd.grad(out, inputs, towards) for out in (sparse, dense))
-    kept = weights.ne(0)
-    torch.testing.assert_close(own[1], expected[1] * kept if choice.may_skip else expected[1])
+    torch.testing.assert_close(own[1], expected[1] * weights.ne(0))
     for one, other in zip(own[:1] + own[2:], expected[:1] + expected[2:], strict=True):
         torch.testing.assert_close(one, other)
     bank.make_generation_fast_()
-    torch.testing.assert_close(bank.mix_chosen(x, rows, flat), dense)
+    torch.testing.assert_close(bank.mix_chosen(x, *choose(weights, x, k, D)), dense)
 
 
-@pytest.mark.parametrize("kind", [HostRows, DeviceRows])
-def test_adapters_of_no_weight_are_not_computed(kind: type) -> None:
-    bank, choice = random_bank(), random_choice(1)
+def test_adapters_of_no_weight_are_not_computed() -> None:
+    bank, weights = random_bank(), random_weights(1)
     with torch.no_grad():
         bank.up_weight[2] = float("nan")
-    chosen = choice.adapters.eq(2)
-    choice = Choice(choice.adapters, choice.weights.masked_fill(chosen, 0))
+    is_left_out = weights[..., 2].ne(0)
+    weights[..., 2] = 0
     x = torch.randn(T, B, H, dtype=torch.double)
-    out = bank.mix_chosen(x, *rows_of(kind, choice, x))
-    assert chosen.any()
-    assert torch.equal(out[chosen.squeeze(-1)], x[chosen.squeeze(-1)])
+    out = bank.mix_chosen(x, *choose(weights, x, 1, D))
+    assert is_left_out.any()
+    assert torch.equal(out[is_left_out], x[is_left_out])
     assert out.isfinite().all()
 
 
 def test_what_is_not_trained_gets_no_gradient() -> None:
     bank, x = random_bank().requires_grad_(False), torch.randn(T, B, H, dtype=torch.double, requires_grad=True)
-    bank.mix_chosen(x, *rows_of(HostRows, random_choice(2), x)).sum().backward()
+    bank.mix_chosen(x, *choose(random_weights(2), x, 2, D)).sum().backward()
     assert x.grad is not None
     assert all(parameter.grad is None for parameter in bank.parameters())
 
@@ -83,8 +77,6 @@ def test_a_device_has_blocks_enough_however_the_rows_fall() -> None:
         assert torch.equal(rows.lay_out(x)[rows.entries.squeeze(1)], x)
 
 
-def test_the_device_decides_how_rows_are_laid_out() -> None:
-    choice = Choice(torch.zeros(4, 1, dtype=torch.long), torch.ones(4, 1))
-    assert isinstance(adapter_rows(choice, 2), HostRows)
-    away = Choice(choice.adapters.to("meta"), choice.weights.to("meta"))
-    assert isinstance(adapter_rows(away, 2), DeviceRows)
+def test_an_accelerator_lays_rows_out_in_blocks() -> None:
+    away = torch.ones(4, 1, 2, device="meta")
+    assert isinstance(choose(away, away, 1, 2)[0], DeviceRows)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fairseq_ext.modules.chosen_adapters import DeviceRows, HostRows
 from fairseq_ext.modules.lora import LoraBank
-from fairseq_ext.modules.routers import Chosen, GivenRouter, Mixture, RoutingBatch, Weighted
+from fairseq_ext.modules.routers import GivenRouter, Mixture, RoutingBatch, chosen, weighted
 
 IN, OUT, D = 6, 5, 3
 
@@ -29,18 +29,18 @@ def by_formula(bank: LoraBank, x: Tensor, weights: Tensor, onto: Tensor) -> Tens
     return onto
 
 
-def chosen(kind: type, weights: Tensor) -> Mixture:
+def rows_of(kind: type, weights: Tensor) -> Mixture:
     values, adapters = weights.flatten(0, 1).topk(2)
-    return Chosen(kind(adapters, values.ne(0), D), values)
+    return chosen(kind(adapters, values.ne(0), D), values)
 
 
 @pytest.mark.parametrize("form", ["weighted", "on the host", "on a device"])
 def test_a_mixture_is_the_formula_and_so_are_its_gradients(bank: LoraBank, form: str) -> None:
     weights = torch.tensor([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.5, 0.5]]).expand(3, 4, D)
     forms = {
-        "weighted": Weighted,
-        "on the host": lambda w: chosen(HostRows, w),
-        "on a device": lambda w: chosen(DeviceRows, w),
+        "weighted": weighted,
+        "on the host": lambda w: rows_of(HostRows, w),
+        "on a device": lambda w: rows_of(DeviceRows, w),
     }
     found = []
     for compute in (lambda w, x, y: forms[form](w)(bank, x, y), lambda w, x, y: by_formula(bank, x, w, y)):
