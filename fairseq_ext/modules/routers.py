@@ -23,8 +23,8 @@ from fairseq_ext.modules.running_mean import Positions, RunningMean, sequence_me
 FEW = 16
 
 
-# Which adapters of a bank take part for each position, and with what weights. It is applied to a bank, what its adapters
-# read (T×B×H), and what their outputs are added to (T×B×P).
+# Which adapters take part for each position, and with what weights. It is applied to a bank, to what its adapters read
+# (T×B×H), and to what their outputs are added to (T×B×P).
 Mixture = Callable[[Bank, Tensor, Tensor], Tensor]
 
 
