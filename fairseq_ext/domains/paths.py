@@ -24,9 +24,6 @@ def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> Pa
             ``FILE.json`` that gives the names for each domain of the data, or for each name how much its path counts.
         tree: that of the model.
         domain: of the text; None for text of no known domain, which a file says nothing of.
-
-    Raises:
-        InputError: if a name is unknown to the tree, or the domain to the file.
     """
     if spec in (ALL_PATHS, NO_PATH):
         return list(tree.leaves) if spec == ALL_PATHS else []

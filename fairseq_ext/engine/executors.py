@@ -58,11 +58,7 @@ class Workers:
 
 @contextmanager
 def local_workers(count: int) -> Iterator[Workers]:
-    """Start processes of this machine, which end with this one.
-
-    Raises:
-        InputError: if one of them dies.
-    """
+    """Start processes of this machine, which end with this one."""
     # Spawned, not forked: a fork would copy the step's lock and the state of other threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(count, context, initializer=_begin_worker, initargs=(os.getpid(),)) as executor:
@@ -88,9 +84,6 @@ def cluster_workers(scheduler: str) -> Iterator[Workers]:
 
     Args:
         scheduler: address (``tcp://HOST:PORT``) or scheduler file.
-
-    Raises:
-        InputError: if the scheduler does not answer, has no workers, or is lost.
     """
     try:
         from distributed import KilledWorker

@@ -86,11 +86,7 @@ class Mistake(NamedTuple):
 
 
 def check_commands(commands: Sequence[FairseqCommand]) -> None:
-    """Check that fairseq takes the options of commands, in one process for all; none is started without commands.
-
-    Raises:
-        InputError: naming the place of the first option that it does not take, what is wrong and what is near it.
-    """
+    """Check that fairseq takes the options of commands, in one process for all; none is started without commands."""
     different = list({command.spelled: command for command in reversed(commands)}.values())[::-1]
     found = first_mistake_in([command.spelled for command in different]) if different else None
     if found is not None:
@@ -205,9 +201,6 @@ def named_files(arguments: Sequence[str], where: str, known: Sequence[Path] = ()
         arguments: a command line of fairseq's.
         where: the step, for messages.
         known: inputs that are known already; what lies in them is left out.
-
-    Raises:
-        InputError: naming an option that wants a checkpoint and is given a directory.
     """
     seen = {os.path.abspath(path) for path in known}
     found: list[Path] = []

@@ -123,9 +123,6 @@ def provenance_of(name: str, inputs: Sequence[Path], options: Mapping[str, Any])
         name: of the directory, for messages.
         inputs: files and directories.
         options: of its step.
-
-    Raises:
-        InputError: naming the first input that does not exist, or that has changed since a step wrote it.
     """
     for path in inputs:
         if not path.exists():

@@ -74,9 +74,6 @@ def run_chosen(
         dry_run: only print the plan.
         jobs: steps at once, at most.
         scheduler: of a Dask cluster to run them on.
-
-    Raises:
-        InputError: naming the stage to run first, if one needs what is not there.
     """
     chosen = choose_stages(stages, first, last, only)
     # A missing test set or a misspelt option is to be noticed before the first training, not after the last.

@@ -84,11 +84,7 @@ class Staging:
 
 @contextmanager
 def locked(output: Path) -> Iterator[None]:
-    """Be the only process that builds an output.
-
-    Raises:
-        InputError: if another one does.
-    """
+    """Be the only process that builds an output."""
     # The file stays: if it were removed, two processes could lock two files of one name.
     with output.with_name(f".{output.name}.lock").open("a") as file:
         deadline = time.monotonic() + _LOCK_SECONDS

@@ -77,9 +77,6 @@ def _run_in_process(
         threads: the variables that say with how many threads it computes.
         say: gets the lines that it writes to stderr.
         is_wanted: asked now and then; once it is false, the process is killed.
-
-    Raises:
-        InputError: of the step, or saying how the process ended.
     """
     environment = without_launcher(own_environment())
     for name in _THREADS:

@@ -90,10 +90,6 @@ def run_step(step: Step, provenance: Provenance | None = None) -> bool:
 
     Returns:
         True if ``build`` ran, False if the directory was up to date.
-
-    Raises:
-        InputError: if an input is missing or damaged, another process builds the same directory, the directory holds
-            files that no step made (they are never deleted), or ``build`` did not make what it should.
     """
     output, staging, provenance = step.output, Staging(step.output), provenance or step.provenance()
     # Without the lock first: any number of processes may use a finished directory at once.
@@ -163,9 +159,6 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False, jobs: int = 1, sc
         dry_run: only print the plan.
         jobs: steps at once on this machine, if it has no GPU.
         scheduler: of a Dask cluster to run them on.
-
-    Raises:
-        InputError: as :func:`run_step` does, or naming a hindrance of the machine.
     """
     quieten_fairseq()  # which some steps load into this process
     processes = this_process()
@@ -255,12 +248,7 @@ def _made_from(steps: Sequence[Step]) -> list[set[int]]:
 
 
 def check_options(steps: Sequence[Step]) -> None:
-    """Let fairseq read the options of the commands that unfinished steps will run; once in all processes together.
-
-    Raises:
-        InputError: naming the first option that it does not take; see
-            :func:`~fairseq_ext.engine.fairseq_options.check_commands`.
-    """
+    """Let fairseq read the options of the commands that unfinished steps will run; once in all processes together."""
     if not this_process().is_first:
         return
     waiting = [step for step in steps if not _accepted.issuperset(step.commands)]

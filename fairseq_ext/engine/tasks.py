@@ -89,9 +89,6 @@ def run_tasks(
 
     Returns:
         The results of the tasks that ran now, in no particular order.
-
-    Raises:
-        InputError: the first that a task raised, or naming the worker's death; finished tasks stay.
     """
     folder.mkdir(parents=True, exist_ok=True)
     missing = [index for index in range(count) if not task_output(folder, index).exists()]

@@ -25,9 +25,6 @@ def map_array(path: Path, remedy: str) -> np.ndarray:
     Args:
         path: of the file.
         remedy: how to come by a right one, for messages.
-
-    Raises:
-        InputError: if the file is missing, damaged, or no such file.
     """
     try:
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -16,9 +16,6 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
     Args:
         path: of the file.
         remedy: how to come by a right one, for messages.
-
-    Raises:
-        InputError: naming the file, if it is missing, damaged or of another kind.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

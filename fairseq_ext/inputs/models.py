@@ -129,9 +129,6 @@ def read_model(model: type[_Model], content: Any, where: str, context: Mapping[s
         content: of the file, or of a section.
         where: the file, and the section if it is one, for messages.
         context: for validators: ``path``, the file.
-
-    Raises:
-        InputError: naming the file and the key of the first mistake.
     """
     try:
         return model.model_validate(content, context=dict(context))

@@ -34,11 +34,7 @@ _NO_TEXT = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def load_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file whose top level is a mapping.
-
-    Raises:
-        InputError: if it cannot be read, is no YAML, repeats a key, or holds what is no plain data or too much of it.
-    """
+    """Read a YAML file whose top level is a mapping."""
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST_FILE + 1)

@@ -110,21 +110,13 @@ def load_checkpoints_safely() -> None:
 
 
 def require_weights_only() -> None:
-    """Refuse to load weights where the environment switches torch's protection off.
-
-    Raises:
-        InputError: if ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is set to a true value.
-    """
+    """Refuse to load weights where the environment switches torch's protection off."""
     if os.environ.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "0").lower() in {"1", "y", "yes", "true"}:
         raise InputError("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD would run code hidden in checkpoints; unset it")
 
 
 def check_stored_bytes(path: Path) -> None:
-    """Compare the entries of a checkpoint with the checksums in its archive, which torch does not.
-
-    Raises:
-        InputError: naming the file and the first damaged entry.
-    """
+    """Compare the entries of a checkpoint with the checksums in its archive, which torch does not."""
     if not zipfile.is_zipfile(path):
         return  # the format before PyTorch 1.6, which has no checksums
     with zipfile.ZipFile(path) as archive:
@@ -139,10 +131,6 @@ def check_checkpoint(path: str | Path, overrides: Mapping[str, Any] | None = Non
     Args:
         path: the file.
         overrides: options that replace those of the checkpoint. They come from the user and are not checked.
-
-    Raises:
-        InputError: one line that names the file, if it holds more than weights and plain options, names a class that
-            is not allowed, or its parts do not fit together.
     """
     with _one_line_errors(path):
         state = _read_state(path)
@@ -158,9 +146,6 @@ def read_foreign_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[s
 
     Returns:
         The weights by name, and the options of the model and the task by name, as plain values.
-
-    Raises:
-        InputError: one line that names the file, if it is no checkpoint or holds more than weights and options.
     """
     with _one_line_errors(path), torch.serialization.safe_globals([(_Meter, name) for name in _METERS]):
         state = _read_state(path)
@@ -187,11 +172,7 @@ def save_checkpoint(content: Mapping[str, Any], path: Path) -> None:
 
 
 def check_weights(weights: Mapping[Any, Any]) -> None:
-    """Check that every entry is a plain, finite tensor.
-
-    Raises:
-        InputError: naming the first entry that is not.
-    """
+    """Check that every entry is a plain, finite tensor."""
     for name, value in weights.items():
         if isinstance(name, str) and name.rpartition(".")[2] == _EXTRA_STATE:
             continue

@@ -52,9 +52,6 @@ def lower_precision(model: nn.Module, precision: str) -> None:
         precision: ``float32`` leaves it as it is; ``bfloat16`` is for weights and products, while the residual stream
             keeps its type; ``int8`` for the weights of feed-forward layers, each with a scale, while what they are
             multiplied by gets one a call (torch's dynamic quantisation).
-
-    Raises:
-        InputError: if the model is where torch has no products of this kind.
     """
     if precision == "bfloat16":
         for module in model.modules():

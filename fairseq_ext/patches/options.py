@@ -126,9 +126,6 @@ def check_options(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> Non
     Args:
         state: the content of a checkpoint.
         overrides: options that replace those of the checkpoint. They come from the user and are not checked.
-
-    Raises:
-        InputError: if an option names a class that is not on the list, or its value is computed or fetched.
     """
     for entry in ("args", "cfg"):
         if state.get(entry) is None:
@@ -145,11 +142,7 @@ def check_options(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> Non
 
 
 def plain_options(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a checkpoint's model, and those of its task that the model does not have, as plain values.
-
-    Raises:
-        InputError: if there are none.
-    """
+    """The options of a checkpoint's model, and those of its task that the model does not have, as plain values."""
     budget = [_MOST_OPTIONS]
     if state.get("args") is not None:
         sections = [_plain(state["args"], budget)]

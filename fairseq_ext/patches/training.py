@@ -54,11 +54,7 @@ def _check_update_frequency(counts: Sequence[int]) -> None:
 
 
 def settle_precision(cfg: DictConfig) -> None:
-    """Turn what options of GPUs ask of a CPU into what it has.
-
-    Raises:
-        InputError: naming an option that a CPU cannot do.
-    """
+    """Turn what options of GPUs ask of a CPU into what it has."""
     common = cfg.common
     with open_dict(cfg):
         if common.bf16 and common.tpu and find_spec("torch_xla") is None:
