@@ -18,13 +18,13 @@ def test_good_ones_are_said_to_be_and_the_first_other_one_ends_it(
 ) -> None:
     good = hostile.make_good(data)
     torch.save(good, tmp_path / "good.pt")
-    hostile.write(tmp_path / "evil.pt", good, "fconv as namespace")
+    hostile.write(tmp_path / "evil.pt", good, "fconv as legacy")
     with pytest.raises(InputError, match=r"evil\.pt: its model 'fconv' is refused"):
         verb("check")([str(tmp_path / name) for name in ("good.pt", "evil.pt", "none.pt")])
     assert capsys.readouterr().out == f"{tmp_path / 'good.pt'}: holds weights and plain options, nothing else\n"
 
 
-@pytest.mark.parametrize("form", ["cutoff as legacy", "unpickled"])
+@pytest.mark.parametrize("form", ["cutoff as namespace", "unpickled"])
 def test_what_is_refused_is_one_line_and_not_run(
     form: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

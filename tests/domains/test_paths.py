@@ -36,9 +36,7 @@ def test_a_file_gives_each_domain_its_own(tmp_path: Path) -> None:
         names_of_paths(str(tmp_path / "no.json"), TREE, "news")
 
 
-@pytest.mark.parametrize(
-    "paths", ["leaf", [1], [], {}, {"leaf": 0}, {"leaf": True}, {"leaf": 1e999}, {"stars": 2}, ["stars"], None]
-)
+@pytest.mark.parametrize("paths", ["leaf", [1], [], {}, {"leaf": 0}, {"leaf": True}, {"leaf": 1e999}, ["stars"]])
 def test_bad_files_are_one_line(tmp_path: Path, paths: object) -> None:
     path = tmp_path / "paths.json"
     path.write_text(json.dumps({"blogs": paths}))

@@ -53,13 +53,6 @@ def test_what_is_no_address_is_not_tried(address: str, tmp_path: Path) -> None:
     assert said(tmp_path, address, SHORT).startswith(f"--scheduler {address}: neither an address")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"address": 1}', '{"address": "nowhere"}', "\xff"])
-def test_what_is_no_scheduler_file_is_named(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "cluster.json"
-    file.write_text(text, encoding="latin-1")
-    assert said(tmp_path, str(file), SHORT).startswith(f"--scheduler {file}: neither")
-
-
 @pytest.mark.slow
 def test_an_address_where_nothing_listens_is_named(tmp_path: Path) -> None:
     assert "no Dask scheduler answers there" in refusal(tmp_path, "tcp://127.0.0.1:1", SHORT)

@@ -84,17 +84,10 @@ def run(
     return run_step(Step(output, inputs=inputs, build=build, **{"options": {}, **more}))
 
 
-def test_second_run_does_nothing(tmp_path: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    build = Copy(source)
-    assert run(tmp_path / "out", inputs=[source], options={"a": 1}, build=build)
-    assert not run(tmp_path / "out", inputs=[source], options={"a": 1}, build=build)
-    assert build.runs == 1
-    assert capsys.readouterr().err.splitlines()[-1] == "out: up to date"
-
-
 def test_changed_option_input_or_output_builds_again(tmp_path: Path, source: Path) -> None:
     build, output = Copy(source), tmp_path / "out"
     run(output, inputs=[source], options={"a": 1}, build=build)
+    assert not run(output, inputs=[source], options={"a": 1}, build=build)
     assert run(output, inputs=[source], options={"a": 2}, build=build)
     source.write_text("two")
     assert run(output, inputs=[source], options={"a": 2}, build=build)
@@ -137,22 +130,18 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return read_tree(folder / "out")
 
 
-@pytest.mark.parametrize("has_old", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize(
     "place",
     ["before the mark", "in the build", "before the record", "before the swap", "within the swap", "after the swap"],
 )
 def test_killed_run_leaves_no_mix_and_the_next_one_mends_it(
-    tmp_path: Path, source: Path, undisturbed: dict[str, bytes], place: str, has_old: bool
+    tmp_path: Path, source: Path, undisturbed: dict[str, bytes], place: str
 ) -> None:
     output = tmp_path / "work" / "out"
-    old = {}
-    if has_old:
-        run(output, inputs=[source], options={"old": True}, build=Copy(source))
-        old = read_tree(output)
+    run(output, inputs=[source], options={"old": True}, build=Copy(source))
+    old = read_tree(output)
 
-    killed = run_and_die(place, output, source)
-    assert killed == -signal.SIGKILL or (place == "after the swap" and not has_old)
+    assert run_and_die(place, output, source) == -signal.SIGKILL
     assert (read_tree(output) if output.exists() else {}) in ({}, old, undisturbed)
     assert run_and_die("nowhere", output, source) == 0
     assert read_tree(output) == undisturbed
@@ -309,13 +298,6 @@ def test_further_processes_of_a_command_join_or_wait(tmp_path: Path) -> None:
     assert (tmp_path / "last" / "made").read_text() == "by the first"
 
 
-def test_a_system_may_be_named_like_the_working_name_of_another(tmp_path: Path) -> None:
-    names = ("out.old", "out", "out.partial", "out.step")
-    for options in ({}, {"a": 2}):
-        assert all(run(tmp_path / name, options=options) for name in names)
-        assert not any(run(tmp_path / name, options=options) for name in names)
-
-
 def test_files_added_to_a_finished_directory_stop_its_replacement(tmp_path: Path) -> None:
     run(tmp_path / "out", options={"a": 1})
     (tmp_path / "out" / "average.pt").write_text("mine")
@@ -336,9 +318,7 @@ def test_a_link_is_replaced_and_what_it_points_to_is_kept(tmp_path: Path) -> Non
     assert read_tree(tmp_path / "elsewhere" / "out") == kept
 
 
-@pytest.mark.parametrize(
-    "text", ["[]", "null", '{"fingerprint": 1}', '{"fingerprint": "a", "outputs": [1]}', "{", "\0"]
-)
+@pytest.mark.parametrize("text", ["[]", '{"fingerprint": 1}', '{"fingerprint": "a", "outputs": [1]}', "{"])
 def test_a_record_that_no_step_wrote_is_one_line(text: str, tmp_path: Path) -> None:
     run(tmp_path / "out", build=lambda folder: (folder / "model").write_text("model"))
     (tmp_path / "out" / RECORD).write_text(text)

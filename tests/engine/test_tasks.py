@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.engine import tasks
 from fairseq_ext.engine.tasks import Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.inputs.errors import InputError
 from tests.cluster import dask_cluster, in_fresh_process
@@ -34,28 +33,6 @@ class Square:
             wait_until(lambda: len(list(self.meeting.iterdir())) > 1, "no second process came")
         (output / "square").write_text(str(index * index))
         return os.getpid()
-
-
-def test_the_bar_counts_what_tasks_are_worth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[object] = []
-
-    class Bar:
-        def __init__(self, **options: object) -> None:
-            told.append((options["total"], options["initial"], options["unit"]))
-
-        def __enter__(self) -> Bar:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def update(self, count: int) -> None:
-            told.append(count)
-
-    monkeypatch.setattr(tasks, "tqdm", Bar)
-    task_output(tmp_path, 1).mkdir()
-    run_tasks(Square(), tmp_path, 3, ONE, "squares", sizes=[5, 7, 2], unit=" lines")
-    assert told == [(14, 7, " lines"), 5, 2]
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,12 @@ import functools
 import signal
 import subprocess
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from fairseq_ext.inputs.errors import InputError, input_error_in, line_of, run_command, shown
 
@@ -43,10 +41,6 @@ def refuse() -> None:
     raise InputError(LINE)
 
 
-def stop() -> None:
-    raise KeyboardInterrupt
-
-
 def test_an_input_error_is_its_line_and_status_1() -> None:
     assert end_of(InputError(LINE)) == LINE  # which the interpreter prints on stderr, with status 1
 
@@ -54,13 +48,6 @@ def test_an_input_error_is_its_line_and_status_1() -> None:
 def test_other_errors_are_not_hidden() -> None:
     with pytest.raises(ZeroDivisionError):
         run_command(lambda: print(1 / 0))
-
-
-def test_a_stop_is_status_130_and_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        run_command(stop)
-    assert ended.value.code == 130
-    assert capsys.readouterr().err == "stopped; the same command goes on from here\n"
 
 
 PROGRAM = """
@@ -112,23 +99,6 @@ def test_a_reader_that_has_gone_is_no_traceback(tmp_path: Path) -> None:
         assert process.stderr.read() == ""
 
 
-class Refusing(torch.utils.data.Dataset):
-    """A dataset that cannot be read."""
-
-    def __len__(self) -> int:
-        return 1
-
-    def __getitem__(self, index: int) -> int:
-        raise InputError(LINE)
-
-
-def test_the_line_survives_a_worker_that_loads_data() -> None:
-    with pytest.raises(InputError) as crossed:
-        next(iter(torch.utils.data.DataLoader(Refusing(), num_workers=1)))
-    assert "Traceback" in str(crossed.value)
-    assert line_of(crossed.value) == LINE
-
-
 def test_an_error_is_found_behind_those_that_it_caused() -> None:
     try:
         try:
@@ -145,16 +115,6 @@ def test_an_error_is_found_behind_those_that_it_caused() -> None:
 def test_names_with_line_breaks_and_control_characters_are_escaped() -> None:
     message = "a\nb\r\x1b[31m\u2028\ud800.yaml: ‘é’ is missing; give one"
     assert end_of(InputError(message)) == r"a\nb\r\x1b[31m\u2028\ud800.yaml: ‘é’ is missing; give one"
-
-
-def test_the_traceback_of_another_process_is_left_out() -> None:
-    """As torch's data loader wraps what its workers raise."""
-    try:
-        raise InputError("a\nb.txt: is empty")
-    except InputError as error:
-        text = "".join(traceback.format_exception(error))
-    wrapped = InputError(f"Caught InputError in DataLoader worker process 0.\nOriginal {text}")
-    assert line_of(wrapped) == r"a\nb.txt: is empty"
 
 
 def test_a_long_line_keeps_its_two_ends() -> None:
@@ -192,8 +152,3 @@ def test_what_only_a_mistake_of_the_program_can_be_keeps_its_traceback() -> None
 def test_shown_values_are_short(value: Any, most: int) -> None:
     assert len(shown(value)) <= most
     assert shown(value).isprintable()
-
-
-@pytest.mark.parametrize("value", ["text", 3, 0.1, None, True, ["a", 1], {"a": {"b": [1]}}, float("nan"), "\n\ud800"])
-def test_short_values_are_shown_as_they_are(value: Any) -> None:
-    assert shown(value) == repr(value)

@@ -33,24 +33,6 @@ def test_call_main_ends_with_the_line_of_what_was_wrapped() -> None:
     assert ended.value.code == "data/domains.txt: not found; write it"
 
 
-def test_bytes_that_are_no_text_are_one_line() -> None:
-    """As fairseq-interactive meets them in what is typed."""
-
-    def read(_cfg: object) -> None:
-        b"za\xbf\xf3\xb3\xe6".decode("utf-8")
-
-    with pytest.raises(SystemExit, match="not UTF-8.*byte 2"):
-        _call(read)
-
-
-def test_other_errors_pass_call_main() -> None:
-    def divide(_cfg: object) -> None:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        _call(divide)
-
-
 def test_the_line_of_another_process_is_found_in_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_cfg: object) -> None:
         text = "".join(traceback.format_exception(InputError("two: wrong; mend it")))

@@ -40,13 +40,6 @@ def test_what_only_a_gpu_has_is_refused(data: Path, option: str) -> None:
         settle_precision(options_of(data, option))
 
 
-def test_another_task_is_not_trained_in_bfloat16(data: Path) -> None:
-    cfg = options_of(data, "--bf16")
-    cfg.task = {"_name": "translation"}
-    with pytest.raises(InputError, match="--bf16: task translation"):
-        settle_precision(cfg)
-
-
 def test_processes_are_those_that_are_asked_for(data: Path) -> None:
     assert count_processes(options_of(data), {}) == 1
     cfg = options_of(data, "--cpu-processes", "3")
@@ -56,10 +49,3 @@ def test_processes_are_those_that_are_asked_for(data: Path) -> None:
     assert count_processes(cfg, {}) == 1
     with pytest.raises(InputError, match="--cpu-processes 0"):
         count_processes(options_of(data, "--cpu-processes", "0"), {})
-
-
-@pytest.mark.usefixtures("gpu")
-def test_a_gpu_needs_no_processes(data: Path) -> None:
-    cfg = options_of(data, "--cpu-processes", "3")
-    cfg.common.cpu = False
-    assert count_processes(cfg, {}) == 1

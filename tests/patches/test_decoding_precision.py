@@ -53,13 +53,6 @@ def test_commands_lower_models_made_ready_for_inference(data: Path, precision: s
     assert {p.dtype for p in other.parameters()} == {torch.float32}
 
 
-def test_float32_is_left_as_it_is(data: Path) -> None:
-    model = made(data, GAD).eval()
-    before = log_probs(model)
-    lower_precision(model, "float32")
-    assert torch.equal(log_probs(model), before)
-
-
 def test_int8_is_for_cpus(data: Path) -> None:
     with pytest.raises(InputError, match="--decoding-precision int8: is for CPUs"):
         lower_precision(made(data, GAD).to("meta"), "int8")

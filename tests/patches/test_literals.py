@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 import fairseq_ext  # noqa: F401  registers, fairseq being loaded
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.patches.options import evaluate_literal, read_values_as_literals
+from fairseq_ext.patches.options import evaluate_literal
 
 PWN = "__import__('os').mkdir('PWN')"
 
@@ -27,14 +26,10 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("(0.9, 0.98)", (0.9, 0.98)),
         ("[(512, 3)] * 2 + [(1024, 1)]", [(512, 3), (512, 3), (1024, 1)]),
-        ("2 * [(64, 1)]", [(64, 1), (64, 1)]),
-        ("[[1] * 2, (3,) * 2]", [[1, 1], (3, 3)]),
         ("1000,2000", (1000, 2000)),
-        (" True", True),
         ("None", None),
         ("-1e-8", -1e-8),
         ("{'beam': 5, 'paths': ['a']}", {"beam": 5, "paths": ["a"]}),
-        ("'text'", "text"),
         ("3 * 4 + 1", 13),
     ],
 )
@@ -49,24 +44,14 @@ def test_what_fairseq_writes_as_python_is_read(text: str, value: Any) -> None:
         PWN,
         f"{PWN} or (0.9, 0.98)",
         f"[({PWN}, 3)]",
-        f"[1] * {PWN}",
-        f"{{1: {PWN}}}",
-        f"f'{{{PWN}}}'",
         f"[_ for _ in [{PWN}]]",
-        f"(lambda: {PWN})()",
         "().__class__.__bases__",
         "open('PWN', 'w')",
         "[1] * 1000000000",
-        "'a' * 10000 * 10000",
         "10 ** 100000000",
         "(" * 5000,
-        "-" * 100000 + "1",
-        "+".join("1" for _ in range(50000)),
         "[" * 150 + "]" * 150 + " * 'a'",
-        "9" * 5000,
-        "1\0",
         "",
-        "x = 1",
         "nan",
         "a" * 2_000_000,
     ],
@@ -77,16 +62,6 @@ def test_all_else_is_refused_in_one_short_line(text: str, tmp_path: Path) -> Non
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_is_no_text_is_refused_as_eval_does() -> None:
-    """``eval_bool`` takes its default then."""
-    from fairseq.utils import eval_bool
-
-    with pytest.raises(TypeError):
-        evaluate_literal(True)  # type: ignore[arg-type]
-    assert eval_bool(True, default=True) is True
-    assert eval_bool("False", default=True) is False
 
 
 def test_every_module_of_fairseqs_has_it() -> None:
@@ -108,24 +83,6 @@ def test_a_module_that_is_imported_later_has_it_from_its_first_line(
     assert not (tmp_path / "PWN").exists()
 
 
-def test_the_commands_have_it_whether_run_or_imported() -> None:
-    import fairseq_cli
-
-    for found in pkgutil.iter_modules(fairseq_cli.__path__):
-        assert importlib.import_module(f"fairseq_cli.{found.name}").__dict__["eval"] is evaluate_literal
-
-
-def test_other_code_keeps_pythons_own() -> None:
-    assert "eval" not in __import__("json").__dict__
-    assert eval("len('abc')") == 3
-
-
-def test_it_is_done_once() -> None:
-    before = list(sys.meta_path)
-    read_values_as_literals()
-    assert sys.meta_path == before
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("true_processes")
 def test_a_command_run_as_a_program_refuses_overrides_that_are_code(tmp_path: Path) -> None:
@@ -136,19 +93,3 @@ def test_a_command_run_as_a_program_refuses_overrides_that_are_code(tmp_path: Pa
     assert done.returncode == 1
     assert "is not a plain value" in done.stderr.splitlines()[-1]
     assert not (tmp_path / "PWN").exists()
-
-
-def test_optimisers_read_their_values_so() -> None:
-    """As a configuration in YAML brings them."""
-    from fairseq import optim
-    from omegaconf import OmegaConf
-    from torch import nn
-
-    options = {"_name": "adam", "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-8, "weight_decay": 0.0, "lr": [0.1]}
-    options |= {"use_old_adam": True, "fp16_adam_stats": False, "tpu": False}
-    parameters = [nn.Parameter(nn.Linear(2, 2).weight)]
-    built = optim.build_optimizer(OmegaConf.create(options), parameters)
-    assert built.optimizer_config["betas"] == (0.9, 0.98)
-    with pytest.raises(InputError, match="not a plain value"):
-        optim.build_optimizer(OmegaConf.create(options | {"adam_betas": f"{PWN} or (0.9, 0.98)"}), parameters)
-    assert not Path("PWN").exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.patches.loading import Late, load_fairseq_fast
+from fairseq_ext.patches.loading import Late
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
@@ -46,16 +46,3 @@ def test_a_function_is_found_when_it_is_called() -> None:
     assert Late("os.path").join("a", "b") == "a/b"
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
         Late("no_such_module").join("a", "b")
-
-
-def test_python_finds_an_ordinary_object() -> None:
-    assert not hasattr(Late("os.path").join, "__wrapped__")
-
-
-def test_it_is_done_once() -> None:
-    before = list(sys.meta_path)
-    load_fairseq_fast()
-    now = list(sys.meta_path)
-    load_fairseq_fast()
-    assert sys.meta_path == now
-    sys.meta_path[:] = before

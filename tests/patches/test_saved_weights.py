@@ -43,22 +43,17 @@ SECONDS = 5  # far less than what is claimed would take
     ("change", "message"),
     [
         (with_one(float("nan")), f"'{NAME}' has entries that are not finite"),
-        (with_one(float("-inf")), f"'{NAME}' has entries that are not finite"),
         (with_one(float("inf"), torch.float16), f"'{NAME}' has entries that are not finite"),
-        (with_one(float("nan"), torch.bfloat16), f"'{NAME}' has entries that are not finite"),
-        (with_weight(lambda weight: 5), f"'{NAME}' of its weights is int, expected a tensor"),
         (with_weight(lambda weight: {"a": weight}), f"'{NAME}' of its weights is dict, expected a tensor"),
         (with_weight(lambda weight: weight.long()), f"'{NAME}' is of torch.int64"),
         (with_weight(lambda weight: weight.to_sparse()), "plain tensor|sparse"),
         (with_weight(lambda weight: torch.zeros(1).expand(10**14)), f"'{NAME}' claims to have 1000000*0 numbers"),
         (hostile.replaced(model=[1, 2]), "no fairseq checkpoint"),
-        (hostile.replaced(model={"model": {"w": torch.ones(1)}}), "'model' of its weights is dict"),
         (hostile.replaced(model={3: torch.ones(1)}), "the entry 3 of its weights"),
         (hostile.replaced(cfg=7), "its entry 'cfg' is int, expected options"),
         (hostile.replaced(extra_state=[1]), "its entry 'extra_state' is list, expected dict"),
         (hostile.replaced(extra_state={"train_iterator": 3}), "where the training stood"),
         (hostile.replaced(optimizer_history=[]), "no list of records"),
-        (hostile.replaced(optimizer_history={"a": 1}), "'optimizer_history' is dict, expected list"),
     ],
 )
 def test_refused_in_one_line_and_soon(change: Callable, message: str, good: hostile.State, tmp_path: Path) -> None:
@@ -70,16 +65,10 @@ def test_refused_in_one_line_and_soon(change: Callable, message: str, good: host
     assert time.monotonic() - begin < SECONDS
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-def test_other_precisions_are_fine(dtype: torch.dtype, good: hostile.State, tmp_path: Path) -> None:
-    weights = {name: value.to(dtype) for name, value in good["model"].items()}
-    torch.save({**good, "model": weights}, tmp_path / "model.pt")
-    check_checkpoint(tmp_path / "model.pt")
-
-
-def test_counters_and_bytes_beside_weights_are_fine(good: hostile.State, tmp_path: Path) -> None:
+def test_other_precisions_counters_and_bytes_are_fine(good: hostile.State, tmp_path: Path) -> None:
+    weights = {name: value.bfloat16() for name, value in good["model"].items()}
     more = {"steps": torch.tensor(3), "names": torch.tensor([104, 105], dtype=torch.uint8)}
-    torch.save({**good, "model": {**good["model"], **more}}, tmp_path / "model.pt")
+    torch.save({**good, "model": {**weights, **more}}, tmp_path / "model.pt")
     check_checkpoint(tmp_path / "model.pt")
 
 
