@@ -76,16 +76,7 @@ def write_data(
     texts: Mapping[str, Sequence[Pair]],
     sizes: Sizes,
 ) -> None:
-    """Write a data directory.
-
-    Args:
-        folder: where.
-        system: the exported system whose dictionaries, pieces and normalisation are used.
-        manifest: the system's.
-        domains: all that the grown system has; those without text have no data.
-        texts: pairs by domain.
-        sizes: what is held out and left out.
-    """
+    """Write a data directory."""
     languages = manifest.languages
     encoded = folder / "encoded"
     subwords = system / MODEL_FILE

@@ -42,14 +42,7 @@ def base_hashes(state: Mapping[str, Tensor]) -> dict[str, str]:
 
 
 def reorder_rows(state: State, old: Sequence[str], new: Sequence[str], is_row: Callable[[str], bool]) -> State:
-    """A state dict in which adapters are in another order, or fewer.
-
-    Args:
-        state: of the model.
-        old: names of its adapters.
-        new: names in the order wanted, all among ``old``.
-        is_row: tells entries with one row an adapter.
-    """
+    """A state dict in which adapters are in another order, or fewer."""
     rows = torch.tensor([old.index(name) for name in new])
     return {key: value.index_select(0, rows) if is_row(key) else value for key, value in state.items()}
 
@@ -65,12 +58,7 @@ def mean_rows(state: Mapping[str, Tensor], keys: Iterable[str]) -> State:
 
 
 def fresh_rows(shapes: Mapping[str, tuple], scale: float) -> State:
-    """An adapter at its start, which computes the identity, with an even gate: what a fresh bank has.
-
-    Args:
-        shapes: of the rows, by key.
-        scale: standard deviation of the down projections, truncated at two of them.
-    """
+    """An adapter at its start, which computes the identity, with an even gate: what a fresh bank has."""
     rows = {key: torch.zeros(shape) for key, shape in shapes.items()}
     for key, row in rows.items():
         if key.endswith("norm_weight"):

@@ -185,15 +185,7 @@ class System:
         tree: DomainTree | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> System:
-        """The same system with other adapters.
-
-        Args:
-            rows: the state dict, but for the names of its adapters.
-            names: these.
-            guarded: see :attr:`guarded`.
-            tree: whose nodes they are.
-            options: of the model, that are other than now.
-        """
+        """The same system with other adapters."""
         model = {key: value for key, value in rows.items() if key not in (NAMES, GUARDED)}
         model[NAMES] = names_entry(names)
         if guarded:

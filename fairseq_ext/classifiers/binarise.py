@@ -19,14 +19,7 @@ _PIECES = ".pieces"  # encoded text, while it is binarised
 
 
 def binarise_task(folder: Path, texts: Path, subwords: Path, splits: Sequence[str]) -> None:
-    """Make a data directory of fairseq's ``sentence_prediction`` of a task's sets.
-
-    Args:
-        folder: where to write.
-        texts: of the sets, as :func:`~fairseq_ext.classifiers.task_split.write_task_splits` leaves them.
-        subwords: folder of the subword model.
-        splits: the sets.
-    """
+    """Make a data directory of fairseq's ``sentence_prediction`` of a task's sets."""
     facts = read_task_facts(texts)
     pieces, dictionary = folder / _PIECES, subwords / DICT_FILE
     encode_texts(pieces, texts, subwords, [(part, role) for part in facts.inputs for role in splits], _THIS_MACHINE)

@@ -48,14 +48,7 @@ class ExampleSet:
 
     @classmethod
     def load(cls, data: Path, split: str, max_positions: int, separator: int | None = SECOND) -> ExampleSet:
-        """Read a set of a binarised task.
-
-        Args:
-            data: its directory.
-            split: ``train``, ``valid`` or ``test``.
-            max_positions: of the model; longer texts are cut.
-            separator: see :func:`separator_of`.
-        """
+        """Read a set of a binarised task."""
         facts = read_task_facts(data)
         dataset = SentencePredictionTask.setup_task(_task_options(data, facts, max_positions, separator)).load_dataset(
             split
@@ -69,13 +62,7 @@ class ExampleSet:
 
 
 def load_model(checkpoint: Path, data: Path, *, cpu: bool = False) -> Any:
-    """Load a model with all its tasks, in evaluation mode on its device.
-
-    Args:
-        checkpoint: of ``roberta_houlsby_adapter``.
-        data: folder with the dictionary of its base.
-        cpu: whether to leave a GPU alone.
-    """
+    """Load a model with all its tasks, in evaluation mode on its device."""
     quieten_fairseq()
     return load_task_model(checkpoint, data).to("cuda" if torch.cuda.is_available() and not cpu else "cpu")
 
@@ -87,12 +74,6 @@ def separator_of(model: Any, task: str) -> int | None:
 
 def logits_of(model: Any, task: str, texts: Sequence[Tensor], batch_size: int = 64) -> np.ndarray:
     """What the head of a task gives for every text.
-
-    Args:
-        model: ``roberta_houlsby_adapter`` in evaluation mode.
-        task: one of its tasks.
-        texts: N of them.
-        batch_size: how many at a time.
 
     Shape:
         result: N×K, float32; one column for a regression
@@ -113,10 +94,6 @@ def parameters_of(checkpoint: Path, data: Path) -> dict[str, int]:
     """How many parameters a trained model has, and how many were trained for its last task.
 
     The model is built as for training, which alone says what was frozen.
-
-    Args:
-        checkpoint: that was trained on the data.
-        data: binarised directory of a task, named like it.
 
     Returns:
         ``base``: those of the base's encoder; ``base_trained``: of these, those that were trained; ``head``: the task's

@@ -48,10 +48,6 @@ _UNUSED_POSITIONS = 2  # rows of the table before the first position's
 def load_task_model(checkpoint: Path, dictionary_folder: Path) -> RobertaHoulsbyAdapterModel:
     """Load a model with all its tasks, for use; nothing of it trains.
 
-    Args:
-        checkpoint: of ``roberta_houlsby_adapter``, of any size.
-        dictionary_folder: with the base's ``dict.txt``.
-
     Returns:
         The model in evaluation mode, in single precision, on the CPU.
     """
@@ -69,13 +65,7 @@ def load_task_model(checkpoint: Path, dictionary_folder: Path) -> RobertaHoulsby
 
 
 def save_task(checkpoint: Path, task: str, folder: Path) -> None:
-    """Write a task's adapters, norms, head and labels without the base.
-
-    Args:
-        checkpoint: that has the task.
-        task: its name.
-        folder: to write to, made if need be.
-    """
+    """Write a task's adapters, norms, head and labels without the base."""
     state = read_checkpoint(checkpoint)["model"]
     _require_task(state, task, checkpoint)
     tensors = {key: value.contiguous() for key, value in state.items() if is_of_task(key, task)}
@@ -93,13 +83,7 @@ def save_task(checkpoint: Path, task: str, folder: Path) -> None:
 
 
 def load_task(folder: Path, checkpoint: Path, output: Path) -> None:
-    """Put a task that :func:`save_task` wrote into a checkpoint; all else stays as it is, bit for bit.
-
-    Args:
-        folder: with the task.
-        checkpoint: of the same base, plain or with other tasks.
-        output: the checkpoint to write.
-    """
+    """Put a task that :func:`save_task` wrote into a checkpoint; all else stays as it is, bit for bit."""
     manifest, tensors = _read_task(folder)
     state = read_checkpoint(checkpoint)
     task = manifest["task"]
@@ -138,12 +122,7 @@ def size_options(checkpoint: Path) -> dict[str, Any]:
 
 
 def describe(state: Mapping[str, Tensor], task: str) -> dict[str, Any]:
-    """What a task is, and how many parameters it has of its own.
-
-    Args:
-        state: the checkpoint's ``model``.
-        task: one of its tasks.
-    """
+    """What a task is, and how many parameters it has of its own."""
     saved = SavedTask.read(state, task)
     own = [value for key, value in state.items() if is_of_task(key, task) and not key.endswith(".description")]
     return {

@@ -115,13 +115,6 @@ def write_task_splits(
 
     Which examples are held out, if the task has no such set, follows from the seed, its name and their texts. Every
     class gives the same share. All examples are in memory.
-
-    Args:
-        folder: where to write.
-        name: of the task.
-        task: whose tables are read.
-        options: the shares.
-        seed: draws other examples.
     """
     sets = {role: read_examples(path, task.columns) for role, path in task.tables.items()}
     missing = {"test": options.task_test, "valid": options.task_valid}

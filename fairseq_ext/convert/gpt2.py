@@ -92,13 +92,7 @@ FAMILY = Family(
 
 
 def import_gpt2(source: Path, folder: Path) -> None:
-    """Convert a GPT-2 of any size.
-
-    Args:
-        source: folder with ``config.json``, the weights (safetensors or ``pytorch_model.bin``), and ``vocab.json`` and
-            ``merges.txt`` or ``tokenizer.json``.
-        folder: where to write; it must exist.
-    """
+    """Convert a GPT-2 of any size."""
     path, where = source / CONFIG_FILE, weight_file(source)
     config, vocabulary = read_config(_with_inner_width(read_json(path)), FAMILY, path), read_bpe(source, GPT2)
     check_vocabulary(config, len(vocabulary), source)
@@ -109,13 +103,7 @@ def import_gpt2(source: Path, folder: Path) -> None:
 
 
 def export_gpt2(checkpoint: Path, subwords: Path, folder: Path) -> None:
-    """Convert back, for instance after fine-tuning.
-
-    Args:
-        checkpoint: fairseq's, of an imported model or one that was trained from it.
-        subwords: folder with the vocabulary of the import.
-        folder: where to write; it must exist.
-    """
+    """Convert back, for instance after fine-tuning."""
     vocabulary = read_imported_bpe(subwords, GPT2)
     config, state = read_checkpoint(checkpoint, FAMILY, len(vocabulary))
     weights = to_hugging_face(state, vocabulary.order(), FAMILY)

@@ -159,13 +159,6 @@ def to_fairseq(
 ) -> dict[str, Tensor]:
     """Name and lay out weights as fairseq does.
 
-    Args:
-        weights: by Hugging Face's names, without the prefix.
-        order: by row of fairseq's embeddings, Hugging Face's number of the symbol.
-        family: the model's.
-        config: the model's.
-        where: the file, for messages.
-
     Shape:
         order: V
     """
@@ -187,15 +180,7 @@ def to_fairseq(
 
 
 def write_model(folder: Path, state: Mapping[str, Tensor], family: Family, config: Config, where: Path) -> None:
-    """Write a checkpoint of fairseq's, after a check that its weights are of the right shapes.
-
-    Args:
-        folder: where to write.
-        state: the model's.
-        family: the model's.
-        config: the model's.
-        where: where the weights are from, for messages.
-    """
+    """Write a checkpoint of fairseq's, after a check that its weights are of the right shapes."""
     line = arguments(config, family)
     with naming(where):
         check_shapes(state, line, [config["vocab_size"]])
@@ -218,13 +203,7 @@ def to_hugging_face(state: Mapping[str, Tensor], order: Sequence[int], family: F
 
 
 def read_checkpoint(checkpoint: Path, family: Family, num_symbols: int) -> tuple[Config, dict[str, Tensor]]:
-    """Read a checkpoint of fairseq's that is to become a model of a family.
-
-    Args:
-        checkpoint: the file.
-        family: the model's.
-        num_symbols: V, as its vocabulary has.
-    """
+    """Read a checkpoint of fairseq's that is to become a model of a family."""
     load_checkpoints_safely()
     loaded = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
     model, state = loaded["cfg"]["model"], loaded["model"]

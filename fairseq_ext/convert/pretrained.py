@@ -36,12 +36,6 @@ def hide_broken_torchaudio() -> None:
 def load_pretrained(auto_class: str, name: str | Path, where: str, **options: Any) -> tuple[Any, Any]:
     """Load a tokeniser and a model.
 
-    Args:
-        auto_class: of transformers, ``AutoModel`` for instance.
-        name: a folder, or a model's name on the hub.
-        where: what the user gave it as, for messages.
-        options: the model's.
-
     Returns:
         The tokeniser and the model.
     """

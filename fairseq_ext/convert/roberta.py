@@ -156,13 +156,7 @@ def import_roberta(source: Path, folder: Path) -> None:
 
 
 def export_roberta(checkpoint: Path, subwords: Path, folder: Path) -> None:
-    """Convert back, or a model that was trained from scratch, by fairseq's ``masked_lm`` or ours.
-
-    Args:
-        checkpoint: fairseq's, of a plain ``roberta``.
-        subwords: folder with its vocabulary: that of the import, or ``sentencepiece.model`` and its ``dict.txt``.
-        folder: where to write; it must exist.
-    """
+    """Convert back, or a model that was trained from scratch, by fairseq's ``masked_lm`` or ours."""
     vocabulary = read_imported(subwords)
     config, state = read_checkpoint(checkpoint, ROBERTA, len(vocabulary))
     weights = to_hugging_face(state, vocabulary.order(), ROBERTA)

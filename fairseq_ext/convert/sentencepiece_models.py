@@ -92,13 +92,7 @@ def unigram_of_tokenizer(content: Mapping[str, Any], where: Path) -> Unigram:
 
 
 def bpe_of_tokenizer(content: Mapping[str, Any], pieces: Sequence[str], where: Path) -> bytes:
-    """Make the content of a SentencePiece model's file of NLLB's ``tokenizer.json``, a BPE.
-
-    Args:
-        content: of the file.
-        pieces: the symbols that text is cut into, in order.
-        where: the file, for messages.
-    """
+    """Make the content of a SentencePiece model's file of NLLB's ``tokenizer.json``, a BPE."""
     with _reading("NLLB", where):
         merges = content["model"]["merges"]
         merged = ["".join(merge.split(" ") if isinstance(merge, str) else merge) for merge in merges]

@@ -15,13 +15,7 @@ _OF_BASES = (".bin", ".json", ".model", ".pt", ".safetensors", ".spm", ".txt")
 
 
 def import_step(source: Path, output: Path, renamed: Mapping[str, str]) -> Step:
-    """The step that makes ``model.pt``, and ``domains.txt`` where there are adapters.
-
-    Args:
-        source: the checkpoint.
-        output: directory to make.
-        renamed: adapters of the published code that are to be called otherwise.
-    """
+    """The step that makes ``model.pt``, and ``domains.txt`` where there are adapters."""
 
     def build(folder: Path) -> None:
         from fairseq_ext.convert.checkpoints import import_checkpoint

@@ -105,13 +105,7 @@ def write_subwords(folder: Path, vocabulary: Vocabulary) -> None:
 
 
 def write_tokenizer(folder: Path, vocabulary: ByteLevelBpe | Unigram, max_positions: int) -> None:
-    """Write what Hugging Face needs to read text.
-
-    Args:
-        folder: where to write.
-        vocabulary: the subwords.
-        max_positions: the tokens of the longest text, special ones included.
-    """
+    """Write what Hugging Face needs to read text."""
     if isinstance(vocabulary, Unigram):
         (folder / XLMR_FILE).write_bytes(vocabulary.in_xlmr_layout())
     else:

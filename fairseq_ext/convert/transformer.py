@@ -64,12 +64,7 @@ class Imported:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def arguments(self, languages: Sequence[str | None] = (), task: str = "") -> list[str]:
-        """Return task, criterion, architecture and form as options of ``fairseq-train``.
-
-        Args:
-            languages: source and target; None or nothing for what the data say.
-            task: nothing for that of its adapters, or plain translation.
-        """
+        """Return task, criterion, architecture and form as options of ``fairseq-train``."""
         task = task or ("multi_domain_translation" if self.names else "translation")
         line = ["--task", task, "--criterion", "label_smoothed_cross_entropy", "--arch", self.arch]
         for flag, language in zip(("--source-lang", "--target-lang"), languages, strict=False):
@@ -96,12 +91,7 @@ class Imported:
 
 
 def read_transformer(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
-    """The base model of a checkpoint.
-
-    Args:
-        weights: by name, of a Transformer with encoder and decoder, adapters and all.
-        options: the checkpoint's.
-    """
+    """The base model of a checkpoint."""
     for side in ("encoder", "decoder"):
         if f"{side}.embed_tokens.weight" not in weights:
             raise InputError(f"no Transformer for translation: its weights have no {side}.embed_tokens.weight")

@@ -180,11 +180,6 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
 
         An adapter's importance is its mean weight over the batch, where Shazeer et al. have the sum, which varies
         alike: over sentences in the encoder, over target tokens that are no padding in the decoder.
-
-        Args:
-            gate_logits: as of :meth:`gate_loss`.
-            sample: the batch.
-            weights_of: the routing weights of logits.
         """
         is_token = sample["target"].ne(self.padding_idx).unsqueeze(-1)  # B×T×1
         loss = next(iter(gate_logits.values())).new_zeros(())

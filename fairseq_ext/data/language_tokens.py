@@ -163,14 +163,7 @@ class LanguageTokens:
 def language_tokens(
     style: str, languages: tuple[str, str], source: LanguageDictionary, target: LanguageDictionary
 ) -> LanguageTokens:
-    """The tokens of a pair of languages.
-
-    Args:
-        style: one of :data:`STYLES`, or ``none``.
-        languages: the source's and the target's names.
-        source: dictionary of the source side.
-        target: dictionary of the target side.
-    """
+    """The tokens of a pair of languages."""
     if style == "none":
         return LanguageTokens()
     if STYLES[style].is_for_source:

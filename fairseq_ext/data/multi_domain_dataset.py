@@ -145,12 +145,7 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         return batch
 
     def add_to_batch(self, batch: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-        """Put what else is known of the examples into their batch, in place.
-
-        Args:
-            batch: fairseq's.
-            rows: what :meth:`__getitem__` returned of each row of the batch, in the batch's order.
-        """
+        """Put what else is known of the examples into their batch, in place."""
 
     def num_tokens(self, index: int) -> int:
         return int(self.sizes_of(index).max())

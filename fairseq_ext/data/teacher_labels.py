@@ -81,11 +81,7 @@ class TeacherLabels:
 
     @classmethod
     def read_each(cls, places: Sequence[tuple[TeacherLabels, int]]) -> np.ndarray:
-        """Rows of several files, B×D, float32, in the order that is asked for.
-
-        Args:
-            places: B labels, and which row of them.
-        """
+        """Rows of several files, B×D, float32, in the order that is asked for."""
         numbers = np.array([row for _, row in places])
         files = [labels for labels, _ in places]
         probs = np.empty((len(places), files[0].raw.shape[1]), dtype=np.float32)
@@ -148,15 +144,7 @@ def write_probs(path: Path, probs: np.ndarray) -> None:
 def read_teacher_probs(
     teacher_dir: Path, domain: str, split: str, domains: Sequence[str], num_rows: int
 ) -> TeacherLabels:
-    """Open the labels of a set.
-
-    Args:
-        teacher_dir: folder with ``teacher.json``.
-        domain: domain of the sentences.
-        split: ``train``, ``valid`` or ``test``.
-        domains: D domains in the order that the caller wants the columns in.
-        num_rows: N, sentences in the set.
-    """
+    """Open the labels of a set."""
     record = read_teacher_record(teacher_dir)
     if record["domains"] != list(domains):
         raise InputError(

@@ -38,12 +38,7 @@ def check_vocabulary_files(data: Path) -> None:
 
 
 def fingerprint_of(dictionaries: Mapping[str, Any], data: Path) -> dict[str, str]:
-    """What a checkpoint remembers of the vocabulary it was trained with: SHA-256 by file name.
-
-    Args:
-        dictionaries: fairseq's, by file name; what counts is their symbols and the order of these.
-        data: the data directory.
-    """
+    """What a checkpoint remembers of the vocabulary it was trained with: SHA-256 by file name."""
     found = {name: _digest(dictionary.symbols) for name, dictionary in dictionaries.items()}
     return found | {name: hash_file(data / name) for name in _models_in(data) if (data / name).is_file()}
 

@@ -34,13 +34,7 @@ def set_norm_eps(encoder: nn.Module, eps: float) -> None:
 
 
 def take_norm_eps(encoder: nn.Module, state: Mapping[str, Tensor], prefix: str) -> None:
-    """Set the epsilon that a state dict has for an encoder, if any.
-
-    Args:
-        encoder: that will load the state.
-        state: of the model.
-        prefix: of the encoder's entries.
-    """
+    """Set the epsilon that a state dict has for an encoder, if any."""
     entry = state.get(prefix + ENTRY)
     if entry is None:
         return

@@ -202,10 +202,6 @@ def embed_tree(cfg: Any, domains: Sequence[str]) -> None:
     """Put the tree, and the adapters' width that follows from it, into the options, in place.
 
     Checkpoints then hold all that it takes to build the model again; options that have been completed stay.
-
-    Args:
-        cfg: the model's options.
-        domains: of the data, for baselines without a tree.
     """
     if cfg.tree_json:
         return

@@ -119,12 +119,7 @@ class MixtureOfSoftmaxes(nn.Module):
         self.register_parameter("output_weight", own)
 
     def components(self, hidden: Tensor, topic: int | None = None) -> tuple[Tensor, Tensor]:
-        """The K softmaxes to mix: their log weights (N×K) and the states they are of (N×K×H).
-
-        Args:
-            hidden: of N tokens.
-            topic: the only one to use; None for all.
-        """
+        """The K softmaxes to mix: their log weights (N×K) and the states they are of (N×K×H)."""
         if self._num_softmaxes(topic) > 1:
             return self.steering.log_weights(hidden), self.steering(hidden)
         if topic is None and self.steering.num_topics:

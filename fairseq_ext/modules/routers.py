@@ -29,12 +29,7 @@ Mixture = Callable[[Bank, Tensor, Tensor], Tensor]
 
 
 def weighted(weights: Tensor, active: Sequence[int] | None = None) -> Mixture:
-    """Adapters that are all computed.
-
-    Args:
-        weights: broadcastable to T×B×A.
-        active: the A adapters; None for all.
-    """
+    """Adapters that are all computed."""
     return lambda bank, x, onto: bank(x, weights, active, onto)
 
 
@@ -86,12 +81,7 @@ class RoutingBatch:
         return most_chosen(self.given_weights) if self.most_given is None else self.most_given
 
     def choose_given(self, x: Tensor, active: Sequence[int] | None = None) -> tuple[AdapterRows, Tensor]:
-        """The given adapters of all positions of a T×B×H, and their weights, T·B×k; found once for all layers.
-
-        Args:
-            x: the states.
-            active: the adapters by which the choice is to be numbered, :attr:`active`; None for all.
-        """
+        """The given adapters of all positions of a T×B×H, and their weights, T·B×k; found once for all layers."""
         if self._chosen is None:
             assert self.given_weights is not None
             weights = self.given_weights if active is None else self.given_weights[:, active]

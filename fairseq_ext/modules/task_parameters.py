@@ -217,10 +217,6 @@ class SwitchedLayerNorm(nn.LayerNorm):
 def switch_norms(encoder: nn.Module, switch: TaskSwitch) -> list[str]:
     """Let an encoder's layer norms follow the switch; their state-dict keys stay.
 
-    Args:
-        encoder: fresh, its norms are replaced.
-        switch: to follow.
-
     Returns:
         The norms' names in the encoder, in order.
     """

@@ -23,13 +23,7 @@ def fresh_second_text(embed_tokens: nn.Embedding) -> nn.Parameter:
 
 
 def take_token_types(encoder: nn.Module, state: Mapping[str, Tensor], prefix: str) -> None:
-    """Let an encoder keep the token types that a state dict has for it, if any.
-
-    Args:
-        encoder: that will load the state.
-        state: of the model.
-        prefix: of the encoder's entries.
-    """
+    """Let an encoder keep the token types that a state dict has for it, if any."""
     if prefix + SECOND_TEXT in state and getattr(encoder, SECOND_TEXT, None) is None:
         encoder.register_parameter(SECOND_TEXT, fresh_second_text(encoder.embed_tokens))  # type: ignore[arg-type]
 

@@ -49,14 +49,7 @@ def _logs_of_domains(logs: Sequence[dict], num_domains: int) -> list[dict]:
 def log_by_domain(
     logs: Sequence[dict], domains: list[str], reduce: Callable[[list[dict]], None], measures: Collection[str]
 ) -> None:
-    """Log measures of each domain as ``loss_DOMAIN``, and their plain averages over domains as ``loss_avg``.
-
-    Args:
-        logs: batches' logs, marked with their domains; those of training are not, and log nothing.
-        domains: all there are.
-        reduce: how the task reduces a domain's own logs.
-        measures: of ``loss``, ``ppl`` (perplexity per token, of the loss) and ``bleu``.
-    """
+    """Log measures of each domain as ``loss_DOMAIN``, and their plain averages over domains as ``loss_avg``."""
     for name, own_log in zip(domains, _logs_of_domains(logs, len(domains)), strict=True):
         if not own_log.get("ntokens", 0):
             continue

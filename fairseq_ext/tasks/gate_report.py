@@ -81,12 +81,6 @@ def attach_gates(models: list, net_input: dict, hypotheses: list, dictionary: An
     They are found by one forced pass over it, a decoder layer's averaged over the target positions, an ensemble's over
     its models; ``tokens`` are the decoder's at each of its T positions, T×D, and what inputs would decide alone is
     there if all models have it. Models without gates are passed over; without any, nothing is added.
-
-    Args:
-        models: of the ensemble.
-        net_input: of the batch that was translated.
-        hypotheses: fairseq's, a list for each sentence, best first; changed in place.
-        dictionary: of the target side.
     """
     gated = [model for model in models if hasattr(model, "gate_weights")]
     if not gated:

@@ -28,12 +28,7 @@ LANGUAGE_MODELING: Limits = DATA | {
 
 
 def refuse_options(cfg: Any, limits: Limits) -> None:
-    """Refuse what is not taken.
-
-    Args:
-        cfg: a task's options.
-        limits: some of them, with the values that are taken.
-    """
+    """Refuse what is not taken."""
     for name, (taken, remedy) in limits.items():
         value = getattr(cfg, name)
         if (value if value is None or isinstance(value, (bool, int)) else str(value)) not in taken:

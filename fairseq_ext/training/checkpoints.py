@@ -28,13 +28,7 @@ def add_fresh_adapters(model: nn.Module, state_dict: dict[str, Tensor]) -> None:
 
 
 def require_entries(state_dict: dict[str, Tensor], own: Iterable[str], what: str) -> None:
-    """Refuse a checkpoint that has only some of what this model adds to its base.
-
-    Args:
-        state_dict: of the checkpoint.
-        own: the entries that the model adds.
-        what: these are.
-    """
+    """Refuse a checkpoint that has only some of what this model adds to its base."""
     missing = sorted(set(own) - state_dict.keys())
     if missing:
         raise InputError(

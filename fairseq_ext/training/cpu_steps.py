@@ -64,9 +64,6 @@ def time_steps(run: Callable[[str], None]) -> dict[str, float]:
     """The seconds of a training step in each precision, the least of some seconds' rounds in turn.
 
     Of one thread they are seconds of computing, which others at work on the machine do not lengthen.
-
-    Args:
-        run: computes the step in a precision, and leaves no trace.
     """
     seconds = dict.fromkeys(PRECISIONS, float("inf"))
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter

@@ -63,13 +63,7 @@ class SavedTask:
 
 
 def check_whole(name: str, own: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
-    """Check that a checkpoint has all tensors of a task, in their shapes.
-
-    Args:
-        name: of the task.
-        own: state dict of a model that has it.
-        state: of the checkpoint.
-    """
+    """Check that a checkpoint has all tensors of a task, in their shapes."""
     expected = {key: value.shape for key, value in own.items() if is_of_task(key, name)}
     for what, keys in [
         ("lacks", [key for key in expected if key not in state]),
