@@ -11,13 +11,14 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model_architecture
 from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase, TransformerEncoderBase
-from fairseq.models.transformer.transformer_legacy import TransformerModel, base_architecture
+from fairseq.models.transformer.transformer_legacy import TransformerModel, base_architecture, tiny_architecture
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA
+from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA, same_as_base, sized_by_base
 from fairseq_ext.models.hooked_attention import let_hooks_be_heard
+from fairseq_ext.models.presets import SMALL, of_side, register_presets, sized
 from fairseq_ext.modules.adapter_bank import AdapterBank, Bank
 from fairseq_ext.modules.lora import PLACES, LayerRouter, LoraAdapter, LoraBank, lora_places
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
@@ -375,16 +376,20 @@ def adapter_names(args: Namespace, task: Any) -> list[str]:
     return list(saved or domains)
 
 
-@register_model_architecture("transformer", "transformer_small")
-def small_architecture(args: Namespace) -> None:
-    """A size for two CPU cores: 3+2 pre-norm layers, width 192, all embeddings tied."""
-    args.encoder_embed_dim = getattr(args, "encoder_embed_dim", 192)
-    args.encoder_ffn_embed_dim = getattr(args, "encoder_ffn_embed_dim", 768)
-    args.encoder_layers = getattr(args, "encoder_layers", 3)
-    args.encoder_attention_heads = getattr(args, "encoder_attention_heads", 4)
-    args.encoder_normalize_before = getattr(args, "encoder_normalize_before", True)
-    args.decoder_layers = getattr(args, "decoder_layers", 2)
-    args.decoder_attention_heads = getattr(args, "decoder_attention_heads", 4)
-    args.decoder_normalize_before = getattr(args, "decoder_normalize_before", True)
-    args.share_all_embeddings = getattr(args, "share_all_embeddings", True)
-    base_architecture(args)
+# For two CPU cores: 3+2 pre-norm layers, width 192, all embeddings tied.
+small_architecture = sized(
+    base_architecture,
+    **of_side("encoder", {**SMALL, "layers": 3, "normalize_before": True}),
+    **of_side("decoder", {"layers": 2, "attention_heads": 4, "normalize_before": True}),
+    share_all_embeddings=True,
+)
+register_presets("transformer", small=small_architecture)
+
+
+def register_sizes(model: str) -> None:
+    """Register a model of adapters in the size of its base checkpoint, and in sizes that the base must have.
+
+    Without a base, the first is the paper's: Transformer base, 6+6 layers, 512/2048/8.
+    """
+    register_model_architecture(model, model)(sized_by_base(base_architecture))
+    register_presets(model, small=same_as_base(small_architecture), tiny=same_as_base(tiny_architecture))

@@ -1,7 +1,6 @@
 """The domain-adapted GRU language model: general-domain word vectors, gated into a small in-domain model."""
 
 import math
-from argparse import Namespace
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -13,13 +12,12 @@ from fairseq.models import (
     FairseqIncrementalDecoder,
     FairseqLanguageModel,
     register_model,
-    register_model_architecture,
 )
 from torch import Tensor, nn
 
 from fairseq_ext.data.word_vectors import vectors_for
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.presets import own_size
+from fairseq_ext.models.presets import register_presets, sized
 from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION, MISSING_CHOICES
 from fairseq_ext.modules.domain_adapted_gru import DomainAdaptedGRU
 
@@ -237,13 +235,6 @@ def _vectors(cfg: Any, dictionary: Any) -> Tensor:
     return vectors_for(dictionary, Path(cfg.word_vectors), missing, cfg.vector_scale or None).vectors
 
 
-@register_model_architecture(ARCHITECTURE, "dagru_lm_small")
-def small_architecture(args: Namespace) -> None:
-    """For a laptop: 200 units."""
-    own_size(args, {"hidden_dim": 200})
-
-
-@register_model_architecture(ARCHITECTURE, "dagru_lm_tiny")
-def tiny_architecture(args: Namespace) -> None:
-    """For tests: 16 units."""
-    own_size(args, {"hidden_dim": 16})
+# For a laptop, and for tests.
+for _name, _units in (("small", 200), ("tiny", 16)):
+    register_presets(ARCHITECTURE, **{_name: sized(lambda _: None, hidden_dim=_units)})

@@ -1,6 +1,6 @@
 """Houlsby adapters in a RoBERTa encoder: adapters, layer norms and a head for each task, on one frozen base."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig
 from fairseq_ext.models.bert import take_norm_eps
-from fairseq_ext.models.presets import own_size
+from fairseq_ext.models.presets import SMALL, TINY, of_side, register_presets, sized
 from fairseq_ext.models.task_encoder import LinearHead, TaskRobertaEncoder, TaskSentenceEncoder
 from fairseq_ext.modules.task_parameters import (
     ACTIVATIONS,
@@ -32,7 +32,7 @@ from fairseq_ext.modules.token_types import SECOND_TEXT, take_token_types
 from fairseq_ext.modules.tunings import ARCHITECTURE, DEFAULT_BOTTLENECK_DIM, DEFAULT_TUNING, TUNINGS
 from fairseq_ext.training.checkpoints import check_fit
 from fairseq_ext.training.freezing import FrozenBase, freeze_base
-from fairseq_ext.training.saved_tasks import SavedTask, check_whole
+from fairseq_ext.training.saved_tasks import SavedTask
 
 _ENCODER = "encoder"
 _BASE = f"{_ENCODER}.sentence_encoder"
@@ -253,7 +253,6 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
         self._check_kept(state_dict, [task for task in saved if task != self.task_name])
         for task in saved:
             self._take_over(SavedTask.read(state_dict, task))
-            check_whole(task, self.state_dict(), state_dict)
         linear = self._without_linear_heads(state_dict)
         super().upgrade_state_dict_named(state_dict, name)
         state_dict.update(linear)
@@ -335,45 +334,7 @@ def data_labels(task: Any) -> list[str]:
     return [symbol for symbol in symbols if symbol != "<mask>" and not symbol.startswith("madeupword")]
 
 
-@register_model_architecture(ARCHITECTURE, "roberta_houlsby_adapter")
-def houlsby_base_architecture(args: Namespace) -> None:
-    """RoBERTa's base size: 12 layers, 768/3072/12."""
-    base_architecture(args)
-
-
-@register_model_architecture(ARCHITECTURE, "roberta_houlsby_adapter_large")
-def houlsby_large_architecture(args: Namespace) -> None:
-    """RoBERTa's large size: 24 layers, 1024/4096/16."""
-    roberta_large_architecture(args)
-
-
-@register_model_architecture("roberta", "roberta_small")
-@register_model_architecture(ARCHITECTURE, "roberta_houlsby_adapter_small")
-def small_architecture(args: Namespace) -> None:
-    """A size for two CPU cores: 4 layers, width 192."""
-    own_size(
-        args,
-        {
-            "encoder_layers": 4,
-            "encoder_embed_dim": 192,
-            "encoder_ffn_embed_dim": 768,
-            "encoder_attention_heads": 4,
-        },
-    )
-    base_architecture(args)
-
-
-@register_model_architecture("roberta", "roberta_tiny")
-@register_model_architecture(ARCHITECTURE, "roberta_houlsby_adapter_tiny")
-def tiny_architecture(args: Namespace) -> None:
-    """A size for tests: 2 layers, width 32."""
-    own_size(
-        args,
-        {
-            "encoder_layers": 2,
-            "encoder_embed_dim": 32,
-            "encoder_ffn_embed_dim": 64,
-            "encoder_attention_heads": 2,
-        },
-    )
-    base_architecture(args)
+register_model_architecture(ARCHITECTURE, ARCHITECTURE)(base_architecture)
+small_architecture, tiny_architecture = (sized(base_architecture, **of_side("encoder", size)) for size in (SMALL, TINY))
+register_presets("roberta", small=small_architecture, tiny=tiny_architecture)
+register_presets(ARCHITECTURE, large=roberta_large_architecture, small=small_architecture, tiny=tiny_architecture)

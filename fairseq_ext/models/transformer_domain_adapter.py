@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-
-from fairseq.models import register_model, register_model_architecture
-from fairseq.models.transformer.transformer_legacy import base_architecture, tiny_architecture
+from fairseq.models import register_model
 from torch import nn
 
 from fairseq_ext.models.adapter_transformer import (
     AdapterTransformerModel,
     TranslationAdapterConfig,
-    small_architecture,
+    register_sizes,
 )
-from fairseq_ext.models.base_layout import same_as_base, sized_by_base
 from fairseq_ext.modules.routers import GivenRouter
 
 
@@ -29,15 +25,4 @@ class TransformerDomainAdapterModel(AdapterTransformerModel):
         return [GivenRouter() for _ in range(num_layers)]
 
 
-@register_model_architecture("transformer_domain_adapter", "transformer_domain_adapter")
-@sized_by_base
-def transformer_domain_adapter(args: Namespace) -> None:
-    """The base checkpoint's size; without one the paper's: Transformer base, 6+6 layers, 512/2048/8."""
-    base_architecture(args)
-
-
-# On top of --arch transformer_small and fairseq's transformer_tiny.
-for _size, _preset in (("small", small_architecture), ("tiny", tiny_architecture)):
-    register_model_architecture("transformer_domain_adapter", f"transformer_domain_adapter_{_size}")(
-        same_as_base(_preset)
-    )
+register_sizes("transformer_domain_adapter")

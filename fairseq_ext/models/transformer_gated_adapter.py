@@ -1,12 +1,10 @@
 """GAD: gated adapters (Klimaszewski et al. 2023). Learned gates mix the adapters of all domains."""
 
-from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-from fairseq.models import register_model, register_model_architecture
-from fairseq.models.transformer.transformer_legacy import base_architecture, tiny_architecture
+from fairseq.models import register_model
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
@@ -14,9 +12,8 @@ from fairseq_ext.models.adapter_transformer import (
     AdapterTransformerModel,
     TranslationAdapterConfig,
     given_weights,
-    small_architecture,
+    register_sizes,
 )
-from fairseq_ext.models.base_layout import same_as_base, sized_by_base
 from fairseq_ext.modules.routers import GateRouter, RoutingBatch
 from fairseq_ext.modules.source_gate import SourceGate
 from fairseq_ext.training.adapter_names import GUARDED, names_entry, read_names
@@ -208,15 +205,4 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         return used | parts
 
 
-@register_model_architecture("transformer_gated_adapter", "transformer_gated_adapter")
-@sized_by_base
-def transformer_gated_adapter(args: Namespace) -> None:
-    """The base checkpoint's size; without one the paper's: Transformer base, 6+6 layers, 512/2048/8."""
-    base_architecture(args)
-
-
-# On top of --arch transformer_small and fairseq's transformer_tiny.
-for _size, _preset in (("small", small_architecture), ("tiny", tiny_architecture)):
-    register_model_architecture("transformer_gated_adapter", f"transformer_gated_adapter_{_size}")(
-        same_as_base(_preset)
-    )
+register_sizes("transformer_gated_adapter")

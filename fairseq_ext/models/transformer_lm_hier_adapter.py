@@ -1,13 +1,12 @@
 """Hierarchical adapters for language models: one adapter for each node of a domain tree."""
 
-from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model
 from fairseq.models.transformer import TransformerDecoder
 from fairseq.models.transformer_lm import (
     TransformerLanguageModel,
@@ -20,7 +19,7 @@ from torch import Tensor
 from fairseq_ext.domains.domain_tree import DomainTree, multi_tree, read_tree, single_tree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
-from fairseq_ext.models.presets import own_size
+from fairseq_ext.models.presets import SMALL, TINY, of_side, register_presets, sized
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS, LANGUAGE_MODELING_TASK
 from fairseq_ext.modules.node_bank import NodeBank
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
@@ -229,51 +228,12 @@ def _node(tree: DomainTree, name: str) -> int:
     return tree.names.index(name)
 
 
-@register_model_architecture(HIERARCHICAL_ADAPTERS, f"{HIERARCHICAL_ADAPTERS}_gpt2")
-def gpt2_architecture(args: Namespace) -> None:
-    """The paper's size, GPT-2's smallest: 12 layers, 768/3072/12, learned positions, embeddings tied."""
-    own_size(
-        args,
-        {
-            "decoder_learned_pos": True,
-            "share_decoder_input_output_embed": True,
-            "no_scale_embedding": True,
-            "activation_fn": "gelu_accurate",
-        },
-    )
-    transformer_lm_gpt(args)
-
-
-@register_model_architecture("transformer_lm", "transformer_lm_small")
-@register_model_architecture(HIERARCHICAL_ADAPTERS, f"{HIERARCHICAL_ADAPTERS}_small")
-def small_architecture(args: Namespace) -> None:
-    """A size for two CPU cores: 4 layers, width 192, embeddings tied."""
-    own_size(
-        args,
-        {
-            "decoder_embed_dim": 192,
-            "decoder_ffn_embed_dim": 768,
-            "decoder_layers": 4,
-            "decoder_attention_heads": 4,
-            "share_decoder_input_output_embed": True,
-            "activation_fn": "gelu",
-        },
-    )
-    base_lm_architecture(args)
-
-
-@register_model_architecture("transformer_lm", "transformer_lm_tiny")
-@register_model_architecture(HIERARCHICAL_ADAPTERS, f"{HIERARCHICAL_ADAPTERS}_tiny")
-def tiny_architecture(args: Namespace) -> None:
-    """A size for tests: 2 layers, width 32."""
-    own_size(
-        args,
-        {
-            "decoder_embed_dim": 32,
-            "decoder_ffn_embed_dim": 64,
-            "decoder_layers": 2,
-            "decoder_attention_heads": 2,
-            "share_decoder_input_output_embed": True,
-        },
-    )
-    base_lm_architecture(args)
+_TIED = {"share_decoder_input_output_embed": True}
+# The paper's size, GPT-2's smallest: 12 layers, 768/3072/12, learned positions, embeddings tied.
+gpt2_architecture = sized(
+    transformer_lm_gpt, decoder_learned_pos=True, no_scale_embedding=True, activation_fn="gelu_accurate", **_TIED
+)
+small_architecture = sized(base_lm_architecture, activation_fn="gelu", **of_side("decoder", SMALL), **_TIED)
+tiny_architecture = sized(base_lm_architecture, **of_side("decoder", TINY), **_TIED)
+register_presets("transformer_lm", small=small_architecture, tiny=tiny_architecture)
+register_presets(HIERARCHICAL_ADAPTERS, gpt2=gpt2_architecture, small=small_architecture, tiny=tiny_architecture)

@@ -4,17 +4,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model
 from fairseq.models.transformer import TransformerDecoder
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.presets import register_presets
 from fairseq_ext.models.transformer_lm_hier_adapter import gpt2_architecture, small_architecture, tiny_architecture
 from fairseq_ext.modules.language_model_options import MIXTURES, NUM_TOPICS, TOPIC_MODEL, TRANSFORMATIONS
 from fairseq_ext.modules.mixture_of_softmaxes import MixtureOfSoftmaxes
 from fairseq_ext.modules.topic_steering import TopicSteering
-from fairseq_ext.training.checkpoints import require_entries
 from fairseq_ext.training.freezing import FrozenBase, freeze_base
 
 # All that the topics add lies below the decoder's attribute of this name.
@@ -202,7 +202,6 @@ class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
             base, copy = "decoder.output_projection.weight", f"decoder.{TOPICS}.output_weight"
             if copy in own and base in state_dict:
                 state_dict[copy] = state_dict[base].clone()
-        require_entries(state_dict, own, "topics")
 
 
 def _check(cfg: TopicConfig) -> None:
@@ -216,6 +215,4 @@ def _check(cfg: TopicConfig) -> None:
         raise InputError("--adaptive-softmax-cutoff cannot be used with topics; leave it out")
 
 
-register_model_architecture(TOPIC_MODEL, f"{TOPIC_MODEL}_gpt2")(gpt2_architecture)
-register_model_architecture(TOPIC_MODEL, f"{TOPIC_MODEL}_small")(small_architecture)
-register_model_architecture(TOPIC_MODEL, f"{TOPIC_MODEL}_tiny")(tiny_architecture)
+register_presets(TOPIC_MODEL, gpt2=gpt2_architecture, small=small_architecture, tiny=tiny_architecture)

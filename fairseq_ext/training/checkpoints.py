@@ -15,8 +15,8 @@ def add_fresh_adapters(model: nn.Module, state_dict: dict[str, Tensor]) -> None:
     """Complete the state dict of a base model with this model's own, fresh adapters, in place.
 
     Only a checkpoint without any adapter is a base model, and only one without any gate has plain
-    adapters to put gates on. One that has some but not all of either is damaged or of another shape, and
-    filling its gaps would hide that.
+    adapters to put gates on. One that has some but not all of either is damaged or of another shape:
+    its gaps stay, which :func:`check_fit` names.
     """
     own = {name: value for name, value in model.state_dict().items() if is_adapter_key(name)}
     present = {name for name in state_dict if is_adapter_key(name)}
@@ -24,17 +24,6 @@ def add_fresh_adapters(model: nn.Module, state_dict: dict[str, Tensor]) -> None:
         state_dict.update(own)
     elif not any(".router." in name for name in present):
         state_dict.update({name: value for name, value in own.items() if ".router." in name})
-    require_entries(state_dict, own, "adapters")
-
-
-def require_entries(state_dict: dict[str, Tensor], own: Iterable[str], what: str) -> None:
-    """Refuse a checkpoint that has only some of what this model adds to its base."""
-    missing = sorted(set(own) - state_dict.keys())
-    if missing:
-        raise InputError(
-            f"the checkpoint has {what} but lacks {len(missing)} entries of this model's: {some_of(missing)}; "
-            f"use the options it was trained with, or start from a base checkpoint without {what}"
-        )
 
 
 def check_fit(

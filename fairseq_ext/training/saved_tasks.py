@@ -1,4 +1,4 @@
-"""Tasks in a state dict: which there are, what they are, and whether all their tensors are there."""
+"""Tasks in a state dict: which there are, and what they are."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.modules.task_parameters import HEADS, TASKS, TaskDescription, is_of_task
-from fairseq_ext.training.checkpoints import some_of
+from fairseq_ext.modules.task_parameters import HEADS, TASKS, TaskDescription
 
 # What must agree between a task in a checkpoint and the one to train, and the option that says it.
 _SAME = {
@@ -60,21 +59,6 @@ class SavedTask:
                     f"the checkpoint's task {self.name!r} has {option} {_shown(saved)}, not {_shown(wanted)}: give the "
                     "same to go on with it, or another --classification-head-name for a new task"
                 )
-
-
-def check_whole(name: str, own: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
-    """Check that a checkpoint has all tensors of a task, in their shapes."""
-    expected = {key: value.shape for key, value in own.items() if is_of_task(key, name)}
-    for what, keys in [
-        ("lacks", [key for key in expected if key not in state]),
-        ("has in another shape", [key for key in expected if key in state and state[key].shape != expected[key]]),
-        ("should not have", [key for key in state if is_of_task(key, name) and key not in expected]),
-    ]:
-        if keys:
-            raise InputError(
-                f"the checkpoint's task {name!r} {what} {len(keys)} tensors: {some_of(keys)}; the file is "
-                "damaged or of another model"
-            )
 
 
 def _rows(state: Mapping[str, Tensor], key: str, name: str) -> int:

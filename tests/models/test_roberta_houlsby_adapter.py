@@ -206,8 +206,8 @@ def test_layers_can_do_without_their_adapters(model: Any) -> None:
 def test_missing_tensors_are_named_not_filled(own: bool, key: str) -> None:
     state = make_model().state_dict()
     del state[f"tasks.sst2.{key}"]
-    expected = "does not describe a task" if key == "description" else f"lacks .*tasks.sst2.{key}"
-    with pytest.raises(InputError, match=f"the checkpoint's task '?sst2'?.*{expected}") as caught:
+    expected = "'sst2': does not describe a task" if key == "description" else f"tasks.sst2.{key}"
+    with pytest.raises(InputError, match=f"the checkpoint.*{expected}") as caught:
         make_model("sst2" if own else "trec").load_state_dict(state, strict=True)
     assert "\n" not in str(caught.value)
 
@@ -216,8 +216,8 @@ def test_other_damage_is_named() -> None:
     state = make_model().state_dict()
     head, norm = "classification_heads.sst2.out_proj.weight", "tasks.sst2.norms.0.weight"
     for change, words in [
-        ({norm: torch.ones(5)}, f"has in another shape 1 tensors: {norm}"),
-        ({"tasks.sst2.norms.9.weight": torch.ones(5)}, "should not have 1 tensors: tasks.sst2.norms.9.weight"),
+        ({norm: torch.ones(5)}, f"1 entries of another shape: {norm}"),
+        ({"tasks.sst2.norms.9.weight": torch.ones(5)}, "1 entries unknown: tasks.sst2.norms.9.weight"),
         ({head: torch.ones(5)}, f"lacks the matrix {head}"),
         ({"tasks.a b.description": state["tasks.sst2.description"]}, "'a b'"),
     ]:

@@ -116,7 +116,7 @@ def test_a_gate_missing_among_others_is_named(data: Path) -> None:
     model = toy.make_model(task, args)
     damaged = dict(model.state_dict())
     del damaged["encoder.layers.1.adapter.router.weight"]
-    with pytest.raises(InputError, match=r"lacks 1 entries .*encoder\.layers\.1\.adapter\.router\.weight"):
+    with pytest.raises(InputError, match=r"1 entries missing: encoder\.layers\.1\.adapter\.router\.weight"):
         model.load_state_dict(damaged, strict=True)
 
 
@@ -124,7 +124,7 @@ def test_gates_without_any_adapter_are_damaged_not_a_base(data: Path) -> None:
     task, args = toy.make_task(data)
     model = toy.make_model(task, args)
     damaged = {name: value for name, value in model.state_dict().items() if ".bank." not in name}
-    with pytest.raises(InputError, match=r"lacks 24 entries .*\.adapter\.bank\."):
+    with pytest.raises(InputError, match=r"24 entries missing: .*\.adapter\.bank\."):
         model.load_state_dict(damaged, strict=True)
 
 
