@@ -33,6 +33,7 @@ from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
 from fairseq_ext.runtime.manifest import CHECKPOINT_FILE, CLASSIFIER_FOLDER, Manifest, verify
 from fairseq_ext.training.adapter_names import EARLIER_NAMES, GUARDED, NAMES, names_entry, read_names
+from fairseq_ext.training.checkpoints import model_options
 from fairseq_ext.training.freezing import is_adapter_key
 from fairseq_ext.translators import exported
 
@@ -77,14 +78,11 @@ class System:
         """Read a checkpoint, or an exported system, all of whose files are checked."""
         manifest = verify(path) if path.is_dir() else None
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path / CHECKPOINT_FILE if manifest else path))
-        options = getattr(state.get("cfg"), "model", None)
-        if OmegaConf.is_config(options):
-            options = OmegaConf.to_container(options, resolve=True, enum_to_str=True)
-        options = vars(options) if isinstance(options, Namespace) else options
-        if not isinstance(options, dict):
+        options = model_options(state)
+        if not options:
             raise InputError(f"{path}: the checkpoint does not say what model it is of")
         model = {key: value for key, value in state["model"].items() if key != EARLIER_NAMES}
-        return cls(path, state, model, dict(options), manifest)
+        return cls(path, state, model, options, manifest)
 
     @property
     def architecture(self) -> str:

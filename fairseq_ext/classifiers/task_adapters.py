@@ -33,6 +33,7 @@ from fairseq_ext.modules.task_parameters import is_of_task, task_names
 from fairseq_ext.modules.token_types import SECOND_TEXT
 from fairseq_ext.modules.tunings import ARCHITECTURE
 from fairseq_ext.patches.checkpoints import load_checkpoints_safely, save_checkpoint
+from fairseq_ext.training.checkpoints import model_options
 from fairseq_ext.training.saved_tasks import SavedTask
 
 WEIGHTS_FILE, MANIFEST_FILE = "adapters.safetensors", "manifest.json"
@@ -213,21 +214,17 @@ def _write_checkpoint(state: Mapping[str, Any], model: Mapping[str, Tensor], out
 
 
 def _options(state: Mapping[str, Any]) -> Namespace:
-    """The model's options; fairseq keeps those of RoBERTa in a namespace, others write plain containers."""
-    options: Any = getattr(state.get("cfg"), "model", None)
-    if OmegaConf.is_config(options):
-        plain: Any = OmegaConf.to_container(options, resolve=True, enum_to_str=True)
-        options = Namespace(**plain)
+    options = Namespace(**model_options(state))
     if not issubclass(ARCH_MODEL_REGISTRY.get(_arch(options), object), RobertaModel):
         raise InputError(
             f"the checkpoint is of the architecture {_arch(options)!r}; give a 'roberta' or a {ARCHITECTURE!r}"
         )
-    return Namespace(**vars(options))
+    return options
 
 
 def _is_ours(options: Namespace) -> bool:
     return issubclass(ARCH_MODEL_REGISTRY[_arch(options)], RobertaHoulsbyAdapterModel)
 
 
-def _arch(options: Namespace | None) -> str | None:
+def _arch(options: Namespace) -> str | None:
     return getattr(options, "arch", None) or getattr(options, "_name", None)

@@ -30,6 +30,7 @@ from fairseq_ext.convert.hugging_face import (
 )
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.patches.checkpoints import check_weights, load_checkpoints_safely
+from fairseq_ext.training.checkpoints import model_options
 
 # Of fairseq's table of positions, which counts from the number after that of <pad>.
 _UNUSED_ROWS = 2
@@ -206,8 +207,7 @@ def read_checkpoint(checkpoint: Path, family: Family, num_symbols: int) -> tuple
     """Read a checkpoint of fairseq's that is to become a model of a family."""
     load_checkpoints_safely()
     loaded = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
-    model, state = loaded["cfg"]["model"], loaded["model"]
-    options = Namespace(**(vars(model) if isinstance(model, Namespace) else model))
+    options, state = Namespace(**model_options(loaded)), loaded["model"]
     # Options that an older fairseq did not have yet.
     ARCH_CONFIG_REGISTRY.get(family.task["arch"], lambda _: None)(options)
     with naming(checkpoint):

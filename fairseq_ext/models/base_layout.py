@@ -11,10 +11,10 @@ from typing import Any
 from fairseq import checkpoint_utils
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models.transformer.transformer_legacy import base_architecture
-from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.training.checkpoints import model_options
 
 _SIDES = ("encoder", "decoder")
 SIZES = tuple(f"{side}_{name}" for side in _SIDES for name in ("embed_dim", "ffn_embed_dim", "layers")) + (
@@ -108,8 +108,7 @@ def _layout_of_base(args: Namespace) -> dict[str, Any]:
     if not path or not os.path.isfile(path):
         return {}
     state = checkpoint_utils.load_checkpoint_to_cpu(path)
-    model = state["cfg"]["model"]
-    options = OmegaConf.to_container(model, enum_to_str=True) if isinstance(model, DictConfig) else vars(model)
+    options = model_options(state)
     try:
         layout = layout_of(options)
     except InputError as error:

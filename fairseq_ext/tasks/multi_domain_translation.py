@@ -171,8 +171,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         return told if told and style in ("none", told[0]) else (style, (self.cfg.source_lang, self.cfg.target_lang))
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        self._record_tags(cfg, from_checkpoint)
-        self._record_languages(cfg, from_checkpoint)
+        self._record(cfg, from_checkpoint)
         model = super().build_model(cfg, from_checkpoint)
         model.register_load_state_dict_pre_hook(check_fit)
         takes_domains = hasattr(model, "needs_domains")
@@ -183,22 +182,18 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         self.model_needs_domains |= getattr(model, "needs_domains", False)
         return model
 
-    def _record_tags(self, cfg: Any, from_checkpoint: bool) -> None:
-        """Keep with a new model whether it reads tags, and hold those of checkpoints to it."""
-        saved = getattr(cfg, "domain_tags", None)
-        if from_checkpoint and saved is not None and bool(saved) != self.cfg.domain_tags:
-            trained = "with --domain-tags; give the option" if saved else "without --domain-tags; leave the option out"
+    def _record(self, cfg: Any, from_checkpoint: bool) -> None:
+        """Keep with a new model whether it reads tags and how it is told the languages; hold checkpoints to theirs."""
+        tags, style = getattr(cfg, "domain_tags", None), getattr(cfg, "language_tokens", None)
+        if from_checkpoint and tags is not None and bool(tags) != self.cfg.domain_tags:
+            trained = "with --domain-tags; give the option" if tags else "without --domain-tags; leave the option out"
             raise InputError(f"the checkpoint was trained {trained}; models of both kinds make no ensemble")
+        if from_checkpoint and style is not None and str(style) != self.language_style:
+            raise InputError(
+                f"--language-tokens {self.language_style}: the checkpoint was trained with {style}; give that"
+            )
         with open_dict(cfg) if isinstance(cfg, DictConfig) else nullcontext():
-            cfg.domain_tags = self.cfg.domain_tags
-
-    def _record_languages(self, cfg: Any, from_checkpoint: bool) -> None:
-        """Keep with a new model how it is told the languages, and hold those of checkpoints to it."""
-        saved, own = getattr(cfg, "language_tokens", None), self.language_style
-        if from_checkpoint and saved is not None and str(saved) != own:
-            raise InputError(f"--language-tokens {own}: the checkpoint was trained with {saved}; give that")
-        with open_dict(cfg) if isinstance(cfg, DictConfig) else nullcontext():
-            cfg.language_tokens = own
+            cfg.domain_tags, cfg.language_tokens = self.cfg.domain_tags, self.language_style
 
     # Data
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from argparse import Namespace
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.training.freezing import is_adapter_key
+
+
+def model_options(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a checkpoint's model; fairseq keeps them in a namespace or as a part of its configuration."""
+    options = getattr(state.get("cfg"), "model", None)
+    if OmegaConf.is_config(options):
+        options = OmegaConf.to_container(options, resolve=True, enum_to_str=True)
+    return dict(vars(options) if isinstance(options, Namespace) else options or {})
 
 
 def add_fresh_adapters(model: nn.Module, state_dict: dict[str, Tensor]) -> None:
