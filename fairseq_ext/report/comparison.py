@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_ext.metrics.bootstrap import format_p, p_value
-from fairseq_ext.report.measurements import Mean, Records, Row, read_rows, write_rows
+from fairseq_ext.report.measurements import Records, Row, read_rows, write_rows
 from fairseq_ext.report.tables import Column, Table
 
 COMPARISONS_FILE = "comparisons.jsonl"
@@ -57,11 +57,11 @@ def compare_runs(records: Records, system: str, baseline: str, metric: str, doma
 
     A single run shows a difference, but no interval and no p.
     """
-    one, other = records.mean(system, metric, domain), records.mean(baseline, metric, domain)
-    if one is None or other is None:
+    one, other = (list(records.by_run(name, metric, domain).values()) for name in (system, baseline))
+    if not one or not other:
         return None
-    n = records.of(system, metric, domain)[0].n
-    return Comparison(system, baseline, metric, domain, one.value - other.value, *_welch(one, other), n)
+    difference, n = statistics.fmean(one) - statistics.fmean(other), records.of(system, metric, domain)[0].n
+    return Comparison(system, baseline, metric, domain, difference, *_welch(one, other, difference), n)
 
 
 def compare_resamples(
@@ -112,24 +112,19 @@ def read_comparisons(path: Path) -> list[Comparison]:
     return read_rows(path, Comparison)
 
 
-def _welch(one: Mean, other: Mean) -> tuple[float | None, float | None, float | None]:
+def _welch(
+    one: Sequence[float], other: Sequence[float], difference: float
+) -> tuple[float | None, float | None, float | None]:
     """The 95 % interval and the p-value of the difference of two means; None for each if one has a single run."""
-    if one.sd is None or other.sd is None:
+    if min(len(one), len(other)) < 2:
         return None, None, None
-    difference = one.value - other.value
-    squares = [one.sd**2 / one.runs, other.sd**2 / other.runs]
-    error = math.sqrt(sum(squares))
-    if error == 0:
+    if len(set(one)) == len(set(other)) == 1:
         return difference, difference, float(difference == 0)
-    from scipy.stats import t  # takes a second to import
+    from scipy.stats import ttest_ind  # takes a second to import
 
-    # Welch–Satterthwaite.
-    freedom = sum(squares) ** 2 / sum(
-        square**2 / (mean.runs - 1) for square, mean in zip(squares, (one, other), strict=True)
-    )
-    margin = float(t.ppf((1 + _LEVEL) / 2, freedom)) * error
-    p = 2 * float(t.sf(abs(difference) / error, freedom))
-    return difference - margin, difference + margin, p
+    test = ttest_ind(one, other, equal_var=False)
+    interval = test.confidence_interval(_LEVEL)
+    return float(interval.low), float(interval.high), float(test.pvalue)
 
 
 def _interval(resamples: np.ndarray) -> tuple[float, float]:
