@@ -10,7 +10,7 @@ from subprocess import PIPE
 
 import pytest
 
-from fairseq_ext.engine.children import how_it_ended, run_child
+from fairseq_ext.engine.children import run_child
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,8 +64,3 @@ def test_a_child_is_the_command_that_was_asked_for() -> None:
     result = run_child([sys.executable, "-c", code, "--one", "two words"], input="typed", stdout=PIPE, text=True)
     assert result.stdout == f"{os.getpid()} ['--one', 'two words'] typed\n"
     assert result.returncode == 3
-
-
-def test_how_a_child_ended_is_one_line() -> None:
-    assert how_it_ended(3) == "ended with status 3; the reason is above"
-    assert how_it_ended(-9).startswith("was killed (signal 9; out of memory?); nothing finished is lost: run the same")

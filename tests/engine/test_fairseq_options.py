@@ -120,18 +120,6 @@ def test_what_is_finished_equal_or_accepted_is_not_asked_about(
     assert [command[1][-1] for command in asked[-1]] == ["2"]
 
 
-def test_only_the_first_of_several_processes_asks(
-    tmp_path: Path, asked: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
-        monkeypatch.setenv(name, value)
-    steps.check_options(steps_in(tmp_path))
-    assert not asked
-    monkeypatch.setenv("RANK", "0")
-    steps.check_options(steps_in(tmp_path))
-    assert len(asked) == 1
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current directory, with a checkpoint, vectors and a directory named like an optimiser."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,6 @@ import pytest
 from fairseq_ext.engine.tasks import Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.inputs.errors import InputError
 from tests.cluster import dask_cluster, in_fresh_process
-from tests.engine.test_children import wait_until_gone
 from tests.waiting import wait_until
 
 ONE, TWO = Engine(workers=1), Engine(workers=2)
@@ -101,24 +98,6 @@ def test_errors_of_tasks_arrive_as_one_line(engine: Engine, error: BaseException
     with pytest.raises(InputError, match="line 3: bad|No space left on device.*run the same command again"):
         run_tasks(Refuse(error), tmp_path / "job", 3, engine, "refusing")
     assert not task_output(tmp_path / "job", 1).exists()
-
-
-def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
-    code = (
-        "from pathlib import Path\nfrom fairseq_ext.engine.tasks import Engine, run_tasks\n"
-        "from tests.engine.test_tasks import Wait\n"
-        f"if __name__ == '__main__': run_tasks(Wait(), Path({str(tmp_path)!r}) / 'job', 2, Engine(2), 'waiting')\n"
-    )
-    script = tmp_path / "parent.py"
-    script.write_text(code)
-    root = Path(__file__).parents[2]
-    parent = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": str(root)})
-    try:
-        workers = [wait_for(tmp_path / f"pid{index}") for index in range(2)]
-    finally:
-        parent.kill()
-        parent.wait()
-    wait_until_gone(workers)
 
 
 def wait_for(path: Path) -> int:

@@ -37,14 +37,3 @@ def test_a_damaged_index_is_named(data: Path, tmp_path: Path) -> None:
     index.write_bytes(index.read_bytes()[:20])
     with pytest.raises(SystemExit, match=f"{index}: damaged"):
         start(damaged, tmp_path / "trained")
-
-
-def test_token_numbers_beyond_the_vocabulary_are_explained(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def step(*_: object, **__: object) -> None:
-        raise IndexError("index out of range in self")
-
-    monkeypatch.setattr("fairseq.tasks.fairseq_task.FairseqTask.train_step", step)
-    with pytest.raises(SystemExit, match="binarised with another dictionary"):
-        start(data, tmp_path)

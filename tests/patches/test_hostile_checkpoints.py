@@ -104,14 +104,6 @@ def test_code_that_it_names_is_not_imported(good: hostile.State, data: Path, tmp
     assert "evil_code" not in sys.modules
 
 
-def test_files_that_it_names_are_not_read(good: hostile.State, data: Path, tmp_path: Path) -> None:
-    """The weights hold the embeddings that a file once started them from."""
-    for change in (hostile.with_config, lambda model: hostile.as_namespace("model", **model)):
-        made = change(model={"encoder_embed_path": "/dev/zero", "decoder_embed_path": str(tmp_path / "gone")})
-        torch.save(made({**good, "cfg": dict(good["cfg"])}), tmp_path / "old.pt")
-        load_by_path(tmp_path / "old.pt", data)
-
-
 def test_what_another_user_directory_registered_may_be_named(good: hostile.State, tmp_path: Path) -> None:
     from fairseq.models import MODEL_REGISTRY
 
@@ -124,15 +116,6 @@ def test_what_another_user_directory_registered_may_be_named(good: hostile.State
             check_checkpoint(tmp_path / "theirs.pt")
     finally:
         del MODEL_REGISTRY["theirs"]
-
-
-def test_the_users_own_addresses_are_allowed(good: hostile.State, tmp_path: Path) -> None:
-    address = "https://example.org/mine.model"
-    change = hostile.with_config(bpe={"_name": "sentencepiece", "sentencepiece_model": address})
-    torch.save(change({**good, "cfg": dict(good["cfg"])}), tmp_path / "model.pt")
-    with pytest.raises(InputError, match=r"sentencepiece_model is an address .*override the option"):
-        check_checkpoint(tmp_path / "model.pt")
-    check_checkpoint(tmp_path / "model.pt", {"sentencepiece_model": address})
 
 
 def test_bare_pickles_and_compressed_archives_are_refused(good: hostile.State, data: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from argparse import Namespace
 from pathlib import Path
 
+import pytest
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.models import MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
@@ -13,6 +14,7 @@ from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf
 
 import fairseq_ext  # noqa: F401  registers, fairseq being loaded
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.patches.options import ALLOWED_NAMES, check_options, forget_starting_files
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "safety.md").read_text(encoding="utf-8")
@@ -54,7 +56,11 @@ def test_options_of_published_models_pass() -> None:
     check_options({"args": None, "cfg": config, "model": {}}, {})
 
 
-def test_embedding_files_are_forgotten_but_for_the_users_own() -> None:
-    state = {"args": Namespace(encoder_embed_path="a", decoder_embed_path="b", more="c"), "cfg": None}
+def test_embedding_files_are_forgotten_and_addresses_refused_but_for_the_users_own() -> None:
+    given = {"arch": "transformer", "encoder_embed_path": "a", "decoder_embed_path": "b", "more": "https://c"}
+    state = {"args": Namespace(**given), "cfg": None}
+    with pytest.raises(InputError, match="more is an address"):
+        check_options(state, {})
+    check_options(state, {"more": "https://c"})
     forget_starting_files(state, {"decoder_embed_path": "b"})
-    assert vars(state["args"]) == {"encoder_embed_path": None, "decoder_embed_path": "b", "more": "c"}
+    assert vars(state["args"]) == {**given, "encoder_embed_path": None}
