@@ -12,12 +12,9 @@ from fairseq import utils
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel, FairseqEncoder
 from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
-from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.patches import Patch
-from fairseq_ext.training.freezing import ADAPTER
 
 SWISH = "swish"
 OUTPUT_BIAS = "output_bias"
@@ -50,26 +47,17 @@ def lower_precision(model: nn.Module, precision: str) -> None:
     Args:
         model: in evaluation.
         precision: ``float32`` leaves it as it is; ``bfloat16`` is for weights and products, while the residual stream
-            keeps its type; ``int8`` for the weights of feed-forward layers, each with a scale, while what they are
-            multiplied by gets one a call (torch's dynamic quantisation).
+            keeps its type.
     """
-    if precision == "bfloat16":
-        for module in model.modules():
-            if isinstance(module, nn.Linear):
-                module.bfloat16()
-        device = next(model.parameters()).device.type
-        for side in ("encoder", "decoder"):
-            if (part := getattr(model, side, None)) is not None:
-                part.forward = _with_autocast(part.forward, device)
-    elif precision == "int8":
-        if next(model.parameters()).device.type != "cpu":
-            raise InputError("--decoding-precision int8: is for CPUs; give bfloat16")
-        for layer in model.modules():
-            if isinstance(layer, (TransformerEncoderLayerBase, TransformerDecoderLayerBase)):
-                for name in ("fc1", "fc2"):
-                    # One with LoRA keeps its hook, and so its numbers.
-                    if not hasattr(getattr(layer, name), ADAPTER):
-                        setattr(layer, name, _in_int8(getattr(layer, name)))
+    if precision == _FULL:
+        return
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            module.bfloat16()
+    device = next(model.parameters()).device.type
+    for side in ("encoder", "decoder"):
+        if (part := getattr(model, side, None)) is not None:
+            part.forward = _with_autocast(part.forward, device)
 
 
 def _with_autocast(forward: Callable[..., Any], device: str) -> Callable[..., Any]:
@@ -79,13 +67,6 @@ def _with_autocast(forward: Callable[..., Any], device: str) -> Callable[..., An
             return forward(*args, **kwargs)
 
     return compute
-
-
-def _in_int8(linear: nn.Module) -> nn.Module:
-    from torch.ao.quantization import quantize_dynamic
-
-    quantised: nn.Module = quantize_dynamic(nn.Sequential(linear.float()), {nn.Linear}, dtype=torch.qint8)[0]
-    return quantised
 
 
 def _with_swish(known: Callable[[str], Any]) -> Callable[[str], Any]:

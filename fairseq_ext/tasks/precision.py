@@ -31,12 +31,9 @@ class PrecisionConfig(FairseqDataclass):
             "(default: float32)"
         },
     )
-    decoding_precision: ChoiceEnum(["float32", "bfloat16", "int8"]) = field(  # type: ignore[valid-type]
+    decoding_precision: ChoiceEnum(["float32", "bfloat16"]) = field(  # type: ignore[valid-type]
         default="float32",
-        metadata={
-            "help": "of weights and products in decoding and scoring: bfloat16, or int8 on a CPU for feed-forward "
-            "layers (default: float32)"
-        },
+        metadata={"help": "of weights and products in decoding and scoring (default: float32)"},
     )
     cpu_processes: int = field(
         default=1,

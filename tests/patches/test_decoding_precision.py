@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.patches.models import lower_precision
 from tests import toy
 
@@ -25,7 +24,7 @@ def log_probs(model: Any) -> torch.Tensor:
     return probs
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_smaller_numbers_are_near(data: Path, precision: str) -> None:
     model = made(data)
     exact = log_probs(model)
@@ -40,8 +39,3 @@ def test_commands_lower_models_made_ready_for_inference(data: Path, precision: s
     model = made(data)
     model.prepare_for_inference_(toy.composed(toy.train_args(data, "--decoding-precision", precision)))
     assert model.encoder.layers[0].fc1.weight.dtype == getattr(torch, precision)
-
-
-def test_int8_is_for_cpus(data: Path) -> None:
-    with pytest.raises(InputError, match="--decoding-precision int8: is for CPUs"):
-        lower_precision(made(data).to("meta"), "int8")

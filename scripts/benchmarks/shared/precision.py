@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.shared.cases import MissingError
 
-PRECISIONS = ("float32", "bfloat16", "int8")
+PRECISIONS = ("float32", "bfloat16")
 
 
 def at_precision(model: Any, precision: str) -> Any:
