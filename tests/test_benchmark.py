@@ -23,8 +23,8 @@ from fairseq_ext.inputs.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[1]
 VERBS = (
-    *("data", "decode", "domains", "filter", "page", "recurrent", "runtime", "serve", "start", "terms"),
-    *("topics", "train", "tree"),
+    *("data", "decode", "domains", "filter", "page", "recurrent", "runtime", "serve", "start", "tags"),
+    *("terms", "topics", "train", "tree"),
 )
 
 # Its rates are what the checkout says, its rounds are written down as they come.

@@ -1,8 +1,4 @@
-"""A text in pieces: what is translated, and what stands between and is kept, such as tags and placeholders.
-
-The words between two placeholders are translated without the rest of the sentence. That keeps every tag and placeholder
-once and in order; a translator that sees the whole sentence and keeps them would do better.
-"""
+"""A text in pieces: what is translated, with marks for tags and placeholders, and what stands between and is kept."""
 
 from __future__ import annotations
 
@@ -11,20 +7,79 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from fairseq_ext.documents.marks import ALONE, CLOSE, MARK, MOST_TAGS, OPEN, PRIVATE, is_alone, keep, mark
+from fairseq_ext.documents.markup import is_empty, is_end, name_of
+
 _REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
 # Comments and the like; elements whose content is no text, with XLIFF's and TMX' for the codes of another format; tags.
 _TAG = rf"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>
-    |<(?P<raw>script|style|ph|bpt|ept|it|ut)\b{_REST}(?<!/)>.*?</(?P=raw)\s*>|<[!/]?[A-Za-z]{_REST}>"""
-_PLACEHOLDER = re.compile(
-    r"""%(?:\(\w+\)|\d+\$)?[-#0+]*\d*(?:\.\d+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcrsan@]\b  # %s %(name)s %1$.2f
+    |<(?P<raw>script|style|ph|bpt|ept|it|ut)\b{_REST}(?<!/)>.*?</(?P=raw)\s*>|<[!/]?[A-Za-z]{_REST}>|{PRIVATE}"""
+MARKUP = re.compile(_TAG, re.DOTALL | re.IGNORECASE | re.VERBOSE)
+PLACEHOLDER = re.compile(
+    r"""%\(\w+\)[-#0+]*\d*(?:\.\d+)?[diouxXeEfFgGcrsa]  # %(name)s
+    |%(?:\d+\$)?[-#0+]*\d*(?:\.\d+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcrsan@YymBbHIMSpAjZ]\b  # %s %1$.2f %Y-%m
     |%L?\d+\b  # Qt's %1
     |\$?\{[\w.:!,-]*\}|\{\{.*?\}\}  # {0} {name:>3} ${x} {{x}}
     |\[X\d+X\]  # what Weblate sends for a placeholder
-    |https?://[^\s<>"]+[^\s<>".,;:!?)\]]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+
-    |[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+""",
+    |https?://[^\s<>"]+[^\s<>".,;:!?)\]]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+""",
     re.VERBOSE,
 )
-MARKUP = re.compile(_TAG, re.DOTALL | re.IGNORECASE | re.VERBOSE)
+_BREAK = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+# Tags of HTML that end a sentence. All others are within one.
+_BLOCKS = frozenset(
+    [
+        *("address", "article", "aside", "audio", "base", "blockquote", "body", "br", "button", "canvas", "caption"),
+        *(
+            "col",
+            "colgroup",
+            "dd",
+            "details",
+            "dialog",
+            "div",
+            "dl",
+            "dt",
+            "fieldset",
+            "figcaption",
+            "figure",
+            "footer",
+        ),
+        *(
+            "form",
+            "h1",
+            "h2",
+            "h3",
+            "h4",
+            "h5",
+            "h6",
+            "head",
+            "header",
+            "hr",
+            "html",
+            "iframe",
+            "input",
+            "legend",
+            "li",
+        ),
+        *("link", "main", "menu", "meta", "nav", "object", "ol", "optgroup", "option", "p", "pre", "script", "section"),
+        *(
+            "select",
+            "style",
+            "summary",
+            "table",
+            "tbody",
+            "td",
+            "template",
+            "textarea",
+            "tfoot",
+            "th",
+            "thead",
+            "title",
+        ),
+        *("tr", "ul", "video"),
+    ]
+)
+# Codes that open and close what no element does.
+_OPENING, _CLOSING = ("bpt", "bx", "sc"), ("ept", "ex", "ec")
 _EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
 
 
@@ -33,11 +88,13 @@ class Pieces:
     """A text cut up.
 
     Attributes:
-        parts: what is kept at even places, what is translated at odd ones.
+        parts: what is kept at even places, what is translated, with its marks, at odd ones.
+        tags: of each text that is translated, by mark.
         is_markup: whether the text is written as HTML and XML have it, ``&`` as ``&amp;``.
     """
 
     parts: tuple[str, ...]
+    tags: tuple[dict[str, str], ...]
     is_markup: bool
 
     @property
@@ -48,35 +105,101 @@ class Pieces:
     def join(self, translations: Sequence[str]) -> str:
         """The text with its translations."""
         parts = list(self.parts)
-        parts[1::2] = [html.escape(each, quote=False) for each in translations] if self.is_markup else translations
+        parts[1::2] = [self._written(text, tags) for text, tags in zip(translations, self.tags, strict=True)]
         return "".join(parts)
+
+    def _written(self, text: str, tags: dict[str, str]) -> str:
+        text = html.escape(text, quote=False) if self.is_markup else text
+        return re.sub(PRIVATE, lambda mark: tags.get(mark[0], ""), text)
 
 
 def split(text: str, *, markup: bool = False) -> Pieces:
-    """Cut a text at placeholders and line breaks.
+    """Cut a text at line breaks and at the tags that end a sentence.
 
     Args:
         text: of any length.
-        markup: whether it is HTML, and cut at tags, too.
+        markup: whether it is HTML or XML, with ``&amp;``.
     """
-    parts, kept = [], ""
-    for piece, is_text in _pieces(text, markup=markup):
-        if is_text and any(map(str.isalpha, piece)):
-            before, words, after = _EDGES.fullmatch(piece).groups()  # type: ignore[union-attr]
+    parts, tags, kept = [], [], ""
+    for run, end in runs(text):
+        before, words, after, own = _words_of(run, markup=markup)
+        if words:
             parts += [kept + before, words]
-            kept = after
+            tags.append(own)
+            kept = ""
+        kept += after + end
+    return Pieces((*parts, kept), tuple(tags), markup)
+
+
+# What is written of a text, and whether it is text and not a tag.
+_Run = list[tuple[str, bool]]
+
+
+def runs(text: str) -> Iterator[tuple[_Run, str]]:
+    """Yield what may be translated as one, and the tag or line break that ends it."""
+    run: _Run = []
+    for part, is_text in cut(MARKUP, text):
+        for inner, goes_on in cut(_BREAK, part) if is_text else [(part, _is_inline(part))]:
+            if goes_on and len(run) < MOST_TAGS:
+                run.append((inner, is_text))
+            else:
+                yield run, inner
+                run = []
+    yield run, ""
+
+
+def _is_inline(tag: str) -> bool:
+    return name_of(tag).lower() not in _BLOCKS and not tag.lower().startswith("<!doctype")
+
+
+def _words_of(run: _Run, *, markup: bool) -> tuple[str, str, str, dict[str, str]]:
+    """What of a run is translated, what stands before and after, and the tags by their marks."""
+    marks = _marks(run)
+    begin, end = 0, len(run)
+    while begin < end:  # what stands at the edges needs no place in the translation
+        first, last = marks[begin], marks[end - 1]
+        if is_alone(first) or not (first or run[begin][0].strip()):
+            begin += 1
+        elif is_alone(last) or not (last or run[end - 1][0].strip()):
+            end -= 1
+        elif first and last and ord(last) - ord(first) == MOST_TAGS:
+            begin, end = begin + 1, end - 1
         else:
-            kept += html.escape(piece, quote=False) if is_text and markup else piece
-    return Pieces((*parts, kept), markup)
+            break
+    original = [part for part, _ in run]
+    texts = [_protected(part, markup=markup) if is_text else "" for part, is_text in run[begin:end]]
+    if not any(map(str.isalpha, MARK.sub("", "".join(texts)))):
+        return "", "", "".join(original), {}
+    marked = "".join(text or mark for text, mark in zip(texts, marks[begin:end], strict=True))
+    before, words, after = _EDGES.fullmatch(marked).groups()  # type: ignore[union-attr]
+    tags = {mark: tag for mark, tag in zip(marks, original, strict=True) if mark}
+    return "".join(original[:begin]) + before, words, after + "".join(original[end:]), tags
 
 
-def _pieces(text: str, *, markup: bool) -> Iterator[tuple[str, bool]]:
-    for outer, is_text in cut(MARKUP, text) if markup else [(text, True)]:
-        if not is_text:
-            yield outer, False
+def _protected(text: str, *, markup: bool) -> str:
+    text = html.unescape(text) if markup else text
+    return "".join(part if is_text else keep(part) for part, is_text in cut(PLACEHOLDER, text))
+
+
+def _marks(run: _Run) -> list[str]:
+    """A mark for each tag: pairs that are nested have those that open and close."""
+    marks = [""] * len(run)
+    waiting: list[tuple[str, int]] = []  # tags that open, by name
+    for place, (tag, is_text) in enumerate(run):
+        if is_text:
             continue
-        for inner, is_words in cut(_PLACEHOLDER, html.unescape(outer) if markup else outer):
-            yield (html.escape(inner, quote=False) if markup and not is_words else inner), is_words
+        name = name_of(tag).lower()
+        marks[place] = mark(ALONE, place)
+        if name in _CLOSING or is_end(tag):
+            wanted = _OPENING if name in _CLOSING else (name,)
+            pairs = [number for number, (other, _) in enumerate(waiting) if other in wanted]
+            if pairs:
+                opened = waiting[pairs[-1]][1]
+                del waiting[pairs[-1] :]
+                marks[opened], marks[place] = mark(OPEN, opened), mark(CLOSE, opened)
+        elif name in _OPENING or (name and not is_empty(tag) and "</" not in tag):
+            waiting.append((name, place))
+    return marks
 
 
 def cut(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, bool]]:

@@ -1,4 +1,4 @@
-"""HTML: the text between tags is translated, and ``lang`` of the page is the target's. Attributes stay as they are."""
+"""HTML: the text of elements is translated, and ``lang`` of the page is the target's. Attributes stay as they are."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections.abc import Iterator
 
 from fairseq_ext.documents.document import Edit, Filling, Parts
 from fairseq_ext.documents.markup import attribute, name_of, with_attribute
-from fairseq_ext.documents.pieces import MARKUP, cut, split
+from fairseq_ext.documents.pieces import runs, split
 
 
 def read_html(chunks: Iterator[str], filling: Filling) -> Parts:
     """Yield the parts of a document."""
-    for part, is_text in cut(MARKUP, "".join(chunks)):
-        pieces = split(part, markup=True) if is_text else None
-        if pieces and pieces.texts:
-            yield Edit(part, (pieces,), "".join)
-        elif name_of(part).lower() == "html" and attribute(part, "lang") is not None:
-            yield with_attribute(part, "lang", filling.languages[1])
-        else:
-            yield part
+    for run, end in runs("".join(chunks)):
+        text = "".join(part for part, _ in run)
+        pieces = split(text, markup=True)
+        yield Edit(text, (pieces,), "".join) if pieces.texts else text
+        is_page = name_of(end).lower() == "html" and attribute(end, "lang") is not None
+        yield with_attribute(end, "lang", filling.languages[1]) if is_page else end

@@ -30,7 +30,7 @@ from fairseq_ext.inputs.json_file import is_texts, read_json
 from fairseq_ext.inputs.models import read_model
 from fairseq_ext.runtime.vocabulary import REMEDY, VOCABULARY_FILE
 
-FORMAT = 2
+FORMAT = 3  # 2 had no attention in the decoder's graph
 MANIFEST_FILE = "system.json"
 CHECKPOINT_FILE = "model.pt"
 CLASSIFIER_FOLDER = "classifier"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,39 @@ class State:
         self.mask = np.pad(self.mask, [(0, 0)] * 3 + [(0, more)], constant_values=_NEVER)
         self.keys = [np.pad(each, [(0, 0)] * 3 + [(0, more)]) for each in self.keys]
         self.values = [np.pad(each, [(0, 0), (0, 0), (0, more), (0, 0)]) for each in self.values]
+
+
+def padded(rows: Sequence[np.ndarray], pad: int) -> np.ndarray:
+    """Rows of tokens as one array, B×T."""
+    found = np.full((len(rows), max(map(len, rows))), pad, np.int64)
+    for own, row in zip(found, rows, strict=True):
+        own[: len(row)] = row
+    return found
+
+
+def attend(
+    model: Model, sources: np.ndarray, route: Route, targets: Sequence[np.ndarray], first: int
+) -> list[np.ndarray]:
+    """How the decoder attends to the source where it is about to write each token of given translations.
+
+    Args:
+        model: graphs.
+        sources: tokens of B sentences, padded.
+        route: theirs.
+        targets: tokens of their translations, with the end.
+        first: what decoding begins with.
+
+    Shape:
+        sources: B×S; result: B of T×S, rows sum to one
+    """
+    state = State(model, sources, route, 1)
+    before = padded([np.array([first, *target[:-1]]) for target in targets], first)
+    shares = []
+    for column in before.T[..., None]:
+        shares.append(state.advance(column, np.full((len(targets), 1), first), 1)["attention"])
+        state.follow(np.zeros((len(targets), 1), np.int64))
+    joined = np.concatenate(shares, axis=1)
+    return [own[: len(target)] for own, target in zip(joined, targets, strict=True)]
 
 
 def _session(path: Path, threads: int, device: str) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairseq_ext.runtime.model import Model, Route, State
+from fairseq_ext.runtime.model import Model, Route, State, padded
 
 _SPECIAL = 3  # symbols that may be left out of the best
 _WORTH = 0.85  # with so small a share of the sentences left, the others are dropped
@@ -100,10 +100,7 @@ class Search:
         lengths = np.array([len(source) for source in sources])
         most = (options.max_len_a * lengths + options.max_len_b).astype(np.int64)
         self.limits = np.minimum(most, longest - 1)
-        tokens = np.full((len(sources), lengths.max()), symbols.pad, np.int64)
-        for row, source in zip(tokens, sources, strict=True):
-            row[: len(source)] = source
-        self.state = State(model, tokens, route, options.beam)
+        self.state = State(model, padded(sources, symbols.pad), route, options.beam)
         if with_gates and self.state.gates is not None:
             for found, gates in zip(self.found, self.state.gates, strict=True):
                 found.gates = gates
@@ -112,10 +109,7 @@ class Search:
         self.scores = np.zeros((len(sources), 1), np.float32)
         self.tokens = np.full((len(sources), 1, 1), symbols.first, np.int64)
         self.gates: list[np.ndarray] | None = [] if with_gates and model.has_gates else None
-        width = max((len(prefix) for prefix in prefixes or ()), default=0)
-        self.prefixes = np.full((len(sources), width), symbols.pad, np.int64)
-        for row, prefix in zip(self.prefixes, prefixes or (), strict=False):
-            row[: len(prefix)] = prefix
+        self.prefixes = padded([np.array(prefix) for prefix in prefixes or [[]] * len(sources)], symbols.pad)
 
     def run(self) -> list[Found]:
         """Search, and return what was found for each sentence."""

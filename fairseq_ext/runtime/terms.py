@@ -135,6 +135,13 @@ class Constraint:
         before, after = (r"(?<!\w)", r"(?!\w)") if has_spaces else ("", "")
         return cls(forms, first_forms, re.compile(rf"{before}({anywhere}){after}|^\W*({begins}){after}"))
 
+    @classmethod
+    def exactly(cls, text: str, count: int, tokens: list[int]) -> Constraint:
+        """The constraint that a text stands in a translation so many times and no more often."""
+        own = re.escape(text) + (r"(?!\w)" if text[-1:].isalnum() else "")
+        other = f"(?:(?!{own}).)*"
+        return cls([tokens], [], re.compile(rf"\A{other}(?:{own}{other}){{{count}}}\Z", re.DOTALL))
+
     @property
     def longest(self) -> int:
         """Tokens of the longest form."""
@@ -143,7 +150,7 @@ class Constraint:
     def found_in(self, text: str) -> str | None:
         """The form that a translation has, or None."""
         found = self.pattern.search(text)
-        return found and (found[1] or found[2])
+        return found and found[found.lastindex or 0]
 
     def missing(self, tokens: list[int], text: str) -> int:
         """How many tokens a hypothesis lacks."""

@@ -16,6 +16,8 @@ import numpy as np
 from fairseq_ext.cleaning.normalise import normalise_lines
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.corpora.raw_text import canonical
+from fairseq_ext.documents.marks import without_marks
+from fairseq_ext.documents.pieces import PLACEHOLDER
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.manifest import (
     BASE,
@@ -27,9 +29,10 @@ from fairseq_ext.runtime.manifest import (
     Manifest,
     verify,
 )
-from fairseq_ext.runtime.model import Model, Route
+from fairseq_ext.runtime.marks import LONGEST_KEPT, Marked, Placing
+from fairseq_ext.runtime.model import Model, Route, attend, padded
 from fairseq_ext.runtime.requests import Answer, Candidate, Request, TokenGates, join_answers
-from fairseq_ext.runtime.search import Found, Options, Search, Symbols
+from fairseq_ext.runtime.search import Found, Hypothesis, Options, Search, Symbols
 from fairseq_ext.runtime.sentences import TooLongError, split_sentences
 from fairseq_ext.runtime.terms import Constraint, Glossary, Term, TermSearch
 from fairseq_ext.runtime.vocabulary import Text
@@ -46,19 +49,29 @@ class _Sentence:
 
     Attributes:
         request: its number.
+        text: with its marks.
+        marked: the same, read.
         tokens: of the source.
         prefix: tokens with which the translation begins.
         domain: number of the adapter that is asked for, or None.
         is_forced: whether gates give way to it.
-        constraints: by term of the source.
+        terms: constraints by term of the source.
+        kept: constraints of placeholders.
     """
 
     request: int
+    text: str
+    marked: Marked
     tokens: np.ndarray
     prefix: list[int]
     domain: int | None
     is_forced: bool
-    constraints: Mapping[str, Constraint]
+    terms: Mapping[str, Constraint]
+    kept: Sequence[Constraint]
+
+    @property
+    def constraints(self) -> list[Constraint]:
+        return [*self.terms.values(), *self.kept]
 
 
 class SystemTranslator:
@@ -176,21 +189,30 @@ class SystemTranslator:
             )
         texts = self.normalise([request.text for request in requests])
         routes = [self._route(request, label(index)) for index, request in enumerate(requests)]
-        domains = self._domains(texts, routes)
+        domains = self._domains([without_marks(text) for text in texts], routes)
         sentences = [
-            self._sentence(index, requests[index], sentence, tokens, route, domain)
+            self._sentence(index, requests[index], part, route, domain, label(index))
             for index, (text, route, domain) in enumerate(zip(texts, routes, domains, strict=True))
-            for sentence, tokens in self._cut(text, domain, label(index))
+            for part in self._cut(text, domain, label(index))
         ]
         answers: list[list[Answer]] = [[] for _ in requests]
-        for sentence, found in zip(sentences, self._search(sentences, options, with_gates), strict=True):
+        all_found = self._search(sentences, options, with_gates)
+        lacking = [row for row, own in enumerate(all_found) if self._spoils(sentences[row], own)]
+        for row in lacking:
+            sentences[row] = self._without_placeholders(sentences[row])
+        for row, own in zip(
+            lacking, self._search([sentences[row] for row in lacking], options, with_gates), strict=True
+        ):
+            all_found[row] = own
+        all_texts = self._texts(sentences, [own.hypotheses[:candidates] for own in all_found])
+        for sentence, found, own_texts in zip(sentences, all_found, all_texts, strict=True):
             where = (routes[sentence.request], domains[sentence.request])
-            answer = self._answer(found, candidates, *where, with_gates=with_gates)
-            kept = {term: each.found_in(answer.candidates[0].text) for term, each in sentence.constraints.items()}
+            answer = self._answer(found, own_texts, *where, with_gates=with_gates)
+            kept = {term: each.found_in(without_marks(own_texts[0])) for term, each in sentence.terms.items()}
             answers[sentence.request].append(replace(answer, terms=kept))
         return [
-            join_answers(own) if own else Answer((Candidate("", 0.0),), route, domain)
-            for own, route, domain in zip(answers, routes, domains, strict=True)
+            join_answers(own) if own else Answer((Candidate(text, 0.0),), route, domain)
+            for own, text, route, domain in zip(answers, texts, routes, domains, strict=True)
         ]
 
     def check(self, request: Request, label: str = "request") -> None:
@@ -241,26 +263,31 @@ class SystemTranslator:
         return found
 
     def _sentence(
-        self, index: int, request: Request, text: str, tokens: np.ndarray, route: str, domain: str | None
+        self, index: int, request: Request, text: str, route: str, domain: str | None, label: str
     ) -> _Sentence:
+        marked = self._read(text)
         number = None if domain is None else self.manifest.domains.index(domain)
         prefix = [*self.text.vocabulary.prefix, *(self.text.encode_prefix(request.prefix) if request.prefix else [])]
         glossaries = [self.terms, *([self.spelled(request.terms)] if request.terms else [])]
-        terms = {term.source: term.targets for glossary in glossaries for term in glossary.found_in(text)}
+        terms = {term.source: term.targets for glossary in glossaries for term in glossary.found_in(marked.text)}
         encode, is_spaced = self.text.encode_exactly, has_spaces(self.languages[1])
         constraints = {term: Constraint.of(terms[term], encode, has_spaces=is_spaced) for term in terms}
-        return _Sentence(index, tokens, prefix, number, route != GATES, constraints)
+        kept = [Constraint.exactly(each, count, encode(each)) for each, count in marked.kept.items()]
+        tokens = self._encode(marked, domain, label)
+        return _Sentence(index, text, marked, tokens, prefix, number, route != GATES, constraints, kept)
 
-    def _cut(self, text: str, domain: str | None, label: str) -> list[tuple[str, np.ndarray]]:
-        """A text with its tokens, its sentences if it is too long as a whole; of an empty one, none."""
-        if not text:
+    def _read(self, text: str) -> Marked:
+        return Marked.read(text, lambda placeholder: 0 < len(self.text.encode_exactly(placeholder)) <= LONGEST_KEPT)
+
+    def _cut(self, text: str, domain: str | None, label: str) -> list[str]:
+        """A text, or its sentences if it is too long as a whole; of an empty one, none."""
+        if not without_marks(text).strip():
             return []
         longest = self.text.vocabulary.longest_source
-        tokens = self._encode(text, domain, label)
-        if len(tokens) <= longest:
-            return [(text, tokens)]
-        sentences = [(sentence, self._encode(sentence, domain, label)) for sentence in split_sentences(text)]
-        worst = max(len(own) for _, own in sentences)
+        if len(self._encode(self._read(text), domain, label)) <= longest:
+            return [text]
+        sentences = split_sentences(text)
+        worst = max(len(self._encode(self._read(sentence), domain, label)) for sentence in sentences)
         if worst > longest:
             raise TooLongError(
                 f"{label}: has a sentence of {worst} pieces, and {self.name} takes {longest}; break it up, by full "
@@ -268,23 +295,51 @@ class SystemTranslator:
             )
         return sentences
 
-    def _encode(self, text: str, domain: str | None, label: str) -> np.ndarray:
+    def _encode(self, marked: Marked, domain: str | None, label: str) -> np.ndarray:
         try:
-            return self.text.encode(text, domain)
+            return self.text.encode(marked.text, domain)
         except InputError as error:
             raise InputError(f"{label}: {error}") from None
+
+    def _texts(self, sentences: Sequence[_Sentence], found: Sequence[Sequence[Hypothesis]]) -> list[list[str]]:
+        """The texts of translations, with the marks of their sources."""
+        texts = [[self.text.decode(each.tokens) for each in own] for own in found]
+        jobs = [
+            (row, rank)
+            for row, sentence in enumerate(sentences)
+            for rank in range(len(found[row]) if sentence.marked.marks else 0)
+        ]
+        for numbers in _batches([len(sentences[row].tokens) for row, _ in jobs], _BATCH_TOKENS):
+            batch = [jobs[number] for number in numbers]
+            own = [sentences[row] for row, _ in batch]
+            sources = padded([sentence.tokens for sentence in own], self.text.vocabulary.pad)
+            targets = [found[row][rank].tokens for row, rank in batch]
+            shares = attend(self.model, sources, self._routes(own), targets, self.text.vocabulary.first)
+            for (row, rank), sentence, tokens, share in zip(batch, own, targets, shares, strict=True):
+                texts[row][rank] = self._with_marks(sentence, texts[row][rank], tokens, share)
+        return texts
+
+    def _with_marks(self, sentence: _Sentence, text: str, tokens: np.ndarray, shares: np.ndarray) -> str:
+        marked, vocabulary = sentence.marked, self.text.vocabulary
+        first = len(sentence.tokens) - len(vocabulary.after) - 1 - len(self.text.pieces(marked.text))
+        columns = slice(first, first + len(self.text.pieces(marked.text)))
+        spans = self.text.spans(tokens)
+        placing = Placing(
+            marked.text, text, list(marked.kept), spans, shares[:, columns], lambda part: len(self.text.pieces(part))
+        )
+        return placing.text(marked.marks)
 
     def _search(self, sentences: Sequence[_Sentence], options: Options, with_gates: bool) -> list[Found]:
         """What is found for each sentence; where terms are lacking, they are constraints of a second search."""
         found = self._found(sentences, lambda batch: self._search_of(Search, batch, options, with_gates).run(), options)
         wide = replace(options, beam=max(options.beam, _TERM_BEAM))
-        lacking = [row for row, sentence in enumerate(sentences) if self._lacks_terms(sentence, found[row])]
+        lacking = [row for row, sentence in enumerate(sentences) if self._lacks(sentence.constraints, found[row])]
         lengths = {id(sentences[row]): len(found[row].hypotheses[0].tokens) for row in lacking}
 
         def search_again(batch: Sequence[_Sentence]) -> list[Found]:
             search = partial(
                 TermSearch,
-                constraints=[list(sentence.constraints.values()) for sentence in batch],
+                constraints=[sentence.constraints for sentence in batch],
                 lengths=[lengths[id(sentence)] for sentence in batch],
                 decode=self.text.decode,
             )
@@ -295,11 +350,23 @@ class SystemTranslator:
             found[row] = own
         return found
 
-    def _lacks_terms(self, sentence: _Sentence, found: Found) -> bool:
-        if not sentence.constraints:
+    def _lacks(self, constraints: Sequence[Constraint], found: Found) -> bool:
+        text = self.text.decode(found.hypotheses[0].tokens) if constraints else ""
+        return any(each.found_in(text) is None for each in constraints)
+
+    def _spoils(self, sentence: _Sentence, found: Found) -> bool:
+        """Whether the placeholders of a translation are others than those of its sentence."""
+        if not sentence.kept:
             return False
         text = self.text.decode(found.hypotheses[0].tokens)
-        return any(each.found_in(text) is None for each in sentence.constraints.values())
+        others = (each[0] for each in PLACEHOLDER.finditer(text) if each[0] not in sentence.marked.kept)
+        return self._lacks(sentence.kept, found) or any(others)
+
+    def _without_placeholders(self, sentence: _Sentence) -> _Sentence:
+        """A sentence whose placeholders the model does not see."""
+        marked = Marked.read(sentence.text, lambda _: False)
+        domain = None if sentence.domain is None else self.domains[sentence.domain]
+        return replace(sentence, marked=marked, tokens=self.text.encode(marked.text, domain), kept=())
 
     def _search_of(
         self, kind: Callable[..., Search], batch: Sequence[_Sentence], options: Options, with_gates: bool
@@ -338,10 +405,12 @@ class SystemTranslator:
             return Route(given)
         return Route(given, np.array([[sentence.is_forced] for sentence in batch], np.float32))
 
-    def _answer(self, found: Found, candidates: int, route: str, domain: str | None, *, with_gates: bool) -> Answer:
+    def _answer(
+        self, found: Found, texts: Sequence[str], route: str, domain: str | None, *, with_gates: bool
+    ) -> Answer:
         # fairseq prints logarithms to base 2.
         translations = tuple(
-            Candidate(self.text.decode(own.tokens), own.score / math.log(2)) for own in found.hypotheses[:candidates]
+            Candidate(text, own.score / math.log(2)) for text, own in zip(texts, found.hypotheses, strict=False)
         )
         if not with_gates:
             return Answer(translations, route, domain)

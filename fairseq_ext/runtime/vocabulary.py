@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -149,14 +150,27 @@ class Text:
 
     def decode(self, tokens: Sequence[int] | np.ndarray) -> str:
         """The text of a translation."""
+        return "".join(self._parts(tokens)).strip()
+
+    def spans(self, tokens: Sequence[int] | np.ndarray) -> list[tuple[int, int]]:
+        """Where each token of a translation is in its text."""
+        parts = self._parts(tokens)
+        blanks = len("".join(parts)) - len("".join(parts).lstrip())
+        ends = [end - blanks for end in accumulate(map(len, parts))]
+        return [(end - len(part.lstrip()), end) for part, end in zip(parts, ends, strict=True)]
+
+    def _parts(self, tokens: Sequence[int] | np.ndarray) -> list[str]:
         symbols = [
-            _UNKNOWN if token == self.vocabulary.unk else self.vocabulary.target[token]
+            ""
+            if token in self._not_printed
+            else _UNKNOWN
+            if token == self.vocabulary.unk
+            else self.vocabulary.target[token]
             for token in tokens
-            if token not in self._not_printed
         ]
         if self._subwords is None:
-            return " ".join(symbols)
-        return "".join(symbols).replace(_SPACE, " ").strip()
+            return [symbol and f" {symbol}" for symbol in symbols]
+        return [symbol.replace(_SPACE, " ") for symbol in symbols]
 
 
 def _cut(text: str, subwords: Any) -> list[str]:

@@ -357,6 +357,7 @@ class _DecoderGraph(_Side):
         self.past_mask = graph.input("past_mask", "float", ["B", 1, "W", "P"])
         self.read_route()
         self._read_gates(step)
+        self.shares: list[str] = []  # of the source in each layer, averaged over heads: B×W×S
         x = self.embed(graph.reshape(tokens, -1), graph.op("Add", step, np.array([side.padding_idx + 1])))
         for number, layer in enumerate(self.layers):
             self.begin(x, layer)
@@ -367,6 +368,7 @@ class _DecoderGraph(_Side):
             if values:  # B×W×L×D
                 by_layer = [graph.op("Unsqueeze", value, np.array([2])) for value in values]
                 graph.output(name, graph.op("Concat", *by_layer, axis=2))
+        graph.output("attention", graph.op("Mean", *self.shares))
         x = x if side.layer_norm is None else self.norm(x, side.layer_norm)
         self._choose(self._log_probabilities(x), columns, most)
 
@@ -399,6 +401,7 @@ class _DecoderGraph(_Side):
         [query] = self.queries(x, attention, [attention.q_proj])
         scores = graph.op("MatMul", self.heads(query, attention), key)
         shares = graph.op("Softmax", graph.op("Add", scores, self.source_mask), axis=-1)
+        self.shares.append(graph.op("ReduceMean", shares, np.array([1]), keepdims=0))
         return self.linear(self.merge(graph.op("MatMul", shares, value), attention), attention.out_proj)
 
     def _read_gates(self, step: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 
 from fairseq_ext.documents.document import Document, Edit, Filling
 from fairseq_ext.documents.formats import FORMATS, format_of
-from fairseq_ext.documents.pieces import split
+from fairseq_ext.documents.marks import ALONE, CLOSE, OPEN, PRIVATE, keep, mark
+from fairseq_ext.documents.pieces import cut, split
 from fairseq_ext.inputs.errors import InputError
 
 PO = """# Of a program
@@ -125,10 +127,16 @@ def document(path: Path, *, every: bool = False) -> Document:
     return Document(path, FORMATS[format_of(path)], Filling(("en", "de"), "GAD", every))
 
 
+def shout(text: str) -> str:
+    """A translation that keeps its marks, with what is between placeholders'."""
+    parts = cut(re.compile(f"{keep('.*?')}|{PRIVATE}"), text)
+    return "".join(part.upper() if is_text else part for part, is_text in parts)
+
+
 def filled(path: Path, **options: bool) -> bytes:
     file = io.BytesIO()
     found = document(path, **options)
-    found.write((text.upper() for text in list(found.texts())), file)
+    found.write(map(shout, list(found.texts())), file)
     return file.getvalue()
 
 
@@ -223,13 +231,54 @@ def test_lines_of_words_are_text(tmp_path: Path) -> None:
     assert format_of(tmp_path / "a.en") == "text"
 
 
+PARTS = [
+    "a",
+    " ",
+    "\n",
+    "<b>",
+    "</b>",
+    "<p>",
+    "<x/>",
+    "%s",
+    "{0}",
+    "&amp;",
+    "<",
+    "é",
+    "1",
+    "http://x.y/z",
+    "\U000f0001",
+]
+
+
 @settings(deadline=None)
-@given(st.lists(st.sampled_from(["a", " ", "\n", "<b>", "</b>", "%s", "{0}", "&amp;", "<", "é", "1", "http://x.y/z"])))
+@given(st.lists(st.sampled_from(PARTS)))
 def test_pieces_are_the_text(parts: list[str]) -> None:
     text = "".join(parts)
     assert split(text).join(split(text).texts) == text
     marked = split(text, markup=True)
-    again = marked.join([each.upper() for each in marked.texts])
-    assert split(again, markup=True).texts == [each.upper() for each in marked.texts]
-    assert all(again.count(part) == text.count(part) for part in ("<b>", "</b>", "{0}"))
+    again = marked.join([shout(each) for each in marked.texts])
+    assert split(again, markup=True).texts == [shout(each) for each in marked.texts]
+    assert all(again.count(part) == text.count(part) for part in ("<b>", "</b>", "<p>", "<x/>", "{0}", "\U000f0001"))
     assert all("\n" not in each and each == each.strip() for each in marked.texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("<p>a <b>b</b></p><p>c</p>", ["a (1b)1", "c"]),
+        ("<b>a</b>", ["a"]),
+        ("<x/> a <y> b </b> c", ["a |3 b |5 c"]),
+        ("a <b>b <i>c</b> d", ["a (1b |3c)1 d"]),
+        ('a <bpt id="1">&lt;b></bpt>b<ept id="1">&lt;/b></ept> c <ph>d</ph> e', ["a (1b)1 c |5 e"]),
+        ("a&amp;b {0} c", ["a&b [{0}] c"]),
+        ("<b>{0}</b> 1", []),
+    ],
+)
+def test_tags_become_marks_of_pairs_or_stand_alone(text: str, parts: list[str]) -> None:
+    signs = {
+        mark(kind, number): f"{sign}{number}"
+        for kind, sign in ((OPEN, "("), (CLOSE, ")"), (ALONE, "|"))
+        for number in range(9)
+    }
+    signs |= dict(zip(keep(""), "[]", strict=True))
+    assert ["".join(signs.get(each, each) for each in own) for own in split(text, markup=True).texts] == parts

@@ -1,7 +1,8 @@
-"""A system that needs no model: words come back turned round; run as a program, it is served."""
+"""A system that needs no model: words between marks come back turned round; run as a program, it is served."""
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from fairseq_ext.cli.main import run_verb
+from fairseq_ext.documents.marks import PRIVATE
 from fairseq_ext.inputs.errors import InputError, run_command
 from fairseq_ext.runtime.requests import Answer, Candidate, Request, TokenGates
 from fairseq_ext.serving import server
@@ -62,7 +64,8 @@ class FakeSystem:
         return [self._answer(request, candidates, with_gates) for request in requests]
 
     def _answer(self, request: Request, candidates: int, with_gates: bool) -> Answer:
-        words = request.text.split()[::-1]
+        parts = re.split(f"(\\s*{PRIVATE}\\s*)", request.text)
+        words = "".join(part if place % 2 else " ".join(part.split()[::-1]) for place, part in enumerate(parts)).split()
         if request.route != "gates":
             words.append(f"[{request.route}]")
         domain = "med" if request.route == "classifier" else request.route if request.route in DOMAINS else None

@@ -79,7 +79,7 @@ def test_what_is_changed_cut_off_or_gone_is_named(copy: Path, name: str) -> None
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 1}, "of format 1, where this program reads 2"),
+        ({"format": 1}, "of format 1, where this program reads 3"),
         ({"name": 7}, "name: 7 is none"),
         ({"languages": ["en"]}, "languages: "),
         ({"domains": ["med", "law"]}, "must be sorted"),

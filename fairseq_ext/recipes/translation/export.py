@@ -18,7 +18,7 @@ from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.recipes.translation.config import OutputRun, Translation
 from fairseq_ext.report.measurements import RECORDS_FILE, read_records
-from fairseq_ext.runtime.manifest import SEARCH_OPTIONS, Manifest
+from fairseq_ext.runtime.manifest import FORMAT, SEARCH_OPTIONS, Manifest
 from fairseq_ext.teacher.classifier import MODEL_FOLDER
 from fairseq_ext.translators.exported import Parts, writing
 
@@ -60,7 +60,7 @@ def export_step(config: Translation, run: Run) -> Step:
     return Step(
         config.work_dir / "exported" / run.name,
         inputs=inputs,
-        options={"version": 1, **manifest.content},
+        options={"version": FORMAT, **manifest.content},
         build=lambda folder: parts.write(folder, manifest),
     )
 

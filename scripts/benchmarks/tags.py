@@ -1,0 +1,111 @@
+"""How exactly tags and placeholders are kept, and what that costs in chrF.
+
+Tags are put around words drawn by chance; placeholders are the text's own.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+_TAG = re.compile(r"</?[gx][^>]*>")
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("system", type=Path, help="exported system")
+    parser.add_argument("text", type=Path, help="sentences, one a line")
+    parser.add_argument("references", type=Path, help="their translations")
+    parser.add_argument("--sentences", type=int, default=500, help="drawn from the text, of each kind")
+
+
+def measure(options: Namespace) -> dict[str, Any]:
+    from fairseq_ext.documents.pieces import PLACEHOLDER
+    from fairseq_ext.runtime.translator import SystemTranslator
+
+    translator, rng = SystemTranslator.load(options.system), random.Random(1)
+    lines, references = (path.read_text(encoding="utf-8").splitlines() for path in (options.text, options.references))
+    pairs = [pair for pair in zip(lines, references, strict=True) if not set("<>&") & set(pair[0])]
+    tagged = rng.sample([pair for pair in pairs if len(pair[0].split()) > 3], options.sentences)
+    own = [pair for pair in pairs if PLACEHOLDER.search(pair[0])][: options.sentences]
+    return {
+        "tags": _figures(translator, [_tagged(line, rng) for line, _ in tagged], [other for _, other in tagged]),
+        "placeholders": _figures(translator, [line for line, _ in own], [other for _, other in own]),
+    }
+
+
+def _tagged(line: str, rng: random.Random) -> str:
+    """A line with two pairs, one inside the other or behind it, and a tag that stands alone."""
+    words = line.split()
+    first, second, third, fourth = sorted(rng.choices(range(len(words) + 1), k=4))
+    pairs = rng.choice([[(first, fourth), (second, third)], [(first, second), (third, fourth)]])
+    inserted: list[list[str]] = [[] for _ in range(len(words) + 1)]
+    for number, (begin, end) in enumerate(pairs):
+        if begin < end:
+            inserted[begin].append(f'<g id="{number}">')
+            inserted[end].insert(0, "</g>")
+    inserted[rng.randrange(len(words) + 1)].append('<x id="2"/> ')
+    before = ["".join(tag for tag in own if tag != "</g>") for own in inserted]
+    after = ["".join(tag for tag in own if tag == "</g>") for own in inserted[1:]]
+    return " ".join(map("".join, zip(before, words, after, strict=False)))
+
+
+def _figures(translator: Any, lines: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    import sacrebleu
+
+    from fairseq_ext.documents.pieces import split
+    from fairseq_ext.runtime.requests import Request
+
+    def chrf(texts: Sequence[str]) -> float:
+        texts = [" ".join(_TAG.sub("", text).split()) for text in texts]
+        return round(sacrebleu.corpus_chrf(texts, [references]).score, 2)
+
+    def translated(texts: Sequence[Sequence[str]]) -> list[list[str]]:
+        requests = [Request(text) for own in texts for text in own]
+        answers = iter(translator.translate(requests, with_gates=False))
+        return [[next(answers).candidates[0].text for _ in own] for own in texts]
+
+    pieces = [split(line) for line in lines]
+    found = [own.join(texts) for own, texts in zip(pieces, translated([own.texts for own in pieces]), strict=True)]
+    cut_up = [list(_cut_up(line)) for line in lines]
+    texts = translated([[part for part, is_text in parts if is_text] for parts in cut_up])
+    between = [
+        "".join(next(left) if is_text else part for part, is_text in parts)
+        for parts, left in zip(cut_up, map(iter, texts), strict=True)
+    ]
+    plain = [text for [text] in translated([[" ".join(_TAG.sub("", line).split())] for line in lines])]
+    return {
+        "sentences": len(lines),
+        "kept": sum(map(_is_kept, lines, found)),
+        "kept_if_plain": sum(map(_is_kept, [_TAG.sub("", line) for line in lines], plain)),
+        "chrf": chrf(found),
+        "chrf_by_words_between": chrf(between),
+        "chrf_if_plain": chrf(plain),
+    }
+
+
+def _cut_up(line: str) -> Iterator[tuple[str, bool]]:
+    """What is translated where nothing is translated across a mark."""
+    from fairseq_ext.documents.pieces import MARKUP, PLACEHOLDER, cut
+
+    for outer, is_outside in cut(MARKUP, line):
+        for part, is_text in cut(PLACEHOLDER, outer) if is_outside else [(outer, False)]:
+            has_words = is_text and any(map(str.isalpha, part))
+            yield from [(" ", False), (part, True), (" ", False)] if has_words else [(part, False)]
+
+
+def _is_kept(source: str, found: str) -> bool:
+    """Whether each mark is there as often as in the source, and tags are nested."""
+    from fairseq_ext.documents.pieces import PLACEHOLDER
+
+    marks = [Counter(_TAG.findall(text) + [each[0] for each in PLACEHOLDER.finditer(text)]) for text in (source, found)]
+    depth = 0
+    for tag in _TAG.findall(found):
+        depth += {"<g": 1, "</": -1}.get(tag[:2], 0)
+        if depth < 0:
+            return False
+    return marks[0] == marks[1] and not depth
