@@ -149,14 +149,6 @@ def test_states_and_logits_are_the_same(
     assert sum(value.numel() for value in model.parameters()) == count + extra - types
 
 
-def test_padding_on_the_right_changes_nothing(imported: dict[str, Path]) -> None:
-    model, _ = load(imported["gpt2"] / MODEL_FILE, imported["gpt2"])
-    rows = torch.tensor([[2, 40, 50, 60, 1, 1], [2, 40, 50, 60, 70, 80]])
-    with torch.no_grad():
-        both, alone = model(rows)[0], model(rows[:1, :4])[0]
-    torch.testing.assert_close(both[:1, :4], alone)
-
-
 def test_berts_epsilon_matters_here(sources: dict[str, tuple[Path, Any]], imported: dict[str, Path]) -> None:
     """Otherwise the test above would not see RoBERTa's."""
     model, _ = load(imported["bert"] / MODEL_FILE, imported["bert"])
@@ -405,27 +397,6 @@ def test_fairseq_evaluates_and_trains_a_gpt2_and_the_result_goes_back(
     assert bits_per_token(back, ids) < bits_per_token(theirs, ids) - 0.05
 
 
-@pytest.mark.slow
-def test_fairseq_trains_a_roberta_and_the_result_goes_back(
-    sources: dict[str, tuple[Path, Any]], imported: dict[str, Path], tmp_path: Path
-) -> None:
-    from transformers import RobertaForMaskedLM
-
-    subwords = imported["roberta"]
-    data, _ = binarise(subwords, tmp_path)
-    run("train", str(data), "--task", "masked_lm", "--criterion", "masked_lm", "--arch", "roberta", "--cpu",
-        "--finetune-from-model", str(subwords / MODEL_FILE), "--tokens-per-sample", "24",
-        "--max-positions", "24", "--encoder-layers", "2", "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "40",
-        "--encoder-attention-heads", "4", *training(tmp_path))  # fmt: skip
-    (tmp_path / "back").mkdir()
-    tuned = tmp_path / "tuned" / "checkpoint_last.pt"
-    export_roberta(tuned, subwords, tmp_path / "back")
-    back = RobertaForMaskedLM.from_pretrained(tmp_path / "back").eval()
-    check_folder("roberta", subwords, back, tuned)
-    name = "lm_head.dense.weight"
-    assert not torch.equal(back.state_dict()[name], sources["roberta"][1].state_dict()[name])
-
-
 def training(folder: Path) -> list[str]:
     return ["--optimizer", "adam", "--lr", "0.01", "--batch-size", "4", "--max-update", "3",
             "--save-dir", str(folder / "tuned"), "--no-epoch-checkpoints"]  # fmt: skip
@@ -478,7 +449,7 @@ def copy_source(source: Path, folder: Path) -> Path:
     return folder
 
 
-GPT2_NORM, ROBERTA_NORM = "transformer__h__1__ln_2__weight", "roberta__encoder__layer__1__output__LayerNorm__weight"
+GPT2_NORM = "transformer__h__1__ln_2__weight"
 
 
 @pytest.mark.parametrize(
@@ -486,49 +457,31 @@ GPT2_NORM, ROBERTA_NORM = "transformer__h__1__ln_2__weight", "roberta__encoder__
     [
         ("gpt2", change_config(model_type="gptj"), r"config\.json: model_type is 'gptj'"),
         ("gpt2", change_config(layer_norm_epsilon=1e-6), r"config\.json: layer_norm_epsilon"),
-        ("gpt2", change_config(scale_attn_by_inverse_layer_idx=True), r"scale_attn_by_inverse_layer_idx is True"),
         ("gpt2", change_config(activation_function=["gelu"]), r"activation_function: \['gelu'\]"),
-        ("gpt2", change_config(n_layer="2"), r"n_layer: .*, got '2'"),
         ("gpt2", change_config(n_layer=10**7), r"model\.safetensors: has 2 layers, but config\.json says 10000000"),
         ("gpt2", change_config(n_embd=2**20), r"model\.safetensors: .*of another shape"),
         ("gpt2", change_config(n_inner=10**9), r"n_inner: .*, got 1000000000"),
         ("gpt2", change_config(n_head=3), r"n_embd 16 is no multiple of n_head 3"),
         ("gpt2", change_config(resid_pdrop=2), r"resid_pdrop: .*, got 2"),
         ("gpt2", change_config(vocab_size=400), r"vocab_size is 400"),
-        ("gpt2", change_config(n_positions=25), r"of another shape: decoder\.embed_positions\.weight"),
         ("gpt2", change_weights(**{GPT2_NORM: None}), r"the tensor 'h\.1\.ln_2\.weight' is missing"),
         ("gpt2", change_weights(**{GPT2_NORM: torch.tensor(1.0)}), r"of another shape: .*layers\.1\.final_layer_norm"),
         ("gpt2", change_weights(**{GPT2_NORM: torch.ones(16).long()}), r"'h\.1\.ln_2\.weight' is of torch\.int64"),
         ("gpt2", change_weights(**{GPT2_NORM: torch.full((16,), math.nan)}), r"'h\.1\.ln_2\.weight' has .* not finite"),
-        ("gpt2", change_weights(transformer__h__0__attn__c_attn__weight=torch.ones(4, 47)), r"of another shape: "),
         ("gpt2", change_weights(transformer__wte__weight=torch.ones(9)), r"'wte\.weight' has the shape \(9,\)"),
-        ("gpt2", change_weights(transformer__wpe__weight=torch.ones(9)), r"'wpe\.weight' has the shape \(9,\)"),
         ("gpt2", change_weights(x=torch.ones(1)), r"the tensor 'x' is unknown"),
         ("gpt2", change_weights(lm_head__weight=torch.ones(2)), r"'lm_head\.weight' is not 'wte\.weight'"),
         ("gpt2", cut_weights, r"model\.safetensors: damaged"),
         ("gpt2", hide_code, r"pytorch_model\.bin: damaged"),
         ("gpt2", lead_astray, r"index\.json: '\.\./model\.safetensors' is no file name"),
         ("gpt2", remove("model.safetensors"), r"hf: holds no weights"),
-        ("gpt2", remove("config.json"), r"config\.json: not found"),
         ("roberta", change_config(model_type="electra"), r"config\.json: model_type is 'electra'"),
-        ("roberta", change_config(layer_norm_eps=1e-6), r"layer_norm_eps is 1e-06"),
         ("roberta", change_config(layer_norm_eps=...), r"layer_norm_eps is 1e-12"),
-        ("roberta", change_config(hidden_act=["gelu"]), r"hidden_act is \['gelu'\]"),
-        ("roberta", change_config(position_embedding_type="relative_key"), r"position_embedding_type"),
-        ("roberta", change_config(is_decoder=True), r"is_decoder is True"),
-        ("roberta", change_config(tie_word_embeddings=False), r"tie_word_embeddings is False"),
         ("roberta", change_config(pad_token_id=0), r"pad_token_id is 0"),
-        ("roberta", change_config(num_attention_heads=3), r"hidden_size 16 is no multiple of num_attention_heads 3"),
         ("roberta", change_config(max_position_embeddings=2), r"max_position_embeddings is 2"),
-        ("roberta", change_config(max_position_embeddings=27), r"of another shape: .*embed_positions\.weight"),
         ("roberta", change_config(type_vocab_size=3), r"'embeddings\.token_type_embeddings\.weight' .* tables 16 wide"),
-        ("roberta", change_weights(**{ROBERTA_NORM: None}), r"'encoder\.layer\.1\.output\.LayerNorm\.weight' is miss"),
-        ("roberta", change_weights(lm_head__bias=None), r"the tensor 'lm_head\.bias' is missing"),
         ("roberta", change_weights(classifier__dense__weight=torch.ones(1)), r"'classifier\.dense\.weight' is unknown"),
         ("roberta", remove("vocab.json", "merges.txt"), r"hf: holds no subwords"),
-        ("bert", change_config(layer_norm_eps=1e-5), r"layer_norm_eps is 1e-05"),
-        ("bert", change_config(pad_token_id=1), r"pad_token_id is 1"),
-        ("bert", change_config(max_position_embeddings=20), r"of another shape: .*embed_positions\.weight"),
         ("bert", remove("vocab.txt"), r"holds no subwords"),
         ("bert", lambda folder: (folder / "vocab.txt").write_text("[PAD]\nthe\n"), r"vocab\.txt: \[CLS\]"),
     ],
@@ -584,19 +537,3 @@ def test_other_models_are_not_exported(imported: dict[str, Path], from_scratch: 
         export_gpt2(tmp_path / "model.pt", imported["gpt2"], tmp_path)
     with pytest.raises(InputError, match=r"holds no subwords"):
         verb("export-hf", "roberta")([str(tmp_path / "model.pt"), str(tmp_path / "x")])
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(MINILM is None, reason="MINILM names no Hugging Face directory of all-MiniLM-L6-v2")
-def test_minilm_itself(tmp_path: Path) -> None:
-    from transformers import AutoTokenizer
-    from transformers import BertModel as TheirBert
-
-    verb("import", "roberta")([str(MINILM), str(tmp_path / "fs")])
-    theirs, tokenizer = TheirBert.from_pretrained(MINILM).eval(), AutoTokenizer.from_pretrained(MINILM)
-    order, model = order_of("bert", tmp_path / "fs"), load(tmp_path / "fs" / MODEL_FILE, tmp_path / "fs")[0]
-    texts = [*TEXT, "How far is it from Denver to Aspen?", "Déjà vu: 中文 it's ½ 🙂"]
-    for text, pieces in zip(texts, load_encoder(tmp_path / "fs")(texts), strict=True):
-        row = model.encoder.dictionary.encode_line(f"<s> {pieces}", add_if_not_exist=False).long()
-        assert [order[number] for number in row] == tokenizer(text, padding=False, truncation=False)["input_ids"]
-        check_outputs("bert", model, theirs, order, row[None], 1e-4)

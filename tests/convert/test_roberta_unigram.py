@@ -112,11 +112,3 @@ def test_other_tokenizers_are_refused(changes: dict[str, Any], message: str) -> 
     with pytest.raises(InputError, match=message) as caught:
         unigram_of_tokenizer(tokenizer(**changes), Path("tokenizer.json"))
     assert "\n" not in str(caught.value)
-
-
-def test_pieces_must_be_a_vocabulary() -> None:
-    model = tokenizer()["model"]
-    for extra, message in (("b", "cannot be loaded as a SentencePiece model"), ("<s>", "<s> among its pieces")):
-        twice = tokenizer(model=model | {"vocab": [*model["vocab"], [extra, -9.0]]})
-        with pytest.raises(InputError, match=rf"tokenizer\.json: {message}"):
-            unigram_of_tokenizer(twice, Path("tokenizer.json"))

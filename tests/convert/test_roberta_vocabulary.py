@@ -75,19 +75,6 @@ def test_text_has_hugging_faces_numbers(sources: dict[str, Path], imported: dict
         assert tokenizer(text)["input_ids"] == [0, *(order[row] for row in rows)]
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_special_symbols_are_where_fairseq_has_them(
-    sources: dict[str, Path], imported: dict[str, Path], name: str
-) -> None:
-    order, tokenizer = read_imported(imported[name]).order(), tokenizer_of(sources[name])
-    assert sorted(order) == list(range(len(tokenizer)))
-    special = [tokenizer.convert_tokens_to_ids(symbol) for symbol in ("<s>", "<pad>", "</s>", "<unk>", "<mask>")]
-    assert [*order[:4], order[-1]] == special
-    written = Dictionary.load(str(imported[name] / "dict.txt"))
-    assert len(written) == len(order) - 1
-    assert not {"<mask>", str(order[-1])} & set(written.symbols[4:])
-
-
 def test_bpe_comes_back_as_it_was(imported: dict[str, Path]) -> None:
     dictionary, bpe = dictionary_of(imported["roberta"]), bpe_of(imported["roberta"])
     for text in ODD_TEXTS:
@@ -103,16 +90,6 @@ def test_text_that_looks_special_is_text(imported: dict[str, Path]) -> None:
     (pieces,) = load_encoder(imported["xlmr"])(["<s> <mask> </s>"])
     rows = dictionary.encode_line(pieces, add_if_not_exist=False, append_eos=False).tolist()
     assert not {0, 1, 2, dictionary.index("<mask>")} & set(rows)
-
-
-def test_sentencepiece_decides_where_hugging_face_drops_marks(
-    sources: dict[str, Path], imported: dict[str, Path]
-) -> None:
-    """A mark on a character that normalisation takes apart: XLM-R was trained with SentencePiece's way, ours."""
-    text = "½\u0e33"
-    (pieces,) = load_encoder(imported["xlmr"])([text])
-    rows = dictionary_of(imported["xlmr"]).encode_line(pieces, add_if_not_exist=False).tolist()
-    assert len(tokenizer_of(sources["xlmr"])(text)["input_ids"]) < len([0, *rows])
 
 
 @pytest.mark.parametrize("name", KINDS)

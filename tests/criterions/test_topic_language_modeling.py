@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.logging import metrics
 from torch import Tensor, nn
 
 from fairseq_ext.criterions.topic_language_modeling import (
     TopicLanguageModelingCriterion,
     count_dead_topics,
-    mean_over_tokens,
     tdm_distances,
     tdm_terms,
     topic_entropy,
@@ -49,10 +47,6 @@ class Given(nn.Module):
 
 def criterion(tdm: str = "triplet", margin: float = 0.2, weight: float = 0.5) -> Any:
     return TopicLanguageModelingCriterion(TASK, False, tdm, margin, weight)
-
-
-def test_registered() -> None:
-    assert CRITERION_REGISTRY["topic_language_modeling"] is TopicLanguageModelingCriterion
 
 
 def test_triplets_by_hand() -> None:
@@ -112,12 +106,6 @@ def test_a_topic_on_its_text_has_a_gradient() -> None:
     assert topics.grad.isfinite().all()
 
 
-def test_means_leave_out_padding() -> None:
-    values = torch.tensor([[[1.0, 2], [3.0, 6]], [[5.0, 7], [float("nan"), 9]], [[8.0, 8], [8.0, 8]]])
-    is_token = torch.tensor([[True, True], [True, False], [False, False]])
-    assert mean_over_tokens(values, is_token).tolist() == [[2, 4], [5, 7], [0, 0]]
-
-
 # Two texts of two tokens and one; two topics.
 TARGET = torch.tensor([[5, 6], [7, PAD]])
 WEIGHTS = torch.tensor([[[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.9, 0.1]]])
@@ -142,17 +130,6 @@ def test_loss_by_hand() -> None:
     assert model.extra["topic_embeddings"].grad.any()
     assert model.extra["topic_weights"].grad[0].any()
     assert not model.extra["topic_weights"].grad[1, 1].any()  # padding
-
-
-@pytest.mark.parametrize("tdm", KINDS)
-def test_padding_changes_nothing(tdm: str) -> None:
-    loss, _, log = criterion(tdm)(Given(-9.0, WEIGHTS, EMBEDDINGS, HIDDEN), SAMPLE)
-    target = nn.functional.pad(TARGET, (0, 3), value=PAD)
-    wide = [nn.functional.pad(values, (0, 0, 0, 3), value=99.0) for values in (WEIGHTS, HIDDEN)]
-    padded = SAMPLE | {"target": target, "net_input": {"src_tokens": target}}
-    other, _, other_log = criterion(tdm)(Given(-9.0, wide[0], EMBEDDINGS, wide[1]), padded)
-    torch.testing.assert_close(other, loss)
-    torch.testing.assert_close(other_log, log)
 
 
 def test_a_batch_of_one_text_is_plain_language_modelling() -> None:

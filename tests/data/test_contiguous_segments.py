@@ -50,8 +50,3 @@ def test_segments_are_parts_of_the_whole_text_in_rows(count: int, rows: int, len
     source = torch.cat([part["net_input"]["src_tokens"] for part in parts], 1)
     assert torch.equal(torch.cat([part["target"] for part in parts], 1), in_rows(text, rows))
     assert torch.equal(source, in_rows([EOS, *text[:-1]], rows))
-
-
-def test_too_many_rows() -> None:
-    with pytest.raises(ValueError, match="5 tokens are too few for 6 rows"):
-        segments(5, rows=6, length=2)

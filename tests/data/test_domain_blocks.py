@@ -81,11 +81,6 @@ def test_a_tree_gives_each_row_even_weights_along_its_path(text: Path, tree: Pat
     assert rows == {0: [third, third, third, 0, 0], 1: [third, third, 0, third, 0], 2: [0.5, 0, 0, 0, 0.5]}
 
 
-def test_plain_models_are_not_told_weights(text: Path) -> None:
-    dataset = load(text, "train")
-    assert set(collate(dataset, [0, 1])["net_input"]) == {"src_tokens", "src_lengths"}
-
-
 @pytest.mark.parametrize(("mode", "shares"), [("none", [4, 2, 1]), ("max", [1, 1, 1])])
 def test_small_domains_are_over_sampled(text: Path, mode: str, shares: list[int]) -> None:
     dataset = load(text, "train", "--upsampling", mode)
@@ -117,11 +112,6 @@ def test_unscored_tokens_are_read_but_no_targets(text: Path) -> None:
     assert torch.equal(batch["target"][:, 3:], whole["target"][:, 3:])
     assert batch["ntokens"] == batch["target"].ne(1).sum()
     assert batch["start_indices"] == [3] * len(indices)
-
-
-def test_training_scores_all_tokens(text: Path) -> None:
-    dataset = load(text, "train", "--unscored-tokens", "3")
-    assert "start_indices" not in collate(dataset, [0, 1])
 
 
 def test_blocks_can_be_lines(text: Path) -> None:

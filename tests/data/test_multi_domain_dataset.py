@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_ext.data.multi_domain_dataset import MultiDomainDataset, upsampling_repetitions
-from tests import toy, toy_systems
+from fairseq_ext.data.multi_domain_dataset import MultiDomainDataset
+from tests import toy
 
 
 def load(data: Path, split: str, *extra: str, arch: str = "transformer_domain_adapter_tiny") -> MultiDomainDataset:
@@ -27,12 +27,6 @@ def visits(dataset: MultiDomainDataset) -> Counter:
 def test_upsampling_fills_an_epoch(data: Path, mode: str, expected: list[int]) -> None:
     dataset = load(data, "train", "--upsampling", mode, "--upsampling-temperature", "2")
     assert [visits(dataset)[d] for d in range(3)] == expected
-
-
-def test_repetitions_limits() -> None:
-    sizes = [1000, 100, 10]
-    assert upsampling_repetitions(sizes, "temperature", 1) == pytest.approx(upsampling_repetitions(sizes, "none"))
-    assert upsampling_repetitions(sizes, "temperature", 1e9) == pytest.approx(upsampling_repetitions(sizes, "max"))
 
 
 def test_every_sentence_is_visited_before_any_a_second_time_more(data: Path) -> None:
@@ -142,18 +136,6 @@ def test_first_evaluation_batches_are_of_all_domains(data: Path) -> None:
     assert [dataset.domain_of(batch)[0] for batch in batches] == [0, 1, 2] * 3
 
 
-def test_training_draws_by_the_seed(data: Path) -> None:
-    draws = ["--upsampling", "temperature", "--upsampling-temperature", "2"]
-    by_default, first, second = (load(data, "train", *draws, *seed) for seed in ([], ["--seed", "1"], ["--seed", "2"]))
-    assert np.array_equal(by_default.rows, first.rows)
-    assert not np.array_equal(first.rows, second.rows)
-    # Drawn from seed and epoch alone: 42 rows once each, five of "med" and all of "sub" once more.
-    rng = np.random.default_rng([1, 1])
-    drawn = [np.arange(24), rng.permutation(np.arange(24))[:0], np.arange(24, 36)]
-    drawn += [rng.permutation(np.arange(24, 36))[:5], np.arange(36, 42), np.arange(36, 42)]
-    assert np.array_equal(first.rows, np.concatenate(drawn))
-
-
 def test_cached_files_are_read_ahead(tmp_path: Path) -> None:
     cached = load(toy.make_data(tmp_path / "cached", impl="cached"), "train", "--dataset-impl", "cached")
     mapped = load(toy.make_data(tmp_path / "mmap"), "train")
@@ -164,26 +146,6 @@ def test_cached_files_are_read_ahead(tmp_path: Path) -> None:
     for index in indices:
         assert cached[index]["source"].tolist() == mapped[index]["source"].tolist()
         assert cached[index]["target"].tolist() == mapped[index]["target"].tolist()
-
-
-@pytest.mark.parametrize("system", toy_systems.ARCHITECTURES)
-@pytest.mark.parametrize(
-    "option", [["--left-pad-source"], ["--left-pad-target"], ["--required-seq-len-multiple", "8"]], ids=lambda o: o[0]
-)
-def test_padding_changes_nothing(data: Path, system: str, option: list[str]) -> None:
-    totals = []
-    for extra in ([], option):
-        task, _, model = toy_systems.make_system(data, system, *extra)
-        task.load_dataset("test")
-        batch = first_batch(task.dataset("test"))
-        with torch.no_grad():
-            lprobs = model.get_normalized_probs(model(**batch["net_input"]), log_probs=True)
-        scores = lprobs.gather(2, batch["target"].unsqueeze(2)).squeeze(2).masked_fill(batch["target"].eq(1), 0)
-        totals.append((batch, scores.sum(1)[batch["id"].argsort()]))
-    (plain, expected), (padded, found) = totals
-    tokens = [[batch["target"].tolist(), batch["net_input"]["src_tokens"].tolist()] for batch in (plain, padded)]
-    assert tokens[0] != tokens[1]  # the option does something
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-5)
 
 
 def first_batch(dataset: MultiDomainDataset) -> dict[str, Any]:

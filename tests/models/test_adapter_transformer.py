@@ -17,7 +17,6 @@ from torch import Tensor
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.training.adapter_names import NAMES, read_names
 from tests import toy
-from tests.threads import in_threads
 
 ARCHS = ["transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"]
 NORMS = {"post-norm": [], "pre-norm": ["--encoder-normalize-before", "--decoder-normalize-before"]}
@@ -117,31 +116,6 @@ def test_generated_scores_equal_forced_ones(setting: tuple, model: Any, beam: in
         torch.testing.assert_close(scores, hypothesis["positional_scores"], atol=1e-4, rtol=0)
 
 
-@pytest.mark.slow
-def test_threads_that_share_a_model_decode_as_one(setting: tuple, model: Any) -> None:
-    """Bit for bit, each its own sentences of its own domains."""
-    task, _ = setting
-    task.load_dataset("train")
-    dataset = task.datasets["train"]
-    batches = [dataset.collater([dataset[(7 * n + i) % len(dataset)] for i in range(1 + n % 5)]) for n in range(16)]
-
-    def decode(batch: dict) -> list:
-        generator = task.build_generator([model], Namespace(beam=1, max_len_b=3))
-        return task.inference_step(generator, [model], batch)
-
-    for alone, shared in zip(map(decode, batches), in_threads(decode, batches), strict=True):
-        for row, other in zip(alone, shared, strict=True):
-            for one, two in zip(row, other, strict=True):
-                assert torch.equal(one["tokens"], two["tokens"])
-                assert torch.equal(one["positional_scores"], two["positional_scores"])
-
-
-def test_checkpoint_of_other_domains_is_refused(setting: tuple) -> None:
-    task, args = setting
-    with pytest.raises(InputError, match=r"adapters are \['a', 'b'\]"):
-        task.build_model(Namespace(**vars(args) | {"adapter_names": ["a", "b"]}))
-
-
 def with_domains(setting: tuple, domains: list[str]) -> Any:
     """A fresh model for data with these domains."""
     task, args = setting
@@ -200,21 +174,3 @@ def test_wrong_dictionary_is_one_line(setting: tuple, model: Any) -> None:
         other[name] = torch.cat([other[name], other[name]])
     with pytest.raises(InputError, match="wrong dictionary"):
         toy.make_model(task, args).load_state_dict(other, strict=True)
-
-
-@pytest.mark.parametrize(
-    ("arch", "adapters", "gates"),
-    [("transformer_domain_adapter", 19_003_392, 0), ("transformer_gated_adapter", 19_003_392, 36_864)],
-)
-def test_parameters_at_paper_size(tmp_path: Path, arch: str, adapters: int, gates: int) -> None:
-    domains = ["IT", "LAW", "MED", "REL", "SUB", "TALK"]
-    data = toy.make_data(tmp_path, domains, (2,) * 6)
-    task, args = toy.make_task(data, "--share-all-embeddings", arch=arch)
-    with torch.device("meta"):
-        model = task.build_model(args)
-    counts = {name: p.numel() for name, p in model.named_parameters()}
-    assert sum(n for name, n in counts.items() if ".adapter.bank." in name) == adapters
-    assert sum(n for name, n in counts.items() if ".adapter.router." in name) == gates
-    embeddings = model.encoder.embed_tokens.weight.numel()
-    base = sum(n for name, n in counts.items() if ".adapter." not in name) - embeddings + 32_000 * 512
-    assert base == 60_522_496

@@ -72,10 +72,6 @@ def test_the_base_has_the_form_of_a_bare_model(data: Path, switch: str) -> None:
     assert shapes == {name: value.shape for name, value in bare.state_dict().items()}
 
 
-def test_sizes_that_agree_may_be_typed(data: Path, base: Path) -> None:
-    toy.make_task(data, *start(base), "--encoder-layers", "3", "--no-scale-embedding", arch=GAD)
-
-
 @pytest.mark.parametrize(
     ("arguments", "arch", "match"),
     [
@@ -99,7 +95,3 @@ def test_adapters_are_as_wide_as_those_they_start_from(data: Path, base: Path, t
     assert toy.make_task(data, *start(trained), arch=GAD)[1].bottleneck_dim == 8
     with pytest.raises(InputError, match="--bottleneck-dim 16: .* has --bottleneck-dim 8"):
         toy.make_task(data, *start(trained), "--bottleneck-dim", "16", arch=GAD)
-
-
-def test_a_base_that_is_not_there_yet_has_no_sizes(data: Path, tmp_path: Path) -> None:
-    assert toy.make_task(data, *start(tmp_path / "none.pt"), arch=GAD)[1].encoder_embed_dim == 512

@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.search import Sampling
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.dagru_lm import DAGRULanguageModel
 from fairseq_ext.modules.combinations import COMBINATIONS
 from tests import toy_stream
 
@@ -49,11 +47,6 @@ def tokens_of(rows: int = 3, length: int = 7) -> Tensor:
 def scores(model: Any, tokens: Tensor, **given: Any) -> Tensor:
     with torch.no_grad():
         return model(tokens, **given)[0]
-
-
-def test_registered() -> None:
-    for arch in ("dagru_lm", "dagru_lm_small", "dagru_lm_tiny"):
-        assert ARCH_MODEL_REGISTRY[arch] is DAGRULanguageModel
 
 
 @pytest.mark.parametrize("name", COMBINATIONS)
@@ -190,12 +183,6 @@ def test_a_checkpoint_s_options_do_without_the_file(stream: Path, tmp_path: Path
     assert torch.equal(again.decoder.vectors, saved["decoder.vectors"])
 
 
-def test_general_vectors_can_stay_as_they_are_in_the_file(stream: Path, vectors: Path) -> None:
-    plain = make_model(stream, vectors, "dagru", "--vector-scale", "0").decoder.vectors
-    first = [float(number) for number in vectors.read_text().splitlines()[0].split()[1:]]
-    torch.testing.assert_close(plain[4], torch.tensor(first))
-
-
 def test_sampling_goes_on_from_a_prefix(stream: Path, model: Any) -> None:
     task, _ = toy_stream.make_task(stream)
     generator = SequenceGenerator(
@@ -222,8 +209,3 @@ def test_mistakes_are_named(stream: Path, vectors: Path, options: list[str], mes
     task, cfg = toy_stream.make_task(stream, *[str(vectors) if word == "V" else word for word in options])
     with pytest.raises(InputError, match=message):
         task.build_model(cfg)
-
-
-@pytest.mark.parametrize(("options", "width"), [(["none"], H), (["wvc"], E), (["cvc", "--embed-dim", "9"], 9)])
-def test_width_of_own_words(stream: Path, vectors: Path, options: list[str], width: int) -> None:
-    assert make_model(stream, vectors, *options).decoder.embed.weight.shape == (V, width)

@@ -3,23 +3,12 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from omegaconf import OmegaConf
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
-from fairseq_ext.models.transformer_domain_adapter import TransformerDomainAdapterModel
-from fairseq_ext.models.transformer_gated_adapter import TransformerGatedAdapterModel
 from tests import toy
-
-
-def test_registry_has_our_classes(data: Path) -> None:
-    toy.make_task(data)
-    for suffix in ("", "_small", "_tiny"):
-        assert ARCH_MODEL_REGISTRY[f"transformer_gated_adapter{suffix}"] is TransformerGatedAdapterModel
-        assert ARCH_MODEL_REGISTRY[f"transformer_domain_adapter{suffix}"] is TransformerDomainAdapterModel
-    assert MODEL_REGISTRY["transformer_gated_adapter"] is TransformerGatedAdapterModel
 
 
 def test_shared_gates_are_one_weight_a_side(data: Path) -> None:
@@ -69,14 +58,6 @@ def test_what_each_input_would_decide_alone(data: Path, inputs: str) -> None:
             torch.testing.assert_close(silent[f"{side}_states"], silent[side])
 
 
-def test_needs_no_domain(data: Path) -> None:
-    task, args = toy.make_task(data, "--domain-source", "none")
-    model = toy.make_model(task, args)
-    batch = toy.first_batch(task)
-    assert "domain_ids" not in batch["net_input"]
-    assert model(**batch["net_input"])[0].isfinite().all()
-
-
 def test_a_row_may_be_forced_to_one_adapter_or_none(data: Path) -> None:
     """Beside a row that the gates route: as plain adapters, and exactly as the base."""
     task, args = toy.make_task(data)
@@ -109,15 +90,6 @@ def test_gates_can_start_on_trained_plain_adapters(data: Path) -> None:
     bank = "decoder.layers.1.adapter.bank.up_weight"
     assert torch.equal(model.state_dict()[bank], plain.state_dict()[bank])
     assert torch.equal(model.encoder.layers[0].adapter.router.weight, torch.zeros(3, 64))
-
-
-def test_a_gate_missing_among_others_is_named(data: Path) -> None:
-    task, args = toy.make_task(data)
-    model = toy.make_model(task, args)
-    damaged = dict(model.state_dict())
-    del damaged["encoder.layers.1.adapter.router.weight"]
-    with pytest.raises(InputError, match=r"1 entries missing: encoder\.layers\.1\.adapter\.router\.weight"):
-        model.load_state_dict(damaged, strict=True)
 
 
 def test_gates_without_any_adapter_are_damaged_not_a_base(data: Path) -> None:

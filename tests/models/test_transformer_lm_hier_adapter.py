@@ -10,16 +10,14 @@ import pytest
 import torch
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
-from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.models.transformer_lm import TransformerLanguageModel
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from fairseq_ext.domains.domain_tree import tree_from_json
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.transformer_lm_hier_adapter import TransformerLMHierAdapterModel, prompts_over
+from fairseq_ext.models.transformer_lm_hier_adapter import TransformerLMHierAdapterModel
 from tests import toy
-from tests.threads import in_threads
 
 NODES = {"root": None, "reviews": "root", "science": "root", "books": "reviews", "films": "reviews", "bio": "science"}
 TREE = {
@@ -27,7 +25,6 @@ TREE = {
     "domains": {name: name for name in ("bio", "books", "films")},
 }
 BANK = {"norm_weight", "norm_bias", "down_weight", "down_bias", "up_weight", "up_bias"}
-EXTRA = {f"decoder.layers.{n}.adapter.bank.{name}" for n in (0, 1) for name in BANK}
 
 
 @pytest.fixture
@@ -90,10 +87,6 @@ def weights_of(model: Any, *paths: list[str]) -> Tensor:
     return torch.stack([torch.from_numpy(model.tree.path_weights(names)) for names in paths])
 
 
-def test_is_registered_as_ours() -> None:
-    assert ARCH_MODEL_REGISTRY["transformer_lm_hier_adapter_tiny"] is TransformerLMHierAdapterModel
-
-
 def test_without_a_path_it_is_its_base_exactly(model: Any) -> None:
     base = make_base()
     base.load_state_dict({k: v for k, v in model.state_dict().items() if "adapter" not in k})
@@ -113,17 +106,6 @@ def test_a_path_is_the_mean_of_its_nodes_adapters(model: Any) -> None:
     ]
     weights = weights_of(model, ["films"])[0, path]
     torch.testing.assert_close(bank(x, weights, active=path), torch.stack(outputs).mean(0), atol=1e-5, rtol=1e-5)
-
-
-def test_equal_adapters_make_any_tree_one_adapter(model: Any) -> None:
-    with torch.no_grad():
-        for bank in model.banks:
-            for kind in bank.row_names:
-                parameter = getattr(bank, kind)
-                parameter.copy_(parameter[:1].expand_as(parameter))
-    tokens = tokens_of()
-    outputs = [model(tokens, node_weights=weights_of(model, names))[0] for names in (["bio"], ["books", "films"])]
-    torch.testing.assert_close(*outputs, atol=1e-5, rtol=1e-5)
 
 
 def test_routing_must_be_known(model: Any) -> None:
@@ -147,23 +129,6 @@ def test_generated_scores_equal_forced_ones(model: Any, beam: int) -> None:
         forced = model.get_normalized_probs(model(forced_input, node_weights=weights), log_probs=True)[0]
         scores = forced.gather(1, tokens[:, None]).squeeze(1)
         torch.testing.assert_close(scores, best["positional_scores"], atol=1e-4, rtol=0)
-
-
-@pytest.mark.slow
-def test_threads_that_share_a_model_go_on_over_paths_of_their_own(model: Any) -> None:
-    dictionary, prompts = model.decoder.dictionary, tokens_of(3, 4)
-    sample = {"net_input": {"src_tokens": prompts, "src_lengths": torch.full((3,), 4)}}
-    domains = list(TREE["domains"])
-    jobs = [[domains[(n + i) % len(domains)] for i in range(3)] for n in range(30)]
-
-    def generate(names: list[str]) -> list:
-        generator = SequenceGenerator([model], dictionary, beam_size=1, max_len_a=0, max_len_b=6)
-        with prompts_over(weights_of(model, *([name] for name in names))):
-            return generator.generate([model], sample, prefix_tokens=prompts, bos_token=dictionary.eos())
-
-    for alone, shared in zip(map(generate, jobs), in_threads(generate, jobs), strict=True):
-        for row, other in zip(alone, shared, strict=True):
-            assert torch.equal(row[0]["positional_scores"], other[0]["positional_scores"])
 
 
 def test_weights_can_be_computed_from_the_tokens(model: Any) -> None:

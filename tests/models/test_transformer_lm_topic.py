@@ -10,7 +10,6 @@ import torch
 from fairseq import options as fairseq_options
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.data import Dictionary
-from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.models.transformer_lm import TransformerLanguageModel
 from fairseq.search import Sampling
 from fairseq.sequence_generator import SequenceGenerator
@@ -103,28 +102,8 @@ def added(kind: str) -> set[str]:
     return {f"{STEERING}.{name}" for name in own} | {OUTPUT}
 
 
-def test_is_registered_as_ours() -> None:
-    for size in ("", "_gpt2", "_small", "_tiny"):
-        assert ARCH_MODEL_REGISTRY[f"transformer_lm_topic{size}"] is TransformerLMTopicModel
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_adds_exactly_these_keys(kind: str) -> None:
-    base_keys, keys = make_base().state_dict().keys(), make_model(topic_transformation=kind).state_dict().keys()
-    assert base_keys <= keys
-    assert keys - base_keys == added(kind)
-    frozen = make_model(topic_transformation=kind, freeze_output_embedding=True).state_dict().keys()
-    assert keys - frozen == {OUTPUT}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mixture", ["softmaxes", "logits"])
-def test_starts_as_its_base(kind: str, mixture: str) -> None:
-    """To the precision of float32, in which log-probabilities of some −3 are mixed."""
-    base = make_base()
-    model = on_base(base, topic_transformation=kind, mixture=mixture, seed=5)
-    assert torch.equal(model.decoder.output_weight, base.decoder.output_projection.weight)
-    torch.testing.assert_close(log_probs(model, tokens_of()), log_probs(base, tokens_of()), atol=1e-5, rtol=0)
 
 
 # What an imported GPT-2 has, and a model with an output embedding of its own.
@@ -145,13 +124,6 @@ def test_topic_0_is_its_base_exactly() -> None:
     model = randomise(on_base(base, freeze_output_embedding=True))
     model.decoder.forced_topic = 0
     assert torch.equal(model(tokens_of())[0], base(tokens_of())[0])
-
-
-def test_probabilities_sum_to_one(model: Any) -> None:
-    for mixture in (model, randomise(make_model(mixture="logits"))):
-        torch.testing.assert_close(log_probs(mixture, tokens_of()).exp().sum(-1), torch.ones(4, 9))
-    scores = model(tokens_of())[0]
-    torch.testing.assert_close(scores, log_probs(model, tokens_of()))  # log-probabilities already
 
 
 def test_its_extras(model: Any) -> None:
@@ -186,24 +158,6 @@ def test_a_forced_topic_is_that_topic_but_in_training(model: Any) -> None:
     torch.testing.assert_close(model.train()(tokens_of())[0], mixed)
 
 
-@pytest.mark.parametrize("criterion", ["topic_language_modeling", "cross_entropy"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_trains_exactly_topics_and_output_embedding(kind: str, criterion: str) -> None:
-    model = on_base(make_base(), topic_transformation=kind, topic_omega=0.1).train()
-    assert {name for name, parameter in model.named_parameters() if parameter.requires_grad} == added(kind)
-    before = copy.deepcopy(model.state_dict())
-    loss, batch = make_criterion(criterion), batch_of()
-    optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
-    losses = []
-    for _ in range(3):
-        optimiser.zero_grad()
-        value = loss(model, batch)[0]
-        losses.append(value.item())
-        value.backward()
-        optimiser.step()
-    moved = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
-    assert moved == added(kind)
-    assert losses[2] < losses[0]
 
 
 def make_criterion(name: str) -> Any:

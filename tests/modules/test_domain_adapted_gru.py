@@ -81,11 +81,6 @@ def test_the_general_path_never_depends_on_the_adapted_one() -> None:
     assert not torch.allclose(other_contexts, contexts)
 
 
-def test_names_are_the_papers() -> None:
-    assert list(COMBINATIONS)[2:] == ["wvc", "wvs", "cvc", "wcvc", "cvs", "wcvs", "wvg", "cvg", "dagru"]
-    assert len(set(COMBINATIONS.values())) == len(COMBINATIONS)
-
-
 @pytest.mark.parametrize("name", ["wvs", "wvg", "dagru"])
 def test_words_of_different_widths(name: str) -> None:
     with pytest.raises(ValueError, match="one width, not 4 and 7"):

@@ -96,24 +96,3 @@ def test_shut_gates_leave_the_general_domain() -> None:
     set_gates(gru, -1000)
     before = torch.cat([initial.unsqueeze(0), states[:-1]])
     torch.testing.assert_close(gru(words, general_words, before, torch.randn(B, H)), states, atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize(("gates_words", "gates_contexts"), GATES)
-def test_gradients_are_those_of_small_differences(gates_words: bool, gates_contexts: bool) -> None:
-    torch.manual_seed(1)
-    gru = GatedGRU(2, 2, 3, gates_words, gates_contexts).double()
-    sizes = (4, 2, 2), (4, 2, 2), (4, 2, 3), (2, 3)
-    inputs = [torch.randn(*size).double().requires_grad_() for size in sizes]
-    names, parameters = zip(*gru.named_parameters(), strict=True)
-
-    def run(*values: Tensor) -> Tensor:
-        return torch.func.functional_call(gru, dict(zip(names, values[4:], strict=True)), values[:4])
-
-    assert torch.autograd.gradcheck(run, (*inputs, *parameters))
-
-
-def test_gated_words_have_one_width() -> None:
-    with pytest.raises(ValueError, match="one width, not 4 and 7"):
-        made(True, False, width=7)
-    gru, inputs = made(False, True, width=7)
-    assert gru(*inputs).shape == (T, B, H)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from torch import Tensor, nn
 
-from fairseq_ext.modules.mixture_of_softmaxes import MixtureOfSoftmaxes, mixed_scores, target_log_probs
+from fairseq_ext.modules.mixture_of_softmaxes import MixtureOfSoftmaxes
 from fairseq_ext.modules.topic_steering import TopicSteering
 
 WIDTH, SYMBOLS, TOKENS = 4, 6, 7
@@ -34,22 +32,6 @@ def formula(mixture: MixtureOfSoftmaxes, hidden: Tensor, weight: Tensor) -> Tens
     return (weights.unsqueeze(2) * logits.softmax(-1)).sum(1)
 
 
-def test_two_topics_by_hand() -> None:
-    """States (0 0) and (log 3, 0), symbols (1 0), (0 1), (0 0): probabilities ⅓ ⅓ ⅓ and 3/5 1/5 1/5."""
-    states = torch.tensor([[[0.0, 0.0], [math.log(3), 0.0]]] * 2)  # N×K×H
-    weight = torch.tensor([[1.0, 0], [0, 1], [0, 0]])
-    log_weights = torch.tensor([[0.25, 0.75], [0.5, 0.5]]).log()
-    expected = torch.tensor(
-        [
-            [0.25 / 3 + 0.75 * 3 / 5, 0.25 / 3 + 0.75 / 5, 0.25 / 3 + 0.75 / 5],
-            [0.5 / 3 + 0.5 * 3 / 5, 0.5 / 3 + 0.5 / 5, 0.5 / 3 + 0.5 / 5],
-        ]
-    )
-    torch.testing.assert_close(mixed_scores(log_weights, states, weight), expected.log())
-    chosen = target_log_probs(log_weights, states, weight, torch.tensor([0, 2]))
-    torch.testing.assert_close(chosen, expected[[0, 1], [0, 2]].log())
-
-
 @pytest.mark.parametrize("average_states", [False, True])
 @pytest.mark.parametrize("kind", ["affine", "multiplication", "addition"])
 @pytest.mark.parametrize("chunk_size", [1, 9, 1000])
@@ -67,11 +49,6 @@ def test_is_its_formula(kind: str, average_states: bool, chunk_size: int) -> Non
         atol=1e-5,
         rtol=1e-4,
     )
-
-
-def test_scores_are_log_probabilities_that_sum_to_one() -> None:
-    mixture, hidden, _, weight = make()
-    torch.testing.assert_close(mixture.scores(hidden, weight).exp().sum(1), torch.ones(TOKENS))
 
 
 @pytest.mark.parametrize("average_states", [False, True])
@@ -124,15 +101,6 @@ def test_without_topics_it_is_the_plain_output_layer_exactly() -> None:
     assert torch.equal(mixture.scores(hidden, weight), nn.functional.linear(hidden, weight))
     mixture.log_prob_sum(hidden, targets, weight).backward()
     assert weight.grad.any()
-
-
-def test_sure_weights_are_that_topic_alone() -> None:
-    mixture, hidden, _, weight = make()
-    with torch.no_grad():
-        mixture.steering.norm.weight.zero_()
-        mixture.steering.norm.bias.copy_(torch.tensor([1.0, 0, 0, 0]))
-        mixture.steering.embeddings.zero_()[2, 0] = 100
-    torch.testing.assert_close(mixture.scores(hidden, weight), mixture.scores(hidden, weight, 2).log_softmax(1))
 
 
 @pytest.mark.parametrize(("num_topics", "expected"), [(1, [8, 6]), (3, [8, 8, 8, 4]), (20, [21] * 7)])

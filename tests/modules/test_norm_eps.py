@@ -19,13 +19,6 @@ def test_it_is_taken_from_a_state_dict(dtype: torch.dtype) -> None:
     assert torch.equal(other.get_buffer(ENTRY), one.get_buffer(ENTRY))
 
 
-def test_without_an_entry_nothing_changes() -> None:
-    encoder = nn.Sequential(nn.LayerNorm(2))
-    take_norm_eps(encoder, encoder.state_dict(), "")
-    assert encoder[0].eps == 1e-5
-    assert ENTRY not in encoder.state_dict()
-
-
 @pytest.mark.parametrize("text", ["", "one", "-1", "nan", "3"])
 def test_other_entries_are_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"encoder\.layer_norm_eps is no epsilon"):

@@ -12,10 +12,8 @@ import torch
 from fairseq import tasks
 from fairseq.data import data_utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.tasks.contiguous_language_modeling import ContiguousLanguageModelingTask
 from tests import toy_stream
 from tests.integration.test_command_lines import run, run_well, weights
 
@@ -35,10 +33,6 @@ def batches(task: Any, split: str, **options: Any) -> list[dict]:
     return list(task.get_batch_iterator(task.dataset(split), **options).next_epoch_itr(shuffle=True))
 
 
-def test_registered() -> None:
-    assert TASK_REGISTRY["contiguous_language_modeling"] is ContiguousLanguageModelingTask
-
-
 @pytest.mark.parametrize("epoch", [1, 2])
 def test_batches_come_in_the_order_of_the_text(stream: Path, epoch: int) -> None:
     task, _ = toy_stream.make_task(stream)
@@ -55,16 +49,6 @@ def test_text_is_read_where_it_lies(stream: Path) -> None:
     lines = data_utils.load_indexed_dataset(str(stream / "train"), task.dictionary)
     assert isinstance(tokens, np.memmap)
     assert tokens.tolist() == torch.cat([lines[index] for index in range(len(lines))]).tolist()
-
-
-def test_several_files_are_one_text(stream: Path, tmp_path: Path) -> None:
-    data = Path(shutil.copytree(stream, tmp_path / "data"))
-    for suffix in ("bin", "idx"):
-        shutil.copy(data / f"valid.{suffix}", data / f"train1.{suffix}")
-    task, _ = toy_stream.make_task(data)
-    whole = task.load_dataset("train", combine=True).tokens.tolist()
-    first, second = (task.load_dataset(split).tokens.tolist() for split in ("train", "valid"))
-    assert whole == first + second
 
 
 def test_a_text_that_is_not_its_index_s_is_named(stream: Path, tmp_path: Path) -> None:

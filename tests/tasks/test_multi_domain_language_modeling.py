@@ -15,10 +15,8 @@ from fairseq.data.data_utils import load_indexed_dataset
 from fairseq.logging import metrics
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from fairseq.sequence_scorer import SequenceScorer
-from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.tasks.multi_domain_language_modeling import MultiDomainLanguageModelingTask
 from tests import toy, toy_text
 
 PAD = 1
@@ -59,11 +57,6 @@ def weights_of(task: Any, split: str = "test", combine: bool = False) -> list[li
     """The routing weights of each domain of a split, in order."""
     task.load_dataset(split, combine=combine)
     return [corpus.node_weights.tolist() for corpus in task.datasets[split].corpora]
-
-
-def test_registered(text: Path, tree: Path) -> None:
-    loaded(text, tree)
-    assert TASK_REGISTRY["multi_domain_language_modeling"] is MultiDomainLanguageModelingTask
 
 
 # Validation
@@ -119,12 +112,6 @@ def test_validation_leaves_out_unscored_tokens(text: Path, tree: Path) -> None:
         count += len(item["target"]) - 5
     assert values["loss_sub"] == pytest.approx(total / count / math.log(2), abs=1e-3)
     assert sum(log["by_domain/ntokens"][toy_text.DOMAINS.index("sub")] for log in logs) == count
-
-
-def test_plain_models_validate_too(text: Path) -> None:
-    task, model = loaded(text, None)
-    values, _ = validate(task, model)
-    assert all(f"ppl_{name}" in values for name in [*toy_text.DOMAINS, "avg"])
 
 
 def test_training_on_some_domains(text: Path, tree: Path) -> None:
@@ -345,17 +332,6 @@ def with_topics(text: Path, *extra: str) -> tuple[Any, Any]:
     return task, model
 
 
-def test_precision_is_set_where_training_begins(text: Path) -> None:
-    before = torch.get_float32_matmul_precision()
-    try:
-        task, _ = toy_text.make_task(text, "--matmul-precision", "medium", arch=toy_text.PLAIN)
-        assert torch.get_float32_matmul_precision() == before
-        task.begin_epoch(1, None)
-        assert torch.get_float32_matmul_precision() == "medium"
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
 def test_lines_can_be_texts_of_their_own(text: Path) -> None:
     """In every split, whole or cut at --tokens-per-sample."""
     task, _ = with_topics(text, *TEXTS)
@@ -467,15 +443,6 @@ def test_the_training_set_is_scored_like_any_other(text: Path, tree: Path) -> No
     expected = torch.from_numpy(task.tree.path_weights(["sub"]))
     assert all(torch.equal(row, expected) for batch in batches for row in batch["net_input"]["node_weights"])
     assert all(len(batch["domain_ids"].unique()) == 1 for batch in batches)
-
-
-def test_training_draws_by_the_seed(text: Path) -> None:
-    rows = {}
-    for seed in ("1", "2"):
-        task, _ = loaded(text, None, "--seed", seed, "--upsampling", "temperature")
-        task.load_dataset("train", combine=True)
-        rows[seed] = task.dataset("train").rows.tolist()
-    assert rows["1"] != rows["2"]
 
 
 def test_only_scoring_takes_shards(text: Path) -> None:

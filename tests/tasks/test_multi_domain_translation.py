@@ -12,12 +12,10 @@ import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
-from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_ext.data.teacher_labels import read_teacher_probs
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.domain_metrics import mark_domain
-from fairseq_ext.tasks.multi_domain_translation import MultiDomainTranslationTask
 from tests import toy
 
 AD, GAD = "transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"
@@ -35,11 +33,6 @@ def loaded(data: Path, *extra: str, arch: str = AD) -> tuple[Any, Any]:
     if arch in (AD, GAD):
         toy.randomise_adapters(model)
     return task, model
-
-
-def test_registered(data: Path) -> None:
-    toy.make_task(data)
-    assert TASK_REGISTRY["multi_domain_translation"] is MultiDomainTranslationTask
 
 
 def test_finds_domains_and_languages_by_itself(data: Path) -> None:
@@ -113,13 +106,6 @@ def test_training_on_some_domains_keeps_all_numbers(data: Path, teacher: Path) -
     values = shown.get_smoothed_values()
     assert "loss_law" not in values
     assert values["loss_avg"] == pytest.approx((values["loss_med"] + values["loss_sub"]) / 2, abs=1e-3)
-
-
-def test_validation_sets_of_other_names_and_one_domain(data: Path) -> None:
-    task, _ = loaded(data, "--train-domains", "law", "--valid-subset", "valid,test")
-    for split, size in (("valid", 5), ("test", 4), ("test:med", 4)):
-        task.load_dataset(split)
-        assert len(task.datasets[split]) == size
 
 
 # Where the domain of a sentence comes from

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +23,6 @@ from fairseq_ext.recipes.translation.stages import training_steps
 from fairseq_ext.teacher.changed_labels import with_noise, write_changed_labels
 from fairseq_ext.teacher.train import summarise
 from fairseq_ext.text.split import SPLITS
-from tests.recipes.commands import run_experiment
-from tests.recipes.translation.small_translation_experiment import TRAIN
-from tests.small_corpus import write_config, write_corpora
 
 DOMAINS = ["it", "law", "med"]
 SIZES = {"train": 40, "valid": 5, "test": 6}
@@ -115,23 +111,6 @@ def test_a_system_is_trained_on_its_labels_and_all_its_seeds_on_the_same(tmp_pat
     assert not {"--label-noise", "--label_noise"} & set(arguments)
     [*_, last] = training_steps(config, "all")
     assert tmp_path / "teacher" in last.inputs  # nothing to change
-
-
-@pytest.mark.slow
-def test_one_file_trains_gates_on_changed_labels_and_in_balance(tmp_path: Path) -> None:
-    systems = {name: {**TRAIN["systems"][name], "max-epoch": 1} for name in ("mix", "gad")}
-    systems["gad"] |= {"from": "mix", "label_noise": 0.5, "unlabelled": "bank", "gate-balance-weight": 0.01}
-    train = {**TRAIN, "systems": systems}
-    path = write_config(tmp_path / "robust.yaml", write_corpora(tmp_path / "corpora"), train=train)
-    run = run_experiment(str(path), "--to", "gad")
-    assert run.returncode == 0, run.stderr
-    assert "80 training sentences are labelled, F1 0.5" in run.stderr
-    log = (tmp_path / "work/systems/gad/train.log").read_text()
-    shares = [float(share) for share in re.findall(r"gate_labelled[^0-9]+([0-9.]+)", log)]
-    assert set(shares) == {50.0, 100.0}  # of the training text, and of validation
-    assert "gate_balance" in log
-    again = run_experiment(str(path), "--to", "gad")
-    assert again.stderr.count("up to date") == 10
 
 
 @pytest.mark.parametrize(

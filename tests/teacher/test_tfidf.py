@@ -54,13 +54,6 @@ def test_subword_pairs_are_counted_and_saved(tmp_path: Path) -> None:
         load_classifier(tmp_path / "saved", "tfidf")
 
 
-def test_saved_files_hold_no_code(tmp_path: Path) -> None:
-    train(3).save(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["tfidf.json", "tfidf.npz"]
-    with np.load(tmp_path / "tfidf.npz", allow_pickle=False) as arrays:
-        assert {arrays[name].dtype.kind for name in arrays.files} == {"f"}
-
-
 def test_unusable_files_and_text_are_named(tmp_path: Path) -> None:
     for backend in ("tfidf", "oracle"):
         with pytest.raises(InputError, match=str(tmp_path)):

@@ -11,7 +11,6 @@ import pytest
 
 from fairseq_ext.data.teacher_labels import load_probs, read_teacher_probs
 from fairseq_ext.engine.hashing import hash_path
-from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import load_config
@@ -205,30 +204,6 @@ def test_checksums_are_checked_by_a_command(prepared: Path, tmp_path: Path, caps
     with pytest.raises(InputError, match=r"garden/valid\.npy: "):
         verb("label")(["--teacher", str(damaged), "--check"])
     assert hash_path(file) != hash_path(prepared / "work/teacher/garden/valid.npy")
-
-
-def test_interrupted_training_keeps_its_folds(
-    memory: type[Memory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = load_config(write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora")))
-    honest = Labelling.fit
-
-    def interrupted(work: Labelling, number: int, output: Path) -> None:
-        if number == 2:
-            raise KeyboardInterrupt
-        honest(work, number, output)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Labelling, "fit", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            run_steps(teacher_steps(config))
-    assert memory.fits == 2
-    run_steps(teacher_steps(config))
-    # The other three folds and the model of all text.
-    assert memory.fits == 2 + config.teacher.folds - 2 + 1
-    probs = np.load(tmp_path / "work" / "teacher" / "bank" / "train.npy")
-    assert (probs == 0.5).all()
-    assert not (tmp_path / "work" / "teacher" / ".tasks").exists()
 
 
 def test_teachers_of_earlier_versions_stay(tmp_path: Path) -> None:

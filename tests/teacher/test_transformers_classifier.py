@@ -88,13 +88,6 @@ def test_labels_in_bfloat16_are_the_same_but_for_rounding(encoder: Path, tmp_pat
     assert not np.array_equal(probs, found[0])
 
 
-@pytest.mark.slow
-def test_unusable_models_are_named(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(InputError, match=f"{tmp_path}"):
-        make_classifier(TransformersTeacher(model=str(tmp_path), device="cpu"), 1).fit(TEXTS, LABELS, 2)
-
-
 def test_without_a_network_a_hubs_model_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     from fairseq_ext.teacher.transformers_classifier import transformers
 

@@ -2,8 +2,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq.dataclass.configs import EMAConfig
-from fairseq.models.ema.ema import EMA
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
@@ -16,21 +14,6 @@ SOME = ["root", "söhne", "law"]
 def test_names_survive() -> None:
     assert read_names(names_entry(SOME)) == SOME
     assert read_names(names_entry(SOME).to(torch.uint8)) == SOME  # of an earlier version
-
-
-@pytest.mark.parametrize("in_full_precision", [True, False])
-def test_names_survive_an_average_of_updates(data: Path, in_full_precision: bool) -> None:
-    """fairseq's --store-ema."""
-    task, args = toy.make_task(data)
-    model = toy.make_model(task, args)
-    average = EMA(model, EMAConfig(store_ema=True, ema_decay=0.9, ema_fp32=in_full_precision))
-    toy.randomise_adapters(model)
-    for update in range(30):
-        average.step(model, update)
-    state = average.get_model().state_dict()
-    assert read_names(state[NAMES]) == toy.DOMAINS
-    key = "encoder.layers.0.adapter.bank.up_weight"
-    torch.testing.assert_close(state[key], model.state_dict()[key] * (1 - 0.9**30), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("damaged", [torch.tensor([1.0, 2.0, 255.0]), names_entry(SOME) + 300, torch.ones(1) / 0])
