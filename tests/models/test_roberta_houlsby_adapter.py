@@ -55,8 +55,6 @@ def num_norms(norm: dict[str, Any]) -> int:
     return 6 if norm else 5
 
 
-
-
 @pytest.mark.parametrize(("ours", "plain"), [("", "_base"), ("_large", "_large"), ("_small", "_small")])
 def test_sizes_are_those_of_the_bases(ours: str, plain: str) -> None:
     both = [Namespace(), Namespace()]

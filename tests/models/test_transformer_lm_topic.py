@@ -102,10 +102,6 @@ def added(kind: str) -> set[str]:
     return {f"{STEERING}.{name}" for name in own} | {OUTPUT}
 
 
-
-
-
-
 # What an imported GPT-2 has, and a model with an output embedding of its own.
 GPT2 = {"decoder_learned_pos": True, "no_scale_embedding": True, "activation_fn": "gelu_accurate"}
 UNTIED = {"share_decoder_input_output_embed": False}
@@ -156,8 +152,6 @@ def test_a_forced_topic_is_that_topic_but_in_training(model: Any) -> None:
     alone = model.decoder.topics.steering.steer(hidden, 2) @ model.decoder.output_weight.t()
     torch.testing.assert_close(model(tokens_of())[0], alone)
     torch.testing.assert_close(model.train()(tokens_of())[0], mixed)
-
-
 
 
 def make_criterion(name: str) -> Any:
