@@ -43,17 +43,14 @@ class Tally:
         """Count a block: ``pairs``, those ``changed`` by normalisation, those ``kept``, and the dropped ones."""
         self.counts.update(counts)
         for drop in drops:
-            self._add_drop(drop)
-
-    def _add_drop(self, drop: Drop) -> None:
-        name = f"{_DROPPED}{drop.filter}"
-        self.counts[name] += 1
-        # Every dropped pair of a filter has the same chance to be a sample.
-        samples = self._samples.setdefault(drop.filter, [])
-        if len(samples) < MAX_SAMPLES:
-            samples.append(drop)
-        elif (place := self._random.randrange(self.counts[name])) < MAX_SAMPLES:
-            samples[place] = drop
+            name = f"{_DROPPED}{drop.filter}"
+            self.counts[name] += 1
+            # Every dropped pair of a filter has the same chance to be a sample.
+            samples = self._samples.setdefault(drop.filter, [])
+            if len(samples) < MAX_SAMPLES:
+                samples.append(drop)
+            elif (place := self._random.randrange(self.counts[name])) < MAX_SAMPLES:
+                samples[place] = drop
 
     def samples_of(self, name: str) -> list[Drop]:
         """The samples of a filter, by line."""
@@ -82,7 +79,7 @@ def write_cleaning_report(
         f"{_percent(kept, pairs)} of {pairs:,} sentence pairs were kept.",
         {
             "Dropped pairs": [_dropped_table(counts, filters)],
-            "Import": list(_imports(counts)),
+            "Import": _imports(counts),
             "Options": [_options_table(options)],
             "Samples of dropped pairs": _samples(domains, filters, langs),
         },
@@ -110,15 +107,13 @@ def _dropped_table(counts: Mapping[str, Counter[str]], filters: Sequence[str]) -
     return Table("What each filter dropped", "outcome", list(keys), [column(name) for name in domains], [note])
 
 
-def _counted(heading: str, key: str, counts: Mapping[str, Counter[str]]) -> Column:
-    return Column(heading, lambda name: counts[name][key], ",")
+def _imports(counts: Mapping[str, Counter[str]]) -> list[Table]:
+    def column(key: str) -> Column:
+        return Column(key.removeprefix(_IMPORTED).replace("_", " "), lambda name: counts[name][key], ",")
 
-
-def _imports(counts: Mapping[str, Counter[str]]) -> Iterator[Table]:
     found = dict.fromkeys(key for each in counts.values() for key in each if key.startswith(_IMPORTED) and each[key])
-    if found:
-        columns = [_counted(key.removeprefix(_IMPORTED).replace("_", " "), key, counts) for key in found]
-        yield Table("What import read, left out and mended", "domain", list(counts), columns)
+    title = "What import read, left out and mended"
+    return [Table(title, "domain", list(counts), list(map(column, found)))] if found else []
 
 
 def _options_table(options: Mapping[str, Any]) -> Table:
@@ -136,16 +131,16 @@ def _samples(domains: Mapping[str, Tally], filters: Sequence[str], langs: tuple[
         name: {f"{domain} {drop.line}": drop for domain, tally in domains.items() for drop in tally.samples_of(name)}
         for name in filters
     }
-    return [_samples_table(name, rows, langs) for name, rows in drops.items() if rows]
 
+    def table(name: str) -> Table:
+        def column(heading: str, field: str) -> Column:
+            return Column(heading, lambda row: _cut(getattr(drops[name][row], field)), is_text=True)
 
-def _samples_table(name: str, drops: Mapping[str, Drop], langs: tuple[str, str]) -> Table:
-    columns = [
-        Column("reason", lambda row: _cut(drops[row].reason), is_text=True),
-        Column(langs[0], lambda row: _cut(drops[row].source), is_text=True),
-        Column(langs[1], lambda row: _cut(drops[row].target), is_text=True),
-    ]
-    return Table(name, "domain and line", list(drops), columns)
+        headings = {"reason": "reason", "source": langs[0], "target": langs[1]}
+        columns = [column(heading, field) for field, heading in headings.items()]
+        return Table(name, "domain and line", list(drops[name]), columns)
+
+    return [table(name) for name, rows in drops.items() if rows]
 
 
 def _cut(text: str) -> str:

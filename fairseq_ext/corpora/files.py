@@ -38,12 +38,7 @@ _MAX_NAME = 200
 
 
 def check_file(path: Path, hint: str = "") -> None:
-    """Check that there is a file to read: opening a pipe would wait for ever, and a device may never end.
-
-    Args:
-        path: of the file.
-        hint: what to say if nothing is there.
-    """
+    """Check that there is a file to read: opening a pipe would wait for ever, and a device may never end."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:

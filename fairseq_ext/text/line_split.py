@@ -55,14 +55,8 @@ def write_text_splits(
     Which stretches are held out follows from the seed, the domain's name and their numbers. The test sets are exactly
     as large as asked for; the other sets lack the lines that repeat lines of a set before them (module docstring).
 
-    The texts are read three times, line by line. Only held-out lines are kept in memory.
-
-    Args:
-        folder: where to write.
-        texts: the file of every domain, one line each sentence or paragraph, in the order of the text.
-        options: number of held-out lines, and of consecutive ones.
-        seed: draws other stretches.
-        elsewhere: folded lines that something else is tested on; they count as test lines.
+    The texts, a file of every domain, are read three times, line by line. Only held-out lines are kept in memory.
+    ``elsewhere`` are folded lines that something else is tested on; they count as test lines.
     """
     domains = {name: _choose(name, count_lines(path), options, seed) for name, path in sorted(texts.items())}
     keys: dict[str, set[str]] = {"test": set(elsewhere), "valid": set()}

@@ -116,15 +116,7 @@ def copy_subwords(source: Path, folder: Path, langs: tuple[str, str]) -> None:
 
 
 def train_subwords(folder: Path, splits: Path, langs: tuple[str, str], *, options: Subwords, seed: int) -> None:
-    """Train on the training text, and write ``sentencepiece.model`` and fairseq's ``dict.txt``.
-
-    Args:
-        folder: where to write.
-        splits: folder made by :func:`~fairseq_ext.text.split.write_splits`.
-        langs: source and target language.
-        options: how to train.
-        seed: of the sample and of SentencePiece's generator, which this kind of training hardly uses.
-    """
+    """Train on the training text of a folder of splits, as :func:`train_sentencepiece` does."""
     domains = read_domain_names(splits / DOMAINS_FILE)
     files = [[splits / name / f"train.{lang}" for lang in langs] for name in domains]
     train_sentencepiece(folder, files, [domain_tag(name) for name in domains], options=options, seed=seed)
@@ -135,12 +127,8 @@ def train_sentencepiece(
 ) -> None:
     """Train on the lines of files, and write ``sentencepiece.model`` and fairseq's ``dict.txt``.
 
-    Args:
-        folder: where to write.
-        files: the training text; files that are grouped together have the same number of lines, and of a sample they
-            contribute the same ones.
-        tags: symbols of their own besides.
-        options, seed: see :func:`train_subwords`.
+    Files that are grouped together have the same number of lines; of a sample, they contribute the same ones. ``tags``
+    are further symbols. The seed is that of the sample and of SentencePiece's generator.
     """
     model = _train(_training_lines(files, options, seed), tags, options, seed)
     (folder / MODEL_FILE).write_bytes(model)
