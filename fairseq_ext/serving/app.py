@@ -18,7 +18,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from fairseq_ext.inputs.errors import shown
+from fairseq_ext.inputs.errors import InputError, line_of, shown
 from fairseq_ext.runtime.requests import Answer
 from fairseq_ext.serving import libretranslate, opus_cat
 from fairseq_ext.serving.batcher import Batcher, Batching, Outcome
@@ -43,6 +43,7 @@ def make_app(
     batching: Batching,
     local: bool = True,
     token: str | None = None,
+    load: Callable[[], SystemTranslator] | None = None,
 ) -> Starlette:
     """The service of one system.
 
@@ -52,8 +53,10 @@ def make_app(
         batching: how requests share batches and wait.
         local: whether only names of this machine are answered.
         token: that clients have to send; None: none.
+        load: loads the system again, where there is a token.
     """
     service = Service(system, limits, batching, needs_key=token is not None)
+    service.load = load if token is not None else None
     paths = [
         Route("/translate", service.translate, methods=["POST"]),
         Route("/detect", service.detect, methods=["POST"]),
@@ -70,6 +73,7 @@ def make_app(
             Mount("/page", StaticFiles(directory=PAGE)),
             *paths,
             Mount("/d/{domain}", routes=paths),
+            Route("/reload", service.reload, methods=["POST"]),
             Route("/info", service.info),
             Route("/health/live", service.live),
             Route("/health/ready", service.ready),
@@ -89,8 +93,10 @@ class Service:
         self._limits = limits
         self._needs_key = needs_key
         self._metrics = Metrics()
-        self._make_batcher = lambda: Batcher(system, batching, self._metrics)
+        self._make_batcher = lambda: Batcher(self._system, batching, self._metrics)
         self._batcher: Batcher | None = None
+        self.load: Callable[[], SystemTranslator] | None = None
+        self._reloading = asyncio.Lock()
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -156,12 +162,13 @@ class Service:
         if not isinstance(content, dict) or "q" not in content:
             _check_key(request, content)
             order = read_order(content, self._system, self._limits, self._domain_of(request))
-            return await self._answer(request, order, partial(self._own_words, order))
+            return await self._answer(request, order, partial(_own_words, self._system, order))
         with _libretranslates_statuses():
             _check_key(request, content)
-            question = libretranslate.read_question(content, self._system, self._limits, self._domain_of(request))
+            system = self._system
+            question = libretranslate.read_question(content, system, self._limits, self._domain_of(request))
             return await self._answer(
-                request, question.texts.order, lambda outcome: question.answer(outcome.answers, self._system)
+                request, question.texts.order, lambda outcome: question.answer(outcome.answers, system)
             )
 
     async def _translate_for_opus_cat(self, request: Request) -> Response:
@@ -195,13 +202,19 @@ class Service:
             for each in both:
                 each.cancel()
 
-    def _own_words(self, order: Order, outcome: Outcome) -> dict[str, Any]:
-        domains = self._system.domains
-        return {
-            "system": self._system.name,
-            "translations": [_answer(answer, domains, order.gates) for answer in outcome.answers],
-            "seconds": {"waited": round(outcome.waited, 4), "total": round(outcome.took, 4)},
-        }
+    async def reload(self, request: Request) -> Response:
+        """``POST /reload``: load the system again; what was accepted before is still translated by the old one."""
+        if self.load is None:
+            raise RefusedError(403, "a service without a token cannot be told to reload; start it with --token-file")
+        async with self._reloading:
+            try:
+                system = await asyncio.to_thread(self.load)
+            except InputError as error:
+                raise RefusedError(422, f"the old system stays: {line_of(error)}") from None
+            self._system = system
+            if self._batcher is not None:
+                self._batcher.system = system
+        return await self.info(request)
 
     async def info(self, _: Request) -> Response:
         """``GET /info``: what there is to ask for."""
@@ -283,6 +296,14 @@ def _libretranslates_statuses() -> Iterator[None]:
     except RefusedError as refusal:
         refusal.status = libretranslate.STATUSES.get(refusal.status, refusal.status)
         raise
+
+
+def _own_words(system: SystemTranslator, order: Order, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "system": system.name,
+        "translations": [_answer(answer, system.domains, order.gates) for answer in outcome.answers],
+        "seconds": {"waited": round(outcome.waited, 4), "total": round(outcome.took, 4)},
+    }
 
 
 def _answer(answer: Answer, domains: list[str], gates: str | None) -> dict[str, Any]:

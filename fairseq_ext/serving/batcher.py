@@ -70,6 +70,7 @@ class _Job:
     """An order under way: the parts numbered in ``waiting`` wait; ``future`` is fulfilled when no answer is missing."""
 
     order: Order
+    system: SystemTranslator
     parts: list[_Part]
     arrived: float = field(default_factory=time.monotonic)
     started: float | None = None
@@ -81,9 +82,9 @@ class _Job:
         self.waiting = list(range(len(self.parts)))
 
     @property
-    def search(self) -> tuple[int | None, int]:
+    def search(self) -> tuple[SystemTranslator, int | None, int]:
         """What the texts of one batch have in common."""
-        return self.order.beam, self.order.candidates
+        return self.system, self.order.beam, self.order.candidates
 
     @property
     def missing(self) -> int:
@@ -120,13 +121,13 @@ class Batcher:
     short order overtakes long ones, and a long one comes to its end.
 
     Args:
-        system: what translates.
+        system: what translates; another one may take its place for the orders to come.
         batching: sizes.
         metrics: what is counted.
     """
 
     def __init__(self, system: SystemTranslator, batching: Batching, metrics: Metrics) -> None:
-        self._system = system
+        self.system = system
         self._batching = batching
         self._metrics = metrics
         self._changed = threading.Condition()
@@ -160,7 +161,7 @@ class Batcher:
         Raises:
             RefusedError: 503 with ``Retry-After`` if too many texts wait, or this is closed.
         """
-        job = _Job(order, self._cut(order))
+        job = _Job(order, self.system, self._cut(order))
         with self._changed:
             if self._closed:
                 raise RefusedError(503, "the service is stopping; send the request again", {"Retry-After": "5"})
@@ -179,7 +180,7 @@ class Batcher:
         return [
             _Part(number, replace(request, text=text), pieces * beam)
             for number, request in enumerate(order.requests)
-            for text, pieces in cut(request.text, most, self._system.count_pieces)
+            for text, pieces in cut(request.text, most, self.system.count_pieces)
         ]
 
     @property
@@ -275,9 +276,9 @@ class Batcher:
             self._deliver(job, number, answer)
 
     def _answers(self, batch: _Batch) -> Sequence[Answer]:
-        beam, candidates = batch[0][0].search
+        system, beam, candidates = batch[0][0].search
         parts = [job.parts[number] for job, number in batch]
-        return self._system.translate(
+        return system.translate(
             [part.request for part in parts],
             beam=beam,
             candidates=candidates,

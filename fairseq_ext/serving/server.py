@@ -57,14 +57,18 @@ def serve(exported: Path, service: Service) -> None:
         raise InputError(f"--host {service.host}: others could use the service; give --token-file FILE too")
     token = None if service.token_file is None else read_token(service.token_file)
     listener = listen(service.host, service.port)
-    system = SystemTranslator.load(
-        exported,
-        device=service.device,
-        decoding_precision=service.decoding_precision,
-        threads=service.threads,
-        terms=service.terms,
-    )
-    app = make_app(system, limits=service.limits, batching=service.batching, local=local, token=token)
+
+    def load() -> SystemTranslator:
+        return SystemTranslator.load(
+            exported.resolve(),  # all files of one export, though a link may point to another one any time
+            device=service.device,
+            decoding_precision=service.decoding_precision,
+            threads=service.threads,
+            terms=service.terms,
+        )
+
+    system = load()
+    app = make_app(system, limits=service.limits, batching=service.batching, local=local, token=token, load=load)
     server = make_server(app, patience=service.limits.seconds, connections=service.connections)
     # uvicorn stops at these signals, and raises them once more when it has: here that must not end the program.
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -216,3 +216,24 @@ def test_the_page_needs_nothing_but_its_own_files(client: TestClient) -> None:
         assert client.get(path).status_code == 200
     texts = [path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "") for path in PAGE.iterdir()]
     assert not [text for text in texts if re.search(r"https?:|@import|url\(|innerHTML|style=|\bon\w+=", text)]
+
+
+def test_a_system_is_loaded_again_by_who_has_the_token() -> None:
+    class Other(FakeSystem):
+        name, domains, routes = "OTHER", ["law"], ["gates", "base", "law"]
+
+    def fail() -> FakeSystem:
+        raise InputError("system.json: damaged")
+
+    loads = iter([Other, fail])
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with client_of(token=TOKEN, load=lambda: next(loads)()) as client:
+        assert client.post("/reload").status_code == 401
+        assert client.post("/reload", headers=headers).json()["system"] == "OTHER"
+        body = {"texts": ["a b"], "gates": "weights"}
+        assert client.post("/translate", json={**body, "domain": "med"}, headers=headers).status_code == 422
+        failed = client.post("/reload", headers=headers)
+        assert (failed.status_code, "damaged" in failed.json()["error"]) == (422, True)
+        assert client.get("/info", headers=headers).json()["domains"] == ["law"]
+    with client_of(load=lambda: Other()) as client:  # type: ignore[arg-type, return-value]
+        assert client.post("/reload").status_code == 403

@@ -54,6 +54,15 @@ def test_orders_of_any_route_share_a_batch(held: Held) -> None:
     assert [texts_of(future) for future in futures] == [["b a"], ["d c [law]", "e [law]"], ["f [base]"]]
 
 
+def test_another_system_takes_over_and_none_is_lost(held: Held) -> None:
+    old, new = held.submit("a b"), FakeSystem()
+    held.batcher.system = new  # type: ignore[assignment]
+    later = held.submit("c d")
+    assert held.release() == [["a b"]]
+    assert new.batches == [["c d"]]
+    assert [texts_of(future) for future in (held.first, old, later)] == [["wait"], ["b a"], ["d c"]]
+
+
 def test_orders_that_search_otherwise_come_after() -> None:
     held = Held()
     wide = held.submit("b", "c", beam=7)

@@ -122,6 +122,9 @@ function card({ route, lines }, first) {
     const news = words.filter(([, isNew]) => isNew).length;
     changed += Math.max(news, wordsOf(first.lines[index].text).length - (words.length - news));
     made.append(paragraph);
+    const terms = Object.entries(line.terms ?? {});
+    const told = terms.map(([term, kept]) => (kept === null ? `${term}: not kept` : `${term} → ${kept}`)).join(", ");
+    if (told) made.append(element("p", { className: "hint" }, `Terms: ${told}`));
   });
   if (route !== first.route) {
     const words = changed === 1 ? "1 word differs" : `${changed || "no"} words differ`;
