@@ -25,11 +25,10 @@ from fairseq_ext.runtime.sentences import TooLongError
 from fairseq_ext.runtime.translator import SystemTranslator
 from fairseq_ext.translators.answers import Wanted
 from fairseq_ext.translators.files import FileJob, check_folder, load_translator, state_of, translate_file
-from fairseq_ext.translators.lines import RoutedLine, blocks, file_lines, routed_by_file, stream_lines
+from fairseq_ext.translators.lines import STDIN, RoutedLine, blocks, routed_by_file, text_lines
 
 # Only of longer lines it is asked, before any is translated, whether the model takes them.
 _LONG_LINE = 1000
-_STANDARD_INPUT = "standard input"
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ def _tell(name: str, left_out: Sequence[int]) -> None:
 
 def _translate_stream(system: Path, manifest: Manifest, text: Text) -> None:
     """Translate block by block as text comes, and leave nothing on the disk but the output."""
-    name = str(text.source or _STANDARD_INPUT)
+    name = str(text.source or STDIN)
     if text.output is not None:
         check_folder(text.output)
     translator = SystemTranslator.load(
@@ -161,8 +160,8 @@ def _translate_stream(system: Path, manifest: Manifest, text: Text) -> None:
 
 
 def _lines(text: Text, manifest: Manifest) -> Iterator[RoutedLine]:
-    name = str(text.source or _STANDARD_INPUT)
-    lines = file_lines(text.source) if text.source else stream_lines(sys.stdin.buffer, name)
+    name = str(text.source or STDIN)
+    lines = text_lines(text.source)
     if text.domains is not None:
         return routed_by_file(lines, name, text.domains, manifest.domains)
     return ((line, text.route) for line in lines)

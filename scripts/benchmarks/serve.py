@@ -129,13 +129,10 @@ async def client(port: int, work: Any, tally: Tally, expected: dict[tuple[str, s
 
 def offline(options: Namespace, work: Sequence[tuple[str, str]]) -> tuple[dict[tuple[str, str], Any], float]:
     """What the system answers in one call, and the sentences a second of computing."""
-    import torch
-
     from fairseq_ext.runtime.requests import Request
     from fairseq_ext.runtime.translator import SystemTranslator
 
-    system = SystemTranslator.load(options.exported)
-    torch.set_num_threads(options.threads)
+    system = SystemTranslator.load(options.exported, threads=options.threads)
     start = time.process_time()
     answers = system.translate([Request(*each) for each in work])
     return dict(zip(work, answers, strict=True)), len(work) / (time.process_time() - start)

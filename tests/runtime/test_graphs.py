@@ -14,7 +14,7 @@ from fairseq.data import data_utils
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
-from fairseq_ext.runtime.model import Model, Route
+from fairseq_ext.runtime.model import Model, Route, attend, padded
 from fairseq_ext.runtime.search import Found, Options, Search, Symbols
 from fairseq_ext.translators.model_graphs import write_graphs
 from tests import toy_systems
@@ -133,6 +133,23 @@ def test_a_translation_begins_as_is_asked(form: tuple[Any, Any, Model]) -> None:
     ):
         for hypothesis in found.hypotheses:
             assert hypothesis.tokens[: len(prefix)].tolist() == prefix
+
+
+def test_attention_is_the_models(data: Path, tmp_path: Path) -> None:
+    _, _, model = toy_systems.make_system(data, "mix", *PRE_NORM)
+    graph = graphs(model.eval(), tmp_path)
+    sources, targets = [np.array(source) for source in SOURCES], [np.array([7, 8, 2]), *[np.array([9, 2])] * 3]
+    found = attend(graph, padded(sources, SYMBOLS.pad), Route(), targets, SYMBOLS.first)
+    for source, target, shares in zip(SOURCES, targets, found, strict=True):
+        encoded = model.encoder(torch.tensor([source]), torch.tensor([len(source)]))
+        before = torch.tensor([[SYMBOLS.first, *target[:-1]]])
+        layers = [
+            model.decoder.extract_features(before, encoded, alignment_layer=layer)[1]["attn"][0][0]
+            for layer in range(len(model.decoder.layers))
+        ]
+        expected = torch.stack(layers).mean(0).detach().numpy()
+        assert shares[:, : len(source)] == pytest.approx(expected, abs=1e-5)
+        assert not shares[:, len(source) :].any()
 
 
 def test_no_pair_is_repeated_where_that_is_asked(form: tuple[Any, Any, Model]) -> None:

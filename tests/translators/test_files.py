@@ -15,7 +15,7 @@ from fairseq_ext.runtime.requests import Answer, Candidate, Request
 from fairseq_ext.translators import files
 from fairseq_ext.translators.answers import Wanted
 from fairseq_ext.translators.files import FileJob, translate_file
-from fairseq_ext.translators.lines import file_lines
+from fairseq_ext.translators.lines import text_lines
 
 LINES = [f"line {n}" for n in range(7)]
 TURNED = "".join(f"{line[::-1]}\n" for line in LINES)
@@ -57,7 +57,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileJob:
 
 
 def run(job: FileJob) -> str:
-    translate_file(job, lambda _: ((line, job.route) for line in file_lines(job.source)), 1)
+    translate_file(job, lambda _: ((line, job.route) for line in text_lines(job.source)), 1)
     return job.output.read_text()
 
 

@@ -1,10 +1,11 @@
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.translators.lines import blocks, file_lines, routed_by_file, stream_lines
+from fairseq_ext.translators.lines import blocks, routed_by_file, text_lines
 
 ODD = "a\u2028b\x85c\r\n\n\x0cd\r\n e".encode()
 LINES = ["a\u2028b\x85c\r", "", "\x0cd\r", " e"]
@@ -15,24 +16,25 @@ def text(tmp_path: Path) -> Path:
     return tmp_path / "text.en"
 
 
-def test_lines_end_at_line_feeds_and_nowhere_else(text: Path) -> None:
-    text.write_bytes(ODD)
-    assert list(file_lines(text)) == list(stream_lines(io.BytesIO(ODD), "it")) == LINES
-    for content, count in ((b"", 0), (b"\n", 1), (b"\n\n", 2), (b"a\n", 1), (b"a", 1)):
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    return lambda content: monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+def test_lines_end_at_line_feeds_and_nowhere_else(text: Path, stdin: Callable[[bytes], None]) -> None:
+    for content, lines in ((ODD, LINES), (b"", []), (b"\n", [""]), (b"\n\n", ["", ""]), (b"a\n", ["a"]), (b"a", ["a"])):
         text.write_bytes(content)
-        assert len(list(file_lines(text))) == len(list(stream_lines(io.BytesIO(content), "it"))) == count
+        stdin(content)
+        assert list(text_lines(text)) == list(text_lines(None)) == lines
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [(b"a\nb\xffc\n", "line 2: byte 2 is not UTF-8"), (b"a\n\nb\0c\n", "line 3: holds a null byte")],
-)
-def test_what_is_no_text_is_named(text: Path, content: bytes, message: str) -> None:
+@pytest.mark.parametrize(("content", "line"), [(b"a\nb\xffc\n", 2), (b"a\n\nb\0c\n", 3)])
+def test_what_is_no_text_is_named(text: Path, stdin: Callable[[bytes], None], content: bytes, line: int) -> None:
     text.write_bytes(content)
-    with pytest.raises(InputError, match=f"{text.name}, {message}"):
-        list(file_lines(text))
-    with pytest.raises(InputError, match=f"standard input, {message}"):
-        list(stream_lines(io.BytesIO(content), "standard input"))
+    stdin(content)
+    for path, name in ((text, text.name), (None, "standard input")):
+        with pytest.raises(InputError, match=f"{name}, line {line}: "):
+            list(text_lines(path))
 
 
 def routed(text: Path, lines: list[str], domains: str) -> list[tuple[str, str | None]]:
