@@ -220,7 +220,7 @@ class MixChosen(torch.autograd.Function):
             grad_weights = F.pad(own.flatten(), (0, 1))[rows.entries]
             if rows.kept is not None:
                 grad_weights = grad_weights * rows.kept
-        row_weights = rows.weights_of_rows(weights)
+        row_weights = rows.weights_of_rows(weights).to(grad_out.dtype)  # under autocast, weights are in float32
         grad_out = grad_out * row_weights
         grad_hidden = grad_hidden * row_weights
         if down_bias is not None:

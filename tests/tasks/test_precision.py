@@ -14,7 +14,7 @@ from fairseq_ext.tasks import precision
 from fairseq_ext.training.cpu_steps import PRECISIONS
 from tests import toy
 
-GAD = "transformer_gated_adapter_tiny"
+AD, GAD = "transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"
 
 
 class Optimizer:
@@ -30,9 +30,11 @@ class Optimizer:
         self.optimizer.step()
 
 
-def trained(data: Path, *options: str, updates: int = 3, start: dict[str, Any] | None = None) -> tuple[Any, Any, list]:
+def trained(
+    data: Path, *options: str, updates: int = 3, start: dict[str, Any] | None = None, arch: str = GAD
+) -> tuple[Any, Any, list]:
     """The task, the model and the losses of some updates."""
-    task, args = toy.make_task(data, "--dropout", "0.2", *options, arch=GAD)
+    task, args = toy.make_task(data, "--dropout", "0.2", *options, arch=arch)
     model = toy.make_model(task, args, train=True)
     for parameter in model.parameters():
         parameter.requires_grad_()
@@ -75,9 +77,10 @@ def test_float32_is_what_fairseq_computes_bit_for_bit(data: Path, monkeypatch: p
     assert all(torch.equal(value, theirs.state_dict()[name]) for name, value in ours.state_dict().items())
 
 
-def test_bfloat16_has_nearly_the_losses_of_float32(data: Path) -> None:
-    _, _, exact = trained(data, "--dropout", "0")
-    task, model, rounded = trained(data, "--dropout", "0", "--cpu-precision", "bfloat16")
+@pytest.mark.parametrize("arch", [AD, GAD])
+def test_bfloat16_has_nearly_the_losses_of_float32(data: Path, arch: str) -> None:
+    _, _, exact = trained(data, "--dropout", "0", arch=arch)
+    task, model, rounded = trained(data, "--dropout", "0", "--cpu-precision", "bfloat16", arch=arch)
     assert rounded != exact
     assert rounded == pytest.approx(exact, rel=5e-3)
     assert {p.dtype for p in model.parameters()} == {torch.float32}
