@@ -12,9 +12,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,20 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.5
 # Sums of another number of threads differ in the last digit. Dask sets these to 1 for its workers.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_running: set[subprocess.Popen] = set()
+
+
+@contextmanager
+def local_step_workers(count: int) -> Iterator[Workers]:
+    """Threads of this process, each of which waits for the process of its step."""
+    with ThreadPoolExecutor(count) as executor:
+        try:
+            yield Workers(executor, executor)
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            for process in list(_running):
+                process.kill()
+            raise
 
 
 def submit_step(step: Step, workers: Workers, threads: int) -> Future:
@@ -86,6 +100,7 @@ def _run_in_process(
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
+    _running.add(process)
     try:
         threading.Thread(target=_kill_when_unwanted, args=(process, is_wanted), daemon=True).start()
         with suppress(BrokenPipeError), process.stdin as stdin:  # its end says why it did not read
@@ -96,6 +111,7 @@ def _run_in_process(
         status = process.wait()
     finally:
         process.kill()
+        _running.discard(process)
     if answer:
         raise InputError(json.loads(answer))
     if status != 0:
