@@ -44,7 +44,7 @@ def trained(
     optimizer = Optimizer(model)
     task.load_dataset("train", combine=True)
     dataset = task.datasets["train"]
-    batch = dataset.collater([dataset[i] for i in range(12)])
+    batch = dataset.collater([dataset[i] for i in range(0, len(dataset), len(dataset) // 12)])  # of all domains
     task.begin_epoch(1, model)
     losses = []
     for update in range(updates):
