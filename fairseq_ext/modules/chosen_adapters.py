@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -10,29 +10,6 @@ from torch import Tensor
 
 # Limits of how long the blocks of DeviceRows are, which is half an adapter's even share.
 SHORTEST, LONGEST = 16, 512
-
-
-class AdapterRows(Protocol):
-    """N positions as R rows in the order of the D adapters, each position once for each of its k adapters."""
-
-    entries: Tensor  # N×k, the row of each
-    kept: Tensor | None  # N×k, whether it is computed; None for all
-    bags: Tensor  # N, where the entries of each position begin
-
-    def lay_out(self, x: Tensor) -> Tensor:
-        """N×P → R×P."""
-
-    def multiply(self, rows: Tensor, factors: Tensor, offsets: Tensor | None = None) -> Tensor:
-        """Each row times its adapter's matrix: R×K, D×K×P and D×P → R×P."""
-
-    def product_by_adapter(self, left: Tensor, right: Tensor) -> Tensor:
-        """Each adapter's rows against each other: R×K and R×P → D×K×P."""
-
-    def sum_by_adapter(self, rows: Tensor) -> Tensor:
-        """R×P → D×P."""
-
-    def weights_of_rows(self, weights: Tensor) -> Tensor:
-        """N×k → R×1; zero where a row is none of any position."""
 
 
 def choose(weights: Tensor, x: Tensor, k: int, num_adapters: int, may_skip: bool = True) -> tuple[AdapterRows, Tensor]:
@@ -50,12 +27,20 @@ def choose(weights: Tensor, x: Tensor, k: int, num_adapters: int, may_skip: bool
     """
     weights, adapters = (found.expand(*x.shape[:2], k).flatten(0, 1) for found in weights.topk(k, dim=-1))
     kept = weights.ne(0) if may_skip else None
-    kind = HostRows if x.device.type == "cpu" else DeviceRows
+    kind: type[AdapterRows] = HostRows if x.device.type == "cpu" else DeviceRows
     return kind(adapters, kept, num_adapters), weights
 
 
 class HostRows:
-    """Rows side by side, one product an adapter: where reading how many there are costs nothing."""
+    """N positions as R rows in the order of the D adapters, each position once for each of its k adapters.
+
+    They lie side by side, and there is one product an adapter: where reading how many there are costs nothing.
+
+    Attributes:
+        entries: N×k, the row of each.
+        kept: N×k, whether it is computed; None for all.
+        bags: N, where the entries of each position begin.
+    """
 
     def __init__(self, adapters: Tensor, kept: Tensor | None, num_adapters: int):
         keys = adapters.flatten() if kept is None else adapters.where(kept, num_adapters).flatten()
@@ -76,9 +61,11 @@ class HostRows:
             start += count
 
     def lay_out(self, x: Tensor) -> Tensor:
+        """N×P → R×P."""
         return x.index_select(0, self.order // self.num_choices)
 
     def multiply(self, rows: Tensor, factors: Tensor, offsets: Tensor | None = None) -> Tensor:
+        """Each row times its adapter's matrix: R×K, D×K×P and D×P → R×P."""
         out = rows.new_empty(len(rows), factors.size(-1))
         for adapter, part in self.parts:
             factor = factors[adapter].to(rows.dtype)
@@ -89,23 +76,26 @@ class HostRows:
         return out
 
     def product_by_adapter(self, left: Tensor, right: Tensor) -> Tensor:
+        """Each adapter's rows against each other: R×K and R×P → D×K×P."""
         out = left.new_zeros(self.num_adapters, left.size(-1), right.size(-1))
         for adapter, part in self.parts:
             torch.mm(left[part].t(), right[part], out=out[adapter])
         return out
 
     def sum_by_adapter(self, rows: Tensor) -> Tensor:
+        """R×P → D×P."""
         out = rows.new_zeros(self.num_adapters, rows.size(-1))
         for adapter, part in self.parts:
             torch.sum(rows[part], 0, out=out[adapter])
         return out
 
     def weights_of_rows(self, weights: Tensor) -> Tensor:
+        """N×k → R×1; zero where a row is none of any position."""
         return weights.flatten().index_select(0, self.order).unsqueeze(1)
 
 
 class DeviceRows:
-    """Rows in blocks of one adapter each, as many blocks as there may be at most: nothing is read from the device."""
+    """The same in blocks of one adapter each, as many as there may be at most: nothing is read from the device."""
 
     def __init__(self, adapters: Tensor, kept: Tensor | None, num_adapters: int):
         count = adapters.numel()
@@ -169,6 +159,9 @@ class DeviceRows:
 
     def weights_of_rows(self, weights: Tensor) -> Tensor:
         return self._rows_of(weights.flatten().index_select(0, self.order)).unsqueeze(1)
+
+
+AdapterRows = HostRows | DeviceRows
 
 
 class MixChosen(torch.autograd.Function):

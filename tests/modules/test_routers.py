@@ -96,6 +96,12 @@ def with_a_guarded_row(bank: AdapterBank, causal: bool, row: int = 1) -> tuple[G
     return after, before, fewer
 
 
+@pytest.mark.parametrize(("temperature", "top_k"), [(0.0, 0), (1.0, -1)])
+def test_a_gate_has_a_temperature_and_keeps_something(temperature: float, top_k: int) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        GateRouter(H, D, temperature, causal=False, top_k=top_k)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_guarded_adapter_that_never_wins_changes_no_bit(bank: AdapterBank, causal: bool) -> None:
     after, before, fewer = with_a_guarded_row(bank, causal)
