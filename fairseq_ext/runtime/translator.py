@@ -321,8 +321,9 @@ class SystemTranslator:
 
     def _with_marks(self, sentence: _Sentence, text: str, tokens: np.ndarray, shares: np.ndarray) -> str:
         marked, vocabulary = sentence.marked, self.text.vocabulary
-        first = len(sentence.tokens) - len(vocabulary.after) - 1 - len(self.text.pieces(marked.text))
-        columns = slice(first, first + len(self.text.pieces(marked.text)))
+        size = len(self.text.pieces(marked.text))
+        first = len(sentence.tokens) - len(vocabulary.after) - 1 - size
+        columns = slice(first, first + size)
         spans = self.text.spans(tokens)
         placing = Placing(
             marked.text, text, list(marked.kept), spans, shares[:, columns], lambda part: len(self.text.pieces(part))
