@@ -25,10 +25,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import yaml  # noqa: E402
 
 from fairseq_ext.inputs.errors import InputError, run_command  # noqa: E402
-from fairseq_ext.report.measurements import Records, read_records  # noqa: E402
-from fairseq_ext.report.plots import COLOURS, GREY, draw_figure, heat_map, line_panels  # noqa: E402
-from fairseq_ext.report.render import Plot  # noqa: E402
-from fairseq_ext.report.tables import Column, Table  # noqa: E402
+from fairseq_ext.metrics.plots import COLOURS, GREY, draw_figure, heat_map, line_panels  # noqa: E402
+from fairseq_ext.metrics.records import Records, read_records  # noqa: E402
+from fairseq_ext.metrics.render import Plot  # noqa: E402
+from fairseq_ext.metrics.tables import Column, Table  # noqa: E402
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,9 +14,9 @@ from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.classifiers.training import task_arguments, task_choices
 from fairseq_ext.cleaning.dictionary import Dictionary
 from fairseq_ext.convert.gpt2 import FAMILY as GPT2
-from fairseq_ext.domains.domain_tree import read_tree
 from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.fairseq_options import first_mistake
+from fairseq_ext.inputs.domain_tree import read_tree
 from fairseq_ext.modules.language_model_options import ADAPTERS, LANGUAGE_MODELING_TASK
 from fairseq_ext.recipes.classification.stages import BASE_ARGUMENTS
 from fairseq_ext.recipes.config import expand

@@ -18,11 +18,11 @@ from fairseq_ext.cleaning.clean import FILTERS, Cleaning
 from fairseq_ext.cleaning.language_id import _MIN_CHARACTERS, DISTRACTORS, LanguageId
 from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.corpora.entries import Form, entry_form
+from fairseq_ext.corpora.split import Split
+from fairseq_ext.corpora.subwords import Subwords
 from fairseq_ext.inputs.models import Section
 from fairseq_ext.recipes.translation.config import Corpora, Translation, load_config
 from fairseq_ext.recipes.translation.stages import preparation_steps
-from fairseq_ext.text.split import Split
-from fairseq_ext.text.subwords import Subwords
 from tests.verbs import verb
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,7 +12,7 @@ from fairseq_ext.cleaning.filters import Empty, Length
 from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.report.tables import Table
+from fairseq_ext.metrics.tables import Table
 from tests.real_corpora import corpus
 
 LANGS = ("en", "pl")

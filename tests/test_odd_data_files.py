@@ -24,12 +24,12 @@ from fairseq_ext.corpora.blocks import load_index
 from fairseq_ext.corpora.labelled_text import Columns, read_examples
 from fairseq_ext.data.teacher_labels import load_probs, read_teacher_record
 from fairseq_ext.data.word_vectors import read_word_vectors
-from fairseq_ext.domains.domain_tree import read_tree
-from fairseq_ext.domains.paths import names_of_paths
-from fairseq_ext.induction.induce_tree import read_record
+from fairseq_ext.inputs.domain_tree import read_tree
 from fairseq_ext.inputs.errors import InputError, line_of
+from fairseq_ext.inputs.tree_paths import names_of_paths
+from fairseq_ext.metrics.comparison import read_comparisons
 from fairseq_ext.metrics.gates import read_gates
-from fairseq_ext.report.comparison import read_comparisons
+from fairseq_ext.recipes.hierarchy.induce_tree import read_record
 from fairseq_ext.reranking.nbest import read_nbest
 from fairseq_ext.reranking.tuning import Weights
 from fairseq_ext.teacher.tfidf import TfidfClassifier

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.report.measurements import Record, Records
+from fairseq_ext.metrics.records import Record, Records
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"

@@ -28,8 +28,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fairseq_ext.adapters.rows import tensor_hash
-from fairseq_ext.domains.names import is_domain_name
 from fairseq_ext.engine.steps import atomic_write
+from fairseq_ext.inputs.domain_names import is_domain_name
 from fairseq_ext.inputs.errors import InputError
 
 SUFFIX = ".safetensors"

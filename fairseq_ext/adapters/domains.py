@@ -11,8 +11,8 @@ import torch
 
 from fairseq_ext.adapters.rows import append_rows, fresh_rows, mean_rows, reorder_rows
 from fairseq_ext.adapters.system import System, refuse_existing
-from fairseq_ext.domains.domain_tree import DomainTree, tree_from_json
-from fairseq_ext.domains.names import RESERVED_NAMES, is_domain_name
+from fairseq_ext.inputs.domain_names import RESERVED_NAMES, is_domain_name
+from fairseq_ext.inputs.domain_tree import DomainTree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
 
 # Where a new adapter starts, beside at a domain's.

@@ -11,7 +11,7 @@ from torch import Tensor, equal
 from fairseq_ext.adapters.adapter_file import SUFFIX, AdapterFile, AdapterManifest, read_adapters, write_adapters
 from fairseq_ext.adapters.rows import append_rows, base_hashes, is_row_key, reorder_rows
 from fairseq_ext.adapters.system import ADDED, BASES, EARLIER_OPTIONS, System, kind_options, on_base, refuse_existing
-from fairseq_ext.domains.domain_tree import DomainTree, tree_from_json
+from fairseq_ext.inputs.domain_tree import DomainTree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
 from fairseq_ext.patches.checkpoints import check_weights

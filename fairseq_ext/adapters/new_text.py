@@ -9,14 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ext.cleaning.normalise import normalise_lines
-from fairseq_ext.corpora.text_files import Pair, read_parallel, write_lines
-from fairseq_ext.domains.names import DOMAINS_FILE, is_domain_tag
-from fairseq_ext.engine.tasks import Engine
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.manifest import Manifest
-from fairseq_ext.text.binarise import binarise_files
-from fairseq_ext.text.split import normalise_source, stable_hash
-from fairseq_ext.text.subwords import (
+from fairseq_ext.corpora.split import normalise_source, stable_hash
+from fairseq_ext.corpora.subwords import (
     MODEL_FILE,
     copy_subwords,
     dictionary_pieces,
@@ -25,6 +19,12 @@ from fairseq_ext.text.subwords import (
     model_of,
     refuse_tags,
 )
+from fairseq_ext.corpora.text_files import Pair, read_parallel, write_lines
+from fairseq_ext.data.binarise import binarise_files
+from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, is_domain_tag
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.runtime.manifest import Manifest
 
 TRAIN, VALID = "train", "valid"
 

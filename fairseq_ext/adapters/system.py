@@ -23,9 +23,9 @@ import fairseq_ext.registration  # noqa: F401, I001  what checkpoints name
 from fairseq_ext.adapters.adapter_file import AdapterManifest
 from fairseq_ext.adapters.rows import State, is_row_key
 from fairseq_ext.convert.fairseq_model import build_without_weights
-from fairseq_ext.domains.domain_tree import DomainTree, single_tree, tree_from_json
-from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.engine.steps import atomic_write
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE
+from fairseq_ext.inputs.domain_tree import DomainTree, single_tree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig, TranslationAdapterConfig
 from fairseq_ext.models.base_layout import FORM_OPTIONS

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from fairseq_ext.classifiers.task_data import TASK_FILE, read_task_facts
 from fairseq_ext.classifiers.task_split import LABEL, set_path
+from fairseq_ext.corpora.encoders import encode_texts
+from fairseq_ext.corpora.subwords import DICT_FILE
 from fairseq_ext.corpora.text_files import stream_lines, write_lines
+from fairseq_ext.data.binarise import binarise_files
 from fairseq_ext.engine.tasks import Engine
-from fairseq_ext.text.binarise import binarise_files
-from fairseq_ext.text.encoders import encode_texts
-from fairseq_ext.text.subwords import DICT_FILE
 
 _THIS_MACHINE = Engine()
 _PIECES = ".pieces"  # encoded text, while it is binarised

@@ -18,10 +18,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 from fairseq_ext.classifiers.task_data import TaskFacts, read_task_facts, write_task_facts
 from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.labelled_text import TABLES, Columns, Example, is_table, read_examples
+from fairseq_ext.corpora.split import HELD_OUT, SPLITS, stable_hash
 from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import Count, File, Number, Section, as_tuple
-from fairseq_ext.text.split import HELD_OUT, SPLITS, stable_hash
 
 # What a task can be measured by, by its kind; the first is the one it is measured by if the file does not say.
 METRICS = {"classification": ("accuracy", "f1", "matthews"), "regression": ("spearman", "pearson")}

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairseq_ext.inputs.models import Section
-from fairseq_ext.report.measurements import Record, Records
-from fairseq_ext.report.render import Page, write_report
-from fairseq_ext.report.tables import Column, Table
+from fairseq_ext.metrics.records import Record, Records
+from fairseq_ext.metrics.render import Page, write_report
+from fairseq_ext.metrics.tables import Column, Table
 
 ALL = "all domains"
 MAX_SAMPLES = 5  # of a domain and filter

@@ -221,8 +221,8 @@ def _report_options(parser: ArgumentParser) -> None:
 
 
 def _report(options: Namespace) -> None:
+    from fairseq_ext.metrics.render import PAGE_FILE
     from fairseq_ext.recipes.translation.report import report
-    from fairseq_ext.report.render import PAGE_FILE
 
     if made := _made(options, report):
         print(made / PAGE_FILE)
@@ -234,7 +234,7 @@ def _reports_options(parser: ArgumentParser) -> None:
 
 
 def _reports(options: Namespace) -> None:
-    from fairseq_ext.report.overview import INDEX_FILE, find_reports, write_index
+    from fairseq_ext.metrics.overview import INDEX_FILE, find_reports, write_index
 
     write_index(options.folder, find_reports(options.folder))
     print(options.folder / INDEX_FILE)

@@ -36,7 +36,7 @@ def _import_checkpoint(options: Namespace) -> None:
 
 
 def _renamed(text: str) -> tuple[str, str]:
-    from fairseq_ext.domains.names import is_domain_name
+    from fairseq_ext.inputs.domain_names import is_domain_name
 
     old, equals, new = text.partition("=")
     if not equals or not is_domain_name(new):
@@ -211,8 +211,8 @@ def _classify_options(parser: ArgumentParser) -> None:
 
 def _classify(options: Namespace) -> None:
     from fairseq_ext.classifiers.predictions import classify, load_model
+    from fairseq_ext.corpora.encoders import load_encoder
     from fairseq_ext.corpora.text_files import stdin_lines
-    from fairseq_ext.text.encoders import load_encoder
 
     encode = load_encoder(options.subwords)
     model = load_model(options.checkpoint, options.subwords, cpu=options.cpu)

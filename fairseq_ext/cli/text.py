@@ -79,8 +79,8 @@ def _split_options(parser: ArgumentParser) -> None:
 
 
 def _split(options: Namespace) -> None:
+    from fairseq_ext.classifiers.split_domains import split_step
     from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.induction.split_domains import split_step
 
     langs = (options.source_lang, options.target_lang)
     step = split_step(options.folder, options.output, langs, options.domains, options.seed)
@@ -128,7 +128,7 @@ def _normalise(options: Namespace) -> None:
     from fairseq_ext.cleaning.normalise import normalise_lines
     from fairseq_ext.corpora.raw_text import canonical
     from fairseq_ext.corpora.text_files import stdin_lines
-    from fairseq_ext.domains.names import count_domain_tags
+    from fairseq_ext.inputs.domain_names import count_domain_tags
     from fairseq_ext.recipes.translation.config import load_config
 
     config = load_config(options.config)

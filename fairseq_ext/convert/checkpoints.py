@@ -12,8 +12,8 @@ from fairseq_ext.convert.domain_export import read_own, unfold
 from fairseq_ext.convert.hugging_face import naming
 from fairseq_ext.convert.published_adapters import is_published, read_published
 from fairseq_ext.convert.transformer import Imported, read_transformer
-from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.patches.checkpoints import read_foreign_checkpoint
 from fairseq_ext.training.freezing import is_adapter_key

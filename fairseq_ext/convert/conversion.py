@@ -11,10 +11,10 @@ from pathlib import Path
 
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, weight_files
 from fairseq_ext.corpora.downloads import fetch_packages, is_requirement
+from fairseq_ext.corpora.encoders import subword_files
 from fairseq_ext.corpora.files import read_members
 from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.encoders import subword_files
 
 _WEIGHTS_FILE = "model.safetensors"
 _SHA256 = re.compile(r"[0-9a-f]{64}")

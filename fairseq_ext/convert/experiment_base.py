@@ -14,11 +14,11 @@ from fairseq_ext.convert.transformer import Imported
 from fairseq_ext.convert.translation_models import import_translation_model
 from fairseq_ext.convert.translation_vocabulary import TOKENIZER_CONFIG_FILE, check_own_pieces
 from fairseq_ext.corpora.languages import base_language
+from fairseq_ext.corpora.subwords import LANGUAGE_TOKENS_FILE, model_of, own_model_name
+from fairseq_ext.corpora.subwords import MODEL_FILE as SUBWORDS_FILE
 from fairseq_ext.data.language_tokens import STYLES, LanguageDictionary, language_tokens
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.subwords import LANGUAGE_TOKENS_FILE, model_of, own_model_name
-from fairseq_ext.text.subwords import MODEL_FILE as SUBWORDS_FILE
 
 Languages = tuple[str, str]
 

@@ -17,8 +17,7 @@ from fairseq_ext.convert.language_models import (
     to_hugging_face,
     write_model,
 )
-from fairseq_ext.corpora.text_files import write_lines
-from fairseq_ext.text.byte_level_bpe import (
+from fairseq_ext.corpora.byte_level_bpe import (
     DICT_FILE,
     END_OF_TEXT,
     GPT2,
@@ -29,6 +28,7 @@ from fairseq_ext.text.byte_level_bpe import (
     read_imported_bpe,
     write_bpe,
 )
+from fairseq_ext.corpora.text_files import write_lines
 
 _OPTIONS = {
     "decoder_learned_pos": True,

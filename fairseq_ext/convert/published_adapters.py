@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.convert.transformer import Imported, read_transformer
-from fairseq_ext.domains.names import is_domain_name
+from fairseq_ext.inputs.domain_names import is_domain_name
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.training.adapter_names import NAMES, names_entry
 from fairseq_ext.training.checkpoints import some_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 
 _VERSION = 1

@@ -14,9 +14,7 @@ from typing import Any
 
 from fairseq_ext.convert.hugging_face import check_fixed, read_json, write_json
 from fairseq_ext.convert.sentencepiece_models import XLMR_FILE, Unigram, read_unigram, unigram_of_tokenizer
-from fairseq_ext.corpora.text_files import read_lines, write_lines
-from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.text.byte_level_bpe import (
+from fairseq_ext.corpora.byte_level_bpe import (
     DICT_FILE,
     MERGES_FILE,
     ROBERTA,
@@ -27,8 +25,9 @@ from fairseq_ext.text.byte_level_bpe import (
     read_imported_bpe,
     write_bpe,
 )
-from fairseq_ext.text.subwords import MODEL_FILE as PIECES_FILE
-from fairseq_ext.text.wordpiece import (
+from fairseq_ext.corpora.subwords import MODEL_FILE as PIECES_FILE
+from fairseq_ext.corpora.text_files import read_lines, write_lines
+from fairseq_ext.corpora.wordpiece import (
     LONGEST_WORD,
     PREFIX,
     WORDPIECE_FILE,
@@ -36,6 +35,7 @@ from fairseq_ext.text.wordpiece import (
     check_wordpiece,
     write_wordpiece,
 )
+from fairseq_ext.inputs.errors import InputError, shown
 
 VOCAB_TEXT_FILE, TOKENIZER_CONFIG_FILE = "vocab.txt", "tokenizer_config.json"
 # All that a Hugging Face directory may have of subwords.

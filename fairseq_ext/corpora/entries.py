@@ -16,7 +16,7 @@ from fairseq_ext.corpora.parallel_files import moses_stems, read_jsonl, read_mos
 from fairseq_ext.corpora.raw_text import Markup
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.corpora.translation_memories import read_memory
-from fairseq_ext.domains.names import check_domain_names
+from fairseq_ext.inputs.domain_names import check_domain_names
 from fairseq_ext.inputs.errors import InputError
 
 FORMS = (

@@ -12,7 +12,7 @@ from fairseq_ext.corpora.entries import BILINGUAL, Form, entry_form, entry_paths
 from fairseq_ext.corpora.files import SUFFIXES
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.corpora.text_files import count_lines, stream_lines
-from fairseq_ext.domains.names import check_domain_names
+from fairseq_ext.inputs.domain_names import check_domain_names
 from fairseq_ext.inputs.errors import InputError
 
 _SAMPLE = 2000

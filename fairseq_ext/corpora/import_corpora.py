@@ -20,7 +20,7 @@ from fairseq_ext.corpora.entries import Form, check_entries, entry_form, fetch_e
 from fairseq_ext.corpora.files import open_binary
 from fairseq_ext.corpora.raw_text import Markup
 from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.domains.names import check_domain_names
+from fairseq_ext.inputs.domain_names import check_domain_names
 from fairseq_ext.inputs.errors import InputError
 
 

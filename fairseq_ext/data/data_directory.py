@@ -8,7 +8,7 @@ from pathlib import Path
 from fairseq import utils
 from fairseq.data.indexed_dataset import infer_dataset_impl
 
-from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 
 

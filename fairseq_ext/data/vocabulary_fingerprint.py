@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.corpora.subwords import MODEL_FILE, check_pieces
 from fairseq_ext.data.data_directory import split_directories
-from fairseq_ext.domains.names import DOMAINS_FILE
 from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.engine.provenance import check_contents, read_record
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.subwords import MODEL_FILE, check_pieces
 
 
 def check_vocabulary_files(data: Path) -> None:

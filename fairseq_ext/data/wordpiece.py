@@ -6,7 +6,7 @@ from pathlib import Path
 from fairseq.data.encoders import register_bpe
 from fairseq.dataclass import FairseqDataclass
 
-from fairseq_ext.text.wordpiece import PREFIX, WordPieceEncoder, join_pieces, read_wordpiece
+from fairseq_ext.corpora.wordpiece import PREFIX, WordPieceEncoder, join_pieces, read_wordpiece
 
 
 @dataclass
@@ -20,7 +20,7 @@ class WordPieceConfig(FairseqDataclass):
 
 @register_bpe("wordpiece", dataclass=WordPieceConfig)
 class WordPieceBpe:
-    """fairseq's interface to :mod:`fairseq_ext.text.wordpiece`."""
+    """fairseq's interface to :mod:`fairseq_ext.corpora.wordpiece`."""
 
     def __init__(self, cfg: WordPieceConfig) -> None:
         self._encoder = WordPieceEncoder(read_wordpiece(Path(cfg.wordpiece_file)))

@@ -14,8 +14,8 @@ from fairseq.data import encoders
 from fairseq.dataclass.configs import GenerationConfig
 from tqdm import tqdm
 
+from fairseq_ext.corpora.encoders import fairseq_bpe_options
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.encoders import fairseq_bpe_options
 
 _BATCH = 32  # prompts
 

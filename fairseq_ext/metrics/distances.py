@@ -18,10 +18,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from fairseq_ext.convert.pretrained import hide_broken_torchaudio
+from fairseq_ext.corpora.split import stable_hash
 from fairseq_ext.corpora.text_files import stream_lines
-from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.split import stable_hash
 
 _DIMENSIONS = 100
 _LONGEST_NGRAM = 5

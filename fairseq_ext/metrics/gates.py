@@ -12,7 +12,7 @@ import numpy as np
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.data.gate_names import SIDES, SOURCE, STATES
 from fairseq_ext.data.teacher_labels import label_path, load_probs
-from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 
 

@@ -20,13 +20,13 @@ from torch import Tensor
 from tqdm import tqdm
 
 from fairseq_ext import registration  # noqa: F401  the checkpoints' models and task
-from fairseq_ext.domains.domain_tree import DomainTree, Paths
+from fairseq_ext.corpora.split import stable_hash
+from fairseq_ext.inputs.domain_tree import DomainTree, Paths
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.multi_domain_language_modeling import (
     MultiDomainLanguageModelingConfig,
     MultiDomainLanguageModelingTask,
 )
-from fairseq_ext.text.split import stable_hash
 
 # B×T tokens → B×N routing weights.
 Weights = Callable[[Tensor], Tensor]

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
+from fairseq_ext.corpora.byte_level_bpe import VOCAB_FILE, read_spellings
+from fairseq_ext.corpora.split import stable_hash
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.byte_level_bpe import VOCAB_FILE, read_spellings
-from fairseq_ext.text.split import stable_hash
 
 WORD_START = "\u2581"  # SentencePiece's mark
 _SHORTEST = 3  # letters

@@ -16,7 +16,7 @@ from fairseq.models.transformer_lm import (
 )
 from torch import Tensor
 
-from fairseq_ext.domains.domain_tree import DomainTree, multi_tree, read_tree, single_tree, tree_from_json
+from fairseq_ext.inputs.domain_tree import DomainTree, multi_tree, read_tree, single_tree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
 from fairseq_ext.models.presets import SMALL, TINY, of_side, register_presets, sized

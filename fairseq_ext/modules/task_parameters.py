@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_ext.domains.names import is_domain_name
+from fairseq_ext.inputs.domain_names import is_domain_name
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.text_entry import read_text, text_entry
 from fairseq_ext.modules.tunings import TUNINGS

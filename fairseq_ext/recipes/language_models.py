@@ -15,11 +15,20 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import field_validator, model_validator
 
+from fairseq_ext.corpora.encoders import (
+    BPE_FILES,
+    subword_files,
+    take_gpt2_subwords,
+)
+from fairseq_ext.corpora.line_split import LanguageModelSplit, text_path
+from fairseq_ext.corpora.split import SPLITS
+from fairseq_ext.corpora.subwords import DICT_FILE, SentencePiece
 from fairseq_ext.corpora.text_files import write_lines
-from fairseq_ext.domains.names import DOMAINS_FILE
+from fairseq_ext.data.binarise import binarise_files
 from fairseq_ext.engine.fairseq_cli import as_arguments, check_counts, option_of
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import File
 from fairseq_ext.modules.language_model_options import LANGUAGE_MODELING_TASK
@@ -34,15 +43,6 @@ from fairseq_ext.recipes.text_steps import (
 )
 from fairseq_ext.recipes.train import best_checkpoint, train_step
 from fairseq_ext.recipes.tune import steps_of_runs
-from fairseq_ext.text.binarise import binarise_files
-from fairseq_ext.text.encoders import (
-    BPE_FILES,
-    subword_files,
-    take_gpt2_subwords,
-)
-from fairseq_ext.text.line_split import LanguageModelSplit, text_path
-from fairseq_ext.text.split import SPLITS
-from fairseq_ext.text.subwords import DICT_FILE, SentencePiece
 
 DATA_DIR, UNSEEN_DATA_DIR = "data-bin", "data-bin-unseen"
 _ENDING = "txt"

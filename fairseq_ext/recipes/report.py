@@ -9,14 +9,14 @@ from typing import Any
 
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.metrics.comparison import Comparison, compare_runs, read_comparisons
+from fairseq_ext.metrics.records import RECORDS_FILE, Record, Records, read_records, write_records
+from fairseq_ext.metrics.render import Page, write_report
+from fairseq_ext.metrics.tables import Column, Table
 from fairseq_ext.recipes.config import Experiment, Run
 from fairseq_ext.recipes.grids import name_of
 from fairseq_ext.recipes.train import LOG_FILE, read_training_log, system_dir
 from fairseq_ext.recipes.tune import TRIALS_FILE, first_run
-from fairseq_ext.report.comparison import Comparison, compare_runs, read_comparisons
-from fairseq_ext.report.measurements import RECORDS_FILE, Record, Records, read_records, write_records
-from fairseq_ext.report.render import Page, write_report
-from fairseq_ext.report.tables import Column, Table
 
 # Metrics of trainings.
 BEST_EPOCH, EPOCHS, SECONDS, VALID_BY_EPOCH = "best epoch", "epochs", "seconds", "validation perplexity by epoch"

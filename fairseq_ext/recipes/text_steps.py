@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from fairseq_ext.corpora.encoders import encode_texts
 from fairseq_ext.corpora.entries import domain_files
 from fairseq_ext.corpora.folded_text import BLANK
+from fairseq_ext.corpora.line_split import LanguageModelSplit, write_text_splits
 from fairseq_ext.corpora.raw_text import stream_canonical_lines
+from fairseq_ext.corpora.subwords import SentencePiece, train_sentencepiece
 from fairseq_ext.corpora.text_files import write_lines
-from fairseq_ext.domains.names import check_domain_names
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
+from fairseq_ext.inputs.domain_names import check_domain_names
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import File, Section
-from fairseq_ext.text.encoders import encode_texts
-from fairseq_ext.text.line_split import LanguageModelSplit, write_text_splits
-from fairseq_ext.text.subwords import SentencePiece, train_sentencepiece
 
 _ENDING = "txt"
 

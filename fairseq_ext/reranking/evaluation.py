@@ -9,10 +9,10 @@ import numpy as np
 from sacrebleu.metrics.chrf import CHRF
 
 from fairseq_ext.metrics.bootstrap import resampled_sums
+from fairseq_ext.metrics.comparison import Comparison, compare_resamples
 from fairseq_ext.metrics.corpus_metrics import SacrebleuMetric, bleu_metric
-from fairseq_ext.report.comparison import Comparison, compare_resamples
-from fairseq_ext.report.measurements import Record, Records
-from fairseq_ext.report.tables import Column, Table, Value
+from fairseq_ext.metrics.records import Record, Records
+from fairseq_ext.metrics.tables import Column, Table, Value
 from fairseq_ext.reranking.bleu import oracle_choice
 from fairseq_ext.reranking.nbest import FIRST_BEST, ORACLE, NBest
 

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from fairseq_ext.domains.paths import names_of_paths
+from fairseq_ext.corpora.encoders import Encoder
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
-from fairseq_ext.induction.encoding import LanguageModel
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.encoders import Encoder
+from fairseq_ext.inputs.tree_paths import names_of_paths
+from fairseq_ext.metrics.language_model import LanguageModel
 
 
 @dataclass(frozen=True)

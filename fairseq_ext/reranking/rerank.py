@@ -14,8 +14,8 @@ from fairseq_ext.corpora.text_files import read_lines_like, write_lines
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.corpus_metrics import bleu_metric
-from fairseq_ext.report.measurements import Records
-from fairseq_ext.report.render import Page, write_report
+from fairseq_ext.metrics.records import Records
+from fairseq_ext.metrics.render import Page, write_report
 from fairseq_ext.reranking.bleu import count_hypotheses
 from fairseq_ext.reranking.evaluation import ALL, choose, evaluate, score_tables, with_others
 from fairseq_ext.reranking.nbest import FIRST_BEST, ORACLE, WORDS, NBest, read_nbest

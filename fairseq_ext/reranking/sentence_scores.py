@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from fairseq_ext.corpora.encoders import Encoder, load_encoder, subword_files
+from fairseq_ext.corpora.subwords import DICT_FILE, encode_lines, load_subwords
 from fairseq_ext.engine.provenance import provenance_of
 from fairseq_ext.engine.steps import Step, atomic_write, run_step
 from fairseq_ext.reranking.arpa import ArpaModel
-from fairseq_ext.text.encoders import Encoder, load_encoder, subword_files
-from fairseq_ext.text.subwords import DICT_FILE, encode_lines, load_subwords
 
 # N texts → N natural logarithms.
 Scores = Callable[[Sequence[str]], np.ndarray]

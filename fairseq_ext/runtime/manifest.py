@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.cleaning.normalise import Normalise
-from fairseq_ext.domains.names import DOMAINS_FILE, RESERVED_NAMES, check_domain_names, read_domain_names
 from fairseq_ext.engine.hashing import hash_file
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, RESERVED_NAMES, check_domain_names, read_domain_names
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import is_texts, read_json
 from fairseq_ext.inputs.models import read_model

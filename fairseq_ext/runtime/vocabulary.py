@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ext.domains.names import domain_tag, is_domain_tag
+from fairseq_ext.corpora.subwords import MODEL_FILE, load_subwords, own_model_name
+from fairseq_ext.inputs.domain_names import domain_tag, is_domain_tag
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import is_texts, read_json
-from fairseq_ext.text.subwords import MODEL_FILE, load_subwords, own_model_name
 
 VOCABULARY_FILE = "vocabulary.json"
 REMEDY = "export the system again with fairseq-ext export"

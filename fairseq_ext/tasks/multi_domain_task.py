@@ -13,7 +13,7 @@ from omegaconf import II
 from fairseq_ext.data.data_directory import check_dataset_impl, check_directories, read_domains, split_directories
 from fairseq_ext.data.multi_domain_dataset import MultiDomainDataset, upsampling_repetitions
 from fairseq_ext.data.vocabulary_fingerprint import VocabularyMemory, check_vocabulary_files
-from fairseq_ext.domains.names import DOMAINS_FILE
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.domain_metrics import log_by_domain, mark_domain, unmarked
 from fairseq_ext.tasks.precision import Precision, PrecisionConfig

@@ -16,6 +16,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_l
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
+from fairseq_ext.corpora.subwords import LANGUAGE_TOKENS_FILE, encode_lines, load_subwords, own_model_name
 from fairseq_ext.data.data_directory import infer_languages, split_directories
 from fairseq_ext.data.domain_pairs import DomainPairs, PairCorpus
 from fairseq_ext.data.language_tokens import (
@@ -26,14 +27,13 @@ from fairseq_ext.data.language_tokens import (
     read_language_tokens,
 )
 from fairseq_ext.data.teacher_labels import TeacherLabels, read_teacher_probs
-from fairseq_ext.domains.names import DOMAINS_FILE
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import ignore_domains
 from fairseq_ext.tasks.gate_report import GateReport, attach_gates
 from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
 from fairseq_ext.tasks.refused_options import TRANSLATION, refuse_options
 from fairseq_ext.tasks.typed_domains import TypedDomains
-from fairseq_ext.text.subwords import LANGUAGE_TOKENS_FILE, encode_lines, load_subwords, own_model_name
 from fairseq_ext.training.checkpoints import check_fit
 
 # Of --domain-source. The last is the former name of "uniform", accepted for one release.

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_ext.domains.path_chooser import PathChooser
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.path_chooser import PathChooser
 from fairseq_ext.models.states import base_states, prefix_states
 
 

@@ -9,7 +9,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from fairseq_ext.domains.names import domain_tag, is_domain_tag
+from fairseq_ext.inputs.domain_names import domain_tag, is_domain_tag
 from fairseq_ext.inputs.errors import InputError
 
 _TAGGED_LINE = re.compile(r"\s*<domain:([^<>\s]+)>\s*(.*)", re.DOTALL)

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from fairseq_ext.corpora.encoders import subword_files
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.options import HoulsbyTeacher, Teacher, TfidfTeacher
-from fairseq_ext.text.encoders import subword_files
 
 MODEL_FOLDER = "model"
 # By kind, module and class. Each imports its library, so it is imported only when it is asked for.

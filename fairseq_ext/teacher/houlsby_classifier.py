@@ -24,6 +24,7 @@ from fairseq_ext.classifiers.task_adapters import load_task_model, size_options,
 from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.classifiers.task_split import LABEL, set_path
 from fairseq_ext.classifiers.training import task_arguments
+from fairseq_ext.corpora.encoders import load_encoder, subword_files
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.engine.fairseq_cli import as_arguments, quieten_fairseq, run_training
 from fairseq_ext.inputs.errors import InputError
@@ -32,7 +33,6 @@ from fairseq_ext.inputs.models import read_model
 from fairseq_ext.modules.tunings import ARCHITECTURE
 from fairseq_ext.teacher.devices import choose_device
 from fairseq_ext.teacher.options import HoulsbyTeacher
-from fairseq_ext.text.encoders import load_encoder, subword_files
 
 _TASK = "domain"
 _MODEL_FILE, _SETTINGS = "model.pt", "classifier.json"

@@ -21,18 +21,18 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ext.corpora.split import HELD_OUT, SPLITS, normalise_source, stable_hash
 from fairseq_ext.corpora.text_files import collapse, count_lines, stream_lines
 from fairseq_ext.data.teacher_labels import DTYPE, label_path, open_labels, read_teacher_record, write_probs
-from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.inputs.array_file import map_array
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.classifier import MODEL_FOLDER, Classifier, load_classifier, make_classifier
 from fairseq_ext.teacher.options import Teacher
-from fairseq_ext.text.split import HELD_OUT, SPLITS, normalise_source, stable_hash
 
 _FOLDS, _MODELS, _LABELS, _BLOCK_FILE = "folds.npy", "models", "labels", "labels.npy"
 BLOCK_SENTENCES = 200_000  # that a task labels; it reads the text up to its last

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ext.corpora.subwords import MODEL_FILE, load_subwords
 from fairseq_ext.inputs.array_file import read_arrays
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import is_texts, read_json
-from fairseq_ext.text.subwords import MODEL_FILE, load_subwords
 
 ARRAYS_FILE = "tfidf.npz"
 NGRAMS_FILE = "tfidf.json"

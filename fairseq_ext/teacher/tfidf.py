@@ -18,10 +18,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from fairseq_ext.corpora.subwords import MODEL_FILE, load_subwords
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.teacher.ngram_model import ARRAYS_FILE, LENGTHS, NGRAMS_FILE, WORD, NgramModel
 from fairseq_ext.teacher.options import TfidfTeacher
-from fairseq_ext.text.subwords import MODEL_FILE, load_subwords
 
 _MAX_ITERATIONS = 1000
 

@@ -16,9 +16,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.domains.names import DOMAINS_FILE
+from fairseq_ext.corpora.subwords import copy_subwords
 from fairseq_ext.engine.hashing import relative_files
 from fairseq_ext.engine.staging import Staging, locked
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.manifest import (
     CHECKPOINT_FILE,
@@ -34,7 +35,6 @@ from fairseq_ext.runtime.manifest import (
     read_manifest,
 )
 from fairseq_ext.runtime.vocabulary import VOCABULARY_FILE, Vocabulary
-from fairseq_ext.text.subwords import copy_subwords
 
 _PACKAGES = ("fairseq-fixed", "torch", "sentencepiece", "sacremoses", "scikit-learn")
 

@@ -173,7 +173,7 @@ def _resident_mib(kind: str) -> float:
 
 def _tree_with_paths(depth: int, nodes: int) -> Any:
     """Two paths of ``depth`` nodes that part below the root, and leaves at the root to make up the number."""
-    from fairseq_ext.domains.domain_tree import DomainTree
+    from fairseq_ext.inputs.domain_tree import DomainTree
 
     names = ["root"]
     parents: list[int | None] = [None]
@@ -190,7 +190,7 @@ def _tree_with_paths(depth: int, nodes: int) -> Any:
 
 
 def _binary_tree(num_leaves: int) -> Any:
-    from fairseq_ext.domains.domain_tree import DomainTree
+    from fairseq_ext.inputs.domain_tree import DomainTree
 
     names = [f"n{node}" for node in range(2 * num_leaves - 1)]
     parents = [None, *((node - 1) // 2 for node in range(1, len(names)))]
@@ -213,8 +213,8 @@ def _prepare_domains(options: Namespace, work: Callable[..., None], folder: Path
 def _write_clusters(folder: Path, names: list[str], width: int) -> None:
     import numpy as np
 
-    from fairseq_ext.domains.gaussian_clusters import GaussianClusters
-    from fairseq_ext.domains.path_chooser import PathChooser
+    from fairseq_ext.inputs.gaussian_clusters import GaussianClusters
+    from fairseq_ext.inputs.path_chooser import PathChooser
 
     dimensions, draw = min(100, width), np.random.default_rng(3)
     weights, means = np.full(len(names), 1 / len(names)), draw.normal(size=(len(names), dimensions))

@@ -6,9 +6,9 @@ import random
 from pathlib import Path
 
 from fairseq_ext.cleaning.normalise import Normalise
+from fairseq_ext.corpora.subwords import DICT_FILE, SentencePiece, train_sentencepiece
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.runtime.manifest import Manifest
-from fairseq_ext.text.subwords import DICT_FILE, SentencePiece, train_sentencepiece
 from fairseq_ext.translators.exported import Parts, writing
 from tests import toy, toy_systems
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from fairseq_ext.classifiers.predictions import classify, to_input
+from fairseq_ext.corpora import encoders
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text import encoders
 from tests import toy_tasks
 from tests.toy_task_data import write_model, write_task
 from tests.verbs import verb

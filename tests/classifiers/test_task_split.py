@@ -15,9 +15,9 @@ from fairseq_ext.classifiers.task_split import (
     set_path,
     write_task_splits,
 )
+from fairseq_ext.corpora.split import SPLITS
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.split import SPLITS
 from tests.recipes.classification.small_experiment import write_tsv
 
 Rows = list[tuple[str, str]]

@@ -21,10 +21,10 @@ from fairseq_ext.classifiers.task_adapters import (
     size_options,
 )
 from fairseq_ext.convert.fairseq_model import MODEL_FILE
+from fairseq_ext.corpora.wordpiece import read_imported_wordpiece
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
 from fairseq_ext.modules.token_types import SECOND_TEXT
-from fairseq_ext.text.wordpiece import read_imported_wordpiece
 from tests import toy_tasks
 from tests.convert.tiny_bert import make_bert
 from tests.recipes.classification.small_experiment import write_classification_experiment

@@ -19,7 +19,7 @@ from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, task_output
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.report.measurements import RECORDS_FILE, read_records
+from fairseq_ext.metrics.records import RECORDS_FILE, read_records
 
 LANGS = ("en", "pl")
 FILTERS = {"empty": Empty(), "length": Length(max_words=5), "length_ratio": LengthRatio()}

@@ -27,13 +27,13 @@ from fairseq_ext.convert.fairseq_model import MODEL_FILE, write_checkpoint
 from fairseq_ext.convert.gpt2 import export_gpt2, import_gpt2
 from fairseq_ext.convert.roberta import export_roberta, import_roberta
 from fairseq_ext.convert.subwords import read_imported
+from fairseq_ext.corpora.byte_level_bpe import GPT2, read_imported_bpe
+from fairseq_ext.corpora.encoders import fairseq_bpe_options, load_encoder
+from fairseq_ext.corpora.subwords import SentencePiece, train_sentencepiece
 from fairseq_ext.corpora.text_files import write_lines
+from fairseq_ext.corpora.wordpiece import read_imported_wordpiece
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.bert import NORM_EPS, BertModel
-from fairseq_ext.text.byte_level_bpe import GPT2, read_imported_bpe
-from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
-from fairseq_ext.text.subwords import SentencePiece, train_sentencepiece
-from fairseq_ext.text.wordpiece import read_imported_wordpiece
 from tests.convert.damage import change_config, change_weights, cut_weights, hide_code, lead_astray, remove
 from tests.convert.tiny_bert import make_bert
 from tests.convert.tiny_gpt2 import TEXT, make_gpt2

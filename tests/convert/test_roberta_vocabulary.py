@@ -10,10 +10,10 @@ from fairseq.data import Dictionary, encoders
 
 from fairseq_ext.convert.pretrained import hide_broken_torchaudio
 from fairseq_ext.convert.subwords import read_imported, read_vocabulary, write_subwords, write_tokenizer
+from fairseq_ext.corpora.encoders import fairseq_bpe_options, load_encoder, subword_files
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder, subword_files
 from tests.convert.tiny_roberta import make_bpe, make_pieces
-from tests.text.odd_texts import ODD_TEXTS
+from tests.corpora.odd_texts import ODD_TEXTS
 
 # Hugging Face's tokeniser takes special symbols out of a text first.
 TEXTS = [text for text in ODD_TEXTS if "</s>" not in text]

@@ -9,8 +9,8 @@ import torch
 from tokenizers.implementations import ByteLevelBPETokenizer
 
 from fairseq_ext.convert.pretrained import hide_broken_torchaudio
+from fairseq_ext.corpora.byte_level_bpe import END_OF_TEXT, GPT2, read_bpe, write_bpe
 from fairseq_ext.corpora.text_files import write_lines
-from fairseq_ext.text.byte_level_bpe import END_OF_TEXT, GPT2, read_bpe, write_bpe
 
 TEXT = [
     "The old tree in the garden shows its flowers, doesn't it?",

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fairseq_ext.data.domain_blocks import DomainBlocks
-from fairseq_ext.domains.domain_tree import read_tree
+from fairseq_ext.inputs.domain_tree import read_tree
 from tests import toy_text
 
 

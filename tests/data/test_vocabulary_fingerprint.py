@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from fairseq.data import Dictionary
 
+from fairseq_ext.corpora.subwords import Subwords, check_pieces, encode_splits, train_subwords
 from fairseq_ext.data.vocabulary_fingerprint import check_fingerprint, check_vocabulary_files, fingerprint_of
 from fairseq_ext.engine.hashing import RECORD
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.subwords import Subwords, check_pieces, encode_splits, train_subwords
 from tests.small_corpus import write_config, write_corpora
 from tests.verbs import verb
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from fairseq.data import encoders
 
+from fairseq_ext.corpora.wordpiece import WordPiece, write_wordpiece
 from fairseq_ext.data.wordpiece import WordPieceBpe
-from fairseq_ext.text.wordpiece import WordPiece, write_wordpiece
 
 
 def test_fairseq_builds_it(tmp_path: Path) -> None:

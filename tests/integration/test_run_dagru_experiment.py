@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.report.measurements import Record, read_records
+from fairseq_ext.metrics.records import Record, read_records
 from tests import toy
 from tests.recipes.recurrent.small_experiment import write_word_lm_experiment
 from tests.recorded import recorded_results, results_of, shapes_of

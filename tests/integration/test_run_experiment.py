@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.engine.hashing import hash_path
-from fairseq_ext.report.measurements import Records, read_records
+from fairseq_ext.metrics.records import Records, read_records
 from tests.fork_server import PYTHON
 from tests.recipes.translation.small_translation_experiment import OUTPUTS, TRAIN, write_translation_experiment
 from tests.recorded import recorded_results, results_of, shapes_of

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.convert.gpt2 import import_gpt2
+from fairseq_ext.metrics.records import RECORDS_FILE, read_records
 from fairseq_ext.recipes.hierarchy.measurement import loss
-from fairseq_ext.report.measurements import RECORDS_FILE, read_records
 from tests.convert.tiny_gpt2 import make_gpt2
 from tests.recipes.commands import run_experiment
 from tests.recipes.small_lm_experiment import ADAPTERS, DOMAINS, UNSEEN, write_lm_experiment

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_ext.metrics.comparison import read_comparisons
+from fairseq_ext.metrics.records import read_records
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.stages import stages_of
-from fairseq_ext.report.comparison import read_comparisons
-from fairseq_ext.report.measurements import read_records
 from tests.recipes.translation.small_translation_experiment import PLAIN, TRAIN
 from tests.small_corpus import write_config, write_corpora
 from tests.verbs import verb

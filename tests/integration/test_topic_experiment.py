@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.report.measurements import read_records
+from fairseq_ext.metrics.records import read_records
 from tests.recipes.commands import run_experiment
 from tests.recipes.topics.small_experiment import SYSTEMS, write_topic_experiment
 from tests.recorded import recorded_results, results_of, shapes_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.convert.gpt2 import import_gpt2
-from fairseq_ext.report.measurements import read_records
+from fairseq_ext.metrics.records import read_records
 from tests.convert.tiny_gpt2 import make_gpt2
 from tests.recipes.commands import run_experiment
 from tests.recipes.topics.small_experiment import BASE_DOMAINS, TOPICS, write_texts, write_topic_experiment

@@ -11,9 +11,9 @@ import pytest
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics import bootstrap, comet
+from fairseq_ext.metrics.comparison import read_comparisons
+from fairseq_ext.metrics.records import read_records
 from fairseq_ext.recipes.translation.measurement import scoring_step
-from fairseq_ext.report.comparison import read_comparisons
-from fairseq_ext.report.measurements import read_records
 from tests.recipes.translation.small_experiment import NEWS, REFERENCES, write_experiment
 
 TRANSLATIONS = {

@@ -13,7 +13,7 @@ from fairseq_cli import eval_lm as fairseq_eval_lm
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.perplexity import LanguageModelScorer
 from tests import toy, toy_text
-from tests.induction.small_lm import make_checkpoint
+from tests.metrics.small_lm import make_checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from fairseq.models.transformer_lm import TransformerLanguageModel
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
-from fairseq_ext.domains.domain_tree import tree_from_json
+from fairseq_ext.inputs.domain_tree import tree_from_json
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.transformer_lm_hier_adapter import TransformerLMHierAdapterModel
 from tests import toy

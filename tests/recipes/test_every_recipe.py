@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from fairseq_ext.engine.steps import Step, run_steps
+from fairseq_ext.metrics.records import read_records
 from fairseq_ext.recipes.registry import load_experiment
-from fairseq_ext.report.measurements import read_records
 from tests.recipes.reranking.small_experiment import write_file, write_made_up_lists
 from tests.recorded import restore
 from tests.recorded.record import WRITERS

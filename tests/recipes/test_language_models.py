@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from fairseq.data import Dictionary, data_utils, encoders
 
+from fairseq_ext.corpora.encoders import fairseq_bpe_options, load_encoder
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import text_steps
-from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
 from tests.convert.tiny_gpt2 import make_imported_bpe
-from tests.text.odd_texts import ODD_TEXTS, fairseq_bpe
-from tests.text.small_texts import SEEN, write_config, write_texts
+from tests.corpora.odd_texts import ODD_TEXTS, fairseq_bpe
+from tests.corpora.small_texts import SEEN, write_config, write_texts
 from tests.verbs import verb
 
 

@@ -7,8 +7,8 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from fairseq_ext.report.comparison import Comparison
-from fairseq_ext.report.measurements import Records
+from fairseq_ext.metrics.comparison import Comparison
+from fairseq_ext.metrics.records import Records
 from fairseq_ext.reranking.evaluation import choose, evaluate, score_tables, with_others
 from tests.reranking.made_up import make_list
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.report.comparison import read_comparisons
-from fairseq_ext.report.measurements import read_records
+from fairseq_ext.metrics.comparison import read_comparisons
+from fairseq_ext.metrics.records import read_records
 from fairseq_ext.reranking.tuning import Weights
-from tests.induction import small_lm
+from tests.metrics import small_lm
 from tests.reranking.made_up import as_moses, make_list, write_list
 from tests.verbs import verb
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_ext.induction.encoding import LanguageModel
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.language_model import LanguageModel
 from fairseq_ext.reranking import sentence_scores
 from fairseq_ext.reranking.fairseq_scores import FairseqScores
 from fairseq_ext.reranking.sentence_scores import LanguageModelSource, score_texts
 from tests import toy_text
-from tests.induction import small_lm
+from tests.metrics import small_lm
 
 TEXTS = ["w1 w2 w3", "", "w4", "w1 w2 w3 unknown w5 w6", "w4", "w9 w8"]
 # log10 of probabilities and of back-off weights, blanks being tabs.

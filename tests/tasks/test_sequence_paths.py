@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_ext.domains.path_chooser import PathChooser
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.path_chooser import PathChooser
 from fairseq_ext.tasks import sequence_paths
 from fairseq_ext.tasks.sequence_paths import SequencePaths, StatesOnce
 from tests import toy, toy_text

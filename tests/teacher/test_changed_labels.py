@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairseq_ext.corpora.split import SPLITS
 from fairseq_ext.data.teacher_labels import (
     TeacherLabels,
     as_labels,
@@ -22,7 +23,6 @@ from fairseq_ext.recipes.translation.config import Translation, load_config
 from fairseq_ext.recipes.translation.stages import training_steps
 from fairseq_ext.teacher.changed_labels import with_noise, write_changed_labels
 from fairseq_ext.teacher.train import summarise
-from fairseq_ext.text.split import SPLITS
 
 DOMAINS = ["it", "law", "med"]
 SIZES = {"train": 40, "valid": 5, "test": 6}

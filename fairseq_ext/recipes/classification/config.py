@@ -14,14 +14,14 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from fairseq_ext.classifiers.task_split import ClassificationSplit, ClassificationTask
-from fairseq_ext.domains.names import NAME_PATTERN
+from fairseq_ext.corpora.subwords import SentencePiece
 from fairseq_ext.engine.fairseq_cli import check_counts, option_of
+from fairseq_ext.inputs.domain_names import NAME_PATTERN
 from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore
 from fairseq_ext.modules.tunings import ARCHITECTURE, DEFAULT_TUNING
 from fairseq_ext.recipes.config import Experiment, Measuring, Run
 from fairseq_ext.recipes.language_models import TrainedOrGiven
 from fairseq_ext.recipes.text_steps import TextFolder
-from fairseq_ext.text.subwords import SentencePiece
 
 _CHANGING_BASE = ("top", "full")
 _COUNTED = ("batch-size", "update-freq", "max-epoch", "max-update", "top-layers", "bottleneck-dim")

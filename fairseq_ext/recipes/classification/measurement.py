@@ -16,17 +16,17 @@ import numpy as np
 
 from fairseq_ext.classifiers.task_data import TaskFacts, read_task_facts
 from fairseq_ext.classifiers.task_split import LABEL, set_path
+from fairseq_ext.corpora.split import HELD_OUT
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.metrics.bootstrap import average, resampled_sums
 from fairseq_ext.metrics.classification import majority_share, measure, predicted_labels
+from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, compare_resamples, write_comparisons
+from fairseq_ext.metrics.records import RECORDS_FILE, Record, Records, write_records
 from fairseq_ext.recipes.classification.config import Classification
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.language_models import checkpoint_of
 from fairseq_ext.recipes.report import measured, trial_records
-from fairseq_ext.report.comparison import COMPARISONS_FILE, Comparison, compare_resamples, write_comparisons
-from fairseq_ext.report.measurements import RECORDS_FILE, Record, Records, write_records
-from fairseq_ext.text.split import HELD_OUT
 
 ACCURACY, MAIN, MAJORITY, EXAMPLES, LABELS = "accuracy", "main metric", "most frequent label", "examples", "labels"
 TRAINED, BASE, BASE_TRAINED = "trained", "base", "base_trained"  # numbers of parameters

@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairseq_ext.engine.steps import Step
+from fairseq_ext.metrics.comparison import Comparison
+from fairseq_ext.metrics.plots import COLOURS, GREY, draw_panels
+from fairseq_ext.metrics.records import Records
+from fairseq_ext.metrics.render import Page, Plot, Sections
+from fairseq_ext.metrics.tables import Column, Table
 from fairseq_ext.recipes.classification.config import Classification
 from fairseq_ext.recipes.classification.measurement import (
     ACCURACY,
@@ -37,11 +42,6 @@ from fairseq_ext.recipes.report import (
     trial_files,
     tuning_tables,
 )
-from fairseq_ext.report.comparison import Comparison
-from fairseq_ext.report.measurements import Records
-from fairseq_ext.report.plots import COLOURS, GREY, draw_panels
-from fairseq_ext.report.render import Page, Plot, Sections
-from fairseq_ext.report.tables import Column, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

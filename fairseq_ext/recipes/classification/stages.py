@@ -17,7 +17,12 @@ from pathlib import Path
 from fairseq_ext.classifiers.binarise import binarise_task
 from fairseq_ext.classifiers.task_split import held_out_texts, write_task_splits
 from fairseq_ext.classifiers.training import task_arguments, task_choices
+from fairseq_ext.corpora.encoders import subword_files
+from fairseq_ext.corpora.line_split import LanguageModelSplit, text_path
+from fairseq_ext.corpora.split import SPLITS
+from fairseq_ext.corpora.subwords import DICT_FILE
 from fairseq_ext.corpora.text_files import stream_lines, write_lines
+from fairseq_ext.data.binarise import binarise_files
 from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
@@ -37,11 +42,6 @@ from fairseq_ext.recipes.text_steps import (
     text_files,
 )
 from fairseq_ext.recipes.train import train_step
-from fairseq_ext.text.binarise import binarise_files
-from fairseq_ext.text.encoders import subword_files
-from fairseq_ext.text.line_split import LanguageModelSplit, text_path
-from fairseq_ext.text.split import SPLITS
-from fairseq_ext.text.subwords import DICT_FILE
 
 BASE_ARGUMENTS = ("--task", "masked_language_modeling", "--criterion", "masked_lm")
 MASKED_LM_DIR = "masked-lm"

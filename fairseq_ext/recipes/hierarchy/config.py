@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from fairseq_ext.domains.names import NAME_PATTERN
 from fairseq_ext.engine.fairseq_cli import option_of
-from fairseq_ext.induction.steps import BY_VOTES, TREE_FILE, CountOrZero, Induction, PathWeights
+from fairseq_ext.inputs.domain_names import NAME_PATTERN
 from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore, as_tuple
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS
 from fairseq_ext.recipes.config import Measuring, Run
+from fairseq_ext.recipes.hierarchy.induction import BY_VOTES, TREE_FILE, CountOrZero, Induction, PathWeights
 from fairseq_ext.recipes.language_models import LanguageModel, LanguageModelExperiment
 
 TREE, SINGLE, MULTI = ADAPTERS

@@ -18,19 +18,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairseq_ext.corpora.line_split import text_path
 from fairseq_ext.corpora.text_files import stream_lines
-from fairseq_ext.domains.domain_tree import DomainTree, Paths
-from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
-from fairseq_ext.domains.path_chooser import CLUSTERS_FILE
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.induction.steps import BY_VOTES, PATHS_FILE, UNIFORM, VOTES_FILE
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.inputs.domain_tree import DomainTree, Paths
 from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.path_chooser import CLUSTERS_FILE
+from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.hierarchy.config import SINGLE, TREE, Hierarchy
+from fairseq_ext.recipes.hierarchy.induction import BY_VOTES, PATHS_FILE, UNIFORM, VOTES_FILE
 from fairseq_ext.recipes.language_models import DATA_DIR, UNSEEN_DATA_DIR, checkpoint_of
 from fairseq_ext.recipes.report import measure_step, measured, training_records
-from fairseq_ext.report.measurements import Record, Records
-from fairseq_ext.text.line_split import text_path
 
 if TYPE_CHECKING:
     from fairseq_ext.metrics.perplexity import LanguageModelScorer, Weights

@@ -12,11 +12,16 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from fairseq_ext.domains.domain_tree import DomainTree, read_tree
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.induction.steps import PATHS_FILE, RECORD_FILE, UNIFORM, VOTES_FILE
+from fairseq_ext.inputs.domain_tree import DomainTree, read_tree
 from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.metrics.comparison import Comparison
+from fairseq_ext.metrics.plots import COLOURS, GREY, draw_figure
+from fairseq_ext.metrics.records import Mean, Record, Records
+from fairseq_ext.metrics.render import Page, Plot, Sections
+from fairseq_ext.metrics.tables import Column, Table
 from fairseq_ext.recipes.hierarchy.config import MULTI, SINGLE, TREE, Hierarchy
+from fairseq_ext.recipes.hierarchy.induction import PATHS_FILE, RECORD_FILE, UNIFORM, VOTES_FILE
 from fairseq_ext.recipes.hierarchy.measurement import (
     ALL,
     BELOW,
@@ -37,11 +42,6 @@ from fairseq_ext.recipes.hierarchy.measurement import (
     perplexity_steps,
 )
 from fairseq_ext.recipes.report import compare_systems, records_files, report_step, training_files, tuning_tables
-from fairseq_ext.report.comparison import Comparison
-from fairseq_ext.report.measurements import Mean, Record, Records
-from fairseq_ext.report.plots import COLOURS, GREY, draw_figure
-from fairseq_ext.report.render import Page, Plot, Sections
-from fairseq_ext.report.tables import Column, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -205,7 +205,7 @@ class Setup:
         if not self.is_induced or self.tree is None or not path.is_file():
             return []
         # Loads numpy.
-        from fairseq_ext.induction.pictures import draw_domains_by_cluster
+        from fairseq_ext.recipes.hierarchy.pictures import draw_domains_by_cluster
 
         svg = draw_domains_by_cluster(self.tree, read_json(path, "induce the tree again"))
         note = "In percent of each domain's blocks, in the order of the tree. Clusters that win no domain are dropped."

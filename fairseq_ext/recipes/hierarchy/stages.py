@@ -8,11 +8,11 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from fairseq_ext.domains.domain_tree import read_tree
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.induction import steps as induction
+from fairseq_ext.inputs.domain_tree import read_tree
+from fairseq_ext.recipes.hierarchy import induction as induction
 from fairseq_ext.recipes.hierarchy.config import Hierarchy
 from fairseq_ext.recipes.hierarchy.measurement import perplexity_steps
 from fairseq_ext.recipes.hierarchy.report import report

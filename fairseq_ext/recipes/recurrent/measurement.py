@@ -11,8 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.corpora.split import HELD_OUT
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.dagru import ARPA_FILE, KNESER_NEY
 from fairseq_ext.recipes.recurrent.config import (
@@ -25,8 +27,6 @@ from fairseq_ext.recipes.recurrent.config import (
 )
 from fairseq_ext.recipes.report import measure_step, measured, training_records
 from fairseq_ext.recipes.train import best_checkpoint
-from fairseq_ext.report.measurements import Record, Records
-from fairseq_ext.text.split import HELD_OUT
 
 PERPLEXITY, PARAMETERS = "perplexity", "parameters"
 _VERSION = 2

@@ -9,6 +9,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from fairseq_ext.engine.steps import Step
+from fairseq_ext.metrics.plots import line_panels
+from fairseq_ext.metrics.records import Records
+from fairseq_ext.metrics.render import Page, Plot, Sections
+from fairseq_ext.metrics.tables import Column, Table
 from fairseq_ext.recipes.dagru import KNESER_NEY, combination_of
 from fairseq_ext.recipes.recurrent.config import (
     COUNTS_FILE,
@@ -31,10 +35,6 @@ from fairseq_ext.recipes.report import (
     training_files,
     tuning_tables,
 )
-from fairseq_ext.report.measurements import Records
-from fairseq_ext.report.plots import line_panels
-from fairseq_ext.report.render import Page, Plot, Sections
-from fairseq_ext.report.tables import Column, Table
 
 _VERSION = 6
 _HIGHEST = 2.5  # times the lowest perplexity; Figure 5 leaves out what is above

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.corpora.raw_text import stream_canonical_lines
+from fairseq_ext.corpora.split import HELD_OUT, SPLITS
+from fairseq_ext.corpora.subwords import DICT_FILE
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
 from fairseq_ext.engine.stages import Stage
@@ -38,8 +40,6 @@ from fairseq_ext.recipes.recurrent.report import report
 from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.train import train_step
 from fairseq_ext.recipes.tune import steps_of_runs
-from fairseq_ext.text.split import HELD_OUT, SPLITS
-from fairseq_ext.text.subwords import DICT_FILE
 
 UNKNOWN = "<unk>"
 _RESERVED = ("<s>", "</s>", "<pad>")  # fairseq's symbols

@@ -16,23 +16,23 @@ from pathlib import Path
 
 import numpy as np
 
+from fairseq_ext.corpora.split import HELD_OUT
+from fairseq_ext.corpora.subwords import MODEL_FILE
 from fairseq_ext.corpora.text_files import read_lines, read_lines_like, stream_lines, write_lines
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.comparison import COMPARISONS_FILE, write_comparisons
 from fairseq_ext.metrics.corpus_metrics import bleu_metric, bleu_tokenizer
+from fairseq_ext.metrics.records import RECORDS_FILE, Record, write_records
 from fairseq_ext.recipes.dagru import KNESER_NEY
 from fairseq_ext.recipes.reranking.config import LIST, Reranking
 from fairseq_ext.recipes.reranking.stages import arpa_file, data_dir, list_file
 from fairseq_ext.recipes.train import best_checkpoint
-from fairseq_ext.report.comparison import COMPARISONS_FILE, write_comparisons
-from fairseq_ext.report.measurements import RECORDS_FILE, Record, write_records
 from fairseq_ext.reranking.bleu import count_hypotheses
 from fairseq_ext.reranking.evaluation import choose, evaluate, with_others
 from fairseq_ext.reranking.nbest import FIRST_BEST, WORDS, NBest, read_nbest
 from fairseq_ext.reranking.sentence_scores import LanguageModelSource, score_texts
 from fairseq_ext.reranking.tuning import find_weights
-from fairseq_ext.text.split import HELD_OUT
-from fairseq_ext.text.subwords import MODEL_FILE
 
 PERPLEXITY = "perplexity"
 _VERSION = 2

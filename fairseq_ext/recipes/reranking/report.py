@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairseq_ext.engine.steps import Step
+from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison
+from fairseq_ext.metrics.records import RECORDS_FILE, Records, read_records
+from fairseq_ext.metrics.render import Page
+from fairseq_ext.metrics.tables import Table
 from fairseq_ext.recipes.report import comparisons_in, metric_column, report_step
 from fairseq_ext.recipes.reranking.config import LIST, Reranking
 from fairseq_ext.recipes.reranking.measurement import PERPLEXITY, rerank_dir, tokenizer_of
-from fairseq_ext.report.comparison import COMPARISONS_FILE, Comparison
-from fairseq_ext.report.measurements import RECORDS_FILE, Records, read_records
-from fairseq_ext.report.render import Page
-from fairseq_ext.report.tables import Table
 from fairseq_ext.reranking.evaluation import score_tables
 
 _VERSION = 2

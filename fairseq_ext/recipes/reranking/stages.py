@@ -11,7 +11,10 @@ import shutil
 from functools import partial
 from pathlib import Path
 
+from fairseq_ext.corpora.split import HELD_OUT
+from fairseq_ext.corpora.subwords import DICT_FILE, MODEL_FILE
 from fairseq_ext.corpora.text_files import stream_lines
+from fairseq_ext.data.binarise import binarise_files
 from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand, named_files
 from fairseq_ext.engine.stages import Stage
@@ -24,9 +27,6 @@ from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.reranking.config import GeneralVectors, Reranking
 from fairseq_ext.recipes.train import BEST_CHECKPOINT, train_step
 from fairseq_ext.recipes.tune import steps_of_runs
-from fairseq_ext.text.binarise import binarise_files
-from fairseq_ext.text.split import HELD_OUT
-from fairseq_ext.text.subwords import DICT_FILE, MODEL_FILE
 
 VECTORS_DIR, VECTORS_FILE = "word-vectors", "vectors.txt"
 LIST_FILE, MESSAGES_FILE = "nbest.txt", "generate.log"

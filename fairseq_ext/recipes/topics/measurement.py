@@ -18,16 +18,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairseq_ext.corpora.byte_level_bpe import VOCAB_FILE
+from fairseq_ext.corpora.line_split import text_path
+from fairseq_ext.corpora.split import stable_hash
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.engine.steps import Step
+from fairseq_ext.metrics.records import RECORDS_FILE, Record, Records, write_records
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.language_models import DATA_DIR, checkpoint_of
 from fairseq_ext.recipes.report import measure_step, measured, training_records
 from fairseq_ext.recipes.topics.config import Topics
-from fairseq_ext.report.measurements import RECORDS_FILE, Record, Records, write_records
-from fairseq_ext.text.byte_level_bpe import VOCAB_FILE
-from fairseq_ext.text.line_split import text_path
-from fairseq_ext.text.split import stable_hash
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,6 +12,10 @@ from typing import Any
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.metrics.markdown import escape
+from fairseq_ext.metrics.records import Records
+from fairseq_ext.metrics.render import Page
+from fairseq_ext.metrics.tables import Column, Table
 from fairseq_ext.recipes.report import (
     compare_systems,
     metric_column,
@@ -38,10 +42,6 @@ from fairseq_ext.recipes.topics.measurement import (
     measured_text,
     topic_steps,
 )
-from fairseq_ext.report.markdown import escape
-from fairseq_ext.report.measurements import Records
-from fairseq_ext.report.render import Page
-from fairseq_ext.report.tables import Column, Table
 
 _VERSION = 6
 _SHOWN_WORDS, _SHOWN_TEXTS = 10, 8  # of a topic; of a system

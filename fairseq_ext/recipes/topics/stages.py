@@ -10,6 +10,7 @@ import json
 from functools import partial
 from pathlib import Path
 
+from fairseq_ext.corpora.line_split import text_path
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
@@ -18,7 +19,6 @@ from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.topics.config import Topics
 from fairseq_ext.recipes.topics.measurement import prompts_of, topic_steps, word_corpus
 from fairseq_ext.recipes.topics.report import report
-from fairseq_ext.text.line_split import text_path
 
 TEXTS_FILE = "texts.json"
 _TEXTS_VERSION = 1
@@ -58,8 +58,8 @@ def texts_step(config: Topics) -> Step:
 def look_at(config: Topics, domain: str) -> dict[str, int]:
     """What a domain has to measure topics on; raises InputError if that is too little."""
     # Loads fairseq.
+    from fairseq_ext.corpora.encoders import load_encoder
     from fairseq_ext.metrics.continuations import check_prompt_length
-    from fairseq_ext.text.encoders import load_encoder
 
     corpus, prompts = word_corpus(config, domain), prompts_of(config, domain)
     encode = load_encoder(config.work_dir / DATA_DIR)

@@ -24,8 +24,10 @@ from pydantic import (
 from fairseq_ext.cleaning.clean import Cleaning
 from fairseq_ext.corpora.entries import folder_entries
 from fairseq_ext.corpora.languages import check_language
-from fairseq_ext.domains.names import DOMAINS_FILE, check_domain_names, read_domain_names
+from fairseq_ext.corpora.split import Split
+from fairseq_ext.corpora.subwords import Subwords
 from fairseq_ext.engine.fairseq_cli import option_of
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, check_domain_names, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import (
     Count,
@@ -51,8 +53,6 @@ from fairseq_ext.recipes.config import (
 )
 from fairseq_ext.recipes.registry import load_as
 from fairseq_ext.teacher.options import HoulsbyTeacher, TfidfTeacher, TransformersTeacher
-from fairseq_ext.text.split import Split
-from fairseq_ext.text.subwords import Subwords
 
 MIX = "mix"  # the system that is the base, where a file gives one
 DOMAIN_SWITCH = "JOINED"  # name of the domain-switch test set

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.data.teacher_labels import TEACHER_FILE, read_teacher_record
-from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.engine.provenance import read_record
 from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.records import RECORDS_FILE, read_records
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.recipes.translation.config import OutputRun, Translation
-from fairseq_ext.report.measurements import RECORDS_FILE, read_records
 from fairseq_ext.runtime.manifest import FORMAT, SEARCH_OPTIONS, Manifest
 from fairseq_ext.teacher.classifier import MODEL_FOLDER
 from fairseq_ext.translators.exported import Parts, writing

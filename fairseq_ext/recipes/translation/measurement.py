@@ -19,13 +19,15 @@ import numpy as np
 
 from fairseq_ext.corpora.text_files import count_lines, read_lines, read_lines_like
 from fairseq_ext.data.teacher_labels import read_teacher_probs
-from fairseq_ext.domains.names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.metrics import comet
+from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, compare_resamples, write_comparisons
 from fairseq_ext.metrics.convergence import ValidationCurve, read_curve
 from fairseq_ext.metrics.corpus_metrics import CometMetric, CorpusMetric, TextMetric, text_metrics
+from fairseq_ext.metrics.records import RECORDS_FILE, Record, Records, read_records, write_records
 from fairseq_ext.metrics.set_scores import (
     AVERAGE,
     ERRORS,
@@ -51,8 +53,6 @@ from fairseq_ext.recipes.translation.stages import (
     sets_for,
     translation_dir,
 )
-from fairseq_ext.report.comparison import COMPARISONS_FILE, Comparison, compare_resamples, write_comparisons
-from fairseq_ext.report.measurements import RECORDS_FILE, Record, Records, read_records, write_records
 from fairseq_ext.translators.speed import ROUNDS, TimedOutput, describe_machine, measure_speed
 
 # Metrics beside those of translations.

@@ -11,9 +11,14 @@ from functools import partial
 
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
+from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, read_comparisons
 from fairseq_ext.metrics.convergence import ValidationCurve, warning, warning_of_control
 from fairseq_ext.metrics.corpus_metrics import METRICS
+from fairseq_ext.metrics.plots import heat_map, line_panels
+from fairseq_ext.metrics.records import Mean, Records
+from fairseq_ext.metrics.render import Page, Plot, Sections
 from fairseq_ext.metrics.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
+from fairseq_ext.metrics.tables import Column, Table
 from fairseq_ext.recipes.report import (
     comparisons_in,
     domain_column,
@@ -25,11 +30,6 @@ from fairseq_ext.recipes.report import (
 from fairseq_ext.recipes.translation import measurement
 from fairseq_ext.recipes.translation.config import MIX, Translation
 from fairseq_ext.recipes.translation.stages import OOD, TEST
-from fairseq_ext.report.comparison import COMPARISONS_FILE, Comparison, read_comparisons
-from fairseq_ext.report.measurements import Mean, Records
-from fairseq_ext.report.plots import heat_map, line_panels
-from fairseq_ext.report.render import Page, Plot, Sections
-from fairseq_ext.report.tables import Column, Table
 from fairseq_ext.translators.speed import METHOD
 
 _VERSION = 8

@@ -26,9 +26,12 @@ from fairseq_ext.convert.steps import base_files
 from fairseq_ext.corpora.blocks import index_path
 from fairseq_ext.corpora.entries import check_entries, entry_paths, fetch_entries, folder_entries
 from fairseq_ext.corpora.import_corpora import import_domain
+from fairseq_ext.corpora.joined import draw_pairs, write_pairs
 from fairseq_ext.corpora.raw_text import Markup
+from fairseq_ext.corpora.split import write_splits
+from fairseq_ext.corpora.subwords import MODEL_FILE, encode_splits, take_subwords, train_subwords
 from fairseq_ext.corpora.text_files import Pair, read_lines, read_parallel, stream_lines, write_lines
-from fairseq_ext.domains.names import DOMAINS_FILE, domain_tag, read_domain_names
+from fairseq_ext.data.binarise import binarise
 from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand, named_files
 from fairseq_ext.engine.progress import Look, progress
@@ -36,6 +39,7 @@ from fairseq_ext.engine.provenance import EXTRA
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, domain_tag, read_domain_names
 from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.metrics.convergence import read_curve, warning
 from fairseq_ext.recipes.config import Run
@@ -44,10 +48,6 @@ from fairseq_ext.recipes.train import BEST_CHECKPOINT, LOG_FILE, best_checkpoint
 from fairseq_ext.recipes.translation.config import DOMAIN_SWITCH, MIX, OutputRun, Translation, TranslationSystem
 from fairseq_ext.recipes.tune import first_run, steps_of_runs
 from fairseq_ext.teacher.options import Teacher, TfidfTeacher
-from fairseq_ext.text.binarise import binarise
-from fairseq_ext.text.joined import draw_pairs, write_pairs
-from fairseq_ext.text.split import write_splits
-from fairseq_ext.text.subwords import MODEL_FILE, encode_splits, take_subwords, train_subwords
 
 GATES_FILE = "gates.jsonl"
 EXAMPLES_FILE = "examples.txt"

@@ -18,7 +18,7 @@ from fairseq_ext.cleaning.filter import Batch, Filter, Learned, run_filters
 from fairseq_ext.cleaning.learn import has_to_learn, learn_from_pairs
 from fairseq_ext.corpora.text_files import Pair, collapse
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.report.tables import Column, Table
+from fairseq_ext.metrics.tables import Column, Table
 
 GOOD = "good pairs, lost"
 TOGETHER = "all together"

@@ -10,6 +10,8 @@ from fairseq_ext.classifiers.predictions import ExampleSet
 from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.metrics.classification import measure
+from fairseq_ext.metrics.comparison import read_comparisons
+from fairseq_ext.metrics.records import read_records
 from fairseq_ext.recipes.classification.measurement import (
     compare_accuracies,
     compared_pairs,
@@ -18,8 +20,6 @@ from fairseq_ext.recipes.classification.measurement import (
     evaluation_step,
 )
 from fairseq_ext.recipes.config import named_run
-from fairseq_ext.report.comparison import read_comparisons
-from fairseq_ext.report.measurements import read_records
 from tests import toy_tasks
 from tests.recipes.classification.small_experiment import ADAPTERS, load, write_classification_experiment
 from tests.toy_task_data import COUNTS, write_model, write_task

@@ -13,10 +13,10 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 from fairseq_ext.classifiers.task_data import read_task_facts
 from fairseq_ext.classifiers.task_split import held_out_texts, set_path
 from fairseq_ext.corpora.folded_text import fold
+from fairseq_ext.corpora.split import SPLITS
+from fairseq_ext.corpora.subwords import load_subwords
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.recipes.classification.stages import preparation_steps
-from fairseq_ext.text.split import SPLITS
-from fairseq_ext.text.subwords import load_subwords
 from tests.recipes.classification.small_experiment import load, write_classification_experiment
 from tests.verbs import verb
 

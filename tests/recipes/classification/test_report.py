@@ -9,10 +9,10 @@ import pytest
 
 from fairseq_ext.classifiers.task_data import TaskFacts
 from fairseq_ext.engine.steps import run_steps
+from fairseq_ext.metrics.records import Records
 from fairseq_ext.recipes.classification.config import Classification
 from fairseq_ext.recipes.classification.measurement import MAJORITY, records_of
 from fairseq_ext.recipes.classification.report import page, report
-from fairseq_ext.report.measurements import Records
 from tests.recipes.classification.small_experiment import (
     load,
     write_classification_experiment,

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from fairseq_ext.domains.domain_tree import Paths, multi_tree, single_tree, tree_from_json
+from fairseq_ext.inputs.domain_tree import Paths, multi_tree, single_tree, tree_from_json
 from fairseq_ext.metrics.perplexity import LanguageModelScorer
+from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.recipes.hierarchy.config import Hierarchy, Tree
 from fairseq_ext.recipes.hierarchy.measurement import (
     costs_of,
@@ -21,9 +22,8 @@ from fairseq_ext.recipes.hierarchy.measurement import (
     routings_of,
 )
 from fairseq_ext.recipes.registry import load_experiment
-from fairseq_ext.report.measurements import Record, Records
 from tests import toy_text
-from tests.induction.small_lm import make_checkpoint
+from tests.metrics.small_lm import make_checkpoint
 from tests.recipes.small_lm_experiment import write_lm_experiment
 
 TREE = tree_from_json(json.dumps(toy_text.TREE), "toy")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.recipes.hierarchy.measurement import loss
 from fairseq_ext.recipes.hierarchy.report import page
 from fairseq_ext.recipes.registry import load_experiment
-from fairseq_ext.report.measurements import Record, Records
 from tests.recipes.small_lm_experiment import write_lm_experiment
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.recipes.recurrent.report import GROUPS, PAPER, curves
 from fairseq_ext.recipes.report import VALID_BY_EPOCH
-from fairseq_ext.report.measurements import Record, Records
 
 
 def test_every_combination_of_the_paper_is_in_a_panel() -> None:

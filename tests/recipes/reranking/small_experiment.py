@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
+from fairseq_ext.corpora.subwords import MODEL_FILE, SentencePiece, encode_lines, load_subwords, train_sentencepiece
 from fairseq_ext.corpora.text_files import read_lines, write_lines
 from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.recipes.reranking.config import Reranking
-from fairseq_ext.text.subwords import MODEL_FILE, SentencePiece, encode_lines, load_subwords, train_sentencepiece
 from tests.reranking.made_up import as_moses, make_list
 
 COMMON = {

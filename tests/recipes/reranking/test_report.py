@@ -10,9 +10,9 @@ import pytest
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.records import read_records
 from fairseq_ext.recipes.reranking.config import Reranking
 from fairseq_ext.recipes.reranking.stages import stages_of
-from fairseq_ext.report.measurements import read_records
 from tests.recipes.reranking.small_experiment import TRANSLATION, load, write_made_up_lists
 
 # BLEU by row and set.

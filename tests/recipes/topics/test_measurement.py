@@ -14,6 +14,7 @@ from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.perplexity import LanguageModelScorer
+from fairseq_ext.metrics.records import Record, read_records
 from fairseq_ext.recipes.topics.config import Topics
 from fairseq_ext.recipes.topics.measurement import (
     BASE_TEXT,
@@ -24,8 +25,7 @@ from fairseq_ext.recipes.topics.measurement import (
     topic_steps,
 )
 from fairseq_ext.recipes.topics.stages import look_at, prepare
-from fairseq_ext.report.measurements import Record, read_records
-from tests.induction.small_lm import make_checkpoint
+from tests.metrics.small_lm import make_checkpoint
 from tests.recipes.topics.small_experiment import SYSTEMS, TOPICS, load, write_topic_experiment
 
 LENGTH = 6  # tokens of a line, some of which are cut

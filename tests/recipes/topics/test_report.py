@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fairseq_ext.engine.steps import run_steps
+from fairseq_ext.metrics.records import Records, read_records
 from fairseq_ext.recipes.topics.config import Topics
 from fairseq_ext.recipes.topics.measurement import BASE_TEXT
 from fairseq_ext.recipes.topics.report import page, report
-from fairseq_ext.report.measurements import Records, read_records
 from tests.recipes.topics.small_experiment import write_topic_experiment
 from tests.recorded import restore
 

@@ -11,9 +11,9 @@ import yaml
 from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.data.teacher_labels import write_teacher_record
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.records import Record, write_records
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.export import trained_outputs, trained_run
-from fairseq_ext.report.measurements import Record, write_records
 from fairseq_ext.runtime.manifest import verify
 from tests import toy, toy_systems
 from tests.translators.small_systems import write_classifier

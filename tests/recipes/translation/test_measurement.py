@@ -12,13 +12,13 @@ import sacrebleu
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics import bootstrap
+from fairseq_ext.metrics.comparison import read_comparisons
 from fairseq_ext.metrics.corpus_metrics import text_metrics
+from fairseq_ext.metrics.records import Records, read_records
 from fairseq_ext.metrics.set_scores import TestSets as Sets
 from fairseq_ext.metrics.set_scores import count_text, score_columns
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.measurement import compare_outputs, curve_records, scoring_step
-from fairseq_ext.report.comparison import read_comparisons
-from fairseq_ext.report.measurements import Records, read_records
 from tests.metrics.test_convergence import EARLY, log
 from tests.recipes.translation.small_experiment import NEWS, REFERENCES, write_experiment
 from tests.recipes.translation.test_control import AD, GAD, MIX

@@ -17,12 +17,12 @@ from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.models import File, Number
+from fairseq_ext.metrics.records import Record, Records
+from fairseq_ext.metrics.render import Page
+from fairseq_ext.metrics.tables import Column, Table
 from fairseq_ext.recipes.config import Experiment
 from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.report import measure_step, measured, records_files, report_step
-from fairseq_ext.report.measurements import Record, Records
-from fairseq_ext.report.render import Page
-from fairseq_ext.report.tables import Column, Table
 
 
 class Unigrams(Experiment):

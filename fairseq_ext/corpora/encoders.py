@@ -1,0 +1,102 @@
+"""Subwords of language models: a SentencePiece model, of the training text or XLM-R's, GPT-2's or RoBERTa's BPE, or
+BERT's WordPiece.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from fairseq_ext.corpora.byte_level_bpe import DICT_FILE, GPT2, MERGES_FILE, ROBERTA, VOCAB_FILE, read_imported_bpe
+from fairseq_ext.corpora.line_split import text_path
+from fairseq_ext.corpora.subwords import MODEL_FILE, encode_in_blocks, encode_lines, load_subwords
+from fairseq_ext.corpora.text_files import stream_lines, write_lines
+from fairseq_ext.corpora.wordpiece import WORDPIECE_FILE, WordPieceEncoder, read_imported_wordpiece
+from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.json_file import read_json
+
+BPE_FILES = (DICT_FILE, VOCAB_FILE, MERGES_FILE)
+SENTENCEPIECE_FILES = (DICT_FILE, MODEL_FILE)
+WORDPIECE_FILES = (DICT_FILE, WORDPIECE_FILE)
+Encoder = Callable[[Iterable[str]], Iterator[str]]
+
+
+@dataclass(frozen=True)
+class EncodeFile:
+    """The task that turns one file of a folder into space-separated pieces; ``files`` are domain and set of each."""
+
+    texts: Path
+    subwords: Path
+    files: Sequence[tuple[str, str]]
+
+    def __call__(self, index: int, output: Path) -> None:
+        """Write the file of this number as ``DOMAIN/SPLIT.txt`` into an empty directory."""
+        name, role = self.files[index]
+        lines = stream_lines(text_path(self.texts, name, role))
+        write_lines(text_path(output, name, role), load_encoder(self.subwords)(lines))
+
+
+def take_gpt2_subwords(folder: Path, imported: Path) -> None:
+    """Copy the vocabulary of an imported GPT-2."""
+    read_imported_bpe(imported, GPT2)
+    for name in BPE_FILES:
+        shutil.copyfile(imported / name, folder / name)
+
+
+def encode_texts(folder: Path, texts: Path, subwords: Path, files: Sequence[tuple[str, str]], engine: Engine) -> None:
+    """Encode files below ``texts`` into the same places of ``folder``; see :class:`EncodeFile`."""
+    task = EncodeFile(texts.resolve(), subwords.resolve(), files)
+    run_tasks(task, folder / TASKS_DIR, len(files), engine, "encode")
+    move_outputs(folder / TASKS_DIR, len(files), folder)
+
+
+def subword_files(subwords: Path) -> tuple[str, ...]:
+    """The files of a folder of subwords; by these, its kind is told."""
+    for names in (SENTENCEPIECE_FILES, WORDPIECE_FILES, BPE_FILES):
+        if all((subwords / name).is_file() for name in names):
+            return names
+    raise InputError(
+        f"{subwords}: holds no subwords; expected {DICT_FILE} with {MODEL_FILE}, {WORDPIECE_FILE} or {VOCAB_FILE}"
+    )
+
+
+def fairseq_bpe_options(subwords: Path) -> dict[str, str]:
+    """The options by which fairseq's commands split and join text as these subwords do."""
+    files = subword_files(subwords)
+    if MODEL_FILE in files:
+        return {"bpe": "sentencepiece", "sentencepiece-model": str(subwords / MODEL_FILE)}
+    if WORDPIECE_FILE in files:
+        return {"bpe": "wordpiece", "wordpiece-file": str(subwords / WORDPIECE_FILE)}
+    return {
+        "bpe": "gpt2",
+        "gpt2-encoder-json": str(subwords / VOCAB_FILE),
+        "gpt2-vocab-bpe": str(subwords / MERGES_FILE),
+    }
+
+
+def load_encoder(subwords: Path) -> Encoder:
+    """The function that yields each line as pieces joined by single spaces; only a block of lines is in memory."""
+    files = subword_files(subwords)
+    if MODEL_FILE in files:
+        return partial(encode_lines, load_subwords(subwords / MODEL_FILE))
+    if WORDPIECE_FILE in files:
+        return WordPieceEncoder(read_imported_wordpiece(subwords)).encode_lines
+    return partial(_encode_bpe, subwords)
+
+
+def _encode_bpe(subwords: Path, lines: Iterable[str]) -> Iterator[str]:
+    """Yield the numbers of ``vocab.json``, as fairseq's ``--bpe gpt2`` writes them but many times faster."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import BPE
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    is_roberta = read_json(subwords / VOCAB_FILE, "import the model again").keys() >= set(ROBERTA.last)
+    read_imported_bpe(subwords, ROBERTA if is_roberta else GPT2)
+    tokenizer = Tokenizer(BPE.from_file(str(subwords / VOCAB_FILE), str(subwords / MERGES_FILE)))
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    for encoding in encode_in_blocks(tokenizer.encode_batch, lines):
+        yield " ".join(map(str, encoding.ids))

@@ -1,0 +1,194 @@
+"""Held-out sets that nothing in training can give away, drawn in memory that does not grow with the corpora.
+
+The unit is the *normalised source*: a sentence in compatibility form, case folded, without invisible
+characters, digits equalled. One that is held out in any domain is absent from the training text of all domains, since
+the same message often occurs in several products with different translations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tqdm import tqdm
+
+from fairseq_ext.corpora.folded_text import fold
+from fairseq_ext.corpora.text_files import Pair, stream_parallel, write_lines, write_parallel
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import Count, Section
+
+SPLITS = ("train", "valid", "test")
+HELD_OUT = ("valid", "test")
+# How many pairs or lines of each domain came where.
+SIZES_FILE = "sizes.txt"
+# Not \d+, whose first character the regex engine looks for more slowly.
+_DIGITS = re.compile(r"\d\d*")
+
+
+class Split(Section):
+    """Sizes of the held-out sets (pairs per domain) and the longest sentence kept (words)."""
+
+    valid: Count = 1000
+    test: Count = 1000
+    max_words: Count = 250
+
+
+@dataclass
+class _Domain:
+    """What becomes of a domain's pairs."""
+
+    # The normalised sources of ``valid`` and ``test``, in order; and a pair for each, known when all have been read.
+    held_out: Mapping[str, Sequence[str]]
+    drawn: dict[str, Pair] = field(default_factory=dict)
+    # Pairs for ``train``; ``too long`` for any set; ``held out``, in this or another domain.
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def num_shared(self) -> int:
+        """Pairs in no set because their source is held out, here with another translation or in another domain."""
+        return self.counts["held out"] - len(self.drawn)
+
+
+def normalise_source(text: str) -> str:
+    """Map sentences that give each other away to one key: what is a repetition, or differs in numbers only."""
+    return _DIGITS.sub("0", fold(text))
+
+
+def stable_hash(seed: int, *texts: str) -> int:
+    """A 64-bit hash that is the same in every process and on every machine."""
+    digest = hashlib.blake2b("\0".join((str(seed), *texts)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big")
+
+
+def write_splits(
+    folder: Path,
+    corpora: Mapping[str, tuple[Path, Path]],
+    langs: tuple[str, str],
+    *,
+    options: Split,
+    seed: int,
+) -> str:
+    """Split the corpora, write ``DOMAIN/{train,valid,test}.LANG`` and ``domains.txt``.
+
+    Which sources are held out follows from their seeded hashes, so it depends neither on the order of the lines nor on
+    how often a source occurs. A source of several domains has one hash, so it tends to be held out in all of them: the
+    test sets then hold it with each product's translation.
+
+    The corpora, two files a domain, are read twice, first for what is held out. Only held-out sources are kept in
+    memory. Returns how many pairs came where, in words.
+    """
+    roles: dict[str, str] = {}
+    domains = {}
+    for name, paths in sorted(corpora.items()):
+        pairs = _progress(stream_parallel(*paths), f"hold out {name}")
+        keys = (_key(pair) for pair in pairs if _num_words(pair) <= options.max_words)
+        domains[name] = _Domain(_choose(name, keys, roles, options, seed))
+    write_lines(folder / DOMAINS_FILE, domains)
+    for name, domain in domains.items():
+        pairs = _progress(stream_parallel(*corpora[name], quiet=True), f"split {name}")
+        train = _training_pairs(pairs, domain, roles, options, seed)
+        write_parallel(*_files(folder / name, "train", langs), train)
+        if not domain.counts["train"]:
+            raise InputError(f"{name}: nothing is left to train on; lower split.valid and split.test")
+        for role, chosen in domain.held_out.items():
+            write_parallel(*_files(folder / name, role, langs), [domain.drawn[key] for key in chosen])
+    write_lines(folder / SIZES_FILE, _sizes_table(domains, options))
+    return _summary(domains, options)
+
+
+def _choose(name: str, keys: Iterable[str], roles: dict[str, str], options: Split, seed: int) -> dict[str, list[str]]:
+    """Pick a domain's held-out keys; ``roles``, shared by all domains, keeps each key in one role."""
+    sizes = _sizes(options)
+    # At most len(roles) keys are not free, so what can be chosen is among these; if they are fewer, they are all.
+    ordered = _smallest(keys, sum(sizes.values()) + len(roles), seed)
+    chosen: dict[str, list[str]] = {}
+    for role, size in sizes.items():
+        free = [key for key in ordered if roles.get(key, role) == role]
+        if len(free) < size:
+            raise InputError(
+                f"{name}: {len(ordered)} different sources are too few for {options.valid} + {options.test} "
+                "held-out pairs and training; lower split.valid and split.test or add text"
+            )
+        chosen[role] = free[:size]
+        roles.update(dict.fromkeys(chosen[role], role))
+    return chosen
+
+
+def _smallest(keys: Iterable[str], size: int, seed: int) -> list[str]:
+    """The ``size`` different keys of smallest hash, in order; at most twice as many are kept at any time."""
+    kept: set[tuple[int, str]] = set()
+    largest: tuple[int, str] | None = None
+    for key in keys:
+        ranked = (stable_hash(seed, key), key)
+        if largest is None or ranked < largest:
+            kept.add(ranked)
+            if len(kept) > 2 * size:
+                kept = set(sorted(kept)[:size])
+                largest = max(kept)
+    return [key for _, key in sorted(kept)[:size]]
+
+
+def _training_pairs(
+    pairs: Iterable[Pair], domain: _Domain, roles: Mapping[str, str], options: Split, seed: int
+) -> Iterator[Pair]:
+    """Yield the pairs for training in the corpus's own order; draw and count the others on the way."""
+    own = {key for keys in domain.held_out.values() for key in keys}
+    for pair in pairs:
+        if _num_words(pair) > options.max_words:
+            domain.counts["too long"] += 1
+        elif (key := _key(pair)) not in roles:
+            domain.counts["train"] += 1
+            yield pair
+        else:
+            domain.counts["held out"] += 1
+            if key in own:
+                domain.drawn[key] = _draw((domain.drawn.get(key, pair), pair), seed)
+
+
+def _draw(pairs: Sequence[Pair], seed: int) -> Pair:
+    """Pick one of several translations of a source."""
+    return min(pairs, key=lambda pair: (stable_hash(seed, *pair), pair))
+
+
+def _key(pair: Pair) -> str:
+    return normalise_source(pair.source)
+
+
+def _num_words(pair: Pair) -> int:
+    # Single spaces separate the words of a pair.
+    return max(pair.source.count(" "), pair.target.count(" ")) + 1
+
+
+def _sizes(options: Split) -> dict[str, int]:
+    return {"valid": options.valid, "test": options.test}
+
+
+def _files(folder: Path, role: str, langs: tuple[str, str]) -> tuple[Path, Path]:
+    return folder / f"{role}.{langs[0]}", folder / f"{role}.{langs[1]}"
+
+
+def _progress(pairs: Iterator[Pair], label: str) -> Iterable[Pair]:
+    return tqdm(pairs, desc=label, unit=" pairs", unit_scale=True, leave=False, disable=None)
+
+
+def _sizes_table(domains: Mapping[str, _Domain], options: Split) -> list[str]:
+    """What became of the pairs of each domain."""
+    rows = [
+        f"{name:<16}{domain.counts['train']:>10}{options.valid:>8}{options.test:>8}"
+        f"{domain.counts['too long']:>10}{domain.num_shared:>20}"
+        for name, domain in domains.items()
+    ]
+    return [f"{'domain':<16}{'train':>10}{'valid':>8}{'test':>8}{'too long':>10}{'held out elsewhere':>20}", *rows]
+
+
+def _summary(domains: Mapping[str, _Domain], options: Split) -> str:
+    train, too_long = (sum(domain.counts[key] for domain in domains.values()) for key in ("train", "too long"))
+    return (
+        f"{train:,} pairs to train on; of each of {len(domains)} domains {options.valid} to validate and "
+        f"{options.test} to test; {too_long:,} were too long"
+    )

@@ -1,0 +1,263 @@
+"""Joint subwords: one unigram SentencePiece model for both languages and all domains.
+
+Every domain's tag is a symbol of its own. The model numbers its special symbols like fairseq, so a
+piece's number in the model is its number in the dictionary.
+
+A base model brings its own: a dictionary for each language, one model or two, and perhaps the tokens by which it is
+told the languages.
+"""
+
+from __future__ import annotations
+
+import heapq
+import io
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, zip_longest
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import sentencepiece
+from pydantic import Field, model_validator
+from tqdm import tqdm
+
+from fairseq_ext.corpora.files import check_file
+from fairseq_ext.corpora.split import SPLITS, stable_hash
+from fairseq_ext.corpora.text_files import count_lines, stream_lines, write_lines
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, domain_tag, is_domain_tag, read_domain_names
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import Count, Number, Section
+
+# SentencePiece soon says how many symbols a text allows, unless it is asked for hundreds of millions.
+_MOST_SYMBOLS = 10_000_000
+MODEL_FILE = "sentencepiece.model"
+DICT_FILE = "dict.txt"
+# In a data directory: how a model is told the languages, and their names.
+LANGUAGE_TOKENS_FILE = "language-tokens.txt"
+# fairseq's order: <s> <pad> </s> <unk>. With <pad> reserved here, text cannot yield it as a piece.
+_SPECIAL_IDS: dict[str, Any] = {"bos_id": 0, "pad_id": 1, "eos_id": 2, "unk_id": 3}
+# The threads' partial sums are floating-point numbers: another number of threads, another model.
+_NUM_THREADS = 4
+_MAX_LINE_BYTES = 1 << 15
+_BLOCK_LINES = 20_000
+_UNKNOWN = "<unk>"
+# fairseq's own symbols. The model never yields them; but of characters that it lacks it gives the text, and that can
+# be theirs.
+_RESERVED = frozenset(("<s>", "<pad>", "</s>", "<mask>"))
+_LIMIT = re.compile(r"value <= (\d+)")
+_T = TypeVar("_T")
+_REQUIRED = re.compile(r"required_chars\. \d+ vs (\d+)")
+
+
+class SentencePiece(Section):
+    """How a SentencePiece model is trained.
+
+    SentencePiece keeps all lines in memory: 200,000 lines of 68 bytes took 0.34 GB, so two million should take some
+    3.5 GB.
+    """
+
+    vocab_size: Annotated[int, Field(ge=1, le=_MOST_SYMBOLS)] = 32000
+    """Every symbol counts, domain tags included."""
+    character_coverage: Annotated[Number, Field(ge=0.98, le=1)] = 1.0
+    """The share of the characters of the text that the model covers; SentencePiece takes 0.98 to 1."""
+    max_sentences: Count = 2_000_000
+    """Of more lines, all languages together, a sample is trained on."""
+
+
+class Subwords(SentencePiece):
+    """The joint SentencePiece model of both languages."""
+
+    reuse: str | None = None
+    """The folder of another experiment's subwords, which are taken unchanged, so that models and data of both fit."""
+    base: Annotated[str | None, Field(alias="from")] = None
+    """A base model's own SentencePiece model, taken unchanged; it has no tags of domains."""
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Subwords:
+        if self.reuse and self.base:
+            raise ValueError("reuse and from both name the subwords; take one of them out")
+        return self
+
+
+def take_subwords(folder: Path, model: Path) -> None:
+    """Copy a SentencePiece model, and write fairseq's ``dict.txt`` of its pieces, in their order."""
+    check_file(model, "subwords: from needs the file of a SentencePiece model")
+    pieces = dictionary_pieces(load_subwords(model))
+    shutil.copyfile(model, folder / MODEL_FILE)
+    write_lines(folder / DICT_FILE, (f"{piece} 1" for piece in pieces))
+
+
+def model_of(folder: Path, lang: str) -> Path:
+    """The SentencePiece model that cuts a language, in a folder of subwords, of data or of an exported system."""
+    own = folder / own_model_name(lang)
+    return own if own.is_file() else folder / MODEL_FILE
+
+
+def own_model_name(lang: str) -> str:
+    """The file of a language's own SentencePiece model, where the two languages have not the same."""
+    return f"sentencepiece.{lang}.model"
+
+
+def dictionary_of(folder: Path, lang: str) -> Path:
+    """fairseq's dictionary of a language in a folder of subwords: its own, or that of both."""
+    own = folder / f"dict.{lang}.txt"
+    return own if own.is_file() else folder / DICT_FILE
+
+
+def copy_subwords(source: Path, folder: Path, langs: tuple[str, str]) -> None:
+    """Copy dictionaries, SentencePiece models and language tokens to a folder of data, as far as there are any."""
+    for lang in langs:
+        shutil.copyfile(dictionary_of(source, lang), folder / f"dict.{lang}.txt")
+    for name in (MODEL_FILE, *map(own_model_name, langs), LANGUAGE_TOKENS_FILE):
+        if (source / name).is_file():
+            shutil.copyfile(source / name, folder / name)
+
+
+def train_subwords(folder: Path, splits: Path, langs: tuple[str, str], *, options: Subwords, seed: int) -> None:
+    """Train on the training text of a folder of splits, as :func:`train_sentencepiece` does."""
+    domains = read_domain_names(splits / DOMAINS_FILE)
+    files = [[splits / name / f"train.{lang}" for lang in langs] for name in domains]
+    train_sentencepiece(folder, files, [domain_tag(name) for name in domains], options=options, seed=seed)
+
+
+def train_sentencepiece(
+    folder: Path, files: Sequence[Sequence[Path]], tags: Sequence[str], *, options: SentencePiece, seed: int
+) -> None:
+    """Train on the lines of files, and write ``sentencepiece.model`` and fairseq's ``dict.txt``.
+
+    Files that are grouped together have the same number of lines; of a sample, they contribute the same ones. ``tags``
+    are further symbols. The seed is that of the sample and of SentencePiece's generator.
+    """
+    model = _train(_training_lines(files, options, seed), tags, options, seed)
+    (folder / MODEL_FILE).write_bytes(model)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    write_lines(folder / DICT_FILE, (f"{piece} 1" for piece in dictionary_pieces(processor)))
+
+
+def dictionary_pieces(processor: sentencepiece.SentencePieceProcessor) -> list[str]:
+    """The model's pieces in order, without the special ones, which fairseq adds itself."""
+    return [
+        processor.id_to_piece(index)
+        for index in range(processor.get_piece_size())
+        if not processor.is_control(index) and not processor.is_unknown(index)
+    ]
+
+
+def check_pieces(model: Path, dictionary: Path) -> None:
+    """Check that a dictionary lists the pieces of a model, in its order."""
+    pieces = dictionary_pieces(load_subwords(model))
+    symbols = [line.rpartition(" ")[0] for line in stream_lines(dictionary)]
+    for number, (symbol, piece) in enumerate(zip_longest(symbols, pieces), start=1):
+        if symbol != piece:
+            raise InputError(
+                f"{dictionary}, line {number}: is not the piece that {model} has there; use the two files that were "
+                "made together"
+            )
+
+
+def check_joint_pieces(subwords: Path) -> None:
+    """Check that the dictionary of both languages is their model's. A base's own are checked as it is imported."""
+    if (subwords / DICT_FILE).is_file():
+        check_pieces(subwords / MODEL_FILE, subwords / DICT_FILE)
+
+
+def load_subwords(path: Path, remedy: str = "") -> sentencepiece.SentencePieceProcessor:
+    """Load a SentencePiece model; ``remedy`` says in messages how to come by a right one."""
+    try:
+        return sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
+    except (OSError, RuntimeError) as error:
+        more = f"; {remedy}" if remedy else ""
+        raise InputError(f"{path}: cannot be loaded as a SentencePiece model ({error}){more}") from None
+
+
+def encode_splits(folder: Path, splits: Path, subwords: Path, langs: tuple[str, str]) -> None:
+    """Write every set as space-separated pieces to ``DOMAIN/SPLIT.LANG``, and ``domains.txt``."""
+    check_joint_pieces(subwords)
+    domains = read_domain_names(splits / DOMAINS_FILE)
+    files = [(Path(name) / f"{role}.{lang}", lang) for name in domains for role in SPLITS for lang in langs]
+    processors = {lang: load_subwords(model_of(subwords, lang)) for lang in langs}
+    tags = [piece for piece in dictionary_pieces(processors[langs[0]]) if is_domain_tag(piece)]
+    for file, lang in tqdm(files, desc="encode", unit="file", disable=None):
+        lines = encode_lines(processors[lang], stream_lines(splits / file))
+        write_lines(folder / file, refuse_tags(lines, tags, splits / file))
+    write_lines(folder / DOMAINS_FILE, domains)
+
+
+def encode_lines(processor: sentencepiece.SentencePieceProcessor, lines: Iterable[str]) -> Iterator[str]:
+    """Yield each line as pieces joined by single spaces; only a block of lines is in memory."""
+    for pieces in encode_in_blocks(lambda block: processor.encode(block, out_type=str), lines):
+        if not _RESERVED.isdisjoint(pieces):
+            pieces = [_UNKNOWN if piece in _RESERVED else piece for piece in pieces]
+        yield " ".join(pieces)
+
+
+def encode_in_blocks(encode: Callable[[list[str]], Iterable[_T]], lines: Iterable[str]) -> Iterator[_T]:
+    """Encode lines, some thousand at a time."""
+    lines = iter(lines)
+    while block := list(islice(lines, _BLOCK_LINES)):
+        yield from encode(block)
+
+
+def refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> Iterator[str]:
+    """Pass encoded lines on; only the program sets the symbol of a domain.
+
+    The pieces decide, not the text: SentencePiece drops control characters and takes full-width letters for ordinary
+    ones, so a tag can be written in many ways.
+    """
+    for number, line in enumerate(lines, start=1):
+        for tag in tags:
+            if tag in line:
+                raise InputError(
+                    f"{where}, line {number}: holds {tag}, a reserved symbol, maybe in other characters (full-width, "
+                    "say); remove it from the corpus"
+                )
+        yield line
+
+
+def _training_lines(files: Sequence[Sequence[Path]], options: SentencePiece, seed: int) -> list[str]:
+    """All lines of the training sets or, if they are too many, those of the rows of smallest hash.
+
+    Hashes depend on no order, and whole rows, being a sentence in each language, keep the share of each language.
+    Sorted, since floating-point sums, hence the model, follow the order of the lines.
+    """
+    num_lines = sum(map(count_lines, chain.from_iterable(files)))
+    if num_lines <= options.max_sentences:
+        return sorted(line for file in chain.from_iterable(files) for line in stream_lines(file))
+    rows = chain.from_iterable(zip(*map(stream_lines, group), strict=True) for group in files)
+    ranked = ((stable_hash(seed, *row), row) for row in rows)
+    chosen = heapq.nsmallest(options.max_sentences // len(files[0]), ranked)
+    lines = sorted(line for _, row in chosen for line in row)
+    print(f"subwords: {len(lines)} of {num_lines} lines are trained on (subwords.max_sentences)", file=sys.stderr)
+    return lines
+
+
+def _train(lines: Sequence[str], tags: Sequence[str], options: SentencePiece, seed: int) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.set_random_generator_seed(seed)
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            model_type="unigram",
+            vocab_size=options.vocab_size,
+            character_coverage=options.character_coverage,
+            user_defined_symbols=list(tags),
+            num_threads=_NUM_THREADS,
+            max_sentence_length=_MAX_LINE_BYTES,
+            minloglevel=2,
+            **_SPECIAL_IDS,
+        )
+    except RuntimeError as error:
+        raise InputError(_explain(str(error), options.vocab_size)) from None
+    return model.getvalue()
+
+
+def _explain(message: str, vocab_size: int) -> str:
+    where = f"subwords.vocab_size: {vocab_size}"
+    if limit := _LIMIT.search(message):
+        return f"{where} is too large for this text; give at most {limit.group(1)}"
+    if required := _REQUIRED.search(message):
+        return f"{where} is too small for this text; give at least {required.group(1)}"
+    return f"subwords: SentencePiece cannot train on this text ({' '.join(message.split())})"

@@ -1,0 +1,224 @@
+"""The domain tree: which adapters a domain shares with which other domains.
+
+Every node of the tree owns one adapter a layer; a domain sits on a leaf and uses the nodes between
+its leaf and the root (hierarchical adapters §2.2). A tree is a JSON file::
+
+    {"nodes": [{"name": "root", "parent": null}, {"name": "reviews", "parent": "root"}, …],
+     "domains": {"reviews_movies": "reviews_movies", …}}
+
+Nodes are listed in the order of the adapters' rows; several domains may share a leaf.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fairseq_ext.inputs.domain_names import NAME_PATTERN
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import Section, read_model
+
+# What ``--paths`` understands instead of a list of names.
+ALL_PATHS, NO_PATH = "all", "none"
+# Domains or nodes at which paths start; a mapping says how much each counts, otherwise they count alike.
+Paths = Sequence[str] | Mapping[str, float]
+_MOST_NODES = 2000  # each is an adapter in every layer
+
+
+@dataclass(frozen=True)
+class DomainTree:
+    """Nodes in the order of their adapters, and the leaf of every domain.
+
+    Read trees with :func:`read_tree` or :func:`tree_from_json`, which check them.
+
+    Args:
+        names: N names of nodes, in the row order of every bank of adapters.
+        parents: the row of each node's parent, None for a root.
+        domains: the row of each domain's leaf.
+    """
+
+    names: tuple[str, ...]
+    parents: tuple[int | None, ...]
+    domains: dict[str, int]
+
+    @cached_property
+    def leaves(self) -> tuple[str, ...]:
+        """Names of the nodes without children, in row order."""
+        inner = set(self.parents)
+        return tuple(name for row, name in enumerate(self.names) if row not in inner)
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """Rows of each node's children, in row order."""
+        children: list[list[int]] = [[] for _ in self.names]
+        for row, parent in enumerate(self.parents):
+            if parent is not None:
+                children[parent].append(row)
+        return tuple(map(tuple, children))
+
+    @cached_property
+    def drawn_leaves(self) -> tuple[str, ...]:
+        """Names of the leaves from the top of a drawing to its bottom: those of one node are neighbours."""
+
+        def leaves_below(row: int) -> list[int]:
+            return [leaf for child in self.children[row] for leaf in leaves_below(child)] or [row]
+
+        roots = [row for row, parent in enumerate(self.parents) if parent is None]
+        return tuple(self.names[leaf] for root in roots for leaf in leaves_below(root))
+
+    @property
+    def mean_path_length(self) -> float:
+        """Nodes on a domain's path, averaged over the domains."""
+        return sum(len(self.path(name)) for name in self.domains) / len(self.domains)
+
+    def path(self, name: str) -> tuple[int, ...]:
+        """Rows of the nodes from a domain's leaf, or from a node of that name, up to the root."""
+        node: int | None = self._row(name)
+        rows = []
+        while node is not None:
+            rows.append(node)
+            node = self.parents[node]
+        return tuple(rows)
+
+    def path_weights(self, paths: Paths) -> np.ndarray:
+        """Routing weights of paths: the mean of the uniform weights of each; a node on several counts for each.
+
+        Args:
+            paths: where they start; no path means no adapter.
+
+        Shape:
+            result: N, float32; sums to 1, or is all zero without a path
+        """
+        weights = np.zeros(len(self.names))
+        counts = list(paths.items()) if isinstance(paths, Mapping) else [(name, 1.0) for name in paths]
+        total = sum(count for _, count in counts)
+        for name, count in counts:
+            path = self.path(name)
+            weights[list(path)] += count / (len(path) * total)
+        return weights.astype(np.float32)
+
+    def to_json(self) -> str:
+        """The tree as :func:`tree_from_json` reads it; equal trees give equal text."""
+        nodes = [
+            {"name": name, "parent": None if parent is None else self.names[parent]}
+            for name, parent in zip(self.names, self.parents, strict=True)
+        ]
+        domains = {name: self.names[leaf] for name, leaf in sorted(self.domains.items())}
+        return json.dumps({"nodes": nodes, "domains": domains}, indent=1) + "\n"
+
+    def _row(self, name: str) -> int:
+        if name in self.domains:
+            return self.domains[name]
+        if name in self.names:
+            return self.names.index(name)
+        raise InputError(
+            f"{name!r}: no domain or node of the tree; its domains are {', '.join(sorted(self.domains))}, "
+            f"its leaves {', '.join(self.leaves)}"
+        )
+
+
+def read_tree(path: Path) -> DomainTree:
+    """Read a tree with a single root; raises InputError naming the file and its first mistake."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: the tree cannot be read ({error})") from None
+    tree = tree_from_json(text, str(path))
+    if tree.parents.count(None) > 1:
+        roots = [name for name, parent in zip(tree.names, tree.parents, strict=True) if parent is None]
+        raise InputError(f"{path}: several roots ({', '.join(roots)}); a tree has one node whose parent is null")
+    return tree
+
+
+def tree_from_json(text: str, where: str) -> DomainTree:
+    """Read a tree, or a forest as single adapters are one; raises InputError naming ``where`` and the first mistake."""
+    try:
+        content = json.loads(text, object_pairs_hook=_object_without_repetitions)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: no tree in JSON ({error})") from None
+    given = read_model(_TreeFile, content, where, {})
+    names = tuple(node.name for node in given.nodes)
+    rows = {name: row for row, name in enumerate(names)}
+    parents = tuple(None if node.parent is None else rows[node.parent] for node in given.nodes)
+    return DomainTree(names, parents, {domain: rows[leaf] for domain, leaf in sorted(given.domains.items())})
+
+
+def single_tree(domains: Iterable[str]) -> DomainTree:
+    """Single adapters as a forest: a node for each domain, no sharing. A name must have no meaning to ``--paths``."""
+    names = tuple(domains)
+    forest = DomainTree(names, (None,) * len(names), {name: row for row, name in enumerate(names)})
+    return tree_from_json(forest.to_json(), "single adapters")
+
+
+def multi_tree(domains: Iterable[str]) -> DomainTree:
+    """One multi-domain adapter as a tree: all domains on a single node."""
+    return DomainTree((ALL_PATHS,), (None,), dict.fromkeys(domains, 0))
+
+
+def _object_without_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"{next(key for key in keys if keys.count(key) > 1)!r} is given twice")
+    return content
+
+
+_Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+
+
+class _Node(Section):
+    name: _Name
+    parent: str | None
+
+
+class _TreeFile(Section):
+    nodes: Annotated[list[_Node], Field(min_length=1, max_length=_MOST_NODES)]
+    domains: Annotated[dict[_Name, str], Field(min_length=1, max_length=_MOST_NODES)]
+
+    @model_validator(mode="after")
+    def _check_nodes(self) -> _TreeFile:
+        parents = {node.name: node.parent for node in self.nodes}
+        if len(parents) < len(self.nodes):
+            raise ValueError("nodes: two have one name; give each a name of its own")
+        for name, parent in parents.items():
+            if parent is not None and parent not in parents:
+                raise ValueError(f"nodes: {name}: its parent {parent!r} is no node")
+        for name in parents:
+            if not _reaches_root(name, parents):
+                raise ValueError(f"nodes: {name}: never reaches a root, its parents form a cycle")
+        for name in (*parents, *self.domains):
+            # A single node for everything is what "all" means.
+            if name == NO_PATH or (name == ALL_PATHS and len(parents) > 1):
+                raise ValueError(f"{name!r} has a meaning of its own to --paths; choose another name")
+        return self
+
+    @model_validator(mode="after")
+    def _check_domains(self) -> _TreeFile:
+        names, inner = [node.name for node in self.nodes], {node.parent for node in self.nodes}
+        for domain, leaf in self.domains.items():
+            if leaf not in names:
+                raise ValueError(f"domains: {domain}: {leaf!r} is no node")
+            if leaf in inner:
+                raise ValueError(f"domains: {domain}: {leaf!r} has children; put it on a leaf of its own")
+            if domain in names and domain != leaf:
+                raise ValueError(f"domains: {domain}: is on {leaf!r}, but another node has its name; rename it")
+        for name in names:
+            if name not in inner and name not in self.domains.values():
+                raise ValueError(f"leaf {name!r} has no domain; name one in 'domains' or remove the leaf")
+        return self
+
+
+def _reaches_root(name: str, parents: Mapping[str, str | None]) -> bool:
+    above: str | None = name
+    for _ in parents:
+        if above is None:
+            break
+        above = parents[above]
+    return above is None

@@ -1,0 +1,107 @@
+"""Which leaves of an induced tree some text belongs to: those whose clusters are most probable.
+
+Nothing is trained for an unseen domain (hierarchical adapters §4.5): its sequences vote for leaves, and the paths from
+the leaves with most votes are averaged, each by its votes, or each alike as in the paper. A single sequence can choose
+for itself, too, which the paper leaves as future work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_ext.inputs.array_file import read_arrays
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.gaussian_clusters import GaussianClusters
+
+CLUSTERS_FILE = "clusters.npz"
+_ARRAYS = ("centre", "projection", "weights", "means", "covariances")
+
+
+@dataclass(frozen=True)
+class PathChooser:
+    """The clusters behind the leaves of a tree.
+
+    Args:
+        clusters: K of them.
+        names: the leaf that each stands for.
+    """
+
+    clusters: GaussianClusters
+    names: tuple[str, ...]
+
+    @classmethod
+    def load(cls, directory: Path) -> PathChooser:
+        """Read what :meth:`save` wrote into a directory."""
+        path = Path(directory) / CLUSTERS_FILE
+        arrays = read_arrays(path, [*_ARRAYS, "names"], "give a directory that fairseq-ext induce made")
+        names = tuple(str(name) for name in arrays.pop("names").ravel())
+        _check_arrays(arrays, len(names), path)
+        return cls(GaussianClusters(**arrays), names)
+
+    def save(self, directory: Path) -> None:
+        """Write the clusters as ``clusters.npz``, without pickles; equal clusters give equal bytes."""
+        arrays = {name: getattr(self.clusters, name) for name in _ARRAYS}
+        np.savez(directory / CLUSTERS_FILE, allow_pickle=False, names=np.array(self.names), **arrays)
+
+    def leaves(self, states: np.ndarray, k: int) -> list[list[str]]:
+        """The k most probable leaves of each sequence, most probable first.
+
+        Args:
+            states: of the base model, averaged over each sequence, see :mod:`fairseq_ext.models.states`.
+            k: from 1 to the number of leaves, see :meth:`check_number`.
+
+        Shape:
+            states: B×H
+        """
+        # Stable, so that ties are decided alike everywhere.
+        order = np.argsort(-self.clusters.log_joint(states), axis=1, kind="stable")[:, :k]
+        return [[self.names[column] for column in row] for row in order]
+
+    def votes(self, states: np.ndarray) -> dict[str, int]:
+        """For how many of the sequences each leaf is the most probable.
+
+        Shape:
+            states: B×H
+        """
+        choices = self.clusters.log_joint(states).argmax(1)
+        return dict(zip(self.names, np.bincount(choices, minlength=len(self.names)).tolist(), strict=True))
+
+    def elect(self, states: np.ndarray, k: int) -> dict[str, int]:
+        """The leaves of a whole domain, with the votes of its sequences: the k that have most, and no leaf without any.
+
+        Leaves with equally many come in the order of their mean log probability.
+
+        Shape:
+            states: B×H
+        """
+        votes = self.votes(states)
+        # What makes probabilities of these is the same for all leaves.
+        sums = dict(zip(self.names, self.clusters.log_joint(states).sum(0).tolist(), strict=True))
+        order = sorted(self.names, key=lambda name: (votes[name], sums[name]), reverse=True)
+        return {name: votes[name] for name in order[:k] if votes[name]}
+
+    def check_number(self, k: int) -> None:
+        """Raise InputError unless there are as many leaves as paths."""
+        if not 1 <= k <= len(self.names):
+            raise InputError(f"{k} paths: the induced tree has {len(self.names)} leaves; choose from 1 to that")
+
+
+def _check_arrays(arrays: dict[str, np.ndarray], num_leaves: int, path: Path) -> None:
+    """Check what the file's program wrote, so that damage does not show up as a strange choice."""
+    width, dimensions = arrays["projection"].shape if arrays["projection"].ndim == 2 else (0, 0)
+    shapes = {
+        "centre": (width,),
+        "projection": (width, dimensions),
+        "weights": (num_leaves,),
+        "means": (num_leaves, dimensions),
+        "covariances": (num_leaves, dimensions, dimensions),
+    }
+    for name, array in arrays.items():
+        if array.shape != shapes[name] or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise InputError(f"{path}: its array {name!r} is damaged; induce the tree again")
+    for name, values in (("weights", arrays["weights"]), ("covariances", np.linalg.eigvalsh(arrays["covariances"]))):
+        if not (values > 0).all():
+            raise InputError(f"{path}: its array {name!r} is of no Gaussian mixture; induce the tree again")

@@ -1,0 +1,139 @@
+"""Comparisons of systems with baselines: difference, 95 % interval and p, over sentences or over runs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_ext.metrics.bootstrap import format_p, p_value
+from fairseq_ext.metrics.records import Records, Row, read_rows, write_rows
+from fairseq_ext.metrics.tables import Column, Table
+
+COMPARISONS_FILE = "comparisons.jsonl"
+_LEVEL = 0.95
+_NOTE = (
+    "Difference: system minus baseline, of the means over runs. The interval and the two-sided p are not corrected for "
+    "the number of comparisons."
+)
+_OF_RUNS = "Both are from Welch's t-test over runs; single runs have none."
+_OF_SENTENCES = "Both are from a paired bootstrap over sentences."
+
+
+@dataclass(frozen=True)
+class Comparison(Row):
+    """A system against a baseline.
+
+    Attributes:
+        system: the compared system.
+        baseline: the baseline.
+        metric: of both.
+        domain: the test set: all, a domain, or another part of the test data.
+        difference: system minus baseline.
+        low: lower end of the 95 % interval; None if nothing was tested.
+        high: its upper end.
+        p: two-sided p-value.
+        n: number of sentences or tokens.
+        over: the resampled units: ``sentences`` or ``runs``.
+    """
+
+    system: str
+    baseline: str
+    metric: str
+    domain: str
+    difference: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    n: int | None = None
+    over: str = "runs"
+
+
+def compare_runs(records: Records, system: str, baseline: str, metric: str, domain: str = "") -> Comparison | None:
+    """Compare two systems by their runs (Welch's t-test); None if one was not measured.
+
+    A single run shows a difference, but no interval and no p.
+    """
+    one, other = (list(records.by_run(name, metric, domain).values()) for name in (system, baseline))
+    if not one or not other:
+        return None
+    difference, n = statistics.fmean(one) - statistics.fmean(other), records.of(system, metric, domain)[0].n
+    return Comparison(system, baseline, metric, domain, difference, *_welch(one, other, difference), n)
+
+
+def compare_resamples(
+    system: str, baseline: str, metric: str, domain: str, differences: np.ndarray, n: int
+) -> Comparison:
+    """Compare two systems by a paired bootstrap over sentences.
+
+    Args:
+        system: the compared system.
+        baseline: the baseline.
+        metric: of both.
+        domain: the test set.
+        differences: system minus baseline on the sentences, then on each of R resamples.
+        n: number of sentences.
+
+    Shape:
+        differences: 1+R
+    """
+    first, resamples = float(differences[0]), differences[1:]
+    low, high = _interval(resamples) if len(resamples) else (None, None)
+    return Comparison(system, baseline, metric, domain, first, low, high, p_value(resamples), n, "sentences")
+
+
+def comparison_table(comparisons: Sequence[Comparison], form: str = ".2f") -> Table:
+    """Table with one row for each comparison."""
+    rows = {str(number): comparison for number, comparison in enumerate(comparisons)}
+    columns = [
+        Column("Baseline", lambda row: rows[row].baseline, is_text=True),
+        Column("Metric", lambda row: rows[row].metric, is_text=True),
+        Column("Set", lambda row: rows[row].domain or "all", is_text=True),
+        Column("Difference", lambda row: rows[row].difference, f"+{form}"),
+        Column("95 % interval", lambda row: _show_interval(rows[row], form)),
+        Column("p", lambda row: format_p(rows[row].p), is_text=False),
+        Column("n", lambda row: rows[row].n, ",d"),
+    ]
+    tests = {each.over for each in comparisons}
+    notes = [_NOTE, *([_OF_SENTENCES] if "sentences" in tests else []), *([_OF_RUNS] if "runs" in tests else [])]
+    return Table("Systems against baselines", "System", list(rows), columns, notes, lambda row: rows[row].system)
+
+
+def write_comparisons(path: Path, comparisons: Iterable[Comparison]) -> None:
+    """Write comparisons as lines of JSON."""
+    write_rows(path, comparisons)
+
+
+def read_comparisons(path: Path) -> list[Comparison]:
+    """Read what :func:`write_comparisons` wrote."""
+    return read_rows(path, Comparison)
+
+
+def _welch(
+    one: Sequence[float], other: Sequence[float], difference: float
+) -> tuple[float | None, float | None, float | None]:
+    """The 95 % interval and the p-value of the difference of two means; None for each if one has a single run."""
+    if min(len(one), len(other)) < 2:
+        return None, None, None
+    if len(set(one)) == len(set(other)) == 1:
+        return difference, difference, float(difference == 0)
+    from scipy.stats import ttest_ind  # takes a second to import
+
+    test = ttest_ind(one, other, equal_var=False)
+    interval = test.confidence_interval(_LEVEL)
+    return float(interval.low), float(interval.high), float(test.pvalue)
+
+
+def _interval(resamples: np.ndarray) -> tuple[float, float]:
+    low, high = np.quantile(resamples, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
+    return float(low), float(high)
+
+
+def _show_interval(comparison: Comparison, form: str) -> str | None:
+    if comparison.low is None or comparison.high is None:
+        return None
+    ends = [format(end, f"+{form}").replace("-", "−") for end in (comparison.low, comparison.high)]
+    return " to ".join(ends)

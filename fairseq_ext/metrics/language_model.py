@@ -1,0 +1,142 @@
+"""Blocks of a data directory's text, encoded by a language model."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fairseq  # noqa: F401  before the package's registrations
+import numpy as np
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data import Dictionary, TokenBlockDataset, data_utils
+from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
+from torch import Tensor
+
+from fairseq_ext import registration  # noqa: F401  the checkpoints' models
+from fairseq_ext.corpora.split import stable_hash
+from fairseq_ext.corpora.subwords import DICT_FILE
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.states import base_states
+
+_BATCH_TOKENS = 8192
+# A row a symbol, in a Transformer and in a GRU.
+_SYMBOLS = ("decoder.embed_tokens.weight", "decoder.output.weight")
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A language model to encode with.
+
+    Args:
+        model: fairseq's, in evaluation mode, on its device.
+        dictionary: its symbols.
+        tokens_per_sample: block length that it was trained with.
+    """
+
+    model: Any
+    dictionary: Dictionary
+    tokens_per_sample: int
+
+    @classmethod
+    def load(cls, checkpoint: Path, data: Path, *, cpu: bool = False) -> LanguageModel:
+        """Load a language model; its dictionary must be that of the data directory."""
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
+        path = data / DICT_FILE
+        if not path.is_file():
+            raise InputError(f"{path}: not found; a data directory has the dictionary of its language model")
+        dictionary = Dictionary.load(str(path))
+        _check_checkpoint(state, len(dictionary), checkpoint, path)
+        # Whatever task it was trained with, all that it takes of it is the dictionary.
+        task = LanguageModelingTask(LanguageModelingConfig(), dictionary, dictionary, targets=["future"])
+        (model,), config, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], task=task, state=state)
+        device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
+        length = getattr(config.task, "tokens_per_sample", None) or model.max_positions()
+        return cls(model.to(device).float().eval(), dictionary, min(length, model.max_positions()))
+
+    def encode(self, blocks: Tensor) -> np.ndarray:
+        """The average state of each block.
+
+        Shape:
+            blocks: N×T, token numbers; result: N×H, float32
+        """
+        size = max(1, _BATCH_TOKENS // blocks.shape[1])
+        device = next(self.model.parameters()).device
+        with torch.inference_mode():
+            states = [
+                base_states(self.model, rows.to(device), self.dictionary.pad()).cpu() for rows in blocks.split(size)
+            ]
+        return torch.cat(states).numpy()
+
+
+def draw_blocks(
+    data: Path,
+    domain: str,
+    split: str,
+    dictionary: Dictionary,
+    *,
+    length: int,
+    count: int,
+    seed: int,
+    takes_fewer: bool = False,
+) -> Tensor:
+    """Draw blocks of a domain's text without replacement, independently of other domains.
+
+    The text is cut into blocks of ``length`` tokens; a shorter rest is dropped.
+
+    Args:
+        data: directory with ``DOMAIN/SPLIT.{bin,idx}``.
+        domain: whose text.
+        split: ``train``, ``valid`` or ``test``.
+        dictionary: of the data.
+        length: T.
+        count: number of blocks.
+        seed: of the draw.
+        takes_fewer: accept fewer than ``count`` blocks.
+
+    Shape:
+        result: count×T, in the order of the text
+    """
+    path = data / domain / split
+    lines = data_utils.load_indexed_dataset(str(path), dictionary) if path.with_suffix(".idx").is_file() else None
+    if lines is None:
+        raise InputError(f"{path}.idx: not found; give a data directory of this domain, or another --split")
+    blocks = TokenBlockDataset(
+        lines, lines.sizes, length, pad=dictionary.pad(), eos=dictionary.eos(), break_mode="none"
+    )
+    available = int(lines.sizes.sum()) // length
+    if available < (1 if takes_fewer else count):
+        raise InputError(
+            f"{path}: too little text, {available} blocks of {length} tokens where {count} are asked for; lower "
+            f"--sequences{f' to {available}' if available else ''} or --tokens, or leave the domain out"
+        )
+    generator = np.random.default_rng(stable_hash(seed, "blocks", domain))
+    rows = np.sort(generator.permutation(available)[:count])
+    return torch.stack([blocks[row] for row in rows.tolist()])
+
+
+def block_length(tokens: int, model: LanguageModel) -> int:
+    """The requested block length; 0 is that of the model's training."""
+    longest = int(model.model.max_positions())
+    if tokens > longest:
+        raise InputError(f"--tokens {tokens}: give 1 to {longest}, or 0 for the model's own length")
+    return tokens or model.tokens_per_sample
+
+
+def log(message: str) -> None:
+    """Report progress on stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def _check_checkpoint(state: dict[str, Any], num_symbols: int, checkpoint: Path, dictionary: Path) -> None:
+    weights = state["model"]
+    if any(name.startswith("encoder.") for name in weights) or not any(n.startswith("decoder.") for n in weights):
+        raise InputError(f"{checkpoint}: is not a language model; give a checkpoint of a transformer_lm")
+    for name in _SYMBOLS:
+        if name in weights and len(weights[name]) != num_symbols:
+            raise InputError(
+                f"{checkpoint}: knows {len(weights[name])} symbols, {dictionary} has {num_symbols}; "
+                "give the data that were prepared for this language model"
+            )

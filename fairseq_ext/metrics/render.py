@@ -1,0 +1,162 @@
+"""Write a report: ``report.md``, a self-contained ``report.html``, figures and records."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import html
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, comparison_table, write_comparisons
+from fairseq_ext.metrics.markdown import escape
+from fairseq_ext.metrics.records import RECORDS_FILE, Records, write_records
+from fairseq_ext.metrics.tables import Table
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from markdown_it import MarkdownIt
+
+MARKDOWN_FILE, PAGE_FILE = "report.md", "report.html"
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure.
+
+    Attributes:
+        name: of its file, without ``.svg``.
+        title: above it.
+        svg: the figure.
+        note: below it.
+    """
+
+    name: str
+    title: str
+    svg: str
+    note: str = ""
+
+    def markdown(self) -> str:
+        """The figure as a link to its file."""
+        title = escape(self.title)
+        return "\n\n".join(filter(None, [f"### {title}", f"![{title}]({self.name}.svg)", escape(self.note)]))
+
+
+Sections = Mapping[str, Sequence[Table | Plot | str]]  # by heading
+
+
+@dataclass(frozen=True)
+class Page:
+    """A report.
+
+    Attributes:
+        title: of the page.
+        summary: one sentence on what was measured, for lists of reports.
+        sections: by heading, tables, figures and Markdown.
+        comparisons: of systems with baselines, shown in a section of their own.
+    """
+
+    title: str
+    summary: str
+    sections: Sections
+    comparisons: Sequence[Comparison] = field(default=())
+
+    @property
+    def all_sections(self) -> Sections:
+        """Non-empty sections, with the comparisons after the first one."""
+        parts = list(self.sections.items())
+        if self.comparisons:
+            parts.insert(1, ("Comparison", [comparison_table(self.comparisons)]))
+        return {heading: blocks for heading, blocks in parts if blocks}
+
+    def markdown(self) -> str:
+        """The report as Markdown; figures lie beside it."""
+        parts = [f"# {escape(self.title)}", escape(self.summary)]
+        for heading, blocks in self.all_sections.items():
+            parts.append(f"## {escape(heading)}")
+            parts += [block if isinstance(block, str) else block.markdown() for block in blocks]
+        return "\n\n".join(parts) + "\n"
+
+
+def write_report(folder: Path, page: Page, records: Records) -> None:
+    """Write the report and the records from which it can be rendered again."""
+    text = page.markdown()
+    plots = [part for parts in page.sections.values() for part in parts if isinstance(part, Plot)]
+    files = {MARKDOWN_FILE: text, **{f"{plot.name}.svg": plot.svg for plot in plots}}
+    files[PAGE_FILE] = render_page(text, page.title, page.summary, files)
+    for name, content in files.items():
+        (folder / name).write_text(content, encoding="utf-8", newline="\n")
+    write_records(folder / RECORDS_FILE, records)
+    if page.comparisons:
+        write_comparisons(folder / COMPARISONS_FILE, page.comparisons)
+
+
+def render_page(markdown: str, title: str, summary: str = "", pictures: Mapping[str, str] | None = None) -> str:
+    """Render Markdown as a self-contained page.
+
+    Args:
+        markdown: the text; its headings of second level become sections.
+        title: of the page.
+        summary: of the page.
+        pictures: SVG by file name, which the text links to.
+    """
+    head, *sections = ("\n" + markdown).split("\n## ")
+    bodies = [head, *(f"## {section}" for section in sections)]
+    rendered = [_parser().render(body, {"pictures": pictures}) for body in bodies]
+    script = (_FOLDER / "page.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return _template().render(
+        title=title, summary=summary, head=rendered[0], sections=rendered[1:], script=script, script_hash=digest
+    )
+
+
+@functools.cache
+def _template() -> Template:
+    # Takes a tenth of a second to import.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(_FOLDER)
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return environment.get_template("report.html.jinja")
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    # Takes a tenth of a second to import.
+    from markdown_it import MarkdownIt
+
+    # With fairseq loaded by a step before, every library logs at its lowest level.
+    logging.getLogger("markdown_it").setLevel(logging.WARNING)
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    parser.add_render_rule("image", _image)
+    parser.add_render_rule("table_open", _open_table)
+    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
+    return parser
+
+
+def _open_table(_: Any, tokens: Sequence[Any], index: int, *__: Any) -> str:
+    """A table, labelled with its title, the text before it."""
+    title = next(_plain_text(token) for token in reversed(tokens[:index]) if token.type == "inline")
+    return f'<div class="wide" {_scrolls(title)}><table>\n'
+
+
+def _image(_: Any, tokens: Sequence[Any], index: int, __: Any, environment: Mapping[str, Any]) -> str:
+    title = _plain_text(tokens[index])
+    svg = environment["pictures"][tokens[index].attrs["src"]]
+    data = base64.b64encode(svg.encode()).decode()
+    return f'<span class="wide" {_scrolls(title)}><img src="data:image/svg+xml;base64,{data}" alt="{title}"></span>'
+
+
+def _scrolls(title: str) -> str:
+    """The attributes of an element that scrolls sideways on narrow screens."""
+    return f'role="region" tabindex="0" aria-label="{title}"'
+
+
+def _plain_text(token: Any) -> str:
+    """The text of a Markdown token without markup, as the value of an HTML attribute."""
+    return html.escape("".join(child.content for child in token.children or ()))

@@ -1,0 +1,126 @@
+"""Tables over records: row names and a function for each column; they show mean ± sd and the best value in bold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairseq_ext.metrics.markdown import escape
+from fairseq_ext.metrics.records import Mean
+
+_NOTHING = "–"
+_NUMBER = re.compile(r"(\*\*)?(\\?[<>] ?)?[+−]?\d")  # at the start of a cell
+SPREAD = "± is the standard deviation over training runs."
+BEST = "The best of a column is in bold."
+BEST_OF_ROW = "The best of a row is in bold."
+
+Value = Mean | float | str | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        heading: of the column.
+        of: the value of a row, by the row's name; None if there is none.
+        form: format specification of numbers.
+        best: ``min`` or ``max``; None if there is no best value.
+        is_text: align to the left and sort as text; by default true for columns without numbers.
+    """
+
+    heading: str
+    of: Callable[[str], Value]
+    form: str = ".2f"
+    best: Callable[..., Any] | None = None
+    is_text: bool | None = None
+
+    def holds_text(self, cells: Sequence[str]) -> bool:
+        """Whether the cells are text, not numbers."""
+        if self.is_text is not None:
+            return self.is_text
+        return any(cell != _NOTHING for cell in cells) and not any(_NUMBER.match(cell) for cell in cells)
+
+    def cells(self, rows: Sequence[str]) -> list[str]:
+        """The column as Markdown."""
+        values = [self.of(row) for row in rows]
+        means = [_mean(value) for value in values]
+        best = self.best(mean for mean in means if mean is not None) if self.best and any(means) else None
+        texts = [self._write(value) for value in values]
+        return [
+            f"**{text}**" if best is not None and mean == best else text
+            for text, mean in zip(texts, means, strict=True)
+        ]
+
+    def _write(self, value: Value) -> str:
+        if value is None:
+            return _NOTHING
+        if isinstance(value, str):
+            return escape(value)
+        if isinstance(value, Mean) and value.sd is not None:
+            return f"{self._number(value.value)} ± {self._number(value.sd)}"
+        return self._number(value.value if isinstance(value, Mean) else value)
+
+    def _number(self, number: float) -> str:
+        return format(number, self.form).replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        title: above it.
+        corner: heading of the row names.
+        rows: names of the rows.
+        columns: of values.
+        notes: below the table.
+        labels: map names of rows to the shown names.
+        across: transpose the table.
+    """
+
+    title: str
+    corner: str
+    rows: Sequence[str]
+    columns: Sequence[Column]
+    notes: Sequence[str] = ()
+    labels: Callable[[str], str] = str
+    across: bool = False
+
+    def markdown(self) -> str:
+        """Markdown with title and notes, or a sentence if the table has no rows."""
+        if not self.rows:
+            return f"### {escape(self.title)}\n\nNot measured yet."
+        cells = [column.cells(self.rows) for column in self.columns]
+        grid = [
+            [escape(self.corner), *(escape(column.heading) for column in self.columns)],
+            *([escape(self.labels(row)), *line] for row, line in zip(self.rows, zip(*cells, strict=True), strict=True)),
+        ]
+        head, *body = zip(*grid, strict=True) if self.across else grid
+        alignments = [
+            ":-" if column.holds_text(written) else "-:" for column, written in zip(self.columns, cells, strict=True)
+        ]
+        columns = ["-:"] * len(self.rows) if self.across else alignments
+        lines = [_line(head), _line([":-", *columns]), *map(_line, body)]
+        return "\n\n".join([f"### {escape(self.title)}", "\n".join(lines), *self._notes(cells)])
+
+    @property
+    def _best(self) -> str:
+        return BEST_OF_ROW if self.across else BEST
+
+    def _notes(self, cells: Sequence[Sequence[str]]) -> list[str]:
+        written = "".join(text for column in cells for text in column)
+        notes = [*self.notes, *([SPREAD] if " ± " in written else []), *([self._best] if "**" in written else [])]
+        return [" ".join(escape(note) for note in notes)] if notes else []
+
+
+def _mean(value: Value) -> float | None:
+    if isinstance(value, Mean):
+        return value.value
+    return value if isinstance(value, int | float) else None
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"

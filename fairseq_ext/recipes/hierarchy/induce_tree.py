@@ -1,0 +1,166 @@
+"""Induce a domain tree from text (hierarchical adapters §4.2): ``fairseq-ext induce``.
+
+A language model's states of sequences of every domain → principal components → Gaussian mixture → clusters with a
+domain → symmetrised KL divergence → binary tree. Unlike the published code, but as in the paper, the divergence is
+over all dimensions, and a domain belongs to the cluster with most of its sequences.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from fairseq_ext.engine.fairseq_cli import quieten_fairseq
+from fairseq_ext.engine.steps import atomic_write
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.inputs.domain_tree import DomainTree, read_tree
+from fairseq_ext.inputs.gaussian_clusters import Fit, fit_clusters
+from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.models import read_model
+from fairseq_ext.inputs.path_chooser import PathChooser
+from fairseq_ext.metrics.language_model import LanguageModel, block_length, draw_blocks, log
+from fairseq_ext.recipes.hierarchy.clustering import (
+    link,
+    name_leaves,
+    settle_domains,
+    symmetrised_divergences,
+    tree_from_linkage,
+)
+from fairseq_ext.recipes.hierarchy.induction import (
+    DENDROGRAM,
+    DOMAINS_BY_CLUSTER,
+    RECORD_FILE,
+    TREE_FILE,
+    Induction,
+)
+from fairseq_ext.recipes.hierarchy.pictures import draw_dendrogram, draw_domains_by_cluster
+
+_STATES_FOLDER = ".states"
+
+
+class Leaf(BaseModel):
+    """A cluster in the record of an induced tree."""
+
+    leaf: str
+    domains: list[str]
+
+    @property
+    def label(self) -> str:
+        """The name of the leaf, with its domains if the name differs."""
+        return self.leaf if self.domains == [self.leaf] else f"{self.leaf}: {', '.join(self.domains)}"
+
+
+class InductionRecord(BaseModel):
+    """The content of ``clusters.json``, as far as it is read."""
+
+    options: Induction
+    clusters: list[Leaf]
+    empty: list[int]
+    fit: Fit
+
+
+def read_record(directory: Path) -> InductionRecord:
+    """The record of an induced tree."""
+    path = directory / RECORD_FILE
+    return read_model(InductionRecord, read_json(path, "induce the tree again"), str(path), {})
+
+
+def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *, cpu: bool = False) -> None:
+    """Write tree, clusters, record and pictures; encoded domains survive an interruption."""
+    quieten_fairseq()
+    domains = read_domain_names(data / DOMAINS_FILE)
+    model = LanguageModel.load(checkpoint, data, cpu=cpu)
+    options = options.model_copy(update={"tokens": block_length(options.tokens, model)})
+    states = [_encode(folder / _STATES_FOLDER, model, data, name, options) for name in domains]
+    tree, chooser, record = induce(states, domains, options)
+    (folder / TREE_FILE).write_text(tree.to_json(), encoding="utf-8")
+    chooser.save(folder)
+    (folder / RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    labels = [each.label for each in read_record(folder).clusters]
+    draw_dendrogram(np.array(record["linkage"]), labels, folder / DENDROGRAM)
+    (folder / DOMAINS_BY_CLUSTER).write_text(draw_domains_by_cluster(tree, record), encoding="utf-8")
+    shutil.rmtree(folder / _STATES_FOLDER)
+
+
+def _encode(cache: Path, model: LanguageModel, data: Path, name: str, options: Induction) -> np.ndarray:
+    """The states of a domain's sequences, n×H, cached."""
+    path = cache / f"{name}.npy"
+    if not path.is_file():
+        log(f"encoding {options.sequences} blocks of {options.tokens} tokens of {name}")
+        blocks = draw_blocks(
+            *(data, name, options.split, model.dictionary),
+            length=options.tokens,
+            count=options.sequences,
+            seed=options.seed,
+        )
+        with atomic_write(path) as temporary:
+            np.save(temporary, model.encode(blocks), allow_pickle=False)
+    states: np.ndarray = np.load(path, allow_pickle=False)
+    return states
+
+
+def induce(
+    states: Sequence[np.ndarray], domains: Sequence[str], options: Induction
+) -> tuple[DomainTree, PathChooser, dict[str, Any]]:
+    """Induce a tree from encoded sequences.
+
+    Args:
+        states: by domain, n×H each.
+        domains: names, in the same order.
+        options: how.
+
+    Returns:
+        The tree, the clusters of its leaves, and the content of ``clusters.json``.
+    """
+    num_clusters = options.components or len(domains)
+    clusters, fit = fit_clusters(
+        np.concatenate(states),
+        num_clusters,
+        dimensions=options.dimensions,
+        covariance_floor=options.covariance_floor,
+        seed=options.seed,
+    )
+    counts = np.stack([np.bincount(clusters.log_joint(rows).argmax(1), minlength=num_clusters) for rows in states])
+    settled = settle_domains(counts, domains)
+    kept, leaves = clusters.subset(list(settled)), name_leaves(settled)
+    divergences = symmetrised_divergences(kept.means, kept.covariances)
+    linkage = link(divergences)
+    tree = tree_from_linkage(linkage, settled, leaves)
+    record = {
+        "options": options.model_dump(),
+        "domains": list(domains),
+        "clusters": [{"number": number, "leaf": leaves[number], "domains": names} for number, names in settled.items()],
+        "empty": [number for number in range(num_clusters) if number not in settled],
+        "counts": counts.tolist(),
+        "divergences": divergences.round(4).tolist(),
+        "linkage": [[int(a), int(b), round(float(c), 4), int(d)] for a, b, c, d in linkage],
+        "fit": dataclasses.asdict(fit),
+        "mean_path_length": round(tree.mean_path_length, 4),
+    }
+    return tree, PathChooser(kept, tuple(leaves.values())), record
+
+
+def describe_tree(directory: Path) -> str:
+    """An induced tree as indented lines with the domains of its leaves, and a line with its size."""
+    tree, record = read_tree(directory / TREE_FILE), read_record(directory)
+    labels = {each.leaf: each.label for each in record.clusters}
+
+    def lines(row: int, depth: int) -> list[str]:
+        below = [line for child in tree.children[row] for line in lines(child, depth + 1)]
+        return ["  " * depth + labels.get(tree.names[row], tree.names[row]), *below]
+
+    size = (
+        f"{len(tree.leaves)} leaves, {len(tree.names)} nodes, mean path length {tree.mean_path_length:.2f}; "
+        f"{len(record.empty)} empty clusters dropped"
+    )
+    described = [*lines(tree.parents.index(None), 0), size]
+    if not record.fit.has_converged:
+        described.append(f"the mixture had not converged after {record.fit.iterations} iterations")
+    return "\n".join(described)

@@ -1,0 +1,89 @@
+"""Domains cut into more: how many parts each has, what is in them, and that nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_ext.classifiers.split_domains import cluster, shares
+from fairseq_ext.corpora.entries import folder_entries
+from fairseq_ext.inputs.errors import InputError
+from tests.verbs import verb
+
+SUBJECTS = {
+    "law": ["court judge appeal", "tax income duty", "border visa asylum"],
+    "med": ["heart blood vein", "tooth gum jaw"],
+}
+
+
+def texts_of(subjects: list[str], count: int = 20) -> list[str]:
+    """Sentences of some subjects in turn, two words of it in each, and words of all."""
+    return [
+        f"the {subject.split()[row % 3]} of a {subject.split()[(row + 1) % 3]} no {row}"
+        for row in range(count)
+        for subject in subjects
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, subjects in SUBJECTS.items():
+        texts = texts_of(subjects)
+        for lang, lines in (("en", texts), ("de", [text.upper() for text in texts])):
+            (tmp_path / "all" / f"{name}.{lang}").parent.mkdir(exist_ok=True)
+            (tmp_path / "all" / f"{name}.{lang}").write_text("".join(f"{line}\n" for line in lines))
+    return tmp_path / "all"
+
+
+def test_parts_are_in_proportion_to_size() -> None:
+    assert shares([600, 300, 100], 10) == [6, 3, 1]
+    assert shares([1000, 10, 10], 5) == [3, 1, 1]
+    assert shares([5, 5], 2) == [1, 1]
+
+
+def test_sentences_of_one_subject_are_together_and_the_largest_is_first() -> None:
+    texts = [*texts_of(SUBJECTS["law"][:1], 10), *texts_of(SUBJECTS["law"][1:2], 40)]
+    labels = cluster(texts, 2, seed=1)
+    np.testing.assert_array_equal(labels, [1] * 10 + [0] * 40)
+    np.testing.assert_array_equal(cluster(texts, 2, seed=1), labels)
+
+
+def test_every_pair_is_in_one_part(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    verb("split-domains")([str(folder), str(tmp_path / "many"), "--domains", "5", "--target-lang", "de"])
+    parts = folder_entries(tmp_path / "many", ("en", "de"))
+    assert list(parts) == ["law-1", "law-2", "law-3", "med-1", "med-2"]
+    read = {name: (tmp_path / f"many/{name}.en").read_text().splitlines() for name in parts}
+    for name in SUBJECTS:
+        lines = [line for part, own in read.items() if part.startswith(name) for line in own]
+        assert sorted(lines) == sorted((folder / f"{name}.en").read_text().splitlines())
+    for name, lines in read.items():
+        assert (tmp_path / f"many/{name}.de").read_text().splitlines() == [line.upper() for line in lines]
+        assert lines == sorted(lines, key=lambda line: int(line.split()[-1]))  # in their order
+    assert {subject for subject in SUBJECTS["law"] if read["law-1"][0].split()[1] in subject} == {
+        subject for subject in SUBJECTS["law"] for line in read["law-1"] if line.split()[1] in subject
+    }
+    assert "5 domains of 20 to 20 pairs" in capsys.readouterr().err
+    verb("split-domains")([str(folder), str(tmp_path / "many"), "--domains", "5", "--target-lang", "de"])
+    assert "many: up to date" in capsys.readouterr().err
+
+
+def test_a_domain_that_stays_whole_keeps_its_name(folder: Path, tmp_path: Path) -> None:
+    verb("split-domains")([str(folder), str(tmp_path / "many"), "--domains", "3", "--target-lang", "de"])
+    assert list(folder_entries(tmp_path / "many", ("en", "de"))) == ["law-1", "law-2", "med"]
+
+
+def test_mistakes_are_named(folder: Path, tmp_path: Path) -> None:
+    def split(domains: int) -> None:
+        verb("split-domains")([str(folder), str(tmp_path / "many"), "--domains", str(domains), "--target-lang", "de"])
+
+    with pytest.raises(InputError, match="--domains 1"):
+        split(1)
+    with pytest.raises(InputError, match="law"):
+        split(120)
+    for lang in ("en", "de"):
+        (folder / f"law-1.{lang}").write_text("another\n")
+    with pytest.raises(InputError, match="law-1"):
+        split(6)
+    assert not (tmp_path / "many").exists()

@@ -1,0 +1,117 @@
+"""A byte-level BPE in Hugging Face's files: read in all their forms, and refused where it is none."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fairseq.data import Dictionary
+from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
+from tokenizers.implementations import ByteLevelBPETokenizer
+
+from fairseq_ext.corpora.byte_level_bpe import (
+    DICT_FILE,
+    END_OF_TEXT,
+    GPT2,
+    read_bpe,
+    read_imported_bpe,
+)
+from fairseq_ext.corpora.text_files import write_lines
+from fairseq_ext.inputs.errors import InputError
+from tests.convert.tiny_gpt2 import make_imported_bpe
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_imported_bpe(tmp_path_factory.mktemp("bpe"))
+
+
+def test_tokenizer_json_is_read_too(imported: Path, tmp_path: Path) -> None:
+    theirs = ByteLevelBPETokenizer.from_file(str(imported / "vocab.json"), str(imported / "merges.txt"))
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    assert read_bpe(tmp_path, GPT2).ids == read_bpe(imported, GPT2).ids
+    assert list(read_bpe(tmp_path, GPT2).merges) == list(read_bpe(imported, GPT2).merges)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda ids: ids.pop("ÿ"),
+        lambda ids: ids.update({"a": ids["b"]}),
+        lambda ids: ids.update({"a": "7"}),
+        lambda ids: ids.update({"endoftext": ids.pop(END_OF_TEXT)}),
+        lambda ids: ids.update({"yy": ids.pop("ÿ")}),
+    ],
+)
+def test_other_vocabularies_are_refused(imported: Path, tmp_path: Path, spoil: Any) -> None:
+    ids = json.loads((imported / "vocab.json").read_text())
+    spoil(ids)
+    (tmp_path / "vocab.json").write_text(json.dumps(ids))
+    (tmp_path / "merges.txt").write_bytes((imported / "merges.txt").read_bytes())
+    with pytest.raises(InputError, match=r"vocab\.json: "):
+        read_bpe(tmp_path, GPT2)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("merges.txt", "#version: 0.2\na b c\n"),
+        ("merges.txt", "#version: 0.2\nq zzz\n"),
+        ("merges.txt", ""),
+        ("vocab.json", '{"a": 1'),
+        ("vocab.json", "[]"),
+        ("vocab.json", '{"a": ' + "9" * 10_000 + "}"),
+    ],
+)
+def test_damaged_files_are_named(imported: Path, tmp_path: Path, name: str, content: str) -> None:
+    for file in ("vocab.json", "merges.txt"):
+        (tmp_path / file).write_bytes((imported / file).read_bytes())
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=f"{name}: "):
+        read_bpe(tmp_path, GPT2)
+
+
+def test_missing_and_foreign_files_are_named(imported: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"vocab\.json: not found; give a folder"):
+        read_bpe(tmp_path, GPT2)
+    (tmp_path / "tokenizer.json").write_text('{"model": {"type": "WordLevel", "vocab": {}}}')
+    with pytest.raises(InputError, match=r"tokenizer\.json: holds no BPE"):
+        read_bpe(tmp_path, GPT2)
+    for name in ("vocab.json", "merges.txt", DICT_FILE):
+        (tmp_path / name).write_bytes((imported / name).read_bytes())
+    lines = (imported / DICT_FILE).read_text().splitlines()
+    write_lines(tmp_path / DICT_FILE, [*lines[1:], lines[0]])
+    with pytest.raises(InputError, match=r"dict\.txt: is not the dictionary of vocab\.json beside it"):
+        read_imported_bpe(tmp_path, GPT2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"normalizer": {"type": "Lowercase"}},
+        {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}},
+        {"pre_tokenizer": {"type": "Whitespace"}},
+        {"pre_tokenizer": None},
+    ],
+)
+def test_tokenizers_that_change_text_are_refused(imported: Path, tmp_path: Path, change: dict) -> None:
+    ByteLevelBPETokenizer.from_file(str(imported / "vocab.json"), str(imported / "merges.txt")).save(
+        str(tmp_path / "tokenizer.json")
+    )
+    content = json.loads((tmp_path / "tokenizer.json").read_text())
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content | change))
+    with pytest.raises(InputError, match=r"tokenizer\.json: changes text before it is split"):
+        read_bpe(tmp_path, GPT2)
+
+
+def test_dictionary_is_the_vocabulary_in_another_order(imported: Path) -> None:
+    vocabulary, dictionary = read_imported_bpe(imported, GPT2), Dictionary.load(str(imported / "dict.txt"))
+    order = vocabulary.order()
+    assert sorted(order) == list(range(len(vocabulary)))
+    assert len(dictionary) == len(vocabulary)
+    assert [dictionary[row] for row in range(4, len(order))] == [str(number) for number in order[4:]]
+    assert order[4:] == sorted(order[4:])
+    assert order[dictionary.eos()] == vocabulary.ids[END_OF_TEXT]
+    symbols = {number: symbol for symbol, number in vocabulary.ids.items()}
+    for row, byte in ((dictionary.bos(), 0xFF), (dictionary.pad(), 0xFE), (dictionary.unk(), 0xFD)):
+        assert symbols[order[row]] == bytes_to_unicode()[byte]

@@ -1,0 +1,69 @@
+"""WordPiece: which rows the pieces have, what is written, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.corpora.encoders import fairseq_bpe_options, load_encoder, subword_files
+from fairseq_ext.corpora.wordpiece import WordPiece, WordPieceEncoder, join_pieces, read_wordpiece, write_wordpiece
+from fairseq_ext.inputs.errors import InputError
+
+PIECES = ["[PAD]", "cat", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##s", "the", ",", "é"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_wordpiece(tmp_path, WordPiece(PIECES))
+    (tmp_path / "dict.txt").write_text("".join(f"{line}\n" for line in WordPiece(PIECES).dictionary_lines()))
+    return tmp_path
+
+
+def test_special_pieces_have_fairseqs_rows(folder: Path) -> None:
+    vocabulary = read_wordpiece(folder / "wordpiece.json")
+    assert vocabulary == WordPiece(PIECES)
+    assert vocabulary.order() == [3, 0, 4, 2, 1, 6, 7, 8, 9, 5]
+    assert vocabulary.dictionary_lines() == ["cat 1", "##s 1", "the 1", ", 1", "é 1"]
+
+
+def test_text_is_cut_and_comes_back(folder: Path) -> None:
+    texts = ["The cats, CATS", "dog", "", "<s> [MASK] cat", "c\u0301at"]
+    found = list(load_encoder(folder)(texts))
+    assert found == ["the cat ##s , cat ##s", "<unk>", "", "<unk> <unk> <unk> <unk> <unk> <unk> cat", "cat"]
+    assert join_pieces(found[0]) == "the cats , cats"
+
+
+@pytest.mark.parametrize(
+    ("choices", "pieces"),
+    [({}, "<unk> cat"), ({"strip_accents": False}, "é cat"), ({"lowercase": False}, "é <unk>")],
+)
+def test_choices_are_heeded(choices: dict[str, Any], pieces: str) -> None:
+    assert list(WordPieceEncoder(WordPiece(PIECES, **choices)).encode_lines(["é Cat"])) == [pieces]
+
+
+def test_the_folder_is_told_by_its_file(folder: Path) -> None:
+    assert subword_files(folder) == ("dict.txt", "wordpiece.json")
+    assert fairseq_bpe_options(folder) == {"bpe": "wordpiece", "wordpiece-file": str(folder / "wordpiece.json")}
+    (folder / "dict.txt").write_text("the 1\n")
+    with pytest.raises(InputError, match=r"dict\.txt: is not the dictionary of wordpiece\.json"):
+        load_encoder(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pieces": PIECES[1:]}, r"\[PAD\] is missing"),
+        ({"pieces": [*PIECES, "cat"]}, "a piece is there twice"),
+        ({"pieces": [*PIECES, "a b"]}, "the piece 'a b' is empty, has a blank or is fairseq's own"),
+        ({"pieces": [*PIECES, "<s>"]}, "the piece '<s>' is"),
+        ({"pieces": [*PIECES, 3]}, "is no WordPiece vocabulary"),
+        ({"lowercase": 1}, "lowercase: is no WordPiece"),
+        ({"more": 1}, "is no WordPiece vocabulary"),
+    ],
+)
+def test_other_files_are_one_clear_line(folder: Path, changes: dict[str, Any], message: str) -> None:
+    path = folder / "wordpiece.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(InputError, match=message):
+        read_wordpiece(path)

@@ -1,0 +1,133 @@
+"""Domain trees: paths, weights, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairseq_ext.inputs.domain_tree import multi_tree, read_tree, single_tree, tree_from_json
+from fairseq_ext.inputs.errors import InputError
+
+# The manual tree of the paper's Figure 1, leaves first.
+PARENTS = {
+    "frontiers": "science",
+    "journals": "science",
+    "booking": "reviews",
+    "yelp": "reviews",
+    "science": "root",
+    "reviews": "root",
+    "root": None,
+}
+DOMAINS = {
+    "yelp.com": "yelp",
+    "booking": "booking",
+    "journals": "journals",
+    "plos": "journals",
+    "frontiers": "frontiers",
+}
+DOMAINS = {name.replace(".", "-"): leaf for name, leaf in DOMAINS.items()}
+
+
+def as_json(parents: Any = None, domains: Any = None) -> str:
+    parents = PARENTS if parents is None else parents
+    nodes = [{"name": name, "parent": parent} for name, parent in parents.items()]
+    return json.dumps({"nodes": nodes, "domains": DOMAINS if domains is None else domains})
+
+
+def test_leaves_of_one_node_are_drawn_beside_each_other() -> None:
+    parents = {"a": "left", "b": "right", "c": "left", "alone": None, "left": "top", "right": "top", "top": None}
+    tree = tree_from_json(as_json(parents, {name: name for name in ("a", "b", "c", "alone")}), "t")
+    assert tree.children == ((), (), (), (), (0, 2), (1,), (4, 5))
+    assert tree.leaves == ("a", "b", "c", "alone")
+    assert tree.drawn_leaves == ("alone", "a", "c", "b")
+
+
+def test_paths_and_weights() -> None:
+    tree = tree_from_json(as_json(), "t")
+    assert tree.names == tuple(PARENTS)
+    assert tree.path("yelp") == tree.path("yelp-com") == (3, 5, 6)
+    assert tree.path("science") == (4, 6)
+    assert tree.leaves == ("frontiers", "journals", "booking", "yelp")
+    assert tree.mean_path_length == 3
+    third, sixth = 1 / 3, 1 / 6
+    one = tree.path_weights(["plos"])
+    np.testing.assert_allclose(one, [0, third, 0, 0, third, 0, third], rtol=1e-6)
+    # Both paths of science share two nodes.
+    np.testing.assert_allclose(
+        tree.path_weights(["frontiers", "journals"]), [sixth, sixth, 0, 0, third, 0, third], rtol=1e-6
+    )
+    assert tree.path_weights(list(tree.leaves)).sum() == pytest.approx(1)
+    # Paths of unequal length are even, too, and a path named twice counts twice.
+    uneven = tree.path_weights(["science", "yelp", "yelp"])
+    np.testing.assert_allclose(uneven, np.array([0, 0, 0, 4, 3, 4, 7]) / 18, rtol=1e-6)
+    assert one.dtype == np.float32
+    assert not tree.path_weights([]).any()
+    mixed = 0.75 * tree.path_weights(["yelp"]) + 0.25 * tree.path_weights(["frontiers"])
+    np.testing.assert_allclose(tree.path_weights({"yelp": 3, "frontiers": 1}), mixed, rtol=1e-6)
+
+
+def test_the_text_of_a_tree_is_stable() -> None:
+    tree = tree_from_json(as_json(), "t")
+    again = tree_from_json(tree.to_json(), "t")
+    assert again == tree
+    assert again.to_json() == tree.to_json()
+    assert list(tree.domains) == sorted(DOMAINS)
+    turned = tree_from_json(as_json(domains=dict(reversed(DOMAINS.items()))), "t")
+    assert turned.to_json() == tree.to_json()
+
+
+def test_the_baselines_are_trees() -> None:
+    single, multi = single_tree(["a", "b"]), multi_tree(["a", "b"])
+    assert single.path_weights(["b"]).tolist() == [0, 1]
+    assert single.mean_path_length == multi.mean_path_length == 1
+    assert multi.path("a") == multi.path("b") == multi.path("all") == (0,)
+    for tree in (single, multi):
+        assert tree_from_json(tree.to_json(), "t") == tree
+    with pytest.raises(InputError, match="'all'"):
+        single_tree(["all", "b"])
+
+
+def test_a_file_needs_a_single_root(tmp_path: Path) -> None:
+    path = tmp_path / "tree.json"
+    path.write_text(as_json())
+    assert read_tree(path).path("booking") == (2, 5, 6)
+    path.write_text(single_tree(["a", "b"]).to_json())
+    with pytest.raises(InputError, match=r"tree\.json: several roots \(a, b\)"):
+        read_tree(path)
+    path.write_bytes(b"\xff")
+    for unreadable in (path, tmp_path / "absent.json"):
+        with pytest.raises(InputError, match=unreadable.name):
+            read_tree(unreadable)
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match="'yelpp': .* booking, frontiers"):
+        tree_from_json(as_json(), "t").path("yelpp")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("{", "JSON"),
+        ('{"nodes": [], "domains": {"a": "a"}}', "nodes: "),
+        ('{"nodes": [{"name": "a", "parent": null}], "domains": {"a": "a"}, "more": 1}', "'more'"),
+        ('{"nodes": [{"name": "a", "parent": 0}], "domains": {"a": "a"}}', "nodes: 0: parent"),
+        ('{"nodes": [{"name": "a", "parent": null}], "domains": {"a": "a", "a": "a"}}', "'a' is given twice"),
+        ('{"nodes": [{"name": "a", "parent": null}, {"name": "a", "parent": null}], "domains": {"a": "a"}}', "nodes: "),
+        (as_json(domains={}), "domains: "),
+        (as_json({"a b": None}), "nodes: 0: name: "),
+        (as_json({"none": None}), "'none'"),
+        (as_json({**PARENTS, "science": "frontiers"}), "nodes: frontiers: "),
+        (as_json({**PARENTS, "root": "yelp"}), "nodes: frontiers: "),
+        (as_json(domains={**DOMAINS, "x": "science"}), "domains: x: "),
+        (as_json(domains={**DOMAINS, "booking": "yelp"}), "domains: booking: "),
+        (as_json({**PARENTS, "law": "root"}), "leaf 'law'"),
+    ],
+)
+def test_bad_trees_are_refused_in_one_line(text: str, place: str) -> None:
+    with pytest.raises(InputError, match=rf"^my\.json: .*{place}[^\n]*$"):
+        tree_from_json(text, "my.json")

@@ -1,0 +1,89 @@
+"""Systems against baselines: over runs as Welch's t-test has it, over sentences as the bootstrap has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_ind
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.comparison import (
+    compare_resamples,
+    compare_runs,
+    comparison_table,
+    read_comparisons,
+    write_comparisons,
+)
+from fairseq_ext.metrics.records import Record, Records
+
+RUNS = {"mix": (30.1, 30.4, 29.9), "gad": (31.2, 31.9, 31.4), "one": (33.0,)}
+
+
+@pytest.fixture
+def records() -> Records:
+    return Records(
+        [
+            Record(system=name, run=f"{name}@{seed}", domain="law", metric="chrF", value=value, n=500)
+            for name, values in RUNS.items()
+            for seed, value in enumerate(values)
+        ]
+    )
+
+
+def test_runs_are_compared_as_by_welch(records: Records) -> None:
+    found = compare_runs(records, "gad", "mix", "chrF", "law")
+    assert found is not None
+    test = ttest_ind(RUNS["gad"], RUNS["mix"], equal_var=False)
+    interval = test.confidence_interval(0.95)
+    assert (found.p, found.low, found.high) == pytest.approx((test.pvalue, interval.low, interval.high))
+    assert found.difference == pytest.approx(np.mean(RUNS["gad"]) - np.mean(RUNS["mix"]))
+    assert found.n == 500
+
+
+def test_a_single_run_shows_a_difference_and_nothing_else(records: Records) -> None:
+    found = compare_runs(records, "one", "mix", "chrF", "law")
+    assert found is not None
+    assert found.difference == pytest.approx(33 - np.mean(RUNS["mix"]))
+    assert (found.low, found.high, found.p) == (None, None, None)
+    assert compare_runs(records, "one", "none", "chrF", "law") is None
+
+
+@pytest.mark.parametrize(("other", "p"), [((1.0, 1.0), 1.0), ((2.0, 2.0), 0.0)])
+def test_equal_runs_differ_surely_or_not_at_all(other: tuple[float, ...], p: float) -> None:
+    runs = {"a": (1.0, 1.0), "b": other}
+    records = Records(
+        [
+            Record(system=name, run=str(number), metric="m", value=value)
+            for name, values in runs.items()
+            for number, value in enumerate(values)
+        ]
+    )
+    found = compare_runs(records, "a", "b", "m")
+    assert found is not None
+    assert found.p == p
+
+
+def test_resamples_give_the_interval_and_p() -> None:
+    resamples = np.linspace(-0.5, 1.5, 1001)
+    found = compare_resamples("gad", "mix", "BLEU", "all", np.concatenate([[0.5], resamples]), 2000)
+    assert (found.difference, found.low, found.high) == pytest.approx((0.5, -0.45, 1.45))
+    assert found.p == pytest.approx(0.5, abs=0.01)  # twice the share below zero
+    few = compare_resamples("gad", "mix", "BLEU", "all", np.array([0.5]), 12)
+    assert (few.low, few.p, few.n) == (None, None, 12)
+
+
+def test_comparisons_are_kept_and_shown(records: Records, tmp_path: Path) -> None:
+    comparisons = [
+        compare_resamples("gad", "mix", "BLEU", "all", np.array([-0.5, *[-0.6] * 9, *[-0.4] * 9]), 2000),
+        *filter(None, [compare_runs(records, "one", "mix", "chrF", "law")]),
+    ]
+    write_comparisons(tmp_path / "c.jsonl", comparisons)
+    assert read_comparisons(tmp_path / "c.jsonl") == comparisons
+    text = comparison_table(comparisons).markdown()
+    assert "| gad | mix | BLEU | all | −0.50 | −0.60 to −0.40 |" in text
+    assert "| one | mix | chrF | law | +2.87 | – | not tested | 500 |" in text
+    (tmp_path / "c.jsonl").write_text('{"system": "gad"}\n')
+    with pytest.raises(InputError, match="c.jsonl"):
+        read_comparisons(tmp_path / "c.jsonl")

@@ -1,0 +1,89 @@
+"""States of a language model: averages without padding, of the base, of blocks drawn at random."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import data_utils
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.language_model import LanguageModel, block_length, draw_blocks
+from fairseq_ext.models.states import average_states
+from tests.metrics.small_lm import BLOCK, DOMAINS, make_checkpoint, make_data
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Data directory and checkpoint."""
+    root = tmp_path_factory.mktemp("small-lm")
+    data = make_data(root / "data")
+    return data, make_checkpoint(root / "lm.pt", data)
+
+
+def test_averages_leave_out_padding() -> None:
+    features = torch.arange(24.0).reshape(2, 4, 3)
+    tokens = torch.tensor([[5, 6, 1, 1], [1, 1, 7, 8]])  # padding at either end
+    average = average_states(features, tokens, pad=1)
+    assert torch.equal(average, torch.stack([features[0, :2].mean(0), features[1, 2:].mean(0)]))
+    assert not average_states(features, torch.ones_like(tokens), pad=1).any()
+    assert average_states(features.half(), tokens, pad=1).dtype == torch.float32
+
+
+def test_states_are_the_decoders_last_averaged(small: tuple[Path, Path]) -> None:
+    data, checkpoint = small
+    model = LanguageModel.load(checkpoint, data, cpu=True)
+    assert model.tokens_per_sample == BLOCK
+    blocks = draw_blocks(data, "law", "train", model.dictionary, length=BLOCK, count=7, seed=1)
+    states = model.encode(blocks)
+    with torch.no_grad():
+        features = model.model.decoder(blocks, features_only=True)[0]
+    np.testing.assert_allclose(states, features.mean(1).numpy(), rtol=1e-5, atol=1e-6)
+    # The states of the first tokens do not know of those after them.
+    np.testing.assert_allclose(features[:, :5].mean(1).numpy(), model.encode(blocks[:, :5]), rtol=1e-5, atol=1e-6)
+
+
+def test_blocks_are_stretches_of_one_domain_and_drawn_once(small: tuple[Path, Path]) -> None:
+    data, checkpoint = small
+    dictionary = LanguageModel.load(checkpoint, data, cpu=True).dictionary
+    lines = data_utils.load_indexed_dataset(str(data / "tax" / "train"), dictionary)
+    text = torch.cat([lines[row] for row in range(len(lines))])
+    every = draw_blocks(data, "tax", "train", dictionary, length=8, count=len(text) // 8, seed=1)
+    assert torch.equal(every.flatten(), text[: every.numel()])
+    some = draw_blocks(data, "tax", "train", dictionary, length=8, count=9, seed=1)
+    rows = [int((every == block).all(1).nonzero()[0]) for block in some]
+    assert rows == sorted(set(rows))
+    assert not torch.equal(some, draw_blocks(data, "tax", "train", dictionary, length=8, count=9, seed=2))
+    fewer = draw_blocks(data, "tax", "train", dictionary, length=8, count=10**6, seed=1, takes_fewer=True)
+    assert torch.equal(fewer, every)
+
+
+def test_too_little_text_is_named(small: tuple[Path, Path]) -> None:
+    data, checkpoint = small
+    dictionary = LanguageModel.load(checkpoint, data, cpu=True).dictionary
+    for split, length, takes_fewer in (("train", 8, False), ("train", 100_000, True), ("test", 8, False)):
+        with pytest.raises(InputError, match=f"tax/{split}"):
+            draw_blocks(data, "tax", split, dictionary, length=length, count=10_000, seed=1, takes_fewer=takes_fewer)
+
+
+def test_other_checkpoints_and_lengths_are_refused(small: tuple[Path, Path], tmp_path: Path) -> None:
+    data, checkpoint = small
+    model = LanguageModel.load(checkpoint, data, cpu=True)
+    assert block_length(0, model) == BLOCK
+    assert block_length(5, model) == 5
+    with pytest.raises(InputError, match=f"--tokens {BLOCK + 1}"):
+        block_length(BLOCK + 1, model)
+    other = make_data(tmp_path / "other", {"law": DOMAINS["law"]})
+    with (other / "dict.txt").open("a") as file:
+        file.write("more 1\n")
+    with pytest.raises(InputError, match=r"lm\.pt: knows 44 symbols, .*dict\.txt has 45"):
+        LanguageModel.load(checkpoint, other, cpu=True)
+    (other / "dict.txt").unlink()
+    with pytest.raises(InputError, match=r"dict\.txt"):
+        LanguageModel.load(checkpoint, other, cpu=True)
+    state = torch.load(checkpoint, weights_only=True)
+    torch.save({**state, "model": {"encoder.x": torch.ones(1), "decoder.x": torch.ones(1)}}, tmp_path / "mt.pt")
+    with pytest.raises(InputError, match=r"mt\.pt"):
+        LanguageModel.load(tmp_path / "mt.pt", data, cpu=True)

@@ -1,0 +1,66 @@
+"""A report as one page that fetches nothing, and figures that are readable on white and on black."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+
+import pytest
+
+from fairseq_ext.metrics.plots import COLOURS, GREY, line_panels
+from fairseq_ext.metrics.records import Record, Records, read_records
+from fairseq_ext.metrics.render import Page, Plot, write_report
+from fairseq_ext.metrics.tables import Column, Table
+
+SVG = line_panels({"left": {"mix": {1: 3.0, 2: 2.0}}, "right": {"mix": {1: 3.0, 2: 2.0}, "<gad>": {2: 1.0}}}, "x", "y")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    table = Table("T <b>", "System", ["<script>"], [Column("chrF", lambda row: 1.0)])
+    page = Page("A & B", "One system.", {"Scores": [table, Plot("curves", 'The "curves"', SVG, "Note.")], "Empty": []})
+    write_report(tmp_path, page, Records([Record(metric="m", value=1.0)]))
+    return tmp_path
+
+
+def test_all_files_are_written(folder: Path) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "curves.svg", "records.jsonl", "report.html", "report.md",
+    ]  # fmt: skip
+    assert [record.value for record in read_records(folder / "records.jsonl")] == [1.0]
+    assert (folder / "curves.svg").read_text(encoding="utf-8") == SVG
+
+
+def test_the_page_holds_everything_and_fetches_nothing(folder: Path) -> None:
+    html = (folder / "report.html").read_text(encoding="utf-8")
+    assert not re.search(r'(?:src|href)="(?!data:)', html)
+    [data] = re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', html)
+    assert base64.b64decode(data).decode() == SVG
+    assert ">&lt;script&gt;</td>" in html
+    assert html.count("<script>") == 1
+    assert "Empty" not in html
+    assert 'alt="The &quot;curves&quot;"' in html
+    assert 'aria-label="T &lt;b&gt;"' in html
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance as WCAG defines it."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize(("colour", "least"), [(GREY, 4.5), *((colour, 3.0) for colour in COLOURS)])
+def test_colours_are_readable_on_white_and_on_black(colour: str, least: float) -> None:
+    of = luminance(colour)
+    assert 1.05 / (of + 0.05) >= least
+    assert (of + 0.05) / 0.05 >= least
+
+
+def test_a_figure_is_the_same_bytes_again_and_transparent() -> None:
+    panels = {"left": {"mix": {1: 3.0, 2: 2.0}}}
+    once, again = (line_panels(panels, "x", "y") for _ in range(2))
+    assert once == again
+    assert "fill: #ffffff" not in once
+    assert SVG.count(">mix<") == 2

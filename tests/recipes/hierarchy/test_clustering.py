@@ -1,0 +1,89 @@
+"""From counts to a tree: domains settle, near clusters are joined; and how far apart Gaussians are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairseq_ext.inputs.domain_tree import tree_from_json
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.hierarchy.clustering import (
+    link,
+    name_leaves,
+    settle_domains,
+    symmetrised_divergences,
+    tree_from_linkage,
+)
+
+
+def test_domains_settle_where_most_of_their_sequences_are() -> None:
+    counts = np.array([[1, 0, 9, 0], [5, 0, 5, 0], [0, 3, 7, 0], [0, 2, 1, 1]])
+    # b is undecided and goes to the first; cluster 3 has a sequence, but wins no domain.
+    assert settle_domains(counts, ["a", "b", "c", "d"]) == {0: ["b"], 1: ["d"], 2: ["a", "c"]}
+    with pytest.raises(InputError, match=r"\(a, b\)"):
+        settle_domains(np.array([[0, 4], [1, 3]]), ["a", "b"])
+
+
+def test_the_tree_of_known_distances() -> None:
+    # Clusters on a line, at 0, 1, 4 and 10: the first two are joined at 1, the third at 3.5, the last at 8.33.
+    places = np.array([0.0, 1.0, 4.0, 10.0])
+    linkage = link(np.abs(places[:, None] - places))
+    np.testing.assert_allclose(linkage[:, 2], [1, 3.5, 25 / 3])
+    settled = {0: ["w"], 3: ["x"], 4: ["y", "z"], 7: ["root"]}
+    tree = tree_from_linkage(linkage, settled, name_leaves(settled))
+    assert tree_from_json(tree.to_json(), "t") == tree
+    assert [tree.names[row] for row in tree.path("w")] == ["w", "node_2", "node_1", "root_"]
+    assert [tree.names[row] for row in tree.path("x")] == ["x", "node_2", "node_1", "root_"]
+    assert [tree.names[row] for row in tree.path("z")] == ["cluster_4", "node_1", "root_"]
+    # A domain may well be called root.
+    assert [tree.names[row] for row in tree.path("root")] == ["root", "root_"]
+    assert len(tree.names) == 7
+
+
+def random_gaussians(count: int, dimensions: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    factors = rng.normal(size=(count, dimensions, dimensions + 2))
+    return rng.normal(size=(count, dimensions)), factors @ factors.swapaxes(1, 2) / dimensions
+
+
+def plain_kl(mean0: np.ndarray, cov0: np.ndarray, mean1: np.ndarray, cov1: np.ndarray) -> float:
+    """The formula as it is written, with inverses and logarithms of determinants."""
+    inverse, difference = np.linalg.inv(cov1), mean1 - mean0
+    log_ratio = np.linalg.slogdet(cov1)[1] - np.linalg.slogdet(cov0)[1]
+    return (np.trace(inverse @ cov0) + difference @ inverse @ difference - len(mean0) + log_ratio) / 2
+
+
+@pytest.mark.parametrize("dimensions", [1, 5, 100])
+def test_the_divergence_is_that_of_the_formula(dimensions: int) -> None:
+    means, covariances = random_gaussians(4, dimensions, seed=dimensions)
+    found = symmetrised_divergences(means, covariances)
+    assert np.array_equal(found, found.T)
+    for i, j in [(0, 0), (0, 1), (2, 3)]:
+        one, other = (means[i], covariances[i]), (means[j], covariances[j])
+        expected = (plain_kl(*one, *other) + plain_kl(*other, *one)) / 2
+        assert found[i, j] == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_a_divergence_computed_by_hand() -> None:
+    # N(0, 1) and N(1, 4): KL = ½(1/4 + 1/4 − 1 + ln 4) and ½(4 + 1 − 1 − ln 4); the logarithms cancel.
+    found = symmetrised_divergences(np.array([[0.0], [1.0]]), np.array([[[1.0]], [[4.0]]]))
+    np.testing.assert_allclose(found, [[0, 0.875], [0.875, 0]], rtol=1e-12)
+
+
+def test_degenerate_gaussians_in_one_subspace_are_compared_in_it() -> None:
+    # All live in the same 5 of 100 dimensions; the other 95 say nothing of how far apart they are.
+    basis = np.linalg.qr(np.random.default_rng(5).normal(size=(100, 5)))[0]
+    means, covariances = random_gaussians(6, 5, seed=6)
+    found = symmetrised_divergences(means @ basis.T, basis @ covariances @ basis.T)
+    np.testing.assert_allclose(found, symmetrised_divergences(means, covariances), rtol=1e-4)
+
+
+def test_degenerate_gaussians_of_different_subspaces_are_far_but_finitely() -> None:
+    samples = np.random.default_rng(7).normal(size=(30, 3, 100))  # of 3 points each: rank 2
+    centred = samples - samples.mean(1, keepdims=True)
+    covariances = centred.swapaxes(1, 2) @ centred / 3
+    covariances[0] = 0  # of a single point
+    found = symmetrised_divergences(samples.mean(1), covariances)
+    assert np.isfinite(found).all()
+    # Far beyond what full-rank Gaussians of such means and variances have.
+    assert found[~np.eye(30, dtype=bool)].min() > 1e6

@@ -1,0 +1,187 @@
+"""Inducing a tree and choosing paths of it, from the command lines on a small model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_ext.inputs.domain_tree import read_tree
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.language_model import LanguageModel
+from fairseq_ext.recipes.hierarchy.induce_tree import describe_tree, induce
+from fairseq_ext.recipes.hierarchy.induction import Induction
+from tests.metrics.small_lm import DOMAINS, WORDS, make_checkpoint, make_data, make_tree_file
+from tests.verbs import verb
+
+FILES = {"tree.json", "clusters.npz", "clusters.json", "dendrogram.png", "domains-by-cluster.svg"}
+OPTIONS = ["--sequences", "20", "--cpu"]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Data directory and checkpoint."""
+    root = tmp_path_factory.mktemp("small-lm")
+    data = make_data(root / "data")
+    return data, make_checkpoint(root / "lm.pt", data)
+
+
+@pytest.fixture(scope="module")
+def induced(small: tuple[Path, Path]) -> Path:
+    """An induced tree of the four domains."""
+    data, checkpoint = small
+    output = data.parent / "tree"
+    verb("induce")([str(checkpoint), str(data), str(output), *OPTIONS])
+    return output
+
+
+def test_related_domains_are_siblings(induced: Path) -> None:
+    assert {path.name for path in induced.iterdir()} > FILES
+    tree = read_tree(induced / "tree.json")
+    assert tree.names[0] == "root"
+    assert set(tree.domains) == set(DOMAINS)
+    for one, other in (("bio", "med"), ("law", "tax")):
+        shared = set(tree.path(one)) & set(tree.path(other))
+        assert len(shared) > 1  # more than the root
+        assert shared & set(tree.path("law" if one == "bio" else "bio")) == {0}
+    record = json.loads((induced / "clusters.json").read_text())
+    assert record["domains"] == sorted(DOMAINS)
+    assert np.array(record["counts"]).sum(1).tolist() == [20] * 4
+    assert record["options"]["tokens"] == 16
+    lines = describe_tree(induced).splitlines()
+    assert {line.strip().split(":")[0]: line.count("  ") + 1 for line in lines[:-1]} == {
+        name: len(tree.path(name)) for name in tree.names
+    }
+    assert (induced / "dendrogram.png").read_bytes().startswith(b"\x89PNG")
+    drawn = (induced / "domains-by-cluster.svg").read_text()
+    counts = record["counts"][record["domains"].index("law")]
+    (number,) = (cluster["number"] for cluster in record["clusters"] if "law" in cluster["domains"])
+    assert f">{5 * counts[number]}</text>" in drawn  # in percent of 20
+    assert not list(induced.glob(".*"))
+
+
+@pytest.mark.slow
+def test_what_is_encoded_survives_a_kill(
+    small: tuple[Path, Path], induced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, checkpoint = small
+    arguments = [str(checkpoint), str(data), str(tmp_path / "tree"), *OPTIONS]
+    encode, calls = LanguageModel.encode, []
+
+    def encode_two(self: LanguageModel, blocks: torch.Tensor) -> np.ndarray:
+        calls.append(len(blocks))
+        if len(calls) == 3:
+            raise MemoryError
+        return encode(self, blocks)
+
+    monkeypatch.setattr(LanguageModel, "encode", encode_two)
+    with pytest.raises(MemoryError):
+        verb("induce")(arguments)
+    assert not (tmp_path / "tree").exists()
+    verb("induce")(arguments)
+    assert len(calls) == 3 + 2
+    for name in FILES:
+        assert (tmp_path / "tree" / name).read_bytes() == (induced / name).read_bytes(), name
+    verb("induce")(arguments)  # up to date
+    assert len(calls) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        (["--components", "81"], "81 clusters"),
+        (["--components", "1"], "one cluster"),
+        (["--dimensions", "0"], "dimensions: "),
+        (["--covariance-floor", "nan"], "covariance_floor: "),
+        (["--tokens", "17"], "--tokens 17"),
+        (["--sequences", "100000"], "bio/train"),
+        (["--split", "valid"], r"bio/valid"),
+    ],
+)
+def test_what_cannot_be_is_refused(small: tuple[Path, Path], tmp_path: Path, options: list[str], place: str) -> None:
+    data, checkpoint = small
+    with pytest.raises(InputError, match=place):
+        verb("induce")([str(checkpoint), str(data), str(tmp_path / "tree"), *OPTIONS, *options])
+    assert not (tmp_path / "tree").exists()
+
+
+def test_empty_clusters_are_dropped() -> None:
+    # Two domains of the same text, which one cluster wins; the other cluster gets neither.
+    rng = np.random.default_rng(1)
+    states = [rng.normal(loc=place, size=(60, 6)) for place in (0, 9, 9, -9)]
+    options = Induction(components=4, covariance_floor=1e-2)
+    tree, chooser, record = induce(states, ["a", "b", "c", "d"], options)
+    assert sorted(each["domains"] for each in record["clusters"]) == [["a"], ["b", "c"], ["d"]]
+    assert len(record["empty"]) == 1
+    (shared,) = (each["leaf"] for each in record["clusters"] if len(each["domains"]) == 2)
+    assert tree.path("b") == tree.path("c") == tree.path(shared)
+    assert len(tree.names) == 5
+    # What no longer has a cluster falls to those that are left.
+    assert sum(chooser.votes(np.concatenate(states)).values()) == 240
+    assert chooser.clusters.weights.sum() == pytest.approx(1)
+
+
+def test_unseen_domains_find_their_kin(
+    small: tuple[Path, Path], induced: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    _, checkpoint = small
+    unseen = make_data(tmp_path / "unseen", {"court": WORDS[21:31], "drug": WORDS[1:11]}, seed=9)
+    arguments = [str(checkpoint), str(induced), str(unseen), str(tmp_path / "paths"), "--cpu"]
+    verb("paths")(arguments)
+    paths = json.loads((tmp_path / "paths" / "paths.json").read_text())
+    votes = json.loads((tmp_path / "paths" / "votes.json").read_text())
+    tree = read_tree(induced / "tree.json")
+    kin = {"court": {"law", "tax"}, "drug": {"bio", "med"}}
+    for name, domains in kin.items():
+        assert set(paths[name]) == {tree.names[tree.domains[domain]] for domain in domains}
+        assert set(votes[name]) == set(tree.leaves)
+        assert list(paths[name].values()) == sorted((votes[name][leaf] for leaf in paths[name]), reverse=True)
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith(f"court  {next(iter(paths['court'].values())) / sum(votes['court'].values()):6.1%}  ")
+    verb("paths")([*arguments[:3], str(tmp_path / "uniform"), "--cpu", "--path-weights", "uniform"])
+    assert json.loads((tmp_path / "uniform" / "paths.json").read_text()) == {name: [*paths[name]] for name in kin}
+    assert capsys.readouterr().out.splitlines()[0] == first
+    # A few tokens of a few sequences do nearly as well, and an adapted model chooses as its base does.
+    short = [*arguments[:3], str(tmp_path / "short"), "--cpu", "--choose-tokens", "4", "--num-paths", "1"]
+    verb("paths")([*short, "--sequences", "10"])
+    few = json.loads((tmp_path / "short" / "paths.json").read_text())
+    assert all(set(few[name]) < {tree.names[tree.domains[domain]] for domain in kin[name]} for name in kin)
+
+
+@pytest.mark.slow
+def test_an_adapted_model_chooses_as_its_base(small: tuple[Path, Path], induced: Path, tmp_path: Path) -> None:
+    data, base = small
+    adapted = tmp_path / "tree.pt"
+    make_checkpoint(adapted, data, "transformer_lm_hier_adapter_tiny", tree=make_tree_file(tmp_path / "tree.json"))
+    state = torch.load(adapted, weights_only=True)
+    state["model"] |= torch.load(base, weights_only=True)["model"]
+    torch.save(state, adapted)
+    for path in (base, adapted):
+        verb("paths")([str(path), str(induced), str(data), str(tmp_path / path.stem), "--cpu"])
+    for name in ("paths.json", "votes.json"):
+        assert (tmp_path / base.stem / name).read_bytes() == (tmp_path / "tree" / name).read_bytes()
+
+
+def test_wrong_choices_are_refused_in_one_line(small: tuple[Path, Path], induced: Path, tmp_path: Path) -> None:
+    data, checkpoint = small
+
+    def choose(*options: str, model: Path = checkpoint, tree: Path = induced) -> None:
+        verb("paths")([str(model), str(tree), str(data), str(tmp_path / "paths"), "--cpu", *options])
+
+    with pytest.raises(InputError, match="9 paths"):
+        choose("--num-paths", "9")
+    with pytest.raises(InputError, match="num_paths: "):
+        choose("--num-paths", "0")
+    with pytest.raises(InputError, match="width 32.* width 64"):
+        choose(model=make_checkpoint(tmp_path / "wide.pt", data, decoder_embed_dim=64))
+    with pytest.raises(InputError, match=r"clusters\.json: not found"):
+        choose(tree=data)
+    broken = shutil.copytree(induced, tmp_path / "broken")
+    (broken / "step.json").unlink()
+    (broken / "clusters.json").write_text("{}")
+    with pytest.raises(InputError, match=r"broken/clusters\.json: "):
+        choose(tree=broken)
