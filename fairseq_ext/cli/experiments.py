@@ -234,10 +234,9 @@ def _reports_options(parser: ArgumentParser) -> None:
 
 
 def _reports(options: Namespace) -> None:
-    from fairseq_ext.metrics.overview import INDEX_FILE, find_reports, write_index
+    from fairseq_ext.metrics.overview import write_index
 
-    write_index(options.folder, find_reports(options.folder))
-    print(options.folder / INDEX_FILE)
+    print(write_index(options.folder))
 
 
 VERBS = {

@@ -31,15 +31,12 @@ Line = Mapping[float, float]
 
 
 def line_panels(panels: Mapping[str, Mapping[str, Line]], x_label: str, y_label: str) -> str:
-    """Lines over a shared scale, one panel each; a line has one colour in all panels.
+    """Draw lines in panels with shared scales, as SVG; a line has one colour in all panels.
 
     Args:
         panels: by title, the lines of each panel by name; of a line, y by x.
         x_label: of the horizontal axes.
         y_label: of the vertical axes.
-
-    Returns:
-        SVG.
     """
     names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
 
@@ -52,7 +49,7 @@ def line_panels(panels: Mapping[str, Mapping[str, Line]], x_label: str, y_label:
 def draw_panels(
     titles: Sequence[str], draw: Callable[[Axes, str], None], x_label: str, y_label: str, *, share_y: bool = True
 ) -> str:
-    """Draw panels in two columns with shared axis labels.
+    """Draw panels in two columns with shared axis labels, as SVG.
 
     Args:
         titles: of the panels, all different.
@@ -60,18 +57,11 @@ def draw_panels(
         x_label: of the horizontal axes, which share one scale.
         y_label: of the vertical axes.
         share_y: whether the vertical axes share one scale.
-
-    Returns:
-        SVG.
     """
-    # Takes a second to import.
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     columns = min(2, len(titles))
     rows = -(-len(titles) // columns)
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(4 * columns, 2.6 * rows), layout="constrained")
+
+    def draw_all(figure: Figure) -> None:
         axes = figure.subplots(rows, columns, sharex=True, sharey=share_y, squeeze=False).flatten()
         for place, title in zip(axes, titles, strict=False):
             draw(place, title)
@@ -79,7 +69,8 @@ def draw_panels(
             unused.set_visible(False)
         figure.supxlabel(x_label, fontsize=9)
         figure.supylabel(y_label, fontsize=9)
-        return to_svg(figure)
+
+    return _to_svg(4 * columns, 2.6 * rows, draw_all)
 
 
 def heat_map(
@@ -90,19 +81,7 @@ def heat_map(
     y_label: str,
     texts: Sequence[Sequence[str]] | None = None,
 ) -> str:
-    """Draw shares as shaded cells, with their percentages or other texts.
-
-    Args:
-        shares: by row and column, from 0 to 1.
-        rows: their names.
-        columns: their names.
-        x_label: of the columns.
-        y_label: of the rows.
-        texts: of the cells; by default the percentages.
-
-    Returns:
-        SVG.
-    """
+    """Draw shares, from 0 to 1, as shaded cells with their percentages or other texts, as SVG."""
     shown = texts or [[f"{100 * share:.0f}" if share >= _SHOWN else "" for share in line] for line in shares]
 
     def draw(axes: Axes) -> None:
@@ -119,32 +98,20 @@ def heat_map(
 
 
 def draw_figure(width: float, height: float, draw: Callable[[Axes], None]) -> str:
-    """A figure of one panel.
+    """Draw a figure of one panel as SVG; width and height are in inches."""
+    return _to_svg(width, height, lambda figure: draw(figure.subplots()))
 
-    Args:
-        width: in inches.
-        height: in inches.
-        draw: draws on the panel.
 
-    Returns:
-        SVG.
-    """
+def _to_svg(width: float, height: float, draw: Callable[[Figure], None]) -> str:
+    """A figure as SVG, the same bytes for the same drawing."""
     # Takes a second to import.
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        draw(figure.subplots())
-        return to_svg(figure)
-
-
-def to_svg(figure: Figure) -> str:
-    """A figure as SVG, the same bytes for the same figure."""
-    from matplotlib import rc_context
-
     buffer = io.StringIO()
     with rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        draw(figure)
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     return buffer.getvalue()
 

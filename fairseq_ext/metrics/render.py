@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, comparison_table, write_comparisons
-from fairseq_ext.metrics.markdown import escape
 from fairseq_ext.metrics.records import RECORDS_FILE, Records, write_records
-from fairseq_ext.metrics.tables import Table
+from fairseq_ext.metrics.tables import Table, escape
 
 if TYPE_CHECKING:
     from jinja2 import Template

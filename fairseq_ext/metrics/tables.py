@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairseq_ext.metrics.markdown import escape
 from fairseq_ext.metrics.records import Mean
 
 _NOTHING = "–"
+# Control characters, and those that force a direction upon text. Joiners and direction marks belong to scripts.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 _NUMBER = re.compile(r"(\*\*)?(\\?[<>] ?)?[+−]?\d")  # at the start of a cell
 SPREAD = "± is the standard deviation over training runs."
 BEST = "The best of a column is in bold."
@@ -114,6 +115,20 @@ class Table:
         written = "".join(text for column in cells for text in column)
         notes = [*self.notes, *([SPREAD] if " ± " in written else []), *([self._best] if "**" in written else [])]
         return [" ".join(escape(note) for note in notes)] if notes else []
+
+
+def escape(text: str) -> str:
+    """Escape text for Markdown, on one line; control characters become U+FFFD."""
+    text = _CONTROLS.sub("\ufffd", " ".join(text.split()))
+    text = re.sub(r"[\\`*\[\]|~$]|<(?=[A-Za-z/!?])|&(?=[#A-Za-z])", r"\\\g<0>", text)
+    # Within words, underscores are text.
+    text = re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", text)
+    return re.sub(r"^(#|>|=|[-+](?=[-\s]|$)|\d+(?=[.)](\s|$)))", _escape_start, text)
+
+
+def _escape_start(match: re.Match[str]) -> str:
+    start = match[0]
+    return f"\\{start}" if not start[0].isdigit() else f"{start}\\"
 
 
 def _mean(value: Value) -> float | None:

@@ -153,6 +153,6 @@ def test_comet_itself_scores_in_the_order_of_the_sentences(tiny_model: Path) -> 
 
 @pytest.mark.slow
 def test_a_checkpoint_without_all_weights_is_no_model(tiny_model: Path, capfd: pytest.CaptureFixture) -> None:
-    with pytest.raises(InputError, match="did not score"):
+    with pytest.raises(InputError):
         comet.score_sentences(tiny_model / "checkpoints/damaged.ckpt", SAMPLES)
     assert "lacks 1 weights, the first is estimator.ff.0.weight" in capfd.readouterr().err

@@ -9,8 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from fairseq_ext.metrics.markdown import escape
-from fairseq_ext.metrics.tables import Column, Table
+from fairseq_ext.metrics.tables import Column, Table, escape
 
 _texts = st.text("a1 *_`[](){}<>|&;#~$\\!-+=.:/\n\"'", max_size=12)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.overview import Entry, find_reports
 from fairseq_ext.metrics.records import Records
 from fairseq_ext.metrics.render import Page, write_report
 from tests.verbs import verb
@@ -23,13 +22,6 @@ def runs(tmp_path: Path) -> Path:
     (runs / "other").mkdir()
     (runs / "other" / "report.html").write_text("<title>Other</title>", encoding="utf-8")
     return runs
-
-
-def test_reports_are_found_by_their_files(runs: Path) -> None:
-    assert find_reports(runs) == [
-        Entry("One \\<b>", "What One \\<b> shows.", "one/report"),
-        Entry("Two", "What Two shows.", "two%20%26%20three"),
-    ]
 
 
 def test_the_command_writes_links_and_can_be_repeated(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

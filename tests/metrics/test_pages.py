@@ -11,7 +11,7 @@ import pytest
 
 from fairseq_ext.cleaning.report import write_cleaning_report
 from fairseq_ext.engine.steps import run_steps
-from fairseq_ext.metrics.overview import INDEX_FILE, find_reports, write_index
+from fairseq_ext.metrics.overview import write_index
 from fairseq_ext.metrics.records import Mean, Records
 from fairseq_ext.metrics.render import Page, write_report
 from fairseq_ext.metrics.tables import Column, Table
@@ -49,10 +49,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(reranking.work_dir / "report", folder / "reranking")
     (folder / "cleaning").mkdir()
     write_cleaning_report(folder / "cleaning", ("en", "pl"), OPTIONS, {"law": tally(LAW, imported=7)})
-    write_index(folder, find_reports(folder))
+    index = write_index(folder)
     for name in PAGES[:-1]:
         shutil.copy(folder / name / "report.html", folder / f"{name}.html")
-    (folder / INDEX_FILE).rename(folder / "overview.html")
+    index.rename(folder / "overview.html")
     return folder
 
 

@@ -46,7 +46,7 @@ from fairseq_ext.recipes.report import compare_systems, records_files, report_st
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_VERSION = 5
+_VERSION = 6
 PERPLEXITY = "perplexity"  # of comparisons
 _AVERAGE = "average"
 _AVERAGES = "The average is the perplexity of the mean loss."
@@ -156,16 +156,15 @@ class Setup:
         return [
             *([tree_figure(self.name, self.tree, self.is_induced)] if self.tree else []),
             *self._clusters(),
-            *self._perplexities(in_domain, "in domain", self.rows_in_domain(), self.domains),
-            *self._perplexities(unseen, "on unseen domains", self.rows_unseen(), self.unseen),
+            self._perplexities(in_domain, "in domain", self.rows_in_domain(), self.domains),
+            self._perplexities(unseen, "on unseen domains", self.rows_unseen(), self.unseen),
             *self._chosen_by_blocks(),
             *(self._every_path(name) for name in self.systems if name in with_every_path),
             *self._chosen_paths(),
         ]
 
-    def _perplexities(self, number: int, where: str, rows: Rows, domains: Sequence[str]) -> list[Table | Plot]:
-        table = perplexities(self.records, f"Table {number}. Perplexity {where}: {self.name}", rows, domains)
-        return [table, *changes(self.records, f"{where}: {self.name}", rows, domains)]
+    def _perplexities(self, number: int, where: str, rows: Rows, domains: Sequence[str]) -> Table:
+        return perplexities(self.records, f"Table {number}. Perplexity {where}: {self.name}", rows, domains)
 
     def _every_path(self, name: str) -> Table:
         """Table 4 (a tree) or 6 (single adapters): every path, and all paths below each inner node."""
@@ -323,41 +322,6 @@ def _others_on(tree: DomainTree, node: str) -> str:
 
 
 # Figures
-
-
-def changes(records: Records, where: str, rows: Rows, domains: Sequence[str]) -> list[Plot]:
-    """Figure 3: the change of perplexity against the first row, in percent; none if nothing was measured."""
-    base, *others = rows
-    parts = {_AVERAGE: domains, **{domain: [domain] for domain in domains}}
-    lines = {}
-    for row in others:
-        found = {name: _change(records, rows[base], rows[row], part) for name, part in parts.items()}
-        if line := {name: change for name, change in found.items() if change is not None}:
-            lines[row] = line
-    if not lines:
-        return []
-    draw = partial(_draw_dots, lines, list(parts), f"change of perplexity against {base}, in percent")
-    svg = draw_figure(8, 1.6 + 0.28 * len(parts), draw)
-    name = f"changes-{where.replace(':', '').replace(' ', '-')}"
-    return [Plot(name, f"Figure 3. Change of perplexity {where}", svg, "Further left is better.")]
-
-
-def _change(records: Records, base: tuple[str, str], other: tuple[str, str], domains: Sequence[str]) -> float | None:
-    before, later = (Mean.of(perplexity(records, *scored, domains).values()) for scored in (base, other))
-    return 100 * (later.value / before.value - 1) if before and later else None
-
-
-def _draw_dots(lines: Mapping[str, Mapping[str, float]], rows: Sequence[str], label: str, axes: Axes) -> None:
-    for number, (name, line) in enumerate(lines.items()):
-        places = [rows.index(row) for row in line]
-        colour = COLOURS[number % len(COLOURS)]
-        axes.plot(list(line.values()), places, "o", color=colour, markersize=5, alpha=0.8, label=name)
-    axes.axvline(0, color=GREY, linewidth=0.8)
-    axes.axhline(0.5, color=GREY, linewidth=0.5, linestyle=":")  # below the average
-    axes.set_yticks(range(len(rows)), rows)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlabel(label)
-    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def tree_figure(name: str, tree: DomainTree, is_induced: bool) -> Plot:

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
+from itertools import chain
 
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.metrics.plots import line_panels
@@ -36,23 +37,8 @@ from fairseq_ext.recipes.report import (
     tuning_tables,
 )
 
-_VERSION = 6
+_VERSION = 7
 _HIGHEST = 2.5  # times the lowest perplexity; Figure 5 leaves out what is above
-# Table 2 of the paper: perplexity of validation and test set by combination, in its order.
-PAPER = {
-    KNESER_NEY: (148.007, 141.186),
-    "fixed": (121.871, 117.730),
-    "none": (92.983, 89.295),
-    "wvc": (95.149, 91.414),
-    "wvs": (88.398, 85.231),
-    "cvc": (90.337, 86.168),
-    "wcvc": (88.551, 85.067),
-    "cvs": (88.244, 84.721),
-    "wcvs": (90.293, 86.679),
-    "wvg": (90.937, 87.853),
-    "cvg": (90.301, 86.832),
-    "dagru": (86.247, 81.900),
-}
 # The panels of Figure 5; the standard model is in each.
 GROUPS = {
     "Baselines": ("fixed", "none"),
@@ -86,19 +72,12 @@ def page(config: Recurrent, records: Records) -> Page:
 def perplexities(records: Records, combinations: Mapping[str, str]) -> Table:
     """Table 2."""
     by_system = {KNESER_NEY: KNESER_NEY, **combinations}
-    order = list(PAPER)
+    order = [KNESER_NEY, *chain.from_iterable(GROUPS.values())]
     rows = sorted(records.systems(PERPLEXITY), key=lambda system: order.index(by_system[system]))
-    first = {by_system[row]: row for row in reversed(rows)}  # several of one combination differ from the paper's
-
-    def paper(place: int) -> Callable[[str], float | None]:
-        return lambda row: PAPER[by_system[row]][place] if first[by_system[row]] == row else None
-
     columns = [
         Column("Combination", by_system.__getitem__),
         metric_column(records, "Validation", PERPLEXITY, "valid", best=min),
         metric_column(records, "Test", PERPLEXITY, "test", best=min),
-        Column("Paper: validation", paper(0), ".1f"),
-        Column("Paper: test", paper(1), ".1f"),
         Column("Parameters", lambda row: records.value(row, PARAMETERS), ",.0f"),
         Column("Best epoch", lambda row: records.mean(row, BEST_EPOCH), ".1f"),
         Column("Epochs", lambda row: records.value(row, EPOCHS), ".0f"),

@@ -12,10 +12,9 @@ from typing import Any
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.json_file import read_json
-from fairseq_ext.metrics.markdown import escape
 from fairseq_ext.metrics.records import Records
 from fairseq_ext.metrics.render import Page
-from fairseq_ext.metrics.tables import Column, Table
+from fairseq_ext.metrics.tables import Column, Table, escape
 from fairseq_ext.recipes.report import (
     compare_systems,
     metric_column,

@@ -480,9 +480,6 @@ def parameters_step(config: Translation) -> Step:
     checkpoints = {run.name: best_checkpoint(config, run.name) for run in runs}
 
     def measure() -> Iterator[Record]:
-        # Loads fairseq.
-        from fairseq_ext.metrics.parameters import count_parameters
-
         for run in runs:
             total, trained = count_parameters(checkpoints[run.name], run.system.data or config.work_dir / "data-bin")
             of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
@@ -492,6 +489,22 @@ def parameters_step(config: Translation) -> Step:
     # The data give no more than the names of the symbols; a checkpoint that they do not fit is refused.
     options = {"version": _VERSION, "runs": list(checkpoints)}
     return measure_step(_analysis_dir(config, "parameters"), list(checkpoints.values()), options, measure)
+
+
+def count_parameters(checkpoint: Path, data: Path) -> tuple[int, int]:
+    """Count all and trained parameters of a model; shared ones count once.
+
+    The model is built from the checkpoint, because the file does not say which entries are shared, frozen or no
+    parameters.
+    """
+    import fairseq  # noqa: F401  before the package's registrations
+    from fairseq import checkpoint_utils
+
+    from fairseq_ext import registration  # noqa: F401  the checkpoints' models and task
+
+    models, _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], {"data": str(data)})
+    sizes = {parameter: parameter.numel() for parameter in models[0].parameters()}
+    return sum(sizes.values()), sum(size for parameter, size in sizes.items() if parameter.requires_grad)
 
 
 def speed_step(config: Translation) -> Step:
