@@ -1,11 +1,14 @@
 """How fast exported systems translate beside CTranslate2, the same sentences in turn, in one run.
 
 CTranslate2 has no adapters: it translates with the plain base, exported as a system of its own. `pip install
-ctranslate2` brings it.
+ctranslate2` brings it. With `--shape`, models of random weights and of that size take the place of the systems' own.
+All of them then write translations of one length.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
 import tempfile
 import time
 from argparse import ArgumentParser, Namespace
@@ -14,6 +17,18 @@ from pathlib import Path
 from typing import Any
 
 PRECISIONS = ("float32", "int8")
+_SIX_LAYERS_OF_512: dict[str, Any] = {
+    f"{side}_{name}": value
+    for side in ("encoder", "decoder")
+    for name, value in {"embed_dim": 512, "ffn_embed_dim": 2048, "layers": 6, "attention_heads": 8}.items()
+} | {"decoder_input_dim": 512, "decoder_output_dim": 512}
+_POST_NORM = {"encoder_normalize_before": False, "decoder_normalize_before": False}
+# Symbols, and options of the model.
+SHAPES: dict[str, tuple[int, dict[str, Any]]] = {
+    "paper": (32000, _SIX_LAYERS_OF_512),
+    "opus-mt": (58101, {**_SIX_LAYERS_OF_512, **_POST_NORM, "activation_fn": "swish"}),
+}
+RANDOM_LENGTH = 30
 Translate = Callable[[Sequence[str]], list[str]]
 
 
@@ -22,6 +37,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("references", type=Path, help="their translations")
     parser.add_argument("systems", nargs="+", help="exported systems")
     parser.add_argument("--base", type=Path, help="exported system without adapters, for CTranslate2")
+    parser.add_argument("--shape", choices=sorted(SHAPES), help="size of random models to measure")
     parser.add_argument("--threads", type=int, default=1, help="that translate, of both")
     parser.add_argument("--rounds", type=int, default=3, help="of which the best counts")
 
@@ -30,12 +46,18 @@ def measure(options: Namespace) -> dict[str, Any]:
     import sacrebleu
 
     lines, references = (path.read_text(encoding="utf-8").splitlines() for path in (options.text, options.references))
+    systems, base, longest = list(map(Path, options.systems)), options.base, 200
+    if options.shape:
+        folder = Path(tempfile.mkdtemp())
+        systems = [_random(system, options.shape, folder / system.name) for system in systems]
+        base = base and _random(base, options.shape, folder / "base" / base.name)
+        longest = RANDOM_LENGTH
     translators = {}
     for precision in PRECISIONS:
-        for system in map(Path, options.systems):
+        for system in systems:
             translators[f"{system.name} {precision}"] = _runtime(system, precision, options.threads)
-        if options.base:
-            translators[f"CTranslate2 {precision}"] = _ctranslate2(options.base, precision, options.threads)
+        if base:
+            translators[f"CTranslate2 {precision}"] = _ctranslate2(base, precision, options.threads, longest)
     rates: dict[str, dict[str, float]] = {name: {} for name in translators}
     for _ in range(options.rounds):
         for name, translate in translators.items():
@@ -51,6 +73,49 @@ def measure(options: Namespace) -> dict[str, Any]:
     return rates
 
 
+def _random(system: Path, shape: str, out: Path) -> Path:
+    """Export a system again with a model of random weights and another size; its text and domains stay."""
+    import torch
+    from fairseq.models import ARCH_MODEL_REGISTRY
+
+    import fairseq_ext.hub  # noqa: F401  what the checkpoint names
+    from fairseq_ext.patches.checkpoints import check_checkpoint, save_checkpoint
+    from fairseq_ext.runtime.manifest import read_manifest
+    from fairseq_ext.translators.exported import Parts, writing
+
+    symbols, shape_options = SHAPES[shape]
+    manifest = read_manifest(system)
+    data = Path(tempfile.mkdtemp()) / "data"
+    shutil.copytree(system, data)
+    dictionary = _enlarge_dictionaries(data, manifest.languages, symbols)
+    checkpoint = data / "model.pt"
+    check_checkpoint(checkpoint)
+    state = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    options = state["cfg"]["model"]
+    vars(options).update(shape_options)
+    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary, domains=list(manifest.domains))
+    torch.manual_seed(1)
+    state["model"] = ARCH_MODEL_REGISTRY[options.arch].build_model(options, task).state_dict()
+    state["task_state"].pop("vocabulary")
+    save_checkpoint(state, checkpoint)
+    generation = {**manifest.generation, "max_len_b": RANDOM_LENGTH}
+    with writing(out) as folder:
+        Parts(checkpoint, data).write(folder, dataclasses.replace(manifest, generation=generation, classifier=None))
+    return out
+
+
+def _enlarge_dictionaries(data: Path, languages: Sequence[str], symbols: int) -> Any:
+    """Fill up the dictionaries of a folder, which are alike, with symbols that no text has; returns one."""
+    from fairseq.data import Dictionary
+
+    dictionary = Dictionary.load(str(data / f"dict.{languages[0]}.txt"))
+    for number in range(symbols - len(dictionary)):
+        dictionary.add_symbol(f"unused{number}")
+    for language in languages:
+        dictionary.save(str(data / f"dict.{language}.txt"))
+    return dictionary
+
+
 def _runtime(system: Path, precision: str, threads: int) -> Translate:
     from fairseq_ext.runtime.requests import Request
     from fairseq_ext.runtime.translator import SystemTranslator
@@ -64,7 +129,7 @@ def _runtime(system: Path, precision: str, threads: int) -> Translate:
     return translate
 
 
-def _ctranslate2(base: Path, precision: str, threads: int) -> Translate:
+def _ctranslate2(base: Path, precision: str, threads: int, longest: int) -> Translate:
     import ctranslate2  # type: ignore[import-not-found]
 
     import fairseq_ext.hub  # noqa: F401  what the checkpoint names
@@ -82,7 +147,7 @@ def _ctranslate2(base: Path, precision: str, threads: int) -> Translate:
     def translate(lines: Sequence[str]) -> list[str]:
         pieces = [system.text.pieces(line) for line in system.normalise(lines)]
         found = translator.translate_batch(
-            pieces, beam_size=4, max_batch_size=1000, batch_type="tokens", max_decoding_length=200
+            pieces, beam_size=4, max_batch_size=1000, batch_type="tokens", max_decoding_length=longest
         )
         return ["".join(each.hypotheses[0]).replace("\u2581", " ").strip() for each in found]
 

@@ -21,13 +21,14 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("text", type=Path, help="sentences, one a line")
     parser.add_argument("references", type=Path, help="their translations")
     parser.add_argument("--sentences", type=int, default=500, help="drawn from the text, of each kind")
+    parser.add_argument("--precision", default="float32", choices=("float32", "int8"), help="of the system")
 
 
 def measure(options: Namespace) -> dict[str, Any]:
     from fairseq_ext.documents.pieces import PLACEHOLDER
     from fairseq_ext.runtime.translator import SystemTranslator
 
-    translator, rng = SystemTranslator.load(options.system), random.Random(1)
+    translator, rng = SystemTranslator.load(options.system, decoding_precision=options.precision), random.Random(1)
     lines, references = (path.read_text(encoding="utf-8").splitlines() for path in (options.text, options.references))
     pairs = [pair for pair in zip(lines, references, strict=True) if not set("<>&") & set(pair[0])]
     tagged = rng.sample([pair for pair in pairs if len(pair[0].split()) > 3], options.sentences)

@@ -25,6 +25,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("references", type=Path, help="their translations")
     parser.add_argument("training", type=Path, nargs=2, help="sentences and translations that terms are found in")
     parser.add_argument("--sentences", type=int, default=500, help="that have a term, drawn from the text")
+    parser.add_argument("--precision", default="float32", choices=("float32", "int8"), help="of the system")
     parser.add_argument("--terms", type=int, nargs="+", default=[1, 2], help="of a sentence, at most")
 
 
@@ -39,7 +40,7 @@ def measure(options: Namespace) -> dict[str, Any]:
     pairs = [(pair, found) for pair, found in zip(pairs, _terms(pairs, options.training), strict=True) if found]
     pairs = random.Random(1).sample(pairs, min(options.sentences, len(pairs)))
     references = [reference for (_, reference), _ in pairs]
-    translator = SystemTranslator.load(options.system)
+    translator = SystemTranslator.load(options.system, decoding_precision=options.precision)
     figures: dict[str, Any] = {"sentences": len(pairs)}
     for most in options.terms:
         wanted = [found[:most] for _, found in pairs]

@@ -56,7 +56,7 @@ def write_result(path: Path, result: Mapping[str, Any]) -> None:
     """Write it, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.partial")
-    temporary.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    temporary.write_text(json.dumps(result, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
     os.replace(temporary, path)
 
 
