@@ -25,7 +25,8 @@ from fairseq_ext.recipes.dagru import combination_of
 from fairseq_ext.recipes.hierarchy.config import Hierarchy, HierarchyModel
 from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.recipes.translation.config import Corpora, Translation, load_config
-from fairseq_ext.recipes.translation.stages import decoding, stages_of
+from fairseq_ext.recipes.translation.decoding import decoding
+from fairseq_ext.recipes.translation.stages import stages_of
 from tests import toy
 
 ROOT = Path(__file__).resolve().parents[1]

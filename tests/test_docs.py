@@ -22,7 +22,7 @@ from fairseq_ext.corpora.split import Split
 from fairseq_ext.corpora.subwords import Subwords
 from fairseq_ext.inputs.models import Section
 from fairseq_ext.recipes.translation.config import Corpora, Translation, load_config
-from fairseq_ext.recipes.translation.stages import preparation_steps
+from fairseq_ext.recipes.translation.data import preparation_steps
 from tests.verbs import verb
 
 ROOT = Path(__file__).resolve().parents[1]

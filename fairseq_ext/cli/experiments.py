@@ -120,7 +120,7 @@ def _teacher_options(parser: ArgumentParser) -> None:
 def _teacher(options: Namespace) -> None:
     from fairseq_ext.engine.steps import run_steps
     from fairseq_ext.recipes.translation.config import load_config
-    from fairseq_ext.recipes.translation.stages import teacher_steps
+    from fairseq_ext.recipes.translation.data import teacher_steps
 
     run_steps(teacher_steps(load_config(options.config), engine_of(options)), dry_run=options.dry_run)
 
@@ -207,7 +207,7 @@ def _examples_options(parser: ArgumentParser) -> None:
 
 
 def _examples(options: Namespace) -> None:
-    from fairseq_ext.recipes.translation.stages import EXAMPLES_FILE, examples_step
+    from fairseq_ext.recipes.translation.decoding import EXAMPLES_FILE, examples_step
 
     if made := _made(options, examples_step):
         print((made / EXAMPLES_FILE).read_text(encoding="utf-8"), end="")

@@ -71,8 +71,8 @@ def _translate(options: Namespace) -> None:
 def _translate_test_sets(options: Namespace) -> None:
     from fairseq_ext.engine.steps import run_steps
     from fairseq_ext.recipes.translation.config import load_config
+    from fairseq_ext.recipes.translation.decoding import translation_step
     from fairseq_ext.recipes.translation.export import trained_outputs
-    from fairseq_ext.recipes.translation.stages import translation_step
 
     config = load_config(options.source)
     runs = config.output_runs(options.outputs) if options.outputs else config.all_output_runs()

@@ -14,7 +14,7 @@ from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import load_config
-from fairseq_ext.recipes.translation.stages import teacher_steps
+from fairseq_ext.recipes.translation.data import teacher_steps
 from fairseq_ext.teacher import labelling
 from fairseq_ext.teacher.labelling import Labelling, TextFiles, assign_folds, train_and_label
 from fairseq_ext.teacher.options import TfidfTeacher

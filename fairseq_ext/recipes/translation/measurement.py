@@ -42,7 +42,7 @@ from fairseq_ext.metrics.set_scores import (
 from fairseq_ext.recipes.report import measure_step, training_records
 from fairseq_ext.recipes.train import LOG_FILE, best_checkpoint, system_dir
 from fairseq_ext.recipes.translation.config import DOMAIN_SWITCH, OutputRun, Translation
-from fairseq_ext.recipes.translation.stages import (
+from fairseq_ext.recipes.translation.decoding import (
     GATES_FILE,
     OOD,
     TEST,

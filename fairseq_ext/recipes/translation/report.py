@@ -29,7 +29,7 @@ from fairseq_ext.recipes.report import (
 )
 from fairseq_ext.recipes.translation import measurement
 from fairseq_ext.recipes.translation.config import MIX, Translation
-from fairseq_ext.recipes.translation.stages import OOD, TEST
+from fairseq_ext.recipes.translation.decoding import OOD, TEST
 from fairseq_ext.translators.speed import METHOD
 
 _VERSION = 8

@@ -14,7 +14,7 @@ import torch
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import load_config
-from fairseq_ext.recipes.translation.stages import base_step
+from fairseq_ext.recipes.translation.data import base_step
 from tests.convert import tiny_translation as tiny
 from tests.small_corpus import NOUNS, write_config, write_corpora
 from tests.verbs import verb

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.translation import stages as extra_sets
+from fairseq_ext.recipes.translation import decoding as extra_sets
 from fairseq_ext.recipes.translation.config import Translation, load_config
-from fairseq_ext.recipes.translation.stages import extra_set_steps, import_sets, sets_for
+from fairseq_ext.recipes.translation.decoding import extra_set_steps, import_sets, sets_for
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
 from tests.recipes.translation.test_measurement import LAW, MED, TESTS, Sets, chrf_columns
 from tests.verbs import verb

@@ -5,11 +5,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.translation.stages import (
-    decoding,
-    format_examples,
-    write_hypotheses,
-)
+from fairseq_ext.recipes.translation.decoding import decoding, format_examples, write_hypotheses
 from tests.recipes.translation.test_training import CONFIG, config_of
 
 TRANSLATE = (
