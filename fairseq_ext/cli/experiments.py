@@ -195,8 +195,8 @@ def _analyse_options(parser: ArgumentParser) -> None:
 
 def _analyse(options: Namespace) -> None:
     from fairseq_ext.engine.steps import run_steps
+    from fairseq_ext.recipes.translation.analyses import chosen_analyses
     from fairseq_ext.recipes.translation.config import load_config
-    from fairseq_ext.recipes.translation.measurement import chosen_analyses
 
     run_steps(chosen_analyses(load_config(options.config), options.names), dry_run=options.dry_run)
 

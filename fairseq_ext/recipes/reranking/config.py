@@ -17,9 +17,10 @@ from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, LARGEST, Count, File, Section
 from fairseq_ext.recipes.config import Experiment, Measuring, OptionName, OptionValue, Run, expand
-from fairseq_ext.recipes.dagru import KNESER_NEY, Ngrams, RecurrentModel
+from fairseq_ext.recipes.dagru import ARPA_FILE, KNESER_NEY, Ngrams, RecurrentModel
 from fairseq_ext.reranking.nbest import FIRST_BEST, MODEL, MODEL_SUM, ORACLE, SCORE, WORDS
 
+LIST_FILE = "nbest.txt"
 LIST = "list"  # the row of lists that are re-ranked without a language model
 _RESERVED = (LIST, KNESER_NEY, WORDS, FIRST_BEST, ORACLE, SCORE, MODEL, MODEL_SUM)
 
@@ -127,6 +128,18 @@ class Reranking(Experiment[Model]):
                 "its experiment first, fairseq-ext run FILE"
             )
         return read_domain_names(file)
+
+    def lm_data(self, domain: str) -> Path:
+        """A domain's binarised text, and the dictionary."""
+        return self.work_dir / "lm-data" / domain
+
+    def arpa_file(self, domain: str) -> Path:
+        """A domain's n-gram model."""
+        return self.work_dir / KNESER_NEY / domain / ARPA_FILE
+
+    def list_file(self, split: str) -> Path:
+        """The hypotheses of a set, with the sentences of all domains in their order."""
+        return self.work_dir / "nbest" / split / LIST_FILE
 
     @property
     def models(self) -> list[str]:

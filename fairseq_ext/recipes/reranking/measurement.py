@@ -26,7 +26,6 @@ from fairseq_ext.metrics.corpus_metrics import bleu_metric, bleu_tokenizer
 from fairseq_ext.metrics.records import RECORDS_FILE, Record, write_records
 from fairseq_ext.recipes.dagru import KNESER_NEY
 from fairseq_ext.recipes.reranking.config import LIST, Reranking
-from fairseq_ext.recipes.reranking.stages import arpa_file, data_dir, list_file
 from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.reranking.bleu import count_hypotheses
 from fairseq_ext.reranking.evaluation import choose, evaluate, with_others
@@ -65,7 +64,7 @@ def rerank_step(config: Reranking) -> Step:
     outputs = _output_files(config)
     texts = [config.translation.text(domain, split) for domain in config.domains for split in HELD_OUT]
     models = [path for domain in config.domains for source in _sources(config, domain) for path in source.files]
-    lists = [list_file(config, split) for split in HELD_OUT]
+    lists = [config.list_file(split) for split in HELD_OUT]
     options = {
         "version": _VERSION,
         "seed": config.seed,
@@ -143,8 +142,8 @@ def _sources(config: Reranking, domain: str) -> list[LanguageModelSource]:
     """The language models of a domain, named like their rows."""
     subwords, options = config.translation.data / MODEL_FILE, config.rerank
     of_fairseq = partial(LanguageModelSource.of_fairseq, paths="", max_tokens=options.max_tokens, cpu=options.cpu)
-    data = data_dir(config, domain)
-    ngrams = [LanguageModelSource.of_arpa(KNESER_NEY, arpa_file(config, domain), subwords)]
+    data = config.lm_data(domain)
+    ngrams = [LanguageModelSource.of_arpa(KNESER_NEY, config.arpa_file(domain), subwords)]
     return [
         *(ngrams if config.kneser_ney else []),
         *(of_fairseq(name, best_checkpoint(config, f"{name}@{domain}"), data, subwords) for name in config.systems),
@@ -179,7 +178,7 @@ def _scores_dir(config: Reranking, domain: str) -> Path:
 def _read_lists(config: Reranking, split: str) -> dict[str, DomainList]:
     """The parts of a list, which has the sentences of all domains in their order."""
     references = {domain: read_lines(config.translation.text(domain, split)) for domain in config.domains}
-    path, count = list_file(config, split), sum(map(len, references.values()))
+    path, count = config.list_file(split), sum(map(len, references.values()))
     nbest = read_nbest(path)
     if count != len(nbest.texts):
         raise InputError(

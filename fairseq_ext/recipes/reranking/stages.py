@@ -22,14 +22,16 @@ from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.config import Place, Run
-from fairseq_ext.recipes.dagru import ARPA_FILE, KNESER_NEY, TASK, needs_vectors, ngram_step
+from fairseq_ext.recipes.dagru import KNESER_NEY, TASK, needs_vectors, ngram_step
 from fairseq_ext.recipes.registry import Recipe
-from fairseq_ext.recipes.reranking.config import GeneralVectors, Reranking
+from fairseq_ext.recipes.reranking.config import LIST_FILE, GeneralVectors, Reranking
+from fairseq_ext.recipes.reranking.measurement import rerank_step
+from fairseq_ext.recipes.reranking.report import report
 from fairseq_ext.recipes.train import BEST_CHECKPOINT, train_step
 from fairseq_ext.recipes.tune import steps_of_runs
 
 VECTORS_DIR, VECTORS_FILE = "word-vectors", "vectors.txt"
-LIST_FILE, MESSAGES_FILE = "nbest.txt", "generate.log"
+_MESSAGES_FILE = "generate.log"
 _VERSION = 1
 
 
@@ -40,24 +42,9 @@ def stages_of(config: Reranking) -> list[Stage]:
         *(Stage(name, partial(_training_steps, config, name), early=True) for name in config.systems),
         *([Stage(KNESER_NEY, partial(_ngram_steps, config, ngrams.order))] if (ngrams := config.kneser_ney) else []),
         Stage("translate", lambda: [_list_step(config, split) for split in HELD_OUT], early=True),
-        Stage("rerank", partial(_reranking, config)),
-        Stage("report", partial(_report, config)),
+        Stage("rerank", lambda: [rerank_step(config)]),
+        Stage("report", lambda: [report(config)]),
     ]
-
-
-# Measurement and report import these stages.
-
-
-def _reranking(config: Reranking) -> list[Step]:
-    from fairseq_ext.recipes.reranking.measurement import rerank_step
-
-    return [rerank_step(config)]
-
-
-def _report(config: Reranking) -> list[Step]:
-    from fairseq_ext.recipes.reranking.report import report
-
-    return [report(config)]
 
 
 # Data of language models
@@ -67,11 +54,6 @@ def preparation_steps(config: Reranking, engine: Engine | None = None) -> list[S
     """The steps that make the data of the language models."""
     steps = [_binarise_step(config, domain) for domain in config.domains]
     return [*steps, _vectors_step(config)] if any(map(needs_vectors, config.systems.values())) else steps
-
-
-def data_dir(config: Reranking, domain: str) -> Path:
-    """A domain's binarised text, and the dictionary."""
-    return config.work_dir / "lm-data" / domain
 
 
 def _binarise_step(config: Reranking, domain: str) -> Step:
@@ -86,7 +68,7 @@ def _binarise_step(config: Reranking, domain: str) -> Step:
         return unknown
 
     options = {"version": _VERSION, "with": versions("fairseq-fixed")}
-    return Step(data_dir(config, domain), [dictionary, *files.values()], options, build)
+    return Step(config.lm_data(domain), [dictionary, *files.values()], options, build)
 
 
 def _vectors_step(config: Reranking) -> Step:
@@ -120,18 +102,13 @@ def _learn_vectors(path: Path, texts: list[Path], options: GeneralVectors, seed:
 # Language models
 
 
-def arpa_file(config: Reranking, domain: str) -> Path:
-    """A domain's n-gram model."""
-    return config.work_dir / KNESER_NEY / domain / ARPA_FILE
-
-
 def _training_steps(config: Reranking, name: str) -> list[Step]:
     return steps_of_runs(config, config.runs[name], partial(_training_step, config))
 
 
 def _training_step(config: Reranking, run: Run) -> Step:
     arguments = ["--task", TASK, "--seed", str(run.seed), "--no-epoch-checkpoints", *as_arguments(run.system.options)]
-    inputs = [data_dir(config, str(run.domain))]
+    inputs = [config.lm_data(str(run.domain))]
     if needs_vectors(run.system):
         inputs.append(config.work_dir / VECTORS_DIR)
         arguments += ["--word-vectors", str(inputs[-1] / VECTORS_FILE)]
@@ -140,15 +117,10 @@ def _training_step(config: Reranking, run: Run) -> Step:
 
 def _ngram_steps(config: Reranking, order: int) -> list[Step]:
     texts = {domain: config.translation.pieces(domain, "train") for domain in config.domains}
-    return [ngram_step(arpa_file(config, domain).parent, text, order) for domain, text in texts.items()]
+    return [ngram_step(config.arpa_file(domain).parent, text, order) for domain, text in texts.items()]
 
 
 # n-best lists
-
-
-def list_file(config: Reranking, split: str) -> Path:
-    """The hypotheses of a set, with the sentences of all domains in their order."""
-    return config.work_dir / "nbest" / split / LIST_FILE
 
 
 def _list_step(config: Reranking, split: str) -> Step:
@@ -169,11 +141,11 @@ def _list_step(config: Reranking, split: str) -> Step:
 
     def build(folder: Path) -> None:
         line = [str(given.data), "--gen-subset", split, *arguments]
-        run_fairseq("generate", line, output=folder / LIST_FILE, messages=folder / MESSAGES_FILE)
+        run_fairseq("generate", line, output=folder / LIST_FILE, messages=folder / _MESSAGES_FILE)
 
     place = Place(f"{config.path}: translation: options", tuple(given.options))
     return Step(
-        list_file(config, split).parent,
+        config.list_file(split).parent,
         inputs,
         {"nbest": given.nbest, "split": split, **given.options},
         build,

@@ -27,7 +27,7 @@ from fairseq_ext.recipes.report import (
     training_files,
     tuning_tables,
 )
-from fairseq_ext.recipes.translation import measurement
+from fairseq_ext.recipes.translation import analyses, measurement
 from fairseq_ext.recipes.translation.config import MIX, Translation
 from fairseq_ext.recipes.translation.decoding import OOD, TEST
 from fairseq_ext.translators.speed import METHOD
@@ -44,7 +44,7 @@ _LEAST = {"BLEU": 10, "chrF": 30}
 def report(config: Translation) -> Step:
     """The step that writes the report."""
     comparisons_file = config.work_dir / "scores" / COMPARISONS_FILE
-    machine_file = config.work_dir / "analysis" / "speed" / measurement.MACHINE_FILE
+    machine_file = config.work_dir / "analysis" / "speed" / analyses.MACHINE_FILE
     teacher_file = config.work_dir / measurement.TEACHER_FILE
     sources = [*measurement.result_files(config), comparisons_file, teacher_file, machine_file]
 
@@ -209,12 +209,12 @@ def speed(config: Translation, records: Records, machine: str) -> Table:
     """Table 7."""
     of = partial(metric_column, records)
     columns = [
-        of("Sentences/s", measurement.SENTENCES_PER_SECOND, form=",.2f", best=max),
-        of("Tokens/s", measurement.TOKENS_PER_SECOND, form=",.2f", best=max),
-        of("Seconds", measurement.DECODING_SECONDS, form=",.1f"),
-        of("Classifier's seconds", measurement.CLASSIFIER_SECONDS, form=",.1f"),
+        of("Sentences/s", analyses.SENTENCES_PER_SECOND, form=",.2f", best=max),
+        of("Tokens/s", analyses.TOKENS_PER_SECOND, form=",.2f", best=max),
+        of("Seconds", analyses.DECODING_SECONDS, form=",.1f"),
+        of("Classifier's seconds", analyses.CLASSIFIER_SECONDS, form=",.1f"),
     ]
-    timed = [name for name in config.outputs if name in records.systems(measurement.SENTENCES_PER_SECOND)]
+    timed = [name for name in config.outputs if name in records.systems(analyses.SENTENCES_PER_SECOND)]
     notes = [f"Method: {METHOD}.", *([f"Machine: {machine}."] if machine else [])]
     return Table("Table 7. Speed", "Decoding run", timed, columns, notes, _labels(config))
 
@@ -224,23 +224,23 @@ def speed(config: Translation, records: Records, machine: str) -> Table:
 
 def agreement(config: Translation, records: Records) -> list[Table]:
     """For each decoding run, how often the largest gate of a layer is the classifier's choice or the true domain."""
-    return [_agreement(records, name) for name in config.outputs if name in records.systems(measurement.AGREES)]
+    return [_agreement(records, name) for name in config.outputs if name in records.systems(analyses.AGREES)]
 
 
 def _agreement(records: Records, output: str) -> Table:
-    of_output = [record for record in records if record.system == output and record.metric == measurement.AGREES]
-    layers = dict.fromkeys(record.domain for record in of_output if record.domain != measurement.OVER_LAYERS)
-    inputs = ["", *(f", {name} alone" for name in measurement.ALONE)]
-    metrics = [f"{metric}{each}" for metric in (measurement.AGREES, measurement.CORRECT) for each in inputs]
+    of_output = [record for record in records if record.system == output and record.metric == analyses.AGREES]
+    layers = dict.fromkeys(record.domain for record in of_output if record.domain != analyses.OVER_LAYERS)
+    inputs = ["", *(f", {name} alone" for name in analyses.ALONE)]
+    metrics = [f"{metric}{each}" for metric in (analyses.AGREES, analyses.CORRECT) for each in inputs]
     rows = [metric for metric in metrics if output in records.systems(metric)]
 
     def mean(layer: str, metric: str) -> Mean | None:
         return records.mean(output, metric, layer)
 
-    columns = [Column(layer, partial(mean, layer), ".1f") for layer in (*layers, measurement.OVER_LAYERS)]
-    share = records.value(output, measurement.CLASSIFIER_CORRECT)
+    columns = [Column(layer, partial(mean, layer), ".1f") for layer in (*layers, analyses.OVER_LAYERS)]
+    share = records.value(output, analyses.CLASSIFIER_CORRECT)
     notes = ["In percent of the test sentences. Gates of decoder layers are averaged over target tokens."]
-    notes += [f"{measurement.CLASSIFIER_CORRECT.capitalize()} in {share:.1f} %."] if share else []
+    notes += [f"{analyses.CLASSIFIER_CORRECT.capitalize()} in {share:.1f} %."] if share else []
     if len(rows) > 2:
         notes.append("Alone: the choice of the layer's states, or of the source's words, without the other input.")
     return Table(f"Largest gate by layer: {output}", "In percent", rows, columns, notes)
@@ -249,11 +249,11 @@ def _agreement(records: Records, output: str) -> Table:
 def mean_gates(config: Translation, records: Records) -> list[Plot]:
     """For each decoding run, the mean weights of the gates by true domain, over layers and runs."""
     domains = domains_of(records)
-    outputs = [name for name in config.outputs if name in records.systems(measurement.AGREES) and domains]
+    outputs = [name for name in config.outputs if name in records.systems(analyses.AGREES) and domains]
     note = "Rows: true domains of the test sentences. Columns: gates. Percent of the weight, the mean over layers."
     plots = []
     for name in outputs:
-        shares = _matrix(records, name, measurement.weight_of, domains)
+        shares = _matrix(records, name, analyses.weight_of, domains)
         svg = heat_map(shares, domains, domains, "gate", "true domain")
         plots.append(Plot(f"gates-{name}", f"Gate weights by true domain: {name}", svg, note))
     return plots
@@ -272,10 +272,10 @@ def data_sizes(records: Records) -> Table:
 def distances(config: Translation, records: Records) -> list[Plot]:
     """Figure 3."""
     known = domains_of(records)
-    domains = records.domains(measurement.distance_to(known[0])) if known else []
+    domains = records.domains(analyses.distance_to(known[0])) if known else []
     if not domains:
         return []
-    matrix = _matrix(records, "", measurement.distance_to, domains)
+    matrix = _matrix(records, "", analyses.distance_to, domains)
     texts = [
         ["" if domain == other else f"{value:.2f}" for other, value in zip(domains, row, strict=True)]
         for domain, row in zip(domains, matrix, strict=True)
@@ -332,12 +332,12 @@ def _matrix(
 def parameters(config: Translation, records: Records) -> Table:
     """Table 2."""
     columns = [
-        Column("Parameters", lambda name: records.of(name, measurement.PARAMETERS)[0].value, ",.0f"),
-        Column("Trained", lambda name: records.of(name, measurement.TRAINED)[0].value, ",.0f"),
-        Column("Models", lambda name: float(len(records.of(name, measurement.PARAMETERS))), ".0f"),
+        Column("Parameters", lambda name: records.of(name, analyses.PARAMETERS)[0].value, ",.0f"),
+        Column("Trained", lambda name: records.of(name, analyses.TRAINED)[0].value, ",.0f"),
+        Column("Models", lambda name: float(len(records.of(name, analyses.PARAMETERS))), ".0f"),
         Column("Architecture", lambda name: config.systems[name].arch),
     ]
-    rows = [name for name in config.systems if records.of(name, measurement.PARAMETERS)]
+    rows = [name for name in config.systems if records.of(name, analyses.PARAMETERS)]
     notes = ["Of one model. Systems have one model per seed or, if trained per domain, per domain."]
     return Table("Table 2. Parameters", "System", rows, columns, notes)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.translation.measurement import count_parameters
+from fairseq_ext.recipes.translation.analyses import count_parameters
 from tests import toy
 
 SIZE = [

@@ -8,8 +8,8 @@ import pytest
 
 from fairseq_ext.metrics.comparison import Comparison
 from fairseq_ext.metrics.records import Record, Records
+from fairseq_ext.recipes.translation.analyses import gate_records
 from fairseq_ext.recipes.translation.config import load_config
-from fairseq_ext.recipes.translation.measurement import gate_records
 from fairseq_ext.recipes.translation.report import recommend
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
 
