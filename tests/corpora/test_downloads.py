@@ -156,15 +156,6 @@ def test_wheel_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [path.name for path in tmp_path.iterdir()] == ["plone_app-7.0-py3-none-any.whl"]
 
 
-def test_failure_is_one_line_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    error = "WARNING: retrying\nERROR: first\nERROR: No matching distribution found for a==1\n"
-    monkeypatch.setattr(downloads, "run_child", Pip(error))
-    with pytest.raises(InputError, match=r"a==1: cannot be fetched \(No matching distribution") as caught:
-        fetch_packages(["a==1"], tmp_path)
-    assert "\n" not in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_only_the_pinned_version_is_found(tmp_path: Path) -> None:
     (tmp_path / "a-1.0-py3-none-any.whl").write_bytes(b"")
     (tmp_path / "a_b-1.0-py3-none-any.whl").write_bytes(b"")

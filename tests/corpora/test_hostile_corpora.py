@@ -181,12 +181,6 @@ SETTINGS = {"deadline": None, "suppress_health_check": [HealthCheck.function_sco
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_forms_are_whole_before_they_are_spoilt(folder: Path, name: str) -> None:
-    text, pack = FORMS[name]
-    assert check(folder, name, pack(text, folder))
-
-
-@pytest.mark.parametrize("name", FORMS)
 @settings(max_examples=EXAMPLES // 8, **SETTINGS)
 @given(seed=st.integers(0, 1 << 32))
 def test_spoilt_corpora_give_pairs_or_one_line(folder: Path, name: str, seed: int) -> None:

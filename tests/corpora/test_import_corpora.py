@@ -1,7 +1,5 @@
 """Importing whole domains, in a program and by command: complete, counted, repeatable, or refused."""
 
-import os
-import signal
 from pathlib import Path
 
 import polib
@@ -11,7 +9,7 @@ from fairseq_ext.corpora import import_corpora
 from fairseq_ext.corpora.entries import folder_entries
 from fairseq_ext.corpora.files import open_binary
 from fairseq_ext.corpora.import_corpora import import_domain
-from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.inputs.errors import InputError
 from tests.corpora.test_entries import make
 from tests.small_corpus import read_tree
 from tests.verbs import verb
@@ -106,21 +104,3 @@ def test_files_that_are_there_stay_unless_told_otherwise(tmp_path: Path, name: s
     assert (tmp_path / name).read_text() == "mine"
     verb("corpora")([*command, "--overwrite"])
     assert (tmp_path / name).read_text() != "mine"
-
-
-def test_termination_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry, out = make(tmp_path, "x.tsv"), tmp_path / "out"
-
-    def terminated(*_: object, **__: object) -> None:
-        assert [path.name[:8] for path in out.iterdir()] == [".import-"]
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(import_corpora, "import_domain", terminated)
-    try:
-        with pytest.raises(SystemExit) as caught:
-            run_command(lambda: verb("corpora")(["law", entry, "--target-lang=pl", f"--output={out}"]))
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert caught.value.code == 143
-    assert list(out.iterdir()) == []

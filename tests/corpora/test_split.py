@@ -135,16 +135,6 @@ def test_sets_are_those_of_the_definition(seed: int, tmp_path: Path) -> None:
         assert sum(map(int, counts)) == len(corpora[name])
 
 
-def test_order_of_lines_changes_no_choice(tmp_path: Path) -> None:
-    corpora = make_corpora()
-    shuffled = {name: random.Random(3).sample(pairs, len(pairs)) for name, pairs in reversed(corpora.items())}
-    one, other = split(tmp_path / "one", corpora, 1), split(tmp_path / "other", shuffled, 1)
-    for name in corpora:
-        assert [one[name][role] for role in HELD_OUT] == [other[name][role] for role in HELD_OUT]
-        assert sorted(one[name]["train"]) == sorted(other[name]["train"])
-    assert split(tmp_path / "seed", corpora, 2)["a"]["test"] != one["a"]["test"]
-
-
 def test_long_sentences_are_left_out(tmp_path: Path) -> None:
     long = [Pair("long" + " long" * 10, "kurz"), Pair("short", "lang" + " lang" * 10)]
     sets = split(tmp_path, {"a": [*make_corpora()["a"], *long, Pair("ten" + " words" * 9, "zehn")]}, 1)["a"]

@@ -94,8 +94,6 @@ class Change:
 
 _changes = st.lists(st.builds(Change, st.integers(0, 10_000), _snippets, st.sampled_from([False] * 9 + [True])),
                     min_size=1, max_size=2)  # fmt: skip
-_bytes = st.binary(max_size=3) | st.text("-:#&*![]{},'\"\n\t <>=|%@`0", max_size=3).map(str.encode)
-_noise = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 3), _bytes), min_size=1, max_size=4)
 
 
 @pytest.fixture(scope="module")
@@ -143,18 +141,6 @@ def test_shipped_files_are_planned(kind: str, folder: Path) -> None:
 @pytest.mark.usefixtures("read_some_options")
 def test_odd_values_are_planned_or_named_in_one_line(folder: Path, kind: str, changes: list[Change]) -> None:
     check(kind, changed(json.loads(_tree(kind)), changes).encode("utf-8", "surrogatepass"), folder)
-
-
-@given(st.sampled_from(list(KINDS)), _noise)
-@settings(max_examples=EXAMPLES // 5, derandomize=True, database=None, deadline=None,
-          suppress_health_check=list(HealthCheck))  # fmt: skip
-@pytest.mark.usefixtures("read_some_options")
-def test_noise_is_planned_or_named_in_one_line(folder: Path, kind: str, noise: list[tuple[int, int, bytes]]) -> None:
-    data = bytearray(_text(kind).encode())
-    for place, removed, added in noise:
-        start = place % len(data)
-        data[start : start + removed] = added
-    check(kind, bytes(data), folder)
 
 
 def check(kind: str, data: bytes, folder: Path) -> None:

@@ -1,12 +1,8 @@
-"""Interpolated modified Kneser-Ney smoothing as Chen & Goodman (1999) write it, with discounts by counts of counts.
-
-``python -m tests.reranking.plain_kneser_ney TRAIN TEXT…`` prints the perplexities of 5-grams.
-"""
+"""Interpolated modified Kneser-Ney smoothing as Chen & Goodman (1999) write it, with discounts by counts of counts."""
 
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,11 +45,6 @@ class PlainKneserNey:
         ends = range(2, len(line) + 1)
         return -sum(math.log(self.probability(tuple(line[max(0, end - self.order) : end]))) for end in ends)
 
-    def perplexity(self, text: Path) -> float:
-        """Over all words and ends of lines."""
-        lines = split_lines(text)
-        return math.exp(sum(map(self.nats, lines)) / sum(len(words) + 1 for words in lines))
-
 
 def split_lines(path: Path) -> list[list[str]]:
     return [line.split() for line in read_lines(path)]
@@ -78,10 +69,3 @@ def _discounts(counts: Counter[Gram]) -> tuple[float, ...]:
     of = Counter(counts.values()) or Counter({1: 1, 2: 1, 3: 1})
     y = of[1] / (of[1] + 2 * of[2])
     return (0.0, *(n - (n + 1) * y * of[n + 1] / of[n] for n in (1, 2, 3)))
-
-
-if __name__ == "__main__":
-    train, *texts = map(Path, sys.argv[1:])
-    model = PlainKneserNey(split_lines(train), 5)
-    for path in texts:
-        print(f"{path}: perplexity {model.perplexity(path):.3f}")

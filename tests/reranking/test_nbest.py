@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.reranking import nbest as module
 from fairseq_ext.reranking.nbest import Hypothesis, NBest, read_nbest
 from tests.reranking.made_up import FAIRSEQ, MOSES, write_list
 
@@ -56,22 +55,15 @@ FIRST, SECOND, THIRD = MOSES.splitlines(keepends=True)
         (FIRST + "x" + SECOND, "line 2"),
         (FIRST + THIRD.replace("1", "2", 1), "line 2"),
         (THIRD, "line 1"),
-        (FIRST + THIRD + SECOND, "line 3"),
         (FIRST + SECOND.replace("TM0", "TM1"), "line 2"),
         (FIRST + SECOND.replace("-1.5", "many"), "line 2"),
-        (FIRST + SECOND.replace("LM0= ", ""), "line 2"),
         (FIRST + SECOND.replace("-4", ""), "line 2"),
         (FIRST + SECOND.replace("TM0=", "LM0="), "line 2"),
-        (FIRST + SECOND.replace("-1.75", "nan"), "line 2"),
         (FIRST.replace("LM0", "score"), "line 1"),
-        ("9" * 5000 + FIRST[1:], "line 1"),
         (FAIRSEQ.replace("H-1\t-0.5\t▁two", "H-1\t-0.5"), "line 4"),
-        (FAIRSEQ.replace("H-1\t-0.5\t▁two", "H-1"), "line 4"),
         (FAIRSEQ.replace("D-0\t-0.75\thouse\n", ""), "line 8"),
         (FAIRSEQ.replace("-0.6000", "?"), "line 6"),
-        (FAIRSEQ.replace("-0.4000 -0.6000", ""), "line 6"),
         (FAIRSEQ.replace("-0.6000", "-1e308 -1e308"), "line 6"),
-        (FAIRSEQ.replace("H-1\t", "H-" + "9" * 5000 + "\t"), "line 4"),
         (FAIRSEQ.replace("-1\t", "-2\t"), "sentence 1"),
     ],
 )
@@ -82,13 +74,6 @@ def test_damage_is_named(tmp_path: Path, text: str, place: str) -> None:
     assert str(error.value).startswith(str(path))
     assert place in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_a_list_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_NUMBERS", 5)
-    one = Hypothesis("a", {"f": 1.0})
-    with pytest.raises(InputError):
-        NBest.of([[one] * 3, [one]])
 
 
 def test_features_are_added_to_the_right_hypotheses(tmp_path: Path) -> None:

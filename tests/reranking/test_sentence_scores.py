@@ -152,26 +152,3 @@ def test_scores_are_kept_by_content(arpa: Path, tmp_path: Path, monkeypatch: pyt
     assert seen[-1] == ["b"]
     assert len(seen) == 4
     assert len(list(folder.glob("kn-*/step.json"))) == 3
-
-
-def test_scoring_goes_on_where_it_was_interrupted(arpa: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scored: list[str] = []
-    has_power = False
-
-    def load(*_: object) -> sentence_scores.Scores:
-        def score(texts: object) -> np.ndarray:
-            if scored and not has_power:
-                raise KeyboardInterrupt
-            scored.extend(texts)  # type: ignore[arg-type]
-            return np.zeros(1)
-
-        return score
-
-    monkeypatch.setattr(sentence_scores, "load_arpa", load)
-    monkeypatch.setattr(sentence_scores, "_PART_TEXTS", 1)
-    source = LanguageModelSource.of_arpa("kn", arpa, None)
-    with pytest.raises(KeyboardInterrupt):
-        score_texts(source, ["a", "b", "c"], tmp_path / "scores")
-    has_power = True
-    assert score_texts(source, ["a", "b", "c"], tmp_path / "scores").shape == (3,)
-    assert scored == ["a", "b", "c"]

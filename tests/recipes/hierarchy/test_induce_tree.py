@@ -15,7 +15,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.language_model import LanguageModel
 from fairseq_ext.recipes.hierarchy.induce_tree import describe_tree, induce
 from fairseq_ext.recipes.hierarchy.induction import Induction
-from tests.metrics.small_lm import DOMAINS, WORDS, make_checkpoint, make_data, make_tree_file
+from tests.metrics.small_lm import DOMAINS, WORDS, make_checkpoint, make_data
 from tests.verbs import verb
 
 FILES = {"tree.json", "clusters.npz", "clusters.json", "dendrogram.png", "domains-by-cluster.svg"}
@@ -150,20 +150,6 @@ def test_unseen_domains_find_their_kin(
     verb("paths")([*short, "--sequences", "10"])
     few = json.loads((tmp_path / "short" / "paths.json").read_text())
     assert all(set(few[name]) < {tree.names[tree.domains[domain]] for domain in kin[name]} for name in kin)
-
-
-@pytest.mark.slow
-def test_an_adapted_model_chooses_as_its_base(small: tuple[Path, Path], induced: Path, tmp_path: Path) -> None:
-    data, base = small
-    adapted = tmp_path / "tree.pt"
-    make_checkpoint(adapted, data, "transformer_lm_hier_adapter_tiny", tree=make_tree_file(tmp_path / "tree.json"))
-    state = torch.load(adapted, weights_only=True)
-    state["model"] |= torch.load(base, weights_only=True)["model"]
-    torch.save(state, adapted)
-    for path in (base, adapted):
-        verb("paths")([str(path), str(induced), str(data), str(tmp_path / path.stem), "--cpu"])
-    for name in ("paths.json", "votes.json"):
-        assert (tmp_path / base.stem / name).read_bytes() == (tmp_path / "tree" / name).read_bytes()
 
 
 def test_wrong_choices_are_refused_in_one_line(small: tuple[Path, Path], induced: Path, tmp_path: Path) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -140,40 +137,6 @@ def test_a_folder_of_hugging_faces_and_an_imported_one_are_one_base(imported: Pa
     assert vocabularies[0] == vocabularies[1]
     weights = [torch.load(folder / "checkpoint_best.pt", weights_only=True)["model"] for folder in (one, other)]
     assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
-
-
-def edit(path: Path, change: Callable[[str], str]) -> None:
-    path.write_text(change(path.read_text()))
-
-
-def with_adapters(folder: Path) -> None:
-    state = torch.load(folder / "model.pt", weights_only=True)
-    state["model"]["encoder.layers.0.adapter.bank.down_weight"] = torch.zeros(2, 8, 16)
-    torch.save(state, folder / "model.pt")
-
-
-DAMAGES: dict[str, tuple[str, Callable[[Path], Any], str]] = {
-    "half a folder": ("hf", lambda f: (f / "source.spm").unlink(), "source.spm"),
-    "the other way": (
-        "hf",
-        lambda f: (f / "tokenizer_config.json").write_text(json.dumps({"source_lang": "deu", "target_lang": "eng"})),
-        "from deu to eng",
-    ),
-    "no dictionary": ("ours", lambda f: (f / "dict.deu.txt").unlink(), "dict.deu.txt: not found"),
-    "another dictionary": ("ours", lambda f: edit(f / "dict.eng.txt", lambda text: text + "more 1\n"), "symbols"),
-    "adapters": ("ours", with_adapters, "model.pt"),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_base_that_is_damaged_ends_in_one_line(imported: Path, damage: str, tmp_path: Path) -> None:
-    kind, change, match = DAMAGES[damage]
-    shutil.copytree(imported / kind, tmp_path / "theirs", ignore=lambda *_: ["step.json"])
-    change(tmp_path / "theirs")
-    with pytest.raises(InputError, match=match) as caught:
-        take(tmp_path, tmp_path / "theirs", target_lang="deu")
-    assert "\n" not in str(caught.value)
-    assert not (tmp_path / "work/systems/mix").exists()
 
 
 def test_tags_are_refused_where_the_base_has_no_symbols_for_them(imported: Path, tmp_path: Path) -> None:

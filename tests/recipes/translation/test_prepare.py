@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from tests.recipes.commands import kill_in_every_step
 from tests.small_corpus import read_tree, write_config, write_corpora
 from tests.verbs import verb
 
@@ -45,18 +44,6 @@ def test_command_line_gives_the_same_bytes(prepared: Path, tmp_path: Path) -> No
         assert read_tree(tmp_path / "work" / step) == read_tree(prepared / step)
     again = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert again.stderr.splitlines() == [f"{name}: up to date" for name in STEPS]
-
-
-@pytest.mark.slow
-def test_a_run_killed_in_every_step_ends_with_the_same_bytes(prepared: Path, tmp_path: Path) -> None:
-    """Each time it goes on from where it was killed, up to the next step."""
-    config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"))
-    command = [sys.executable, "-m", "fairseq_ext.cli", "prepare", str(config), "--workers", "1"]
-    kill_in_every_step(command, STEPS)
-    verb("prepare")([str(config), "--workers", "1"])
-    for name in STEPS:
-        assert read_tree(tmp_path / "work" / name) == read_tree(prepared / name)
-    assert not list((tmp_path / "work").glob(".*.step"))
 
 
 @pytest.mark.parametrize("key", ["reuse", "from"])
