@@ -16,8 +16,8 @@ import yaml
 
 from fairseq_ext.cleaning.clean import FILTERS, Cleaning
 from fairseq_ext.cleaning.language_id import _MIN_CHARACTERS, DISTRACTORS, LanguageId
-from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.corpora.entries import Form, entry_form
+from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.corpora.split import Split
 from fairseq_ext.corpora.subwords import Subwords
 from fairseq_ext.inputs.models import Section

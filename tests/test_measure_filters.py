@@ -9,7 +9,7 @@ from fairseq_ext.cleaning.clean import FILTERS, Cleaning
 from fairseq_ext.cleaning.completeness import Completeness
 from fairseq_ext.cleaning.dictionary import Dictionary
 from fairseq_ext.cleaning.filters import Empty, Length
-from fairseq_ext.cleaning.normalise import Normalise
+from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.tables import Table

@@ -28,10 +28,10 @@ from fairseq_ext.inputs.domain_tree import read_tree
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.inputs.tree_paths import names_of_paths
 from fairseq_ext.metrics.comparison import read_comparisons
-from fairseq_ext.metrics.gates import read_gates
 from fairseq_ext.recipes.hierarchy.induce_tree import read_record
-from fairseq_ext.reranking.nbest import read_nbest
-from fairseq_ext.reranking.tuning import Weights
+from fairseq_ext.recipes.reranking.nbest import read_nbest
+from fairseq_ext.recipes.reranking.tuning import Weights
+from fairseq_ext.recipes.translation.gates import read_gates
 from fairseq_ext.teacher.tfidf import TfidfClassifier
 from tests.recipes.small_lm_experiment import TREE
 from tests.recipes.test_odd_files import LONGEST_LINE, Change, changed, time_limit

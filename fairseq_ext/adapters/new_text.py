@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_ext.cleaning.normalise import normalise_lines
+from fairseq_ext.corpora.normalise import normalise_lines
 from fairseq_ext.corpora.split import normalise_source, stable_hash
 from fairseq_ext.corpora.subwords import (
     MODEL_FILE,

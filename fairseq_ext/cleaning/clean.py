@@ -24,10 +24,10 @@ from fairseq_ext.cleaning.dictionary import Dictionary
 from fairseq_ext.cleaning.filter import Batch, Filter, Learned, run_filters
 from fairseq_ext.cleaning.filters import Empty, Encoding, Identical, Length, LengthRatio, LongWord
 from fairseq_ext.cleaning.language_id import LanguageId
-from fairseq_ext.cleaning.normalise import Normalise, normalise_lines
 from fairseq_ext.cleaning.report import Drop, Tally, write_cleaning_report
 from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
 from fairseq_ext.corpora.files import open_binary
+from fairseq_ext.corpora.normalise import Normalise, normalise_lines
 from fairseq_ext.corpora.text_files import Pair, write_lines
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.inputs.errors import InputError

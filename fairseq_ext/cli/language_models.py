@@ -14,7 +14,7 @@ _TOKENIZERS = ("none", "13a", "intl", "char", "zh")
 
 if TYPE_CHECKING:
     from fairseq_ext.inputs.models import Section
-    from fairseq_ext.reranking.rerank import Features
+    from fairseq_ext.recipes.reranking.rerank import Features
 
     _Section = TypeVar("_Section", bound=Section)
 
@@ -97,7 +97,7 @@ def _ngrams_options(parser: ArgumentParser) -> None:
 def _ngrams(options: Namespace) -> None:
     import math
 
-    from fairseq_ext.reranking.kneser_ney import likelihood, train_kneser_ney
+    from fairseq_ext.recipes.kneser_ney import likelihood, train_kneser_ney
 
     train_kneser_ney(options.text, options.arpa, order=options.order)
     for path in options.test:
@@ -146,7 +146,7 @@ def _named(values: Sequence[str], option: str) -> dict[str, str]:
 
 
 def _features(options: Namespace) -> Features:
-    from fairseq_ext.reranking.rerank import Features
+    from fairseq_ext.recipes.reranking.rerank import Features
 
     return Features(
         nbest=options.nbest,
@@ -179,7 +179,7 @@ def _tune_options(parser: ArgumentParser) -> None:
 
 
 def _tune(options: Namespace) -> None:
-    from fairseq_ext.reranking.rerank import tune
+    from fairseq_ext.recipes.reranking.rerank import tune
 
     tune(
         _features(options),
@@ -199,7 +199,7 @@ def _apply_options(parser: ArgumentParser) -> None:
 
 
 def _apply(options: Namespace) -> None:
-    from fairseq_ext.reranking.rerank import apply
+    from fairseq_ext.recipes.reranking.rerank import apply
 
     apply(_features(options), options.weights, options.output)
 
@@ -219,7 +219,7 @@ def _report_options(parser: ArgumentParser) -> None:
 
 
 def _report(options: Namespace) -> None:
-    from fairseq_ext.reranking.rerank import report
+    from fairseq_ext.recipes.reranking.rerank import report
 
     report(
         _features(options),

@@ -125,7 +125,7 @@ def _normalise_options(parser: ArgumentParser) -> None:
 def _normalise(options: Namespace) -> None:
     from collections import Counter
 
-    from fairseq_ext.cleaning.normalise import normalise_lines
+    from fairseq_ext.corpora.normalise import normalise_lines
     from fairseq_ext.corpora.raw_text import canonical
     from fairseq_ext.corpora.text_files import stdin_lines
     from fairseq_ext.inputs.domain_names import count_domain_tags

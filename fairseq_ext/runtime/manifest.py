@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.cleaning.normalise import Normalise
+from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, RESERVED_NAMES, check_domain_names, read_domain_names
 from fairseq_ext.inputs.errors import InputError, shown

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ext.cleaning.normalise import normalise_lines
 from fairseq_ext.corpora.languages import has_spaces
+from fairseq_ext.corpora.normalise import normalise_lines
 from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.documents.marks import without_marks
 from fairseq_ext.documents.pieces import PLACEHOLDER

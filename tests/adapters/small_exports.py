@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from fairseq_ext.cleaning.normalise import Normalise
+from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.corpora.subwords import DICT_FILE, SentencePiece, train_sentencepiece
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.runtime.manifest import Manifest

@@ -11,10 +11,10 @@ import pytest
 
 from fairseq_ext.cleaning.clean import REPEATED, CleanBlock, Cleaning, clean_corpora
 from fairseq_ext.cleaning.filters import Empty, Length, LengthRatio
-from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.cleaning.report import Drop
 from fairseq_ext.corpora.blocks import BLOCK_PAIRS
 from fairseq_ext.corpora.import_corpora import import_domain
+from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, task_output

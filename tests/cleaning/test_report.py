@@ -6,8 +6,8 @@ import pytest
 
 from fairseq_ext.cleaning.filters import Length
 from fairseq_ext.cleaning.language_id import LanguageId
-from fairseq_ext.cleaning.normalise import Normalise
 from fairseq_ext.cleaning.report import ALL, MAX_SAMPLES, Drop, Tally, write_cleaning_report
+from fairseq_ext.corpora.normalise import Normalise
 
 OPTIONS = {
     "length": Length(max_words=7),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.metrics.records import read_records
-from fairseq_ext.reranking.tuning import Weights
+from fairseq_ext.recipes.reranking.tuning import Weights
 from tests.recipes.commands import run_experiment
 from tests.recipes.reranking.small_experiment import TRANSLATION, write_file
 from tests.recipes.translation.small_translation_experiment import TRAIN, TRANSLATE

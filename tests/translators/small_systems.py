@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_ext.cleaning.normalise import Normalise
+from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.runtime.manifest import Manifest
 from fairseq_ext.teacher.options import TfidfTeacher
 from fairseq_ext.teacher.tfidf import TfidfClassifier

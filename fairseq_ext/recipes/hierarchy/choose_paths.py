@@ -9,7 +9,7 @@ from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.path_chooser import PathChooser
-from fairseq_ext.metrics.language_model import LanguageModel, block_length, draw_blocks, log
+from fairseq_ext.recipes.encoding import LanguageModel, block_length, draw_blocks, log
 from fairseq_ext.recipes.hierarchy.induce_tree import read_record
 from fairseq_ext.recipes.hierarchy.induction import PATHS_FILE, UNIFORM, VOTES_FILE, PathChoice
 

@@ -25,7 +25,7 @@ from fairseq_ext.inputs.gaussian_clusters import Fit, fit_clusters
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.models import read_model
 from fairseq_ext.inputs.path_chooser import PathChooser
-from fairseq_ext.metrics.language_model import LanguageModel, block_length, draw_blocks, log
+from fairseq_ext.recipes.encoding import LanguageModel, block_length, draw_blocks, log
 from fairseq_ext.recipes.hierarchy.clustering import (
     link,
     name_leaves,

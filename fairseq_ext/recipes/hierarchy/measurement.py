@@ -33,7 +33,7 @@ from fairseq_ext.recipes.language_models import DATA_DIR, UNSEEN_DATA_DIR, check
 from fairseq_ext.recipes.report import measure_step, measured, training_records
 
 if TYPE_CHECKING:
-    from fairseq_ext.metrics.perplexity import LanguageModelScorer, Weights
+    from fairseq_ext.recipes.perplexity import LanguageModelScorer, Weights
 
 OWN, ALL, NONE = "own", "all", "none"  # routings
 PATH, BELOW = "path:", "below:"
@@ -129,7 +129,7 @@ def _paths_file(experiment: Hierarchy, run: Run) -> Path:
 def measure(experiment: Hierarchy, run: Run) -> Iterator[Record]:
     """Measure a run: its cost, and its losses on the domains of its tree and on unseen domains."""
     # Loads fairseq.
-    from fairseq_ext.metrics.perplexity import LanguageModelScorer
+    from fairseq_ext.recipes.perplexity import LanguageModelScorer
 
     checkpoint, evaluate = checkpoint_of(experiment, run), experiment.evaluate
     load = partial(

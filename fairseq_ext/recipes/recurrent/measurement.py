@@ -50,7 +50,7 @@ def _step_of_run(config: Recurrent, run: Run) -> Step:
 
     def measure() -> Iterator[Record]:
         # Loads fairseq.
-        from fairseq_ext.metrics.perplexity import ContiguousScorer
+        from fairseq_ext.recipes.perplexity import ContiguousScorer
 
         scorer = ContiguousScorer.load(checkpoint, data, cpu=config.evaluate.cpu)
         found = {split: scorer.score(split) for split in HELD_OUT}
@@ -65,7 +65,7 @@ def _step_of_ngrams(config: Recurrent) -> Step:
     texts = {split: config.text(split) for split in HELD_OUT}
 
     def measure() -> Iterator[Record]:
-        from fairseq_ext.reranking.kneser_ney import count_ngrams, likelihood
+        from fairseq_ext.recipes.kneser_ney import count_ngrams, likelihood
 
         sets = {split: likelihood(arpa, text) for split, text in texts.items()}
         return records_of(KNESER_NEY, KNESER_NEY, None, sets, count_ngrams(arpa))

@@ -18,7 +18,7 @@ from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, LARGEST, Count, File, Section
 from fairseq_ext.recipes.config import Experiment, Measuring, OptionName, OptionValue, Run, expand
 from fairseq_ext.recipes.dagru import ARPA_FILE, KNESER_NEY, Ngrams, RecurrentModel
-from fairseq_ext.reranking.nbest import FIRST_BEST, MODEL, MODEL_SUM, ORACLE, SCORE, WORDS
+from fairseq_ext.recipes.reranking.nbest import FIRST_BEST, MODEL, MODEL_SUM, ORACLE, SCORE, WORDS
 
 LIST_FILE = "nbest.txt"
 LIST = "list"  # the row of lists that are re-ranked without a language model

@@ -25,13 +25,13 @@ from fairseq_ext.metrics.comparison import COMPARISONS_FILE, write_comparisons
 from fairseq_ext.metrics.corpus_metrics import bleu_metric, bleu_tokenizer
 from fairseq_ext.metrics.records import RECORDS_FILE, Record, write_records
 from fairseq_ext.recipes.dagru import KNESER_NEY
+from fairseq_ext.recipes.reranking.bleu import count_hypotheses
 from fairseq_ext.recipes.reranking.config import LIST, Reranking
+from fairseq_ext.recipes.reranking.evaluation import choose, evaluate, with_others
+from fairseq_ext.recipes.reranking.nbest import FIRST_BEST, WORDS, NBest, read_nbest
+from fairseq_ext.recipes.reranking.sentence_scores import LanguageModelSource, score_texts
+from fairseq_ext.recipes.reranking.tuning import find_weights
 from fairseq_ext.recipes.train import best_checkpoint
-from fairseq_ext.reranking.bleu import count_hypotheses
-from fairseq_ext.reranking.evaluation import choose, evaluate, with_others
-from fairseq_ext.reranking.nbest import FIRST_BEST, WORDS, NBest, read_nbest
-from fairseq_ext.reranking.sentence_scores import LanguageModelSource, score_texts
-from fairseq_ext.reranking.tuning import find_weights
 
 PERPLEXITY = "perplexity"
 _VERSION = 2

@@ -14,8 +14,8 @@ from fairseq_ext.metrics.render import Page
 from fairseq_ext.metrics.tables import Table
 from fairseq_ext.recipes.report import comparisons_in, metric_column, report_step
 from fairseq_ext.recipes.reranking.config import LIST, Reranking
+from fairseq_ext.recipes.reranking.evaluation import score_tables
 from fairseq_ext.recipes.reranking.measurement import PERPLEXITY, rerank_dir, tokenizer_of
-from fairseq_ext.reranking.evaluation import score_tables
 
 _VERSION = 2
 _TABLE_5 = "Table 5. {} of translations, first-best and re-ranked"

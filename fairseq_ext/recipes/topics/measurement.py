@@ -32,9 +32,9 @@ from fairseq_ext.recipes.topics.config import Topics
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from fairseq_ext.metrics.continuations import Prompt, Writer
-    from fairseq_ext.metrics.perplexity import Batch, LanguageModelScorer
-    from fairseq_ext.metrics.word_corpus import WordCorpus
+    from fairseq_ext.recipes.perplexity import Batch, LanguageModelScorer
+    from fairseq_ext.recipes.topics.continuations import Prompt, Writer
+    from fairseq_ext.recipes.topics.word_corpus import WordCorpus
 
 SAMPLES_FILE, TOPICS_FILE = "samples.json", "topics.json"
 # Metrics; those of texts have their own names.
@@ -110,7 +110,7 @@ def _step_of_baselines(config: Topics, domain: str) -> Step:
 
 def _measure_run(folder: Path, config: Topics, run: Run) -> None:
     # Loads fairseq.
-    from fairseq_ext.metrics.topics import has_topics
+    from fairseq_ext.recipes.topics.topic_models import has_topics
 
     scorer = _load_scorer(config, run)
     domains = config.domains_of(run.system.name)
@@ -131,7 +131,7 @@ def _measure_run(folder: Path, config: Topics, run: Run) -> None:
 
 
 def _load_scorer(config: Topics, run: Run) -> LanguageModelScorer:
-    from fairseq_ext.metrics.perplexity import LanguageModelScorer
+    from fairseq_ext.recipes.perplexity import LanguageModelScorer
 
     return LanguageModelScorer.load(
         checkpoint_of(config, run),
@@ -145,7 +145,7 @@ def _load_scorer(config: Topics, run: Run) -> LanguageModelScorer:
 
 def _measure_baselines(config: Topics, domain: str) -> Iterator[Record]:
     """The coherence of what LDA and NMF find."""
-    from fairseq_ext.metrics.coherence import learn_topics, u_mass
+    from fairseq_ext.recipes.topics.coherence import learn_topics, u_mass
 
     how, corpus = config.topics, word_corpus(config, domain)
     for method in how.baselines:
@@ -160,7 +160,7 @@ def _measure_baselines(config: Topics, domain: str) -> Iterator[Record]:
 
 
 def _likelihoods(scorer: LanguageModelScorer, batches: Sequence[Batch]) -> Likelihoods:
-    from fairseq_ext.metrics.topics import has_topics, only_topic, text_likelihood
+    from fairseq_ext.recipes.topics.topic_models import has_topics, only_topic, text_likelihood
 
     found = {PERPLEXITY: text_likelihood(scorer, batches)}
     if has_topics(scorer.model):
@@ -186,7 +186,7 @@ def perplexity_records(of: Of, own: Mapping[str, Likelihoods], base: Mapping[str
 
 def word_corpus(config: Topics, domain: str) -> WordCorpus:
     """The lines of a domain that topics are measured on, as words; see :func:`read_word_corpus`."""
-    from fairseq_ext.metrics.word_corpus import read_word_corpus
+    from fairseq_ext.recipes.topics.word_corpus import read_word_corpus
 
     path, how = text_path(config.work_dir / "encoded", domain, "train"), config.topics
     data = config.work_dir / DATA_DIR
@@ -197,8 +197,8 @@ def _find_topics(
     config: Topics, scorer: LanguageModelScorer, domain: str
 ) -> tuple[dict[str, Any], Sequence[float], Mapping[str, Mapping[str, float]]]:
     """What ``topics.json`` has; the share of each topic; and by the way that words were found, their coherence."""
-    from fairseq_ext.metrics.coherence import u_mass
-    from fairseq_ext.metrics.topics import count_use
+    from fairseq_ext.recipes.topics.coherence import u_mass
+    from fairseq_ext.recipes.topics.topic_models import count_use
 
     corpus = word_corpus(config, domain)
     batches = scorer.chosen_batches(domain, "train", corpus.numbers)
@@ -218,7 +218,7 @@ def _words_of_topics(
     config: Topics, scorer: LanguageModelScorer, corpus: WordCorpus, counts: Tensor
 ) -> dict[str, list[list[str]]]:
     """The words of each topic, by the way that they were found."""
-    from fairseq_ext.metrics.topics import words_by_use, words_near
+    from fairseq_ext.recipes.topics.topic_models import words_by_use, words_near
 
     dictionary, decoder = scorer.task.target_dictionary, scorer.model.decoder
     candidates, number = [dictionary.index(piece) for piece in corpus.words], config.topics.topic_words
@@ -257,7 +257,7 @@ def topic_records(
 
 def prompts_of(config: Topics, domain: str) -> list[Prompt]:
     """The test lines of a domain that are continued."""
-    from fairseq_ext.metrics.continuations import choose_prompts
+    from fairseq_ext.recipes.topics.continuations import choose_prompts
 
     path, how = text_path(config.work_dir / "splits", domain, "test"), config.topics
     return choose_prompts(stream_lines(path), how.prompt_words, how.prompts, str(path))
@@ -271,7 +271,7 @@ def _continue_prompts(config: Topics, scorer: LanguageModelScorer, domain: str) 
 
 def _write_by_topic(config: Topics, scorer: LanguageModelScorer, domain: str) -> tuple[Prompt, list[str]]:
     """How each topic alone continues the first prompt, by the same random numbers."""
-    from fairseq_ext.metrics.topics import only_topic
+    from fairseq_ext.recipes.topics.topic_models import only_topic
 
     prompt, writer, texts = prompts_of(config, domain)[0], _writer(config, scorer), []
     for topic in range(scorer.model.num_topics + 1):
@@ -281,7 +281,7 @@ def _write_by_topic(config: Topics, scorer: LanguageModelScorer, domain: str) ->
 
 
 def _text_metrics(of: Of, domain: str, samples: Sequence[Mapping[str, str]]) -> Iterator[Record]:
-    from fairseq_ext.metrics.text_metrics import text_metrics
+    from fairseq_ext.recipes.topics.text_metrics import text_metrics
 
     texts, references = ([sample[key] for sample in samples] for key in ("written", "reference"))
     for metric, value in text_metrics(texts, references).items():
@@ -289,7 +289,7 @@ def _text_metrics(of: Of, domain: str, samples: Sequence[Mapping[str, str]]) -> 
 
 
 def _writer(config: Topics, scorer: LanguageModelScorer) -> Writer:
-    from fairseq_ext.metrics.continuations import Writer
+    from fairseq_ext.recipes.topics.continuations import Writer
 
     data, how = config.work_dir / DATA_DIR, config.topics
     return Writer(scorer.model, scorer.task, data, max_len=how.max_len, temperature=how.temperature, top_k=how.top_k)

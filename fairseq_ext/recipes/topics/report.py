@@ -90,7 +90,7 @@ def _of_domain(config: Topics, records: Records, domain: str) -> list[Table | st
 
 def systems_table(config: Topics, records: Records, domain: str) -> Table:
     """Table 3: every system on a domain, and what is left of the base."""
-    from fairseq_ext.metrics.text_metrics import METRICS, signatures
+    from fairseq_ext.recipes.topics.text_metrics import METRICS, signatures
 
     of = partial(metric_column, records)
     columns = [

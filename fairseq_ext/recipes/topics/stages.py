@@ -59,7 +59,7 @@ def look_at(config: Topics, domain: str) -> dict[str, int]:
     """What a domain has to measure topics on; raises InputError if that is too little."""
     # Loads fairseq.
     from fairseq_ext.corpora.encoders import load_encoder
-    from fairseq_ext.metrics.continuations import check_prompt_length
+    from fairseq_ext.recipes.topics.continuations import check_prompt_length
 
     corpus, prompts = word_corpus(config, domain), prompts_of(config, domain)
     encode = load_encoder(config.work_dir / DATA_DIR)

@@ -77,7 +77,7 @@ def distances_step(config: Translation) -> Step:
 
     def measure() -> Iterator[Record]:
         # scikit-learn takes a second to load.
-        from fairseq_ext.metrics.distances import measure_distances
+        from fairseq_ext.recipes.translation.distances import measure_distances
 
         domains, size, matrix = measure_distances(splits, model=model, **given)
         for domain, row in zip(domains, matrix.tolist(), strict=True):
@@ -99,7 +99,7 @@ def gates_step(config: Translation) -> Step:
     splits, teacher = config.work_dir / "splits", config.work_dir / "teacher"
 
     def measure() -> Iterator[Record]:
-        from fairseq_ext.metrics.gates import ClassifiedSentences, read_gates, summarise_gates
+        from fairseq_ext.recipes.translation.gates import ClassifiedSentences, read_gates, summarise_gates
 
         sentences = ClassifiedSentences.read(splits, teacher)
         for run, path in runs.items():

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fairseq_ext.cleaning.normalise import normalise_lines
 from fairseq_ext.corpora.entries import check_entries, entry_paths
 from fairseq_ext.corpora.import_corpora import import_domain
 from fairseq_ext.corpora.joined import draw_pairs, write_pairs
+from fairseq_ext.corpora.normalise import normalise_lines
 from fairseq_ext.corpora.text_files import read_lines, read_parallel, write_lines
 from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand, named_files

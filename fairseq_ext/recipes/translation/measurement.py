@@ -24,10 +24,23 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.metrics import comet
 from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, compare_resamples, write_comparisons
-from fairseq_ext.metrics.convergence import ValidationCurve, read_curve
 from fairseq_ext.metrics.corpus_metrics import CometMetric, CorpusMetric, TextMetric, text_metrics
 from fairseq_ext.metrics.records import RECORDS_FILE, Record, Records, read_records, write_records
-from fairseq_ext.metrics.set_scores import (
+from fairseq_ext.recipes.report import training_records
+from fairseq_ext.recipes.train import LOG_FILE, system_dir
+from fairseq_ext.recipes.translation.analyses import ANALYSES, analysis_dir
+from fairseq_ext.recipes.translation.config import DOMAIN_SWITCH, OutputRun, Translation
+from fairseq_ext.recipes.translation.convergence import ValidationCurve, read_curve
+from fairseq_ext.recipes.translation.decoding import (
+    OOD,
+    TEST,
+    column_of,
+    extra_dir,
+    sets_dir,
+    sets_for,
+    translation_dir,
+)
+from fairseq_ext.recipes.translation.set_scores import (
     AVERAGE,
     ERRORS,
     WEIGHTED_AVERAGE,
@@ -37,19 +50,6 @@ from fairseq_ext.metrics.set_scores import (
     count_text,
     means,
     score_columns,
-)
-from fairseq_ext.recipes.report import training_records
-from fairseq_ext.recipes.train import LOG_FILE, system_dir
-from fairseq_ext.recipes.translation.analyses import ANALYSES, analysis_dir
-from fairseq_ext.recipes.translation.config import DOMAIN_SWITCH, OutputRun, Translation
-from fairseq_ext.recipes.translation.decoding import (
-    OOD,
-    TEST,
-    column_of,
-    extra_dir,
-    sets_dir,
-    sets_for,
-    translation_dir,
 )
 
 # Metrics beside those of translations.

@@ -12,12 +12,10 @@ from functools import partial
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
 from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, read_comparisons
-from fairseq_ext.metrics.convergence import ValidationCurve, warning, warning_of_control
 from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.metrics.plots import heat_map, line_panels
 from fairseq_ext.metrics.records import Mean, Records
 from fairseq_ext.metrics.render import Page, Plot, Sections
-from fairseq_ext.metrics.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
 from fairseq_ext.metrics.tables import Column, Table
 from fairseq_ext.recipes.report import (
     comparisons_in,
@@ -29,7 +27,9 @@ from fairseq_ext.recipes.report import (
 )
 from fairseq_ext.recipes.translation import analyses, measurement
 from fairseq_ext.recipes.translation.config import MIX, Translation
+from fairseq_ext.recipes.translation.convergence import ValidationCurve, warning, warning_of_control
 from fairseq_ext.recipes.translation.decoding import OOD, TEST
+from fairseq_ext.recipes.translation.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
 from fairseq_ext.translators.speed import METHOD
 
 _VERSION = 8

@@ -13,12 +13,12 @@ from fairseq_ext.engine.provenance import EXTRA
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.metrics.convergence import read_curve, warning
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.train import LOG_FILE, best_checkpoint, train_step
 from fairseq_ext.recipes.translation.analyses import analysis_steps
 from fairseq_ext.recipes.translation.config import Translation, TranslationSystem
+from fairseq_ext.recipes.translation.convergence import read_curve, warning
 from fairseq_ext.recipes.translation.data import base_step, preparation_steps, teacher_steps
 from fairseq_ext.recipes.translation.decoding import TASK, examples_step, extra_set_steps, translation_step
 from fairseq_ext.recipes.translation.measurement import scoring_step

@@ -12,10 +12,10 @@ import torch
 
 from fairseq_ext.inputs.domain_tree import read_tree
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.language_model import LanguageModel
+from fairseq_ext.recipes.encoding import LanguageModel
 from fairseq_ext.recipes.hierarchy.induce_tree import describe_tree, induce
 from fairseq_ext.recipes.hierarchy.induction import Induction
-from tests.metrics.small_lm import DOMAINS, WORDS, make_checkpoint, make_data
+from tests.recipes.small_lm import DOMAINS, WORDS, make_checkpoint, make_data
 from tests.verbs import verb
 
 FILES = {"tree.json", "clusters.npz", "clusters.json", "dendrogram.png", "domains-by-cluster.svg"}

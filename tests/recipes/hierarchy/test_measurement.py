@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from fairseq_ext.inputs.domain_tree import Paths, multi_tree, single_tree, tree_from_json
-from fairseq_ext.metrics.perplexity import LanguageModelScorer
 from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.recipes.hierarchy.config import Hierarchy, Tree
 from fairseq_ext.recipes.hierarchy.measurement import (
@@ -21,9 +20,10 @@ from fairseq_ext.recipes.hierarchy.measurement import (
     records_of_losses,
     routings_of,
 )
+from fairseq_ext.recipes.perplexity import LanguageModelScorer
 from fairseq_ext.recipes.registry import load_experiment
 from tests import toy_text
-from tests.metrics.small_lm import make_checkpoint
+from tests.recipes.small_lm import make_checkpoint
 from tests.recipes.small_lm_experiment import write_lm_experiment
 
 TREE = tree_from_json(json.dumps(toy_text.TREE), "toy")

@@ -12,7 +12,7 @@ from fairseq_ext.corpora.subwords import MODEL_FILE, SentencePiece, encode_lines
 from fairseq_ext.corpora.text_files import read_lines, write_lines
 from fairseq_ext.recipes.registry import load_experiment
 from fairseq_ext.recipes.reranking.config import Reranking
-from tests.reranking.made_up import as_moses, make_list
+from tests.recipes.reranking.made_up import as_moses, make_list
 
 COMMON = {
     "arch": "dagru_lm_tiny", "optimizer": "sgd", "lr": 1, "lr-scheduler": "fixed", "sentence-avg": True, "clip-norm": 5,

@@ -13,8 +13,8 @@ import torch
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.perplexity import LanguageModelScorer
 from fairseq_ext.metrics.records import Record, read_records
+from fairseq_ext.recipes.perplexity import LanguageModelScorer
 from fairseq_ext.recipes.topics.config import Topics
 from fairseq_ext.recipes.topics.measurement import (
     BASE_TEXT,
@@ -25,7 +25,7 @@ from fairseq_ext.recipes.topics.measurement import (
     topic_steps,
 )
 from fairseq_ext.recipes.topics.stages import look_at, prepare
-from tests.metrics.small_lm import make_checkpoint
+from tests.recipes.small_lm import make_checkpoint
 from tests.recipes.topics.small_experiment import SYSTEMS, TOPICS, load, write_topic_experiment
 
 LENGTH = 6  # tokens of a line, some of which are cut

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fairseq_ext.cleaning.normalise import Normalise
+from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.recipes.translation.config import Evaluate, ReportOptions, load_config
 from tests.small_corpus import write_config
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairseq_ext.cleaning.normalise import Normalise
+from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.data.teacher_labels import write_teacher_record
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import Record, write_records

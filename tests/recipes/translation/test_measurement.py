@@ -15,13 +15,13 @@ from fairseq_ext.metrics import bootstrap
 from fairseq_ext.metrics.comparison import read_comparisons
 from fairseq_ext.metrics.corpus_metrics import text_metrics
 from fairseq_ext.metrics.records import Records, read_records
-from fairseq_ext.metrics.set_scores import TestSets as Sets
-from fairseq_ext.metrics.set_scores import count_text, score_columns
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.measurement import compare_outputs, curve_records, scoring_step
-from tests.metrics.test_convergence import EARLY, log
+from fairseq_ext.recipes.translation.set_scores import TestSets as Sets
+from fairseq_ext.recipes.translation.set_scores import count_text, score_columns
 from tests.recipes.translation.small_experiment import NEWS, REFERENCES, write_experiment
 from tests.recipes.translation.test_control import AD, GAD, MIX
+from tests.recipes.translation.test_convergence import EARLY, log
 from tests.recipes.translation.test_outputs import config_of
 
 LAW = ["the court is open today", "all rights are reserved here"]

@@ -19,7 +19,7 @@ import numpy as np
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.reranking.arpa import END, NEVER, START, UNKNOWN, ArpaModel, Table, find, read_sizes, wanted, with_ends
+from fairseq_ext.recipes.arpa import END, NEVER, START, UNKNOWN, ArpaModel, Table, find, read_sizes, wanted, with_ends
 
 ORDERS = range(2, 7)
 # Where a text has too few n-grams to estimate them.

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.reranking.nbest import Hypothesis, NBest, read_nbest
-from tests.reranking.made_up import FAIRSEQ, MOSES, write_list
+from fairseq_ext.recipes.reranking.nbest import Hypothesis, NBest, read_nbest
+from tests.recipes.reranking.made_up import FAIRSEQ, MOSES, write_list
 
 
 @pytest.mark.parametrize("name", ["list", "list.gz"])

@@ -12,7 +12,7 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
 from fairseq_ext.metrics.corpus_metrics import SacrebleuMetric
-from fairseq_ext.reranking.nbest import NBest
+from fairseq_ext.recipes.reranking.nbest import NBest
 
 # sacrebleu has more; they need further packages, or fetch models.
 _ORDERS = 4

@@ -9,8 +9,8 @@ from sacrebleu.metrics.chrf import CHRF
 
 from fairseq_ext.metrics.comparison import Comparison
 from fairseq_ext.metrics.records import Records
-from fairseq_ext.reranking.evaluation import choose, evaluate, score_tables, with_others
-from tests.reranking.made_up import make_list
+from fairseq_ext.recipes.reranking.evaluation import choose, evaluate, score_tables, with_others
+from tests.recipes.reranking.made_up import make_list
 
 WEIGHTS = {"one": np.array([0.0, 1.0, -0.5]), "same": np.array([0.0, 0.0, 0.0])}
 PAIRS = [("same", "first-best"), ("one", "other")]

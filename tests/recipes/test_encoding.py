@@ -10,9 +10,9 @@ import torch
 from fairseq.data import data_utils
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.language_model import LanguageModel, block_length, draw_blocks
 from fairseq_ext.models.states import average_states
-from tests.metrics.small_lm import BLOCK, DOMAINS, make_checkpoint, make_data
+from fairseq_ext.recipes.encoding import LanguageModel, block_length, draw_blocks
+from tests.recipes.small_lm import BLOCK, DOMAINS, make_checkpoint, make_data
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.word_corpus import candidate_words, read_word_corpus, whole_words
+from fairseq_ext.recipes.topics.word_corpus import candidate_words, read_word_corpus, whole_words
 
 LINES = [
     "▁The ▁plot ▁was ▁weak .",

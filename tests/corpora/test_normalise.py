@@ -6,7 +6,7 @@ import unicodedata
 import pytest
 from sacremoses import MosesPunctNormalizer
 
-from fairseq_ext.cleaning.normalise import Normalise, normalise_lines
+from fairseq_ext.corpora.normalise import Normalise, normalise_lines
 from fairseq_ext.corpora.text_files import collapse
 
 PUNCTUATION = Normalise(unicode=None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fairseq_ext.metrics.topics import count_use, only_topic, words_by_use, words_near
+from fairseq_ext.recipes.topics.topic_models import count_use, only_topic, words_by_use, words_near
 
 
 def test_the_nearest_are_so_by_angle() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.reranking.arpa import ArpaModel
-from tests.reranking.test_sentence_scores import ARPA
+from fairseq_ext.recipes.arpa import ArpaModel
+from tests.recipes.reranking.test_sentence_scores import ARPA
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import eval_lm as fairseq_eval_lm
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.perplexity import LanguageModelScorer
+from fairseq_ext.recipes.perplexity import LanguageModelScorer
 from tests import toy, toy_text
-from tests.metrics.small_lm import make_checkpoint
+from tests.recipes.small_lm import make_checkpoint
 
 
 @pytest.fixture(scope="module")

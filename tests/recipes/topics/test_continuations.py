@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.continuations import Prompt, check_prompt_length, choose_prompts
+from fairseq_ext.recipes.topics.continuations import Prompt, check_prompt_length, choose_prompts
 
 
 def test_prompts_are_the_first_words_of_long_lines() -> None:

@@ -16,11 +16,11 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.corpus_metrics import bleu_metric
 from fairseq_ext.metrics.records import Records
 from fairseq_ext.metrics.render import Page, write_report
-from fairseq_ext.reranking.bleu import count_hypotheses
-from fairseq_ext.reranking.evaluation import ALL, choose, evaluate, score_tables, with_others
-from fairseq_ext.reranking.nbest import FIRST_BEST, ORACLE, WORDS, NBest, read_nbest
-from fairseq_ext.reranking.sentence_scores import LanguageModelSource, score_texts
-from fairseq_ext.reranking.tuning import Weights, find_weights
+from fairseq_ext.recipes.reranking.bleu import count_hypotheses
+from fairseq_ext.recipes.reranking.evaluation import ALL, choose, evaluate, score_tables, with_others
+from fairseq_ext.recipes.reranking.nbest import FIRST_BEST, ORACLE, WORDS, NBest, read_nbest
+from fairseq_ext.recipes.reranking.sentence_scores import LanguageModelSource, score_texts
+from fairseq_ext.recipes.reranking.tuning import Weights, find_weights
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.metrics.convergence import ValidationCurve, read_curve, warning
+from fairseq_ext.recipes.translation.convergence import ValidationCurve, read_curve, warning
 from tests.recorded import HERE
 
 LINE = (

@@ -15,7 +15,7 @@ from fairseq_ext.corpora.encoders import Encoder
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.tree_paths import names_of_paths
-from fairseq_ext.metrics.language_model import LanguageModel
+from fairseq_ext.recipes.encoding import LanguageModel
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.reranking.bleu import bleu_of_choice
-from fairseq_ext.reranking.nbest import Hypothesis, NBest
-from fairseq_ext.reranking.tuning import (
+from fairseq_ext.recipes.reranking.bleu import bleu_of_choice
+from fairseq_ext.recipes.reranking.nbest import Hypothesis, NBest
+from fairseq_ext.recipes.reranking.tuning import (
     Weights,
     ascend,
     best_weight,
@@ -20,7 +20,7 @@ from fairseq_ext.reranking.tuning import (
     tune_weights,
     upper_envelopes,
 )
-from tests.reranking.made_up import make_list
+from tests.recipes.reranking.made_up import make_list
 
 
 def test_envelopes_by_hand() -> None:

@@ -13,8 +13,8 @@ from fairseq_ext.metrics.comparison import Comparison, compare_resamples
 from fairseq_ext.metrics.corpus_metrics import SacrebleuMetric, bleu_metric
 from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.metrics.tables import Column, Table, Value
-from fairseq_ext.reranking.bleu import oracle_choice
-from fairseq_ext.reranking.nbest import FIRST_BEST, ORACLE, NBest
+from fairseq_ext.recipes.reranking.bleu import oracle_choice
+from fairseq_ext.recipes.reranking.nbest import FIRST_BEST, ORACLE, NBest
 
 ALL = "all"  # the set of all sentences
 CHANGED = "changed"

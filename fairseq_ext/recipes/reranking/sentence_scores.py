@@ -16,7 +16,7 @@ from fairseq_ext.corpora.encoders import Encoder, load_encoder, subword_files
 from fairseq_ext.corpora.subwords import DICT_FILE, encode_lines, load_subwords
 from fairseq_ext.engine.provenance import provenance_of
 from fairseq_ext.engine.steps import Step, atomic_write, run_step
-from fairseq_ext.reranking.arpa import ArpaModel
+from fairseq_ext.recipes.arpa import ArpaModel
 
 # N texts → N natural logarithms.
 Scores = Callable[[Sequence[str]], np.ndarray]
@@ -59,7 +59,7 @@ class LanguageModelSource:
 
         def load() -> Scores:
             # Loaded late: it imports torch, and texts that are scored already do not need it.
-            from fairseq_ext.reranking.fairseq_scores import FairseqScores
+            from fairseq_ext.recipes.reranking.fairseq_scores import FairseqScores
 
             encoder = _encoder(subwords)
             return FairseqScores.load(checkpoint, data, encoder, paths=paths, max_tokens=max_tokens, cpu=cpu, name=name)

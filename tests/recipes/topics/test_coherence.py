@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from fairseq_ext.metrics.coherence import learn_topics, u_mass
+from fairseq_ext.recipes.topics.coherence import learn_topics, u_mass
 
 DOCUMENTS = [["a", "b"], ["a", "b", "a"], ["a"], ["c"], []]
 

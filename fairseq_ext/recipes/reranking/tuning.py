@@ -21,8 +21,8 @@ from tqdm import tqdm
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
-from fairseq_ext.reranking.bleu import bleu_of_choice, bleu_of_sums
-from fairseq_ext.reranking.nbest import MODEL, SCORE, NBest
+from fairseq_ext.recipes.reranking.bleu import bleu_of_choice, bleu_of_sums
+from fairseq_ext.recipes.reranking.nbest import MODEL, SCORE, NBest
 
 # Within a shorter stretch of γ, relative to where it lies, rounding could choose other hypotheses.
 _SHORTEST = 1e-9

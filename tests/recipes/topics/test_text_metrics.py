@@ -6,7 +6,15 @@ import math
 
 import pytest
 
-from fairseq_ext.metrics.text_metrics import METRICS, bleu, distinct_share, meteor, rouge_l, text_metrics, words_of
+from fairseq_ext.recipes.topics.text_metrics import (
+    METRICS,
+    bleu,
+    distinct_share,
+    meteor,
+    rouge_l,
+    text_metrics,
+    words_of,
+)
 
 
 def test_distinct_share_is_over_all_texts() -> None:

@@ -12,9 +12,9 @@ import pytest
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.comparison import read_comparisons
 from fairseq_ext.metrics.records import read_records
-from fairseq_ext.reranking.tuning import Weights
-from tests.metrics import small_lm
-from tests.reranking.made_up import as_moses, make_list, write_list
+from fairseq_ext.recipes.reranking.tuning import Weights
+from tests.recipes import small_lm
+from tests.recipes.reranking.made_up import as_moses, make_list, write_list
 from tests.verbs import verb
 
 rerank = verb("rerank")

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from tqdm import tqdm
 
-from fairseq_ext.metrics.perplexity import Batch, LanguageModelScorer, Likelihood
+from fairseq_ext.recipes.perplexity import Batch, LanguageModelScorer, Likelihood
 
 
 def has_topics(model: Any) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from fairseq_ext.data.teacher_labels import label_path, write_probs
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.gates import ClassifiedSentences, read_gates, summarise_gates
+from fairseq_ext.recipes.translation.gates import ClassifiedSentences, read_gates, summarise_gates
 
 # Two domains; law has two test sentences, med one. An encoder and a decoder layer.
 GATES = {

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.language_model import LanguageModel
-from fairseq_ext.reranking import sentence_scores
-from fairseq_ext.reranking.fairseq_scores import FairseqScores
-from fairseq_ext.reranking.sentence_scores import LanguageModelSource, score_texts
+from fairseq_ext.recipes.encoding import LanguageModel
+from fairseq_ext.recipes.reranking import sentence_scores
+from fairseq_ext.recipes.reranking.fairseq_scores import FairseqScores
+from fairseq_ext.recipes.reranking.sentence_scores import LanguageModelSource, score_texts
 from tests import toy_text
-from tests.metrics import small_lm
+from tests.recipes import small_lm
 
 TEXTS = ["w1 w2 w3", "", "w4", "w1 w2 w3 unknown w5 w6", "w4", "w9 w8"]
 # log10 of probabilities and of back-off weights, blanks being tabs.

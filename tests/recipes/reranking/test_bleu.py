@@ -7,9 +7,15 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from fairseq_ext.metrics.corpus_metrics import bleu_metric
-from fairseq_ext.reranking.bleu import best_sentences, bleu_of_choice, bleu_of_sums, count_hypotheses, oracle_choice
-from fairseq_ext.reranking.nbest import Hypothesis, NBest
-from tests.reranking.made_up import make_list
+from fairseq_ext.recipes.reranking.bleu import (
+    best_sentences,
+    bleu_of_choice,
+    bleu_of_sums,
+    count_hypotheses,
+    oracle_choice,
+)
+from fairseq_ext.recipes.reranking.nbest import Hypothesis, NBest
+from tests.recipes.reranking.made_up import make_list
 
 
 def test_sums_give_sacrebleus_corpus_score() -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from fairseq_ext.corpora.text_files import read_lines, write_lines
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.reranking.arpa import ArpaModel
-from fairseq_ext.reranking.kneser_ney import likelihood, train_kneser_ney
+from fairseq_ext.recipes.arpa import ArpaModel
+from fairseq_ext.recipes.kneser_ney import likelihood, train_kneser_ney
 from tests.real_corpora import corpus
-from tests.reranking.plain_kneser_ney import PlainKneserNey, split_lines
+from tests.recipes.plain_kneser_ney import PlainKneserNey, split_lines
 from tests.verbs import verb
 
 COUNTS = {"train": 1000, "valid": 200, "test": 200}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.distances import (
+from fairseq_ext.recipes.translation.distances import (
     draw_sample,
     embed_with_encoder,
     held_out_error,
