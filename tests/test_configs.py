@@ -24,8 +24,9 @@ from fairseq_ext.recipes.dagru import TASK as WORD_LM_TASK
 from fairseq_ext.recipes.dagru import combination_of
 from fairseq_ext.recipes.hierarchy.config import Hierarchy, HierarchyModel
 from fairseq_ext.recipes.registry import load_experiment
-from fairseq_ext.recipes.translation.config import Corpora, Translation, load_config
+from fairseq_ext.recipes.translation.config import Translation, load_config
 from fairseq_ext.recipes.translation.decoding import decoding
+from fairseq_ext.recipes.translation.sections import Corpora
 from fairseq_ext.recipes.translation.stages import stages_of
 from tests import toy
 

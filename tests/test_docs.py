@@ -21,8 +21,9 @@ from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.corpora.split import Split
 from fairseq_ext.corpora.subwords import Subwords
 from fairseq_ext.inputs.models import Section
-from fairseq_ext.recipes.translation.config import Corpora, Translation, load_config
+from fairseq_ext.recipes.translation.config import Translation, load_config
 from fairseq_ext.recipes.translation.data import preparation_steps
+from fairseq_ext.recipes.translation.sections import Corpora
 from tests.verbs import verb
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -24,9 +24,8 @@ from fairseq_ext.corpora.blocks import load_index
 from fairseq_ext.corpora.labelled_text import Columns, read_examples
 from fairseq_ext.data.teacher_labels import load_probs, read_teacher_record
 from fairseq_ext.data.word_vectors import read_word_vectors
-from fairseq_ext.inputs.domain_tree import read_tree
+from fairseq_ext.inputs.domain_tree import names_of_paths, read_tree
 from fairseq_ext.inputs.errors import InputError, line_of
-from fairseq_ext.inputs.tree_paths import names_of_paths
 from fairseq_ext.metrics.comparison import read_comparisons
 from fairseq_ext.recipes.hierarchy.induce_tree import read_record
 from fairseq_ext.recipes.reranking.nbest import read_nbest

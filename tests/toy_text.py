@@ -12,8 +12,7 @@ from fairseq import tasks
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
 
-from fairseq_ext.inputs.gaussian_clusters import GaussianClusters
-from fairseq_ext.inputs.path_chooser import PathChooser
+from fairseq_ext.inputs.path_chooser import GaussianClusters, PathChooser
 from tests import toy
 
 DOMAINS = toy.DOMAINS

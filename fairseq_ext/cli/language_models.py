@@ -77,7 +77,7 @@ def _paths_options(parser: ArgumentParser) -> None:
 
 def _paths(options: Namespace) -> None:
     from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.recipes.hierarchy.choose_paths import describe_paths
+    from fairseq_ext.recipes.hierarchy.induce_tree import describe_paths
     from fairseq_ext.recipes.hierarchy.induction import PathChoice, paths_step
 
     chosen = _read_fields(options, PathChoice)

@@ -8,16 +8,72 @@ for itself, too, which the paper leaves as future work.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from fairseq_ext.inputs.array_file import read_arrays
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.gaussian_clusters import GaussianClusters
 
 CLUSTERS_FILE = "clusters.npz"
 _ARRAYS = ("centre", "projection", "weights", "means", "covariances")
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianClusters:
+    """A Gaussian mixture, and the projection of states to the coordinates it lives in.
+
+    Args:
+        centre: H, subtracted from states.
+        projection: H×P, applied then.
+        weights: K, shares of the clusters.
+        means: K×P
+        covariances: K×P×P, positive definite.
+    """
+
+    centre: np.ndarray
+    projection: np.ndarray
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+
+    def project(self, states: np.ndarray) -> np.ndarray:
+        """States in the mixture's coordinates, first the one in which they vary most.
+
+        Shape:
+            states: B×H; result: B×P
+        """
+        if states.shape[1] != len(self.centre):
+            raise InputError(
+                f"the clusters are of states of width {len(self.centre)}, these are of width {states.shape[-1]}; "
+                "use the language model that the tree was induced with"
+            )
+        return (finite(states) - self.centre) @ self.projection
+
+    def log_joint(self, states: np.ndarray) -> np.ndarray:
+        """Logarithm of each cluster's weight times its density, but for a constant.
+
+        Shape:
+            states: B×H; result: B×K
+        """
+        points = self.project(states)
+        columns = []
+        for weight, mean, whitening in zip(self.weights, self.means, self._whitening, strict=True):
+            squares = np.square((points - mean) @ whitening).sum(-1)
+            # Without the density's (2π)^(−P/2), which is the same everywhere.
+            columns.append(np.log(weight) + np.log(np.diag(whitening)).sum() - squares / 2)
+        return np.stack(columns, axis=1)
+
+    def subset(self, numbers: list[int]) -> GaussianClusters:
+        """Only these clusters, in this order, with weights in their old proportion."""
+        weights = self.weights[numbers] / self.weights[numbers].sum()
+        return GaussianClusters(self.centre, self.projection, weights, self.means[numbers], self.covariances[numbers])
+
+    @cached_property
+    def _whitening(self) -> np.ndarray:
+        """W with W·Wᵀ = Σ⁻¹ and a positive diagonal, K×P×P."""
+        return np.linalg.inv(np.linalg.cholesky(self.covariances)).swapaxes(1, 2)
 
 
 @dataclass(frozen=True)
@@ -105,3 +161,10 @@ def _check_arrays(arrays: dict[str, np.ndarray], num_leaves: int, path: Path) ->
     for name, values in (("weights", arrays["weights"]), ("covariances", np.linalg.eigvalsh(arrays["covariances"]))):
         if not (values > 0).all():
             raise InputError(f"{path}: its array {name!r} is of no Gaussian mixture; induce the tree again")
+
+
+def finite(states: np.ndarray) -> np.ndarray:
+    """States in double precision; raises InputError unless all are finite."""
+    if not np.isfinite(states).all():
+        raise InputError("the language model's states are not finite; is its checkpoint damaged?")
+    return np.asarray(states, dtype=np.float64)

@@ -16,9 +16,8 @@ from torch import Tensor
 from fairseq_ext.data.data_directory import split_directories
 from fairseq_ext.data.domain_blocks import BlockCorpus, DomainBlocks
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
-from fairseq_ext.inputs.domain_tree import DomainTree
+from fairseq_ext.inputs.domain_tree import DomainTree, names_of_paths
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.tree_paths import names_of_paths
 from fairseq_ext.models.transformer_lm_hier_adapter import embed_tree, prompts_over
 from fairseq_ext.modules.language_model_options import LANGUAGE_MODELING_TASK
 from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split

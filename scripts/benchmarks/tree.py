@@ -213,8 +213,7 @@ def _prepare_domains(options: Namespace, work: Callable[..., None], folder: Path
 def _write_clusters(folder: Path, names: list[str], width: int) -> None:
     import numpy as np
 
-    from fairseq_ext.inputs.gaussian_clusters import GaussianClusters
-    from fairseq_ext.inputs.path_chooser import PathChooser
+    from fairseq_ext.inputs.path_chooser import GaussianClusters, PathChooser
 
     dimensions, draw = min(100, width), np.random.default_rng(3)
     weights, means = np.full(len(names), 1 / len(names)), draw.normal(size=(len(names), dimensions))

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.gaussian_clusters import GaussianClusters
-from fairseq_ext.inputs.path_chooser import PathChooser
+from fairseq_ext.inputs.path_chooser import GaussianClusters, PathChooser
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""From clusters to a tree: assign domains to clusters, then merge the nearest clusters.
+"""Fit clusters to states, assign domains to them, and merge the nearest clusters to a tree.
+
+The clusters are those of Aharoni and Goldberg (2020): principal components, then a Gaussian mixture with full
+covariances (hierarchical adapters §4.2).
 
 The distance of Gaussians is the symmetrised Kullback–Leibler divergence over all dimensions. The paper (hierarchical
 adapters §4.2, Eq. 1) misplaces a ½; this is the usual divergence:
@@ -10,18 +13,80 @@ Determinants are kept as logarithms: in a hundred dimensions they underflow.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from fairseq_ext.inputs.domain_tree import DomainTree
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.path_chooser import GaussianClusters, finite
 
 _ROOT = "root"
+_LONGEST_FIT = 300  # iterations
 # Variances below this share of the largest one are rounding errors of zero.
 _SMALLEST_SHARE = 1e-10
 
 Settled = Mapping[int, Sequence[str]]  # domains by cluster
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How the fit went.
+
+    Args:
+        explained: share of the states' variance that is left in the coordinates.
+        iterations: of expectation maximisation.
+        has_converged: whether they ended by themselves.
+    """
+
+    explained: float
+    iterations: int
+    has_converged: bool
+
+
+def fit_clusters(
+    states: np.ndarray, num_clusters: int, *, dimensions: int, covariance_floor: float, seed: int
+) -> tuple[GaussianClusters, Fit]:
+    """Fit a Gaussian mixture with full covariances; equal arguments give equal bytes.
+
+    Args:
+        states: N×H.
+        num_clusters: K.
+        dimensions: P, principal components to keep; fewer if there are not as many.
+        covariance_floor: added to the variances, as a share of the states' own mean variance in the P dimensions. It
+            is what keeps the covariance of a cluster with fewer than P sequences invertible.
+        seed: draws the start.
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.mixture import GaussianMixture
+    from threadpoolctl import threadpool_limits
+
+    if len(states) < max(num_clusters, 2):
+        raise InputError(
+            f"{len(states)} sequences for {num_clusters} clusters; give more --sequences or fewer --components"
+        )
+    states = finite(states)
+    if not np.ptp(states, axis=0).any():
+        raise InputError("all sequences have the same state: nothing to cluster; is the language model trained?")
+    # Sums in threads depend on how many there are, and EM makes much of little.
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # reported by the caller
+        pca = PCA(min(dimensions, len(states) - 1, states.shape[1]), svd_solver="covariance_eigh").fit(states)
+        projection = pca.components_.T / np.sqrt(pca.explained_variance_.mean())
+        mixture = GaussianMixture(
+            num_clusters, reg_covar=covariance_floor, max_iter=_LONGEST_FIT, random_state=seed, tol=1e-4
+        )
+        try:
+            mixture.fit((states - pca.mean_) @ projection)
+        except ValueError as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"the mixture cannot be fitted ({reason}); raise --covariance-floor") from None
+    clusters = GaussianClusters(pca.mean_, projection, mixture.weights_, mixture.means_, mixture.covariances_)
+    fit = Fit(float(pca.explained_variance_ratio_.sum()), int(mixture.n_iter_), bool(mixture.converged_))
+    return clusters, fit
 
 
 def settle_domains(counts: np.ndarray, domains: Sequence[str]) -> dict[int, list[str]]:

@@ -94,7 +94,7 @@ def paths_step(
 
     def build(folder: Path) -> None:
         # Loads fairseq.
-        from fairseq_ext.recipes.hierarchy.choose_paths import write_paths
+        from fairseq_ext.recipes.hierarchy.induce_tree import write_paths
 
         write_paths(folder, checkpoint, tree, data, options, cpu=cpu)
 

@@ -16,7 +16,6 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.domain_tree import DomainTree, read_tree
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.metrics.comparison import Comparison
-from fairseq_ext.metrics.plots import COLOURS, GREY, draw_figure
 from fairseq_ext.metrics.records import Mean, Record, Records
 from fairseq_ext.metrics.render import Page, Plot, Sections
 from fairseq_ext.metrics.tables import Column, Table
@@ -41,10 +40,11 @@ from fairseq_ext.recipes.hierarchy.measurement import (
     loss,
     perplexity_steps,
 )
+from fairseq_ext.recipes.hierarchy.pictures import draw_domains_by_cluster, others_on, tree_figure
 from fairseq_ext.recipes.report import compare_systems, records_files, report_step, training_files, tuning_tables
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 _VERSION = 6
 PERPLEXITY = "perplexity"  # of comparisons
@@ -203,9 +203,6 @@ class Setup:
         path = self.experiment.tree_file(self.name).parent / RECORD_FILE
         if not self.is_induced or self.tree is None or not path.is_file():
             return []
-        # Loads numpy.
-        from fairseq_ext.recipes.hierarchy.pictures import draw_domains_by_cluster
-
         svg = draw_domains_by_cluster(self.tree, read_json(path, "induce the tree again"))
         note = "In percent of each domain's blocks, in the order of the tree. Clusters that win no domain are dropped."
         return [Plot(f"clusters-{self.name}", f"Figure 4. Domains by cluster: {self.name}", svg, note)]
@@ -312,57 +309,7 @@ def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree | No
 def _describe(record: Record, leaf: str, tree: DomainTree | None) -> str:
     is_share = record.metric.startswith(VOTES)
     support = f"{record.value / (record.n or 1):.0%}" if is_share else f"{math.exp(record.value):.2f}"
-    return f"{leaf} ({support}){_others_on(tree, leaf) if tree else ''}"
-
-
-def _others_on(tree: DomainTree, node: str) -> str:
-    """The domains on a node as words behind its name; none if it is named like its only one."""
-    domains = sorted(domain for domain, row in tree.domains.items() if tree.names[row] == node)
-    return "" if domains in ([], [node]) else f": {', '.join(domains)}"
-
-
-# Figures
-
-
-def tree_figure(name: str, tree: DomainTree, is_induced: bool) -> Plot:
-    """Figure 1 (drawn by hand) or 2 (induced)."""
-    note = (
-        f"{len(tree.names)} nodes, {len(tree.leaves)} leaves; a domain's path has {tree.mean_path_length:.1f} nodes on "
-        "average."
-    )
-    svg = draw_figure(8, 0.6 + 0.25 * len(tree.leaves), partial(_draw_tree, tree))
-    return Plot(f"tree-{name}", f"Figure {2 if is_induced else 1}. The tree {name}", svg, note)
-
-
-def _draw_tree(tree: DomainTree, axes: Axes) -> None:
-    """The root at the left, leaves at the right."""
-    places = _places(tree)
-    for row, (x, y) in places.items():
-        name, children = tree.names[row], tree.children[row]
-        for child in children:
-            to_x, to_y = places[child]
-            axes.plot([x, x, to_x], [y, to_y, to_y], color=GREY, linewidth=1)
-        label = name + _others_on(tree, name)
-        offset, side = ((-3, 3), "right") if children else ((6, -3), "left")
-        axes.annotate(label, (x, y), offset, textcoords="offset points", ha=side, fontsize=7 if children else 9)
-        axes.plot(x, y, "o", color=COLOURS[0 if children else 2], markersize=4)
-    axes.set_ylim(len(tree.leaves) - 0.5, -0.5)
-    axes.set_axis_off()
-
-
-def _places(tree: DomainTree) -> dict[int, tuple[float, float]]:
-    """Where each node is drawn: x is minus the longest way down to a leaf, y the middle of its children."""
-    places = {tree.names.index(leaf): (0.0, float(number)) for number, leaf in enumerate(tree.drawn_leaves)}
-
-    def place(row: int) -> tuple[float, float]:
-        if row not in places:
-            below = [place(child) for child in tree.children[row]]
-            places[row] = min(x for x, _ in below) - 1, (below[0][1] + below[-1][1]) / 2
-        return places[row]
-
-    for row in range(len(tree.names)):
-        place(row)
-    return places
+    return f"{leaf} ({support}){others_on(tree, leaf) if tree else ''}"
 
 
 def _paths(count: int, weights: str = "") -> str:

@@ -13,8 +13,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_ext.corpora.encoders import Encoder
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
+from fairseq_ext.inputs.domain_tree import names_of_paths
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.tree_paths import names_of_paths
 from fairseq_ext.recipes.encoding import LanguageModel
 
 

@@ -14,12 +14,9 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import RECORDS_FILE, Record, write_records
 from fairseq_ext.recipes.report import measure_step
 from fairseq_ext.recipes.train import best_checkpoint
-from fairseq_ext.recipes.translation.config import OutputRun, Translation
-from fairseq_ext.recipes.translation.decoding import (
-    GATES_FILE,
-    decoding,
-    translation_dir,
-)
+from fairseq_ext.recipes.translation.config import Translation
+from fairseq_ext.recipes.translation.decoding import GATES_FILE, decoding, translation_dir
+from fairseq_ext.recipes.translation.sections import OutputRun
 from fairseq_ext.translators.speed import ROUNDS, TimedOutput, describe_machine, measure_speed
 
 # Metrics.

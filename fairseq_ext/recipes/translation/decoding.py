@@ -1,36 +1,27 @@
-"""Translations of the test sets, of further sets, and of example lines, as steps.
-
-``translations/RUN`` are the test sets, ``extra/RUN`` the further sets, as decoding runs translate them.
-"""
+"""Translations of the test sets (``translations/RUN``) and of example lines, as steps."""
 
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fairseq_ext.corpora.entries import check_entries, entry_paths
-from fairseq_ext.corpora.import_corpora import import_domain
-from fairseq_ext.corpora.joined import draw_pairs, write_pairs
-from fairseq_ext.corpora.normalise import normalise_lines
-from fairseq_ext.corpora.text_files import read_lines, read_parallel, write_lines
+from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.engine.fairseq_cli import as_arguments, option_of, run_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand, named_files
 from fairseq_ext.engine.progress import Look, progress
 from fairseq_ext.engine.provenance import EXTRA
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE, domain_tag, read_domain_names
-from fairseq_ext.inputs.errors import InputError, check_choice
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.train import best_checkpoint
-from fairseq_ext.recipes.translation.config import DOMAIN_SWITCH, OutputRun, Translation
+from fairseq_ext.recipes.translation.config import Translation
+from fairseq_ext.recipes.translation.sections import OutputRun
 
 TASK = "multi_domain_translation"
 GATES_FILE = "gates.jsonl"
 EXAMPLES_FILE = "examples.txt"
-# Before the names of further sets in tables, where no domain has a colon in its name.
-TEST, OOD = "test:", "ood:"
 
 
 def decoding(config: Translation, run: OutputRun) -> tuple[list[Path], FairseqCommand]:
@@ -117,122 +108,6 @@ def read_hypotheses(lines: Iterable[str]) -> dict[int, str]:
             number, _, text = line[2:].split("\t", 2)
             found.setdefault(int(number), text)  # the first of an n-best list is the best
     return found
-
-
-# Further test sets: the user's own, those out of domain, and the domain-switch set
-
-
-def sets_dir(config: Translation) -> Path:
-    """Where the sets lie, as ``SET.LANG``."""
-    return config.work_dir / "extra-sets"
-
-
-def extra_dir(config: Translation, name: str) -> Path:
-    """Where an output run's translations of the sets lie, as ``SET.LANG``."""
-    return config.work_dir / "extra" / name
-
-
-def column_of(config: Translation, name: str) -> str:
-    """What a set is called in tables of scores, where no domain has a colon in its name."""
-    return f"{TEST if name in config.evaluate.tests else OOD}{name}"
-
-
-def sets_for(config: Translation, run: OutputRun) -> list[str]:
-    """The sets that an output run can translate; a model of one domain is for sets of that domain alone."""
-    only = run.run.domain
-    return [
-        name
-        for name, domain in config.evaluate.sets.items()
-        if run.output.can_translate(domain) and only in (None, domain)
-    ]
-
-
-def extra_set_steps(config: Translation) -> list[Step]:
-    """The steps that make the sets of ``evaluate: tests``, ``ood`` and ``domain_switch``, and translate them."""
-    if not config.evaluate.sets:
-        return []
-    for name, test in config.evaluate.tests.items():
-        if test.domain is not None:
-            check_choice(test.domain, config.domains, f"{config.path}: evaluate: tests: {name}: domain")
-    runs = [run for run in config.all_output_runs() if sets_for(config, run)]
-    return [_sets_step(config), *(_extra_translation_step(config, run) for run in runs)]
-
-
-def import_sets(folder: Path, config: Translation) -> None:
-    """Write the sets: normalised like the corpora, not filtered but for pairs with an empty side."""
-    langs = config.langs
-    for name, entry in sorted(config.evaluate.corpora.items()):
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".import-") as temporary:
-            imported = Path(temporary)
-            on_bad_utf8, markup = config.corpora.on_bad_utf8, config.corpora.markup
-            downloads = config.work_dir / "downloads"
-            import_domain(imported, name, [entry], langs, on_bad_utf8=on_bad_utf8, downloads=downloads, markup=markup)
-            pairs = read_parallel(*(imported / f"{name}.{lang}" for lang in langs))
-        for lang, lines in zip(langs, zip(*pairs, strict=True), strict=True):
-            normal = normalise_lines(lines, lang, config.cleaning.normalise) if config.cleaning.normalise else lines
-            write_lines(folder / f"{name}.{lang}", normal)
-    if config.evaluate.domain_switch:
-        splits, count = config.work_dir / "splits", config.evaluate.domain_switch
-        drawn = draw_pairs(splits, langs, count, config.split.max_words, config.seed)
-        write_pairs(folder / DOMAIN_SWITCH, langs, drawn)
-
-
-def with_guessed_domains(lines: Sequence[str], teacher: Path) -> list[str]:
-    """Put before every line the tag of the domain that the classifier takes it for."""
-    # The classifier's libraries take seconds to import; only what needs them pays.
-    from fairseq_ext.data.teacher_labels import read_teacher_record
-    from fairseq_ext.teacher.classifier import MODEL_FOLDER, load_classifier
-
-    record = read_teacher_record(teacher)
-    guesses = load_classifier(teacher / MODEL_FOLDER, record["backend"]).predict(lines).argmax(axis=1)
-    return [f"{domain_tag(record['domains'][guess])} {line}" for guess, line in zip(guesses, lines, strict=True)]
-
-
-def _sets_step(config: Translation) -> Step:
-    langs = config.langs
-    sets = {name: [entry] for name, entry in config.evaluate.corpora.items()}
-    clean, switch = config.cleaning.normalise, config.evaluate.domain_switch
-    return Step(
-        sets_dir(config),
-        inputs=[*check_entries(sets, langs), *([config.work_dir / "splits"] if switch else [])],
-        options={
-            # As with the corpora: what is fetched is known by its name, local files by their contents.
-            "sets": {name: Path(e).name if entry_paths(e, langs) else e for name, [e] in sets.items()},
-            "langs": langs,
-            "on_bad_utf8": config.corpora.on_bad_utf8,
-            "markup": config.corpora.markup,
-            "normalise": clean.model_dump() if clean else None,
-            **({"joined": switch, "max_words": config.split.max_words, "seed": config.seed} if switch else {}),
-        },
-        build=lambda folder: import_sets(folder, config),
-    )
-
-
-def _extra_translation_step(config: Translation, run: OutputRun) -> Step:
-    inputs, command = decoding(config, run)
-    sets, names = sets_dir(config), sets_for(config, run)
-    # Only outputs with an oracle domain are given the set's.
-    domains = [config.evaluate.sets[name] if run.output.uses_oracle and not run.run.domain else None for name in names]
-
-    def build(folder: Path) -> None:
-        texts = {name: read_lines(sets / f"{name}.{config.source_lang}") for name in names}
-        lines = [line for text in texts.values() for line in text]
-        if run.output.domain_source == "classifier":
-            lines = with_guessed_domains(lines, config.work_dir / "teacher")
-        else:
-            known = [domain for domain, text in zip(domains, texts.values(), strict=True) for _ in text]
-            lines = [f"{domain_tag(d)} {line}" if d else line for d, line in zip(known, lines, strict=True)]
-        typed, printed = folder / "typed.txt", folder / "interactive.txt"
-        write_lines(typed, lines)
-        # All lines at once, so that batches hold lines of one length.
-        reading = ["--input", str(typed), "--buffer-size", str(len(lines))]
-        arguments = [str(inputs[0]), *command.arguments, *reading]
-        run_fairseq("interactive", arguments, output=printed, messages=folder / "interactive.log")
-        write_hypotheses(folder, printed, {name: len(text) for name, text in texts.items()}, config.target_lang)
-
-    options = {**run.output.options, "source": run.output.domain_source, "sets": names, "domains": domains}
-    folder = extra_dir(config, run.name)
-    return Step(folder, [*inputs, sets], options, build, commands=[command], side_by_side=True)
 
 
 # Examples

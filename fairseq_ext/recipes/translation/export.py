@@ -17,7 +17,8 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import RECORDS_FILE, read_records
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.train import best_checkpoint
-from fairseq_ext.recipes.translation.config import OutputRun, Translation
+from fairseq_ext.recipes.translation.config import Translation
+from fairseq_ext.recipes.translation.sections import OutputRun
 from fairseq_ext.runtime.manifest import FORMAT, SEARCH_OPTIONS, Manifest
 from fairseq_ext.teacher.classifier import MODEL_FOLDER
 from fairseq_ext.translators.exported import Parts, writing

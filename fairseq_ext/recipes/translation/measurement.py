@@ -29,17 +29,11 @@ from fairseq_ext.metrics.records import RECORDS_FILE, Record, Records, read_reco
 from fairseq_ext.recipes.report import training_records
 from fairseq_ext.recipes.train import LOG_FILE, system_dir
 from fairseq_ext.recipes.translation.analyses import ANALYSES, analysis_dir
-from fairseq_ext.recipes.translation.config import DOMAIN_SWITCH, OutputRun, Translation
+from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.convergence import ValidationCurve, read_curve
-from fairseq_ext.recipes.translation.decoding import (
-    OOD,
-    TEST,
-    column_of,
-    extra_dir,
-    sets_dir,
-    sets_for,
-    translation_dir,
-)
+from fairseq_ext.recipes.translation.decoding import translation_dir
+from fairseq_ext.recipes.translation.extra_sets import OOD, TEST, column_of, extra_dir, sets_dir, sets_for
+from fairseq_ext.recipes.translation.sections import DOMAIN_SWITCH, OutputRun
 from fairseq_ext.recipes.translation.set_scores import (
     AVERAGE,
     ERRORS,

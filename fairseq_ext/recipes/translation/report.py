@@ -28,7 +28,7 @@ from fairseq_ext.recipes.report import (
 from fairseq_ext.recipes.translation import analyses, measurement
 from fairseq_ext.recipes.translation.config import MIX, Translation
 from fairseq_ext.recipes.translation.convergence import ValidationCurve, warning, warning_of_control
-from fairseq_ext.recipes.translation.decoding import OOD, TEST
+from fairseq_ext.recipes.translation.extra_sets import OOD, TEST
 from fairseq_ext.recipes.translation.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
 from fairseq_ext.translators.speed import METHOD
 

@@ -17,12 +17,14 @@ from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.train import LOG_FILE, best_checkpoint, train_step
 from fairseq_ext.recipes.translation.analyses import analysis_steps
-from fairseq_ext.recipes.translation.config import Translation, TranslationSystem
+from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.convergence import read_curve, warning
 from fairseq_ext.recipes.translation.data import base_step, preparation_steps, teacher_steps
-from fairseq_ext.recipes.translation.decoding import TASK, examples_step, extra_set_steps, translation_step
+from fairseq_ext.recipes.translation.decoding import TASK, examples_step, translation_step
+from fairseq_ext.recipes.translation.extra_sets import extra_set_steps
 from fairseq_ext.recipes.translation.measurement import scoring_step
 from fairseq_ext.recipes.translation.report import report
+from fairseq_ext.recipes.translation.sections import TranslationSystem
 from fairseq_ext.recipes.tune import first_run, steps_of_runs
 
 

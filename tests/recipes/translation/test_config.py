@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from fairseq_ext.corpora.normalise import Normalise
-from fairseq_ext.recipes.translation.config import Evaluate, ReportOptions, load_config
+from fairseq_ext.recipes.translation.config import load_config
+from fairseq_ext.recipes.translation.sections import Evaluate, ReportOptions
 from tests.small_corpus import write_config
 
 
