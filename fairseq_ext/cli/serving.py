@@ -14,9 +14,9 @@ _TERMS = "words whose translation is given: a line each, source and one or more 
 
 
 def _translate_options(parser: ArgumentParser) -> None:
-    from fairseq_ext.documents.formats import FORMATS as DOCUMENTS
-    from fairseq_ext.documents.formats import TEXT
     from fairseq_ext.translators.answers import FORMATS
+    from fairseq_ext.translators.formats import FORMATS as DOCUMENTS
+    from fairseq_ext.translators.formats import TEXT
 
     parser.description = (
         "Translate a text of yours, with an exported system or one of an experiment: give --input, --output or an "

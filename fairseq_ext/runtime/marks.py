@@ -1,218 +1,36 @@
-"""Marks of a text in its translation; for what they are see :mod:`fairseq_ext.documents.marks`.
+"""Marks in a text: tags, which a model does not see, and placeholders, which it does and has to repeat.
 
-Tags are put there by attention: a pair around the words that attend most to what stood between, one that stands alone
-between the words that attend to its neighbours. Each stands there once, and they are nested as in the source.
+A tag is one private character of Unicode, which says whether it opens, closes or stands alone; a placeholder stands
+between two others.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
-import numpy as np
-
-from fairseq_ext.documents.marks import CLOSE, MARK, MOST_TAGS, OPEN
-
-LONGEST_KEPT = 12  # pieces of a placeholder that a model has to repeat
-
-
-@dataclass
-class Mark:
-    """What is put into a translation: a tag, or a placeholder that the model does not see.
-
-    Attributes:
-        text: that is put there.
-        begin: where it is in the source's text without marks.
-        end: where its end tag is; the same for one that stands alone.
-        closing: the end tag.
-        inner: what is between.
-    """
-
-    text: str
-    begin: int
-    end: int
-    closing: str = ""
-    inner: list[Mark] = field(default_factory=list)
+MOST_TAGS = 0x4000  # of a text
+OPEN, CLOSE, ALONE = ((chr(0xF0000 + kind * MOST_TAGS), chr(0xF0000 + (kind + 1) * MOST_TAGS - 1)) for kind in range(3))
+_BEGIN, _END = "\U000fc000", "\U000fc001"  # of a placeholder
+PRIVATE = f"[{OPEN[0]}-{_END}]"
+# A placeholder, a tag, or a stray character.
+MARK = re.compile(f"{_BEGIN}([^{_BEGIN}{_END}]*){_END}|([{OPEN[0]}-{ALONE[1]}])|{PRIVATE}")
 
 
-@dataclass(frozen=True)
-class Marked:
-    """A text, what is put into its translation, and what its translation has to repeat, with how often."""
-
-    text: str
-    marks: list[Mark] = field(default_factory=list)
-    kept: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, text: str, can_keep: Callable[[str], bool]) -> Marked:
-        """Read a text.
-
-        Args:
-            text: with marks.
-            can_keep: whether a model can repeat a placeholder; what it cannot is put there as a tag is.
-        """
-        plain, end = "", 0
-        kept: dict[str, int] = {}
-        # The marks of the pairs that are open, the outermost, which is the text, first.
-        stack = [Mark("", 0, 0)]
-        for found in MARK.finditer(text):
-            plain += text[end : found.start()]
-            end = found.end()
-            placeholder, tag = found[1], found[2]
-            if placeholder and can_keep(placeholder):
-                plain += placeholder
-                kept[placeholder] = kept.get(placeholder, 0) + 1
-            elif tag and OPEN[0] <= tag <= OPEN[1]:
-                mark = Mark(tag, len(plain), len(plain))
-                stack[-1].inner.append(mark)
-                stack.append(mark)
-            elif tag and tag <= CLOSE[1] and ord(tag) - ord(stack[-1].text or CLOSE[0]) == MOST_TAGS:
-                mark = stack.pop()
-                mark.closing, mark.end = tag, len(plain)
-            elif tag or placeholder:
-                stack[-1].inner.append(Mark(tag or placeholder, len(plain), len(plain)))
-        return cls(plain + text[end:], _without_halves(stack[0].inner), kept)
+def mark(kind: tuple[str, str], number: int) -> str:
+    """The mark of a tag; that which closes has the number of that which opens."""
+    return chr(ord(kind[0]) + number)
 
 
-def _without_halves(marks: Sequence[Mark]) -> list[Mark]:
-    """Marks of which one that was not closed, as a sentence of several may have, stands alone."""
-    found = []
-    for mark in marks:
-        inner = _without_halves(mark.inner)
-        if mark.closing or mark.begin == mark.end and not inner:
-            found.append(Mark(mark.text, mark.begin, mark.end, mark.closing, inner))
-        else:
-            found += [Mark(mark.text, mark.begin, mark.begin), *inner]
-    return found
+def is_alone(mark: str) -> bool:
+    """Whether a mark, or no mark, is of a tag that stands alone."""
+    return ALONE[0] <= mark <= ALONE[1]
 
 
-class Placing:
-    """Puts marks into a translation.
-
-    Args:
-        source: text without marks.
-        target: its translation.
-        kept: placeholders of both, within which nothing is put.
-        spans: where the pieces of the translation are in it.
-        attention: of each of these to the S pieces of the source.
-        count: the number of pieces in the beginning of the source.
-
-    Shape:
-        attention: T×S
-    """
-
-    def __init__(
-        self,
-        source: str,
-        target: str,
-        kept: Sequence[str],
-        spans: Sequence[tuple[int, int]],
-        attention: np.ndarray,
-        count: Callable[[str], int],
-    ) -> None:
-        self._source, self._target, self._count = source, target, count
-        self._words = list(_words(target, kept))
-        shares = attention / np.maximum(attention.sum(1, keepdims=True), 1e-9)
-        rows = [
-            [row for row, (begin, end) in enumerate(spans) if begin < word[1] and end > word[0]] for word in self._words
-        ]
-        self._shares = np.array([shares[own].mean(0) if own else np.zeros(shares.shape[1]) for own in rows])
-        self._shares = self._shares.reshape(len(self._words), shares.shape[1])
-
-    def text(self, marks: Sequence[Mark]) -> str:
-        """The translation with its marks."""
-        # What stands before each word, and behind the last: (whether it sticks to the word before, text).
-        self._before: list[list[tuple[bool, str]]] = [[] for _ in range(len(self._words) + 1)]
-        self._place(marks, 0, len(self._words))
-        text, end = "", 0
-        for place, own in enumerate(self._before):
-            begin = self._words[place][0] if place < len(self._words) else len(self._target)
-            sticking = next((number for number, (sticks, _) in enumerate(own) if not sticks), len(own))
-            text += "".join(mark for _, mark in own[:sticking]) + self._target[end:begin]
-            text += "".join(mark for _, mark in own[sticking:])
-            if place < len(self._words):
-                end = self._words[place][1]
-                text += self._target[begin:end]
-        return text
-
-    def _place(self, marks: Sequence[Mark], low: int, high: int) -> None:
-        """Put marks, and what is in them, between two words."""
-        is_free = np.ones(len(self._words), bool)
-        is_free[:low] = is_free[high:] = False
-        places: list[tuple[int, int, int, Mark]] = []
-        for number, mark in enumerate(marks):
-            if mark.end > mark.begin:
-                begin, end = self._span(mark, is_free, high)
-                is_free[begin:end] = False
-                places.append((begin, end, number, mark))
-        inside = {place for begin, end, _, _ in places for place in range(begin + 1, end)}
-        for number, mark in enumerate(marks):
-            if mark.end == mark.begin:
-                place = self._place_alone(mark, [each for each in range(low, high + 1) if each not in inside])
-                places.append((place, place, number, mark))
-        for begin, end, _, mark in sorted(places, key=lambda each: each[:3]):
-            if mark.closing:
-                self._before[begin].append((False, mark.text))
-                self._place(mark.inner, begin, end)
-                self._before[end].append((begin < end, mark.closing))
-            else:
-                self._before[begin].append(self._spaced(mark, begin, low))
-
-    def _span(self, mark: Mark, is_free: np.ndarray, high: int) -> tuple[int, int]:
-        """The words of which more than half attends to what is in a pair; at least the one that does most."""
-        begin, end = (self._count(self._source[:place]) for place in (mark.begin, mark.end))
-        gains = np.where(is_free, self._shares[:, begin:end].sum(1) - 0.5, -np.inf)
-        if not is_free.any():
-            return high, high
-        best = (int(gains.argmax()), int(gains.argmax()) + 1)
-        most, total, start = float(gains.max()), 0.0, 0
-        for place, gain in enumerate(gains.tolist()):
-            total += gain
-            if total > most:
-                most, best = total, (start, place + 1)
-            if total <= 0:
-                total, start = 0.0, place + 1
-        return self._without_punctuation(*best, self._source[mark.begin : mark.end])
-
-    def _without_punctuation(self, begin: int, end: int, source: str) -> tuple[int, int]:
-        """Words without the punctuation at their edges that their source does not have."""
-        texts = [self._target[slice(*word)] for word in self._words]
-        is_foreign = [not text[0].isalnum() and text not in source for text in texts]
-        while end - begin > 1 and is_foreign[begin]:
-            begin += 1
-        while end - begin > 1 and is_foreign[end - 1]:
-            end -= 1
-        return begin, end
-
-    def _place_alone(self, mark: Mark, places: Sequence[int]) -> int:
-        """The place whose neighbours attend to those in the source."""
-        column, (words, columns) = self._count(self._source[: mark.begin]), self._shares.shape
-        before = np.zeros(words + 1)
-        after = np.zeros(words + 1)
-        before[1:] = self._shares[:, column - 1] if column else 0
-        before[0] = column == 0
-        after[:-1] = self._shares[:, column] if column < columns else 0
-        after[-1] = column >= columns
-        return max(places, key=lambda place: float(before[place] + after[place]))
-
-    def _spaced(self, mark: Mark, place: int, low: int) -> tuple[bool, str]:
-        """Whether one that stands alone sticks to the word before it, and its text, with blanks as in the source."""
-        before, after = self._source[: mark.begin], self._source[mark.begin :]
-        is_first, is_last = not before or before[-1].isspace(), not after or after[0].isspace()
-        if is_first and is_last and self._words:
-            return (False, f"{mark.text} ") if place == low else (True, f" {mark.text}")
-        sticks = place > low and (is_last or place == len(self._words))
-        if MARK.fullmatch(mark.text) or not self._words:
-            return sticks, mark.text
-        begin, end = self._words[place - 1 if sticks else place]
-        blank = " " if self._target[begin:end].isalnum() else ""  # a placeholder and a word are two words
-        return (True, blank + mark.text) if sticks else (False, mark.text + blank)
+def keep(placeholder: str) -> str:
+    """A placeholder, marked as such."""
+    return f"{_BEGIN}{placeholder}{_END}"
 
 
-def _words(text: str, kept: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where words, placeholders and punctuation are; a character of a script that writes no blanks is a word."""
-    letters = r"[^\W\u2e80-\ufaff]+"
-    patterns = [*map(re.escape, kept), r"[\u2e80-\ufaff]", rf"{letters}(?:[-'’]{letters})*", r"[^\w\s]"]
-    for found in re.finditer("|".join(patterns), text):
-        yield found.span()
+def without_marks(text: str) -> str:
+    """A text as its reader sees it: placeholders, but no tags."""
+    return MARK.sub(lambda found: found[1] or "", text)

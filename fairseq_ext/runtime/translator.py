@@ -16,8 +16,6 @@ import numpy as np
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.corpora.normalise import normalise_lines
 from fairseq_ext.corpora.raw_text import canonical
-from fairseq_ext.documents.marks import without_marks
-from fairseq_ext.documents.pieces import PLACEHOLDER
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.manifest import (
     BASE,
@@ -29,8 +27,10 @@ from fairseq_ext.runtime.manifest import (
     Manifest,
     verify,
 )
-from fairseq_ext.runtime.marks import LONGEST_KEPT, Marked, Placing
+from fairseq_ext.runtime.marks import without_marks
 from fairseq_ext.runtime.model import Model, Route, attend, padded
+from fairseq_ext.runtime.pieces import PLACEHOLDER
+from fairseq_ext.runtime.placing import LONGEST_KEPT, Marked, Placing
 from fairseq_ext.runtime.requests import Answer, Candidate, Request, TokenGates, join_answers
 from fairseq_ext.runtime.search import Found, Hypothesis, Options, Search, Symbols
 from fairseq_ext.runtime.sentences import TooLongError, split_sentences

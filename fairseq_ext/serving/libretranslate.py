@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from fairseq_ext.corpora.languages import base_language
-from fairseq_ext.documents.pieces import Pieces, split
 from fairseq_ext.inputs.errors import shown
+from fairseq_ext.runtime.pieces import Pieces, split
 from fairseq_ext.runtime.requests import Answer, Request
 from fairseq_ext.serving.body import USUAL_BEAM, Limits, Order, check_domain, check_size, checked_text
 from fairseq_ext.serving.refusals import RefusedError

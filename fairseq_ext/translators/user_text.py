@@ -15,15 +15,15 @@ from tqdm import tqdm
 
 from fairseq_ext.corpora.files import check_file
 from fairseq_ext.corpora.folded_text import normal_form
-from fairseq_ext.documents import formats
-from fairseq_ext.documents.document import Document, Filling
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.manifest import FLOAT32, Manifest, read_manifest
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.sentences import TooLongError
 from fairseq_ext.runtime.translator import SystemTranslator
+from fairseq_ext.translators import formats
 from fairseq_ext.translators.answers import Wanted
+from fairseq_ext.translators.document import Document, Filling
 from fairseq_ext.translators.files import FileJob, check_folder, load_translator, state_of, translate_file
 from fairseq_ext.translators.lines import STDIN, RoutedLine, blocks, routed_by_file, text_lines
 
@@ -45,7 +45,7 @@ class Text:
         block_lines: lines of a block.
         device: cpu or cuda.
         decoding_precision: of weights and products.
-        format: of the source, of :data:`fairseq_ext.documents.formats.FORMATS` or text; None for what its name says.
+        format: of the source, of :data:`fairseq_ext.translators.formats.FORMATS` or text; None for what its name says.
         every: whether what a document has translated already is translated again.
         terms: file of terms, or None.
     """

@@ -25,7 +25,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def measure(options: Namespace) -> dict[str, Any]:
-    from fairseq_ext.documents.pieces import PLACEHOLDER
+    from fairseq_ext.runtime.pieces import PLACEHOLDER
     from fairseq_ext.runtime.translator import SystemTranslator
 
     translator, rng = SystemTranslator.load(options.system, decoding_precision=options.precision), random.Random(1)
@@ -58,7 +58,7 @@ def _tagged(line: str, rng: random.Random) -> str:
 def _figures(translator: Any, lines: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     import sacrebleu
 
-    from fairseq_ext.documents.pieces import split
+    from fairseq_ext.runtime.pieces import split
     from fairseq_ext.runtime.requests import Request
 
     def chrf(texts: Sequence[str]) -> float:
@@ -91,7 +91,7 @@ def _figures(translator: Any, lines: Sequence[str], references: Sequence[str]) -
 
 def _cut_up(line: str) -> Iterator[tuple[str, bool]]:
     """What is translated where nothing is translated across a mark."""
-    from fairseq_ext.documents.pieces import MARKUP, PLACEHOLDER, cut
+    from fairseq_ext.runtime.pieces import MARKUP, PLACEHOLDER, cut
 
     for outer, is_outside in cut(MARKUP, line):
         for part, is_text in cut(PLACEHOLDER, outer) if is_outside else [(outer, False)]:
@@ -101,7 +101,7 @@ def _cut_up(line: str) -> Iterator[tuple[str, bool]]:
 
 def _is_kept(source: str, found: str) -> bool:
     """Whether each mark is there as often as in the source, and tags are nested."""
-    from fairseq_ext.documents.pieces import PLACEHOLDER
+    from fairseq_ext.runtime.pieces import PLACEHOLDER
 
     marks = [Counter(_TAG.findall(text) + [each[0] for each in PLACEHOLDER.finditer(text)]) for text in (source, found)]
     depth = 0

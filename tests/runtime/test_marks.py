@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_ext.documents.marks import MARK, keep
-from fairseq_ext.documents.pieces import split
-from fairseq_ext.runtime.marks import Marked, Placing
+from fairseq_ext.runtime.marks import MARK, keep
+from fairseq_ext.runtime.pieces import split
+from fairseq_ext.runtime.placing import Marked, Placing
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.translator import SystemTranslator
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO
 
 from fairseq_ext.corpora.languages import base_language
-from fairseq_ext.documents.pieces import Pieces
 from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.runtime.pieces import Pieces
 
 _CHUNK = 1 << 20
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from fairseq_ext.documents import markup
-from fairseq_ext.documents.document import Edit, Filling, Parts, check_language
-from fairseq_ext.documents.markup import attribute, element, is_start, name_of, with_attribute
-from fairseq_ext.documents.pieces import split
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.runtime import markup
+from fairseq_ext.runtime.markup import attribute, element, is_start, name_of, with_attribute
+from fairseq_ext.runtime.pieces import split
+from fairseq_ext.translators.document import Edit, Filling, Parts, check_language
 
 # States of targets that are copies of the source, or nothing.
 _UNTRANSLATED = ("new", "needs-translation", "initial")

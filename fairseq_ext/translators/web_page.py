@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairseq_ext.documents.document import Edit, Filling, Parts
-from fairseq_ext.documents.markup import attribute, name_of, with_attribute
-from fairseq_ext.documents.pieces import runs, split
+from fairseq_ext.runtime.markup import attribute, name_of, with_attribute
+from fairseq_ext.runtime.pieces import runs, split
+from fairseq_ext.translators.document import Edit, Filling, Parts
 
 
 def read_html(chunks: Iterator[str], filling: Filling) -> Parts:

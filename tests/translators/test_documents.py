@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_ext.documents.document import Document, Edit, Filling
-from fairseq_ext.documents.formats import FORMATS, format_of
-from fairseq_ext.documents.marks import ALONE, CLOSE, OPEN, PRIVATE, keep, mark
-from fairseq_ext.documents.pieces import cut, split
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.runtime.marks import ALONE, CLOSE, OPEN, PRIVATE, keep, mark
+from fairseq_ext.runtime.pieces import cut, split
+from fairseq_ext.translators.document import Document, Edit, Filling
+from fairseq_ext.translators.formats import FORMATS, format_of
 
 PO = """# Of a program
 msgid ""

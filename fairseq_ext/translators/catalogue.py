@@ -8,9 +8,9 @@ from functools import partial
 
 import polib
 
-from fairseq_ext.documents.document import Edit, Filling, Parts, check_language
-from fairseq_ext.documents.pieces import split
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.runtime.pieces import split
+from fairseq_ext.translators.document import Edit, Filling, Parts, check_language
 
 _TRANSLATION = re.compile(r"msgstr(?:\[(\d+)\])?")
 

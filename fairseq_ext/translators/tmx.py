@@ -6,10 +6,10 @@ import html
 from collections.abc import Iterator, Sequence
 
 from fairseq_ext.corpora.languages import base_language
-from fairseq_ext.documents.document import Edit, Filling, Parts
-from fairseq_ext.documents.markup import attribute, element, is_start, name_of, tokens, units
-from fairseq_ext.documents.pieces import split
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.runtime.markup import attribute, element, is_start, name_of, tokens, units
+from fairseq_ext.runtime.pieces import split
+from fairseq_ext.translators.document import Edit, Filling, Parts
 
 _MARK = "x-machine-translated"
 

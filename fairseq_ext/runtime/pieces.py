@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fairseq_ext.documents.marks import ALONE, CLOSE, MARK, MOST_TAGS, OPEN, PRIVATE, is_alone, keep, mark
-from fairseq_ext.documents.markup import is_empty, is_end, name_of
+from fairseq_ext.runtime.marks import ALONE, CLOSE, MARK, MOST_TAGS, OPEN, PRIVATE, is_alone, keep, mark
+from fairseq_ext.runtime.markup import is_empty, is_end, name_of
 
 _REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
 # Comments and the like; elements whose content is no text, with XLIFF's and TMX' for the codes of another format; tags.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fairseq_ext.documents.catalogue import read_po
-from fairseq_ext.documents.document import Format
-from fairseq_ext.documents.tmx import read_tmx
-from fairseq_ext.documents.web_page import read_html
-from fairseq_ext.documents.xliff import read_xliff
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.translators.catalogue import read_po
+from fairseq_ext.translators.document import Format
+from fairseq_ext.translators.tmx import read_tmx
+from fairseq_ext.translators.web_page import read_html
+from fairseq_ext.translators.xliff import read_xliff
 
 TEXT = "text"
 FORMATS: dict[str, Format] = {"po": read_po, "xliff": read_xliff, "tmx": read_tmx, "html": read_html}
