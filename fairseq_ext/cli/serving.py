@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace, _ArgumentGroup
+from dataclasses import fields
 from pathlib import Path
 
 from fairseq_ext.cli.verbs import CONFIG, Verb, add_dry_run, number
@@ -14,9 +15,9 @@ _TERMS = "words whose translation is given: a line each, source and one or more 
 
 
 def _translate_options(parser: ArgumentParser) -> None:
-    from fairseq_ext.translators.answers import FORMATS
     from fairseq_ext.translators.formats import FORMATS as DOCUMENTS
     from fairseq_ext.translators.formats import TEXT
+    from fairseq_ext.translators.lines import FORMATS
 
     parser.description = (
         "Translate a text of yours, with an exported system or one of an experiment: give --input, --output or an "
@@ -83,15 +84,18 @@ def _translate_test_sets(options: Namespace) -> None:
 
 def _translate_text(options: Namespace) -> None:
     from fairseq_ext.runtime.manifest import ORACLE
-    from fairseq_ext.translators.answers import Wanted
-    from fairseq_ext.translators.user_text import Text, translate_text
+    from fairseq_ext.translators.files import Job
+    from fairseq_ext.translators.lines import Wanted
+    from fairseq_ext.translators.translate import translate
 
     _check_text(options, ORACLE)
-    text = Text(
+    job = Job(
+        system=_exported(options.source, options.system),
         source=_file(options.input),
         output=_file(options.output),
         route=None if options.route == ORACLE else options.route,
         domains=options.domains,
+        terms=options.terms,
         wanted=Wanted(options.format, options.candidates, options.beam, options.gates, options.gates_by_token),
         processes=options.processes,
         block_lines=options.block_lines,
@@ -99,9 +103,8 @@ def _translate_text(options: Namespace) -> None:
         decoding_precision=options.decoding_precision,
         format=options.input_format,
         every=options.all,
-        terms=options.terms,
     )
-    translate_text(_exported(options.source, options.system), text)
+    translate(job)
 
 
 def _check_text(options: Namespace, oracle: str) -> None:
@@ -175,6 +178,8 @@ def _export(options: Namespace) -> None:
 
 
 def _serve_options(parser: ArgumentParser) -> None:
+    from fairseq_ext.serving.limits import Limits
+
     parser.description = "Serve an exported system: a page at /, JSON at /translate (docs/using.md)."
     add = parser.add_argument
     add("exported", type=Path, metavar="EXPORTED", help="directory that fairseq-ext export made")
@@ -185,42 +190,23 @@ def _serve_options(parser: ArgumentParser) -> None:
     add("--device", default="cpu", help="where the model runs, e.g. cuda")
     _add_precision(parser)
     add("--threads", type=number(1), default=1, help="cores that the model uses")
-    for option, default, words in (
-        ("queue", 1024, "texts that may wait; beyond it clients are told to come back (503)"),
-        ("max-tokens", 256, "source tokens of a batch; more pay on a GPU"),
-        ("window", 10, "milliseconds that the first text of a batch waits for others"),
-        (
-            "connections",
-            512,
-            "open connections; beyond it, the longest idle one is closed; if none is, a new one gets 503",
-        ),
-        ("max-bytes", 1 << 20, "of a request"),
-        ("max-texts", 256, "of a request"),
-        ("max-characters", 20_000, "of all texts of a request"),
-        ("max-beam", 16, "that a request may ask for"),
-        ("patience", 20, "seconds for a client to send its request, and to read on in its answer"),
-    ):
-        add(f"--{option}", type=number(0 if option == "window" else 1), default=default, help=words)
+    for limit in fields(Limits):
+        option = f"--{limit.name.replace('_', '-')}"
+        add(option, type=number(limit.metadata["least"]), default=limit.default, help=limit.metadata["help"])
 
 
 def _serve(options: Namespace) -> None:
     try:
-        from fairseq_ext.serving.batcher import Batching
-        from fairseq_ext.serving.body import Limits
-        from fairseq_ext.serving.server import Service, serve
+        from fairseq_ext.serving.limits import Limits
+        from fairseq_ext.serving.server import serve
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("fairseq_ext"):
             raise
         raise InputError(f'the package {error.name} is missing: pip install "fairseq-ext[serve]"') from None
 
-    limits = Limits(
-        bytes=options.max_bytes,
-        texts=options.max_texts,
-        characters=options.max_characters,
-        beam=options.max_beam,
-        seconds=options.patience,
-    )
-    service = Service(
+    serve(
+        options.exported,
+        Limits(**{limit.name: getattr(options, limit.name) for limit in fields(Limits)}),
         host=options.host,
         port=options.port,
         token_file=options.token_file,
@@ -228,11 +214,7 @@ def _serve(options: Namespace) -> None:
         device=options.device,
         decoding_precision=options.decoding_precision,
         threads=options.threads,
-        connections=options.connections,
-        limits=limits,
-        batching=Batching(queue=options.queue, tokens=options.max_tokens, window=options.window / 1000),
     )
-    serve(options.exported, service)
 
 
 def _add_precision(parser: ArgumentParser | _ArgumentGroup) -> None:

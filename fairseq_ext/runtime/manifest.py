@@ -16,19 +16,19 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
 
 from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, RESERVED_NAMES, check_domain_names, read_domain_names
 from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.json_file import is_texts, read_json
-from fairseq_ext.inputs.models import read_model
-from fairseq_ext.runtime.vocabulary import REMEDY, VOCABULARY_FILE
+from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.runtime.vocabulary import REMEDY, VOCABULARY_FILE, read_strictly
 
 FORMAT = 3  # 2 had no attention in the decoder's graph
 MANIFEST_FILE = "system.json"
@@ -49,9 +49,19 @@ SEARCH_OPTIONS: dict[str, tuple[type, float, float]] = {
     "min_len": (int, 0, 10_000),
     "no_repeat_ngram_size": (int, 0, 10_000),
 }
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_FILE_NAME = re.compile(rf"({CLASSIFIER_FOLDER}/)?[A-Za-z0-9][A-Za-z0-9._-]*")
-_CLASSIFIERS = ("tfidf", "transformers", "houlsby")
+
+
+def _check_generation(options: dict[str, Any]) -> dict[str, Any]:
+    for name, value in options.items():
+        if name not in SEARCH_OPTIONS:
+            raise ValueError(f"{name} is no option of the search")
+        kind, low, high = SEARCH_OPTIONS[name]
+        if type(value) not in {kind, int} or not low <= value <= high:
+            raise ValueError(f"{name} is {shown(value)}, and has to be from {low} to {high}")
+    return options
+
+
+_FileName = Annotated[str, Field(pattern=rf"^({CLASSIFIER_FOLDER}/)?[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
 @dataclass(frozen=True)
@@ -59,7 +69,7 @@ class FileRecord:
     """A file's size in bytes and its SHA-256."""
 
     bytes: int
-    sha256: str
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
     @classmethod
     def of(cls, path: Path) -> FileRecord:
@@ -89,12 +99,12 @@ class Manifest:
     domains: tuple[str, ...]
     architecture: str
     text: Normalise | None = None
-    generation: Mapping[str, Any] = field(default_factory=dict)
-    classifier: str | None = None
+    generation: Annotated[dict[str, Any], AfterValidator(_check_generation)] = field(default_factory=dict)
+    classifier: Literal["tfidf", "transformers", "houlsby"] | None = None
     data_fingerprint: str | None = None
-    scores: Mapping[str, Any] | None = None
-    versions: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, FileRecord] = field(default_factory=dict)
+    scores: dict[str, Any] | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    files: dict[_FileName, FileRecord] = field(default_factory=dict)
 
     @property
     def content(self) -> dict[str, Any]:
@@ -103,11 +113,7 @@ class Manifest:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """The manifest of an exported system, after a check of what it says and of the sizes of its files.
-
-    Raises:
-        InputError: naming the file that is missing, damaged or of another format.
-    """
+    """The manifest of an exported system, after a check of what it says and of the sizes of its files."""
     path = directory / MANIFEST_FILE
     if not directory.is_dir():
         raise InputError(f"{directory}: no such directory; give one that fairseq-ext export made")
@@ -131,11 +137,7 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def verify(directory: Path) -> Manifest:
-    """Read all files of an exported system again.
-
-    Raises:
-        InputError: naming the first that is not as it was exported, or that nobody exported.
-    """
+    """Read all files of an exported system again."""
     manifest = read_manifest(directory)
     for name, record in manifest.files.items():
         if hash_file(directory / name) != record.sha256:
@@ -143,66 +145,14 @@ def verify(directory: Path) -> Manifest:
     return manifest
 
 
-def parse(content: Any, path: Path) -> Manifest:
-    """A manifest of an object that JSON held.
-
-    Raises:
-        InputError: naming the file and the key that is missing or not as it should be.
-    """
-    files = content.get("files")
-    languages, domains, text = content.get("languages"), content.get("domains"), content.get("text")
-    generation, classifier = content.get("generation"), content.get("classifier")
-    claims = {
-        "name": isinstance(content.get("name"), str),
-        "architecture": isinstance(content.get("architecture"), str),
-        "languages": is_texts(languages) and len(languages) == 2,
-        "domains": is_texts(domains),
-        "generation": isinstance(generation, dict) and all(map(_is_search_option, generation.items())),
-        "classifier": classifier in (None, *_CLASSIFIERS),
-        "files": isinstance(files, dict) and all(map(_is_file_record, files.items())),
-    }
-    for key, holds in claims.items():
-        if not holds:
-            raise InputError(f"{path}: {key}: {shown(content.get(key))} is none of an exported system's; {REMEDY}")
-    check_domain_names(domains, f"{path}: domains")
-    expected = [DOMAINS_FILE, VOCABULARY_FILE, *(name for names in GRAPH_FILES.values() for name in names)]
-    for name in expected:
-        if name not in files:
+def parse(content: dict[str, Any], path: Path) -> Manifest:
+    """A manifest of an object that JSON held."""
+    manifest = read_strictly(Manifest, content, path)
+    check_domain_names(manifest.domains, f"{path}: domains")
+    for name in (DOMAINS_FILE, VOCABULARY_FILE, *(name for names in GRAPH_FILES.values() for name in names)):
+        if name not in manifest.files:
             raise InputError(f"{path}: files: lacks {name}; {REMEDY}")
-    return Manifest(
-        name=content["name"],
-        languages=(languages[0], languages[1]),
-        domains=tuple(domains),
-        architecture=content["architecture"],
-        text=None if text is None else read_model(Normalise, text, f"{path}: text", {}),
-        generation=generation,
-        classifier=classifier,
-        data_fingerprint=content.get("data_fingerprint"),
-        scores=content.get("scores"),
-        versions=content.get("versions") or {},
-        files={name: FileRecord(**record) for name, record in files.items()},
-    )
-
-
-def _is_search_option(option: tuple[str, Any]) -> bool:
-    name, value = option
-    if name not in SEARCH_OPTIONS:
-        return False
-    kind, low, high = SEARCH_OPTIONS[name]
-    kinds = (int, float) if kind is float else (kind,)
-    return type(value) in kinds and low <= value <= high
-
-
-def _is_file_record(entry: tuple[str, Any]) -> bool:
-    name, record = entry
-    return (
-        _FILE_NAME.fullmatch(name) is not None
-        and isinstance(record, dict)
-        and record.keys() == {"bytes", "sha256"}
-        and type(record["bytes"]) is int
-        and isinstance(record["sha256"], str)
-        and _SHA256.fullmatch(record["sha256"]) is not None
-    )
+    return manifest
 
 
 def digest(content: Mapping[str, Any]) -> str:

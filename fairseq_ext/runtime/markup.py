@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from fairseq_ext.inputs.errors import InputError
 
@@ -19,31 +20,19 @@ LONGEST = 1 << 24
 
 
 def tokens(chunks: Iterable[str]) -> Iterator[str]:
-    """Yield tags, comments and the text between them; joined, they are the document.
-
-    Raises:
-        InputError: if a tag does not end.
-    """
+    """Yield tags, comments and the text between them; joined, they are the document."""
     buffer = ""
-    for chunk in chunks:
+    for chunk in chain(chunks, [""]):  # an empty one is the last
         buffer += chunk
         end = 0
         for found in _TOKEN.finditer(buffer):
-            if found.start() != end or found.end() == len(buffer):
+            if found.start() != end or (chunk and found.end() == len(buffer)):
                 break
             yield found[0]
             end = found.end()
         buffer = buffer[end:]
-        if len(buffer) > LONGEST:
+        if len(buffer) > LONGEST or (buffer and not chunk):
             raise InputError(f"has a tag that does not end: {buffer[:40]!r}; is it XML?")
-    end = 0
-    for found in _TOKEN.finditer(buffer):
-        if found.start() != end:
-            break
-        yield found[0]
-        end = found.end()
-    if end < len(buffer):
-        raise InputError(f"has a tag that does not end: {buffer[end : end + 40]!r}; is it XML?")
 
 
 def name_of(token: str) -> str:
@@ -98,11 +87,7 @@ def element(unit: Sequence[str], name: str) -> tuple[int, int] | None:
 
 
 def units(stream: Iterator[str], name: str) -> Iterator[str | list[str]]:
-    """Yield tokens one by one, but all tokens of an element of a name in one list.
-
-    Raises:
-        InputError: if such an element does not end.
-    """
+    """Yield tokens one by one, but all tokens of an element of a name in one list."""
     for token in stream:
         if not is_start(token) or name_of(token) != name or is_empty(token):
             yield token

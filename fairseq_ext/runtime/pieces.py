@@ -26,57 +26,12 @@ PLACEHOLDER = re.compile(
 )
 _BREAK = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 # Tags of HTML that end a sentence. All others are within one.
-_BLOCKS = frozenset(
-    [
-        *("address", "article", "aside", "audio", "base", "blockquote", "body", "br", "button", "canvas", "caption"),
-        *(
-            "col",
-            "colgroup",
-            "dd",
-            "details",
-            "dialog",
-            "div",
-            "dl",
-            "dt",
-            "fieldset",
-            "figcaption",
-            "figure",
-            "footer",
-        ),
-        *(
-            "form",
-            "h1",
-            "h2",
-            "h3",
-            "h4",
-            "h5",
-            "h6",
-            "head",
-            "header",
-            "hr",
-            "html",
-            "iframe",
-            "input",
-            "legend",
-            "li",
-        ),
-        *("link", "main", "menu", "meta", "nav", "object", "ol", "optgroup", "option", "p", "pre", "script", "section"),
-        *(
-            "select",
-            "style",
-            "summary",
-            "table",
-            "tbody",
-            "td",
-            "template",
-            "textarea",
-            "tfoot",
-            "th",
-            "thead",
-            "title",
-        ),
-        *("tr", "ul", "video"),
-    ]
+_BLOCK = re.compile(
+    r"""address|article|aside|audio|base|blockquote|body|br|button|canvas|caption|col|colgroup|dd|details|dialog|div|dl|dt
+    |fieldset|figcaption|figure|footer|form|h[1-6]|head|header|hr|html|iframe|input|legend|li|link|main|menu|meta|nav
+    |object|ol|optgroup|option|p|pre|script|section|select|style|summary|table|tbody|td|template|textarea|tfoot|th|thead
+    |title|tr|ul|video""",
+    re.VERBOSE | re.IGNORECASE,
 )
 # Codes that open and close what no element does.
 _OPENING, _CLOSING = ("bpt", "bx", "sc"), ("ept", "ex", "ec")
@@ -149,7 +104,7 @@ def runs(text: str) -> Iterator[tuple[_Run, str]]:
 
 
 def _is_inline(tag: str) -> bool:
-    return name_of(tag).lower() not in _BLOCKS and not tag.lower().startswith("<!doctype")
+    return not _BLOCK.fullmatch(name_of(tag)) and not tag.lower().startswith("<!doctype")
 
 
 def _words_of(run: _Run, *, markup: bool) -> tuple[str, str, str, dict[str, str]]:

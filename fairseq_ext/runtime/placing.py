@@ -38,8 +38,16 @@ class Mark:
 
 @dataclass(frozen=True)
 class Marked:
-    """A text, what is put into its translation, and what its translation has to repeat, with how often."""
+    """A text, read.
 
+    Attributes:
+        original: the text with its marks.
+        text: without those that the model does not see.
+        marks: that are put there.
+        kept: placeholders that the model repeats, with how often.
+    """
+
+    original: str
     text: str
     marks: list[Mark] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)
@@ -72,7 +80,7 @@ class Marked:
                 mark.closing, mark.end = tag, len(plain)
             elif tag or placeholder:
                 stack[-1].inner.append(Mark(tag or placeholder, len(plain), len(plain)))
-        return cls(plain + text[end:], _without_halves(stack[0].inner), kept)
+        return cls(text, plain + text[end:], _without_halves(stack[0].inner), kept)
 
 
 def _without_halves(marks: Sequence[Mark]) -> list[Mark]:

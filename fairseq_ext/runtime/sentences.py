@@ -5,15 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from fairseq_ext.inputs.errors import InputError
-
 # A full stop and its like with the quotation marks and brackets that follow it, then a blank; or one that needs none.
 _MARKS = "\U000f0000-\U000fffff"  # of tags and placeholders, see fairseq_ext.runtime.marks
 _END = re.compile(rf"""[.!?…]+["'”’»)\]{_MARKS}]*\s+|[。！？]+["'”’」』）{_MARKS}]*\s*""")
-
-
-class TooLongError(InputError):
-    """A sentence has more pieces than a model takes."""
 
 
 def split_sentences(text: str) -> list[str]:

@@ -55,11 +55,7 @@ class Glossary:
 
     @classmethod
     def read(cls, path: Path) -> Glossary:
-        """Read a file: a line for each term, its source and one or more targets with tabs between.
-
-        Raises:
-            InputError: naming the line that is none.
-        """
+        """Read a file: a line for each term, its source and one or more targets with tabs between."""
         terms = []
         for number, line in enumerate(read_lines(path), start=1):
             fields = [field.strip() for field in line.split("\t")]
@@ -89,11 +85,7 @@ class Glossary:
 
 
 def make_term(source: str, targets: Iterable[str], where: str) -> Term:
-    """A term that a user gave.
-
-    Raises:
-        InputError: if it has no source, or no target.
-    """
+    """A term that a user gave."""
     targets = tuple(filter(str.strip, targets))
     if not _WORD.search(source) or not targets:
         raise InputError(f"{where}: is no term; give its source and at least one target")

@@ -7,20 +7,22 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from fairseq_ext.corpora.subwords import MODEL_FILE, load_subwords, own_model_name
 from fairseq_ext.inputs.domain_names import domain_tag, is_domain_tag
 from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.json_file import is_texts, read_json
+from fairseq_ext.inputs.json_file import read_json
 
 VOCABULARY_FILE = "vocabulary.json"
 REMEDY = "export the system again with fairseq-ext export"
 _SPACE = "\u2581"  # SentencePiece's
 _UNKNOWN = "<unk>"
 _LONGEST = 1_000_000
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True)
@@ -67,21 +69,17 @@ class Vocabulary:
         Raises:
             InputError: naming the key that is missing or of another kind.
         """
-        content = read_json(path, REMEDY)
-        sizes = {key: len(content[key]) if is_texts(content.get(key)) else 0 for key in ("source", "target")}
+        found = read_strictly(cls, read_json(path, REMEDY), path)
         limits = {
-            **dict.fromkeys(("pad", "eos", "unk", "before", "after", "not_text"), sizes["source"]),
-            **dict.fromkeys(("first", "last", "prefix", "not_printed"), sizes["target"]),
+            **dict.fromkeys(("pad", "eos", "unk", "before", "after", "not_text"), len(found.source)),
+            **dict.fromkeys(("first", "last", "prefix", "not_printed"), len(found.target)),
             **dict.fromkeys(("longest_source", "longest_target"), _LONGEST),
         }
-        lists = ("before", "after", "prefix", "not_text", "not_printed")
-        claims = {key: size > 0 for key, size in sizes.items()}
-        claims |= {key: _are_numbers(content.get(key), limit, key in lists) for key, limit in limits.items()}
-        claims["has_tags"] = isinstance(content.get("has_tags"), bool)
-        for key, holds in claims.items():
-            if not holds:
-                raise InputError(f"{path}: {key}: {shown(content.get(key))} is none of a vocabulary's; {REMEDY}")
-        return cls(**{key: content[key] for key in claims})
+        for key, limit in limits.items():
+            value = getattr(found, key)
+            if not all(0 <= each < limit for each in (value if isinstance(value, list) else [value])):
+                raise InputError(f"{path}: {key}: {shown(value)} is none of a vocabulary's; {REMEDY}")
+        return found
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), ensure_ascii=False) + "\n", encoding="utf-8")
@@ -105,11 +103,7 @@ class Text:
 
     @classmethod
     def read(cls, directory: Path, target_lang: str) -> Text:
-        """Read what an exported system has of it.
-
-        Raises:
-            InputError: naming the file that is damaged.
-        """
+        """Read what an exported system has of it."""
         paths = [directory / MODEL_FILE, directory / own_model_name(target_lang)]
         models = [load_subwords(path, REMEDY) if path.is_file() else None for path in paths]
         return cls(Vocabulary.read(directory / VOCABULARY_FILE), *models)
@@ -119,11 +113,7 @@ class Text:
         return _cut(text, self._subwords)
 
     def encode(self, text: str, domain: str | None) -> np.ndarray:
-        """The numbers of a source sentence.
-
-        Raises:
-            InputError: if the text holds the tag of a domain, in whatever characters.
-        """
+        """The numbers of a source sentence."""
         vocabulary = self.vocabulary
         numbers = [self._numbers.get(piece, vocabulary.unk) for piece in self.pieces(text)]
         for number in numbers:
@@ -179,7 +169,11 @@ def _cut(text: str, subwords: Any) -> list[str]:
     return [part for piece in pieces for part in piece.split()]
 
 
-def _are_numbers(value: Any, limit: int, is_list: bool) -> bool:
-    """Whether a value is a number of symbols below a limit, or a list of such."""
-    values = value if is_list else [value]
-    return isinstance(values, list) and all(type(each) is int and 0 <= each < limit for each in values)
+def read_strictly(kind: type[_Kind], content: Any, path: Path) -> _Kind:
+    """A dataclass of what JSON held."""
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(content), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ": ".join(map(str, first["loc"]))
+        raise InputError(f"{path}: {where}: {first['msg']}, got {shown(first['input'])}; {REMEDY}") from None

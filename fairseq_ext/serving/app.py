@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +20,12 @@ from starlette.staticfiles import StaticFiles
 from fairseq_ext.inputs.errors import InputError, line_of, shown
 from fairseq_ext.runtime.requests import Answer
 from fairseq_ext.serving import libretranslate, opus_cat
-from fairseq_ext.serving.batcher import Batcher, Batching, Outcome
-from fairseq_ext.serving.body import Limits, Order, check_domain, read_content, read_order
+from fairseq_ext.serving.batcher import Batcher, Outcome
+from fairseq_ext.serving.body import Order, check_domain, read_content, read_order
 from fairseq_ext.serving.guard import KEY_CHECK, Guard
+from fairseq_ext.serving.limits import Limits
 from fairseq_ext.serving.metrics import Metrics
-from fairseq_ext.serving.refusals import RefusedError, refuse
+from fairseq_ext.serving.refusals import RefusedError, refuse, refuse_as_libretranslate
 
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
@@ -40,7 +40,6 @@ def make_app(
     system: SystemTranslator,
     *,
     limits: Limits,
-    batching: Batching,
     local: bool = True,
     token: str | None = None,
     load: Callable[[], SystemTranslator] | None = None,
@@ -49,13 +48,12 @@ def make_app(
 
     Args:
         system: what translates.
-        limits: of one request.
-        batching: how requests share batches and wait.
+        limits: what it takes on.
         local: whether only names of this machine are answered.
         token: that clients have to send; None: none.
         load: loads the system again, where there is a token.
     """
-    service = Service(system, limits, batching, needs_key=token is not None)
+    service = Service(system, limits, needs_key=token is not None)
     service.load = load if token is not None else None
     paths = [
         Route("/translate", service.translate, methods=["POST"]),
@@ -88,19 +86,18 @@ def make_app(
 class Service:
     """The end points; what they share is the batcher, which lives as long as the server."""
 
-    def __init__(self, system: SystemTranslator, limits: Limits, batching: Batching, *, needs_key: bool) -> None:
+    def __init__(self, system: SystemTranslator, limits: Limits, *, needs_key: bool) -> None:
         self._system = system
         self._limits = limits
         self._needs_key = needs_key
         self._metrics = Metrics()
-        self._make_batcher = lambda: Batcher(self._system, batching, self._metrics)
         self._batcher: Batcher | None = None
         self.load: Callable[[], SystemTranslator] | None = None
         self._reloading = asyncio.Lock()
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        batcher = self._batcher = self._make_batcher()
+        batcher = self._batcher = Batcher(self._system, self._limits, self._metrics)
         yield
         await asyncio.to_thread(batcher.close)
 
@@ -114,7 +111,7 @@ class Service:
 
     async def detect(self, request: Request) -> Response:
         """``POST /detect``."""
-        with _libretranslates_statuses():
+        with refuse_as_libretranslate():
             content = await self._content_of(request)
             _check_key(request, content)
             return JSONResponse(libretranslate.detect(content, self._system, self._limits))
@@ -127,18 +124,13 @@ class Service:
         """``GET /frontend/settings``."""
         return JSONResponse(libretranslate.settings(self._system, self._limits, needs_key=self._needs_key))
 
-    async def health(self, _: Request) -> Response:
-        """``GET /health``, as LibreTranslate has it."""
-        alive = self._batcher is not None and self._batcher.is_alive
-        return JSONResponse({"status": "ok" if alive else "error"}, 200 if alive else 503)
-
     async def opus_cat_pairs(self, _: Request) -> Response:
         """``GET /MTRestService/ListSupportedLanguagePairs``."""
         return JSONResponse(opus_cat.pairs(self._system))
 
     async def opus_cat_tags(self, request: Request) -> Response:
         """``GET /MTRestService/GetLanguagePairModelTags``."""
-        with _libretranslates_statuses():
+        with refuse_as_libretranslate():
             return JSONResponse(opus_cat.tags(request.query_params, self._system))
 
     async def _counted(self, request: Request, translate: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -159,22 +151,21 @@ class Service:
 
     async def _translate(self, request: Request) -> Response:
         content = await self._content_of(request)
+        system = self._system
         if not isinstance(content, dict) or "q" not in content:
             _check_key(request, content)
-            order = read_order(content, self._system, self._limits, self._domain_of(request))
-            return await self._answer(request, order, partial(_own_words, self._system, order))
-        with _libretranslates_statuses():
+            order = read_order(content, system, self._limits, self._domain_of(request))
+            return await self._answer(request, order, lambda outcome: _own_words(system, order, outcome))
+        with refuse_as_libretranslate():
             _check_key(request, content)
-            system = self._system
-            question = libretranslate.read_question(content, system, self._limits, self._domain_of(request))
-            return await self._answer(
-                request, question.texts.order, lambda outcome: question.answer(outcome.answers, system)
-            )
+            order, write = libretranslate.read_order(content, system, self._limits, self._domain_of(request))
+            return await self._answer(request, order, lambda outcome: write(outcome.answers))
 
     async def _translate_for_opus_cat(self, request: Request) -> Response:
-        with _libretranslates_statuses():
-            texts = opus_cat.read_texts_of(request.query_params, self._system, self._limits, self._domain_of(request))
-            return await self._answer(request, texts.order, lambda outcome: opus_cat.answer(texts, outcome.answers))
+        with refuse_as_libretranslate():
+            domain = self._domain_of(request)
+            order, write = opus_cat.read_order(request.query_params, self._system, self._limits, domain)
+            return await self._answer(request, order, lambda outcome: write(outcome.answers))
 
     async def _content_of(self, request: Request) -> Any:
         data, is_form = await read_body(request, self._limits)
@@ -226,25 +217,29 @@ class Service:
                 "domains": system.domains,
                 "routes": system.routes,
                 "default_route": system.default_route,
-                "limits": {
-                    "bytes": limits.bytes,
-                    "texts": limits.texts,
-                    "characters": limits.characters,
-                    "beam": limits.beam,
-                },
+                "limits": {key: getattr(limits, f"max_{key}") for key in ("bytes", "texts", "characters", "beam")},
             }
         )
 
+    async def health(self, _: Request) -> Response:
+        """``GET /health``, as LibreTranslate has it."""
+        return self._told("status", "ok" if self._is_alive else "error", self._is_alive)
+
     async def live(self, _: Request) -> Response:
         """``GET /health/live``: whether the thread that translates runs."""
-        return self._health(self._batcher is not None and self._batcher.is_alive, "live")
+        return self._told("live", self._is_alive, self._is_alive)
 
     async def ready(self, _: Request) -> Response:
         """``GET /health/ready``: whether a request would be taken."""
-        return self._health(self._batcher is not None and self._batcher.has_room, "ready")
+        has_room = self._batcher is not None and self._batcher.has_room
+        return self._told("ready", has_room, has_room)
 
-    def _health(self, holds: bool, name: str) -> Response:
-        return JSONResponse({name: holds}, 200 if holds else 503)
+    @property
+    def _is_alive(self) -> bool:
+        return self._batcher is not None and self._batcher.is_alive
+
+    def _told(self, key: str, value: Any, is_well: bool) -> Response:
+        return JSONResponse({key: value}, 200 if is_well else 503)
 
     async def read_metrics(self, _: Request) -> Response:
         """``GET /metrics``: for Prometheus."""
@@ -264,14 +259,16 @@ async def read_body(request: Request, limits: Limits) -> tuple[bytes, bool]:
         )
     body = bytearray()
     try:
-        async with asyncio.timeout(limits.seconds):
+        async with asyncio.timeout(limits.patience):
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > limits.bytes:
-                    raise RefusedError(413, f"the body is larger than {limits.bytes} bytes; send fewer texts at once")
+                if len(body) > limits.max_bytes:
+                    raise RefusedError(
+                        413, f"the body is larger than {limits.max_bytes} bytes; send fewer texts at once"
+                    )
     except TimeoutError:
         raise RefusedError(
-            408, f"the body took longer than {limits.seconds:g} s to arrive", {"Connection": "close"}
+            408, f"the body took longer than {limits.patience:g} s to arrive", {"Connection": "close"}
         ) from None
     return bytes(body), kind == _FORM
 
@@ -286,16 +283,6 @@ def _check_key(request: Request, content: Any) -> None:
     check = request.scope.get(KEY_CHECK)
     if check is not None:
         check(content.get("api_key") if isinstance(content, dict) else None)
-
-
-@contextlib.contextmanager
-def _libretranslates_statuses() -> Iterator[None]:
-    """Refusals as the clients of others know them."""
-    try:
-        yield
-    except RefusedError as refusal:
-        refusal.status = libretranslate.STATUSES.get(refusal.status, refusal.status)
-        raise
 
 
 def _own_words(system: SystemTranslator, order: Order, outcome: Outcome) -> dict[str, Any]:

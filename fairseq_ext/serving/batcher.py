@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.runtime.requests import Answer, Request, join_answers
 from fairseq_ext.runtime.sentences import cut
-from fairseq_ext.serving.body import USUAL_BEAM, Order
+from fairseq_ext.serving.body import Order
+from fairseq_ext.serving.limits import USUAL_BEAM, Limits
 from fairseq_ext.serving.metrics import Metrics
 from fairseq_ext.serving.refusals import RefusedError
 
@@ -24,21 +25,6 @@ if TYPE_CHECKING:
 
 _LONGEST_RETRY = 120  # seconds
 _SHORTEST_PART = 16  # tokens
-
-
-@dataclass(frozen=True)
-class Batching:
-    """How texts become batches, and how many may wait.
-
-    Attributes:
-        queue: texts that may wait; beyond it clients are told to come back.
-        tokens: source tokens of a batch, at most, with a beam of 5; with a wider one fewer. Longer texts are cut.
-        window: seconds that the first text of a batch waits for others.
-    """
-
-    queue: int = 1024
-    tokens: int = 256
-    window: float = 0.01
 
 
 @dataclass(frozen=True)
@@ -122,13 +108,13 @@ class Batcher:
 
     Args:
         system: what translates; another one may take its place for the orders to come.
-        batching: sizes.
+        limits: of batches and of the queue.
         metrics: what is counted.
     """
 
-    def __init__(self, system: SystemTranslator, batching: Batching, metrics: Metrics) -> None:
+    def __init__(self, system: SystemTranslator, limits: Limits, metrics: Metrics) -> None:
         self.system = system
-        self._batching = batching
+        self._limits = limits
         self._metrics = metrics
         self._changed = threading.Condition()
         self._jobs: deque[_Job] = deque()
@@ -153,7 +139,7 @@ class Batcher:
     @property
     def has_room(self) -> bool:
         """Whether a text would be taken."""
-        return self.is_alive and not self._closed and self.waiting < self._batching.queue
+        return self.is_alive and not self._closed and self.waiting < self._limits.queue
 
     def submit(self, order: Order) -> Future[Outcome]:
         """Take an order; cancelling the future drops what of it still waits.
@@ -166,7 +152,7 @@ class Batcher:
             if self._closed:
                 raise RefusedError(503, "the service is stopping; send the request again", {"Retry-After": "5"})
             waiting = self.waiting
-            if waiting + job.missing_texts > self._batching.queue:
+            if waiting + job.missing_texts > self._limits.queue:
                 raise self._full(waiting)
             self._jobs.append(job)
             self._changed.notify()
@@ -176,17 +162,12 @@ class Batcher:
     def _cut(self, order: Order) -> list[_Part]:
         """What is translated of an order; a text that would make a batch take long is cut into sentences."""
         beam = order.beam or USUAL_BEAM
-        most = max(_SHORTEST_PART, self._most // beam // 2)  # a search takes a step for each token
+        most = max(_SHORTEST_PART, self._limits.batch_cost // beam // 2)  # a search takes a step for each token
         return [
             _Part(number, replace(request, text=text), pieces * beam)
             for number, request in enumerate(order.requests)
             for text, pieces in cut(request.text, most, self.system.count_pieces)
         ]
-
-    @property
-    def _most(self) -> int:
-        """The cost of a batch."""
-        return self._batching.tokens * USUAL_BEAM
 
     def close(self) -> None:
         """Finish all orders that were taken, and take no more."""
@@ -197,7 +178,7 @@ class Batcher:
 
     def _full(self, waiting: int) -> RefusedError:
         seconds = min(_LONGEST_RETRY, math.ceil(sum(job.missing for job in self._jobs) * self._seconds) + 1)
-        message = f"{waiting} texts wait and at most {self._batching.queue} may; send this again in {seconds} s"
+        message = f"{waiting} texts wait and at most {self._limits.queue} may; send this again in {seconds} s"
         return RefusedError(503, message, {"Retry-After": str(seconds)})
 
     def _forget(self, job: _Job) -> None:
@@ -230,12 +211,12 @@ class Batcher:
 
     def _wait_for_more(self) -> None:
         while self._jobs and not self._closed and not self._is_full():
-            patience = self._jobs[0].arrived + self._batching.window - time.monotonic()
+            patience = self._jobs[0].arrived + self._limits.window / 1000 - time.monotonic()
             if patience <= 0 or not self._changed.wait(patience):
                 return
 
     def _is_full(self) -> bool:
-        return sum(job.missing for job in self._jobs) >= self._most
+        return sum(job.missing for job in self._jobs) >= self._limits.batch_cost
 
     def _take(self) -> _Batch:
         """The next part of the order whose turn it is, and those nearest to it in length, as many as fit in.
@@ -249,7 +230,7 @@ class Batcher:
         parts = [(job, number) for job in dict.fromkeys(alike) for number in job.waiting]
         parts.sort(key=lambda part: abs(part[0].parts[part[1]].cost - cost))
         batch: _Batch = []
-        room = self._most
+        room = self._limits.batch_cost
         for job, number in parts:
             room -= job.parts[number].cost
             if batch and room < 0:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from fairseq_ext.inputs.errors import InputError, line_of, shown
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.terms import Glossary, make_term
+from fairseq_ext.serving.limits import Limits
 from fairseq_ext.serving.refusals import RefusedError
 
 if TYPE_CHECKING:
@@ -19,27 +19,7 @@ if TYPE_CHECKING:
 
 KEYS = ("texts", "domain", "route", "beam", "candidates", "gates", "terms", "api_key")
 _OWN_KEYS = ("text", "domain", "route")
-USUAL_BEAM = 5  # fairseq's
 GATES = ("weights", "layers", "tokens")  # what is told of them; each tells more
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The most that one request may ask for.
-
-    Attributes:
-        bytes: of the body.
-        texts: sentences or longer texts.
-        characters: of all texts together.
-        beam: hypotheses that are kept.
-        seconds: until the whole body is there.
-    """
-
-    bytes: int = 1 << 20
-    texts: int = 256
-    characters: int = 20_000
-    beam: int = 16
-    seconds: float = 20.0
 
 
 @dataclass(frozen=True)
@@ -53,11 +33,7 @@ class Order:
 
 
 def read_content(data: bytes, *, is_form: bool = False) -> Any:
-    """What a body holds: of a form, an object; a key that is given several times has a list.
-
-    Raises:
-        RefusedError: 400 if it cannot be read.
-    """
+    """What a body holds: of a form, an object; a key that is given several times has a list."""
     if not is_form:
         return _parsed(data)
     try:
@@ -78,9 +54,6 @@ def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: s
         system: what translates.
         limits: of a request.
         domain: of texts for which the body names none.
-
-    Raises:
-        RefusedError: 413 if it asks for too much, 422 if it asks for what there is not.
     """
     content = _object(content, "the body", KEYS)
     texts = content.get("texts")
@@ -90,8 +63,8 @@ def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: s
     terms = _terms(content.get("terms"), limits)
     requests = tuple(_request(item, f"texts[{index}]", route, terms, system) for index, item in enumerate(texts))
     check_size([request.text for request in requests], limits, "texts")
-    beam = None if content.get("beam") is None else _count(content, "beam", limits.beam)
-    candidates = _count(content, "candidates", beam or limits.beam) if "candidates" in content else 1
+    beam = None if content.get("beam") is None else _count(content, "beam", limits.max_beam)
+    candidates = _count(content, "candidates", beam or limits.max_beam) if "candidates" in content else 1
     gates = content.get("gates")
     if gates not in (None, *GATES):
         raise RefusedError(422, f'"gates" is {shown(gates)}; give {_listed(GATES)}')
@@ -99,50 +72,32 @@ def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: s
 
 
 def check_size(texts: Sequence[str], limits: Limits, key: str) -> None:
-    """Check that these are not too many, and not too long.
-
-    Raises:
-        RefusedError: 413.
-    """
-    if len(texts) > limits.texts:
-        raise RefusedError(413, f'"{key}" has {len(texts)} texts; send at most {limits.texts} at once')
+    """Check that these are not too many, and not too long."""
+    if len(texts) > limits.max_texts:
+        raise RefusedError(413, f'"{key}" has {len(texts)} texts; send at most {limits.max_texts} at once')
     characters = sum(map(len, texts))
-    if characters > limits.characters:
-        raise RefusedError(413, f'"{key}" has {characters} characters; send at most {limits.characters} at once')
+    if characters > limits.max_characters:
+        raise RefusedError(413, f'"{key}" has {characters} characters; send at most {limits.max_characters} at once')
 
 
 def _parsed(data: bytes) -> Any:
     try:
-        return json.loads(
-            data.decode("utf-8"), object_pairs_hook=_once_each, parse_constant=_no_number, parse_float=_finite
-        )
+        return json.loads(data.decode("utf-8"), object_pairs_hook=_once_each)
     except UnicodeDecodeError as error:
         raise RefusedError(400, f"the body is not UTF-8 (byte {error.start + 1}); send JSON in UTF-8") from None
     except RecursionError:
         raise RefusedError(400, "the body nests too deeply; send one object with a list of texts") from None
-    except InputError as error:
-        raise RefusedError(400, f"the body cannot be read as JSON: {line_of(error)}") from None
     except ValueError as error:
         raise RefusedError(400, f"the body cannot be read as JSON: {line_of(InputError(str(error)))}") from None
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise InputError(f"{shown(next(name for name in names if names.count(name) > 1))} is given twice")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{shown(name)} is given twice")
+        found[name] = value
     return found
-
-
-def _no_number(word: str) -> NoReturn:
-    raise InputError(f"{word} is no number of JSON")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise InputError(f"{shown(digits)} is too large a number")
-    return number
 
 
 def _object(value: Any, where: str, keys: tuple[str, ...]) -> dict[str, Any]:
@@ -180,11 +135,7 @@ def _request(item: Any, where: str, route: str | None, terms: Glossary | None, s
 
 
 def checked_text(value: Any, where: str) -> str:
-    """A value that must be a text.
-
-    Raises:
-        RefusedError: 422.
-    """
+    """A value that must be a text."""
     if not isinstance(value, str):
         raise RefusedError(422, f"{where} is {shown(value)}; give a text")
     try:
@@ -209,11 +160,7 @@ def _route(given: dict[str, Any], where: str, system: SystemTranslator) -> str |
 
 
 def check_domain(domain: Any, where: str, system: SystemTranslator) -> None:
-    """Check that a system has a domain.
-
-    Raises:
-        RefusedError: 422 with the list of those that there are.
-    """
+    """Check that a system has a domain."""
     if domain not in domains_of(system):
         raise _unknown(f'{where}: "domain" {shown(domain)} is none of', domains_of(system), system)
 

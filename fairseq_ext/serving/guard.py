@@ -49,11 +49,7 @@ def is_loop_back(host: str) -> bool:
 
 
 def read_token(path: Path) -> str:
-    """The one line of a token file.
-
-    Raises:
-        InputError: if it cannot be read or is no token of at least 16 printable characters.
-    """
+    """The one line of a token file."""
     try:
         with path.open(encoding="ascii") as file:
             token = file.read(4096).strip()

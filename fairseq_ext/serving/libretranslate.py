@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.inputs.errors import shown
-from fairseq_ext.runtime.pieces import Pieces, split
+from fairseq_ext.runtime.pieces import split
 from fairseq_ext.runtime.requests import Answer, Request
-from fairseq_ext.serving.body import USUAL_BEAM, Limits, Order, check_domain, check_size, checked_text
+from fairseq_ext.serving.body import Order, check_domain, check_size, checked_text
+from fairseq_ext.serving.limits import USUAL_BEAM, Limits
 from fairseq_ext.serving.refusals import RefusedError
 
 if TYPE_CHECKING:
@@ -27,64 +27,20 @@ _NAMES = {
     "sl": "Slovenian", "sr": "Serbian", "sv": "Swedish", "tr": "Turkish", "uk": "Ukrainian", "vi": "Vietnamese",
     "zh": "Chinese",
 }  # fmt: skip
-# LibreTranslate's clients know these statuses alone.
-STATUSES = {401: 403, 413: 400, 415: 400, 422: 400, 503: 429}
-
-
-@dataclass(frozen=True)
-class Texts:
-    """Texts of a client with their line breaks, tags and placeholders.
-
-    Attributes:
-        order: what is to be translated of all of them.
-        pieces: of each text.
-    """
-
-    order: Order
-    pieces: tuple[Pieces, ...]
-
-    def fill(self, answers: Sequence[Answer]) -> list[list[str]]:
-        """Of each text its translations, best first."""
-        left = iter(answers)
-        return [self._candidates(pieces, [next(left) for _ in pieces.texts]) for pieces in self.pieces]
-
-    def _candidates(self, pieces: Pieces, answers: Sequence[Answer]) -> list[str]:
-        count = min([self.order.candidates, *(len(answer.candidates) for answer in answers)])
-        return [pieces.join([answer.candidates[rank].text for answer in answers]) for rank in range(count)]
-
-
-@dataclass(frozen=True)
-class Question:
-    """A request to translate.
-
-    Attributes:
-        texts: what is asked.
-        is_list: whether it came as a list, and is answered by one.
-        alternatives: how many translations are wanted beside the best.
-        is_auto: whether the client asks for the language, too.
-    """
-
-    texts: Texts
-    is_list: bool
-    alternatives: int
-    is_auto: bool
-
-    def answer(self, answers: Sequence[Answer], system: SystemTranslator) -> dict[str, Any]:
-        """As LibreTranslate has it."""
-        found = self.texts.fill(answers)
-        content: dict[str, Any] = {"translatedText": [each[0] for each in found]}
-        if self.alternatives:
-            content["alternatives"] = [each[1:] for each in found]
-        if self.is_auto:
-            source = system.languages[0]
-            content["detectedLanguage"] = [{"confidence": 100, "language": source} for _ in found]
-        return content if self.is_list else {key: value[0] for key, value in content.items()}
+Write = Callable[[Sequence[Answer]], Any]
 
 
 def read_texts(
-    texts: Sequence[str], system: SystemTranslator, limits: Limits, *, key: str, route: str | None, **options: Any
-) -> Texts:
-    """Cut texts into what is translated and what is not.
+    texts: Sequence[str],
+    system: SystemTranslator,
+    limits: Limits,
+    *,
+    key: str,
+    route: str | None,
+    markup: bool = False,
+    **options: Any,
+) -> tuple[Order, Callable[[Sequence[Answer]], list[list[str]]]]:
+    """Cut texts with line breaks, tags and placeholders into what is translated and what is not.
 
     Args:
         texts: that must be texts.
@@ -92,56 +48,76 @@ def read_texts(
         limits: of a request.
         key: that they came by.
         route: of all, or None for the system's own.
-        options: ``markup``, whether they are HTML; and of the order.
+        markup: whether they are HTML.
+        options: of the order.
 
-    Raises:
-        RefusedError: 413 or 422.
+    Returns:
+        What is to be translated, and what makes of the answers the translations of each text, the best first.
     """
-    markup = options.pop("markup", False)
-    pieces = tuple(split(checked_text(text, key), markup=markup) for text in texts)
+    pieces = [split(checked_text(text, key), markup=markup) for text in texts]
     check_size(texts, limits, key)
     route = route or system.default_route
     if route is None:
         raise RefusedError(422, f'{system.name} has to be told the "domain"; give one of {", ".join(system.domains)}')
-    requests = tuple(Request(text, route) for each in pieces for text in each.texts)
-    return Texts(Order(requests, **options), pieces)
+    order = Order(tuple(Request(text, route) for each in pieces for text in each.texts), **options)
+
+    def fill(answers: Sequence[Answer]) -> list[list[str]]:
+        left = iter(answers)
+        found = []
+        for each in pieces:
+            own = [next(left).candidates for _ in each.texts]
+            count = min([order.candidates, *map(len, own)])
+            found.append([each.join([candidates[rank].text for candidates in own]) for rank in range(count)])
+        return found
+
+    return order, fill
 
 
-def read_question(content: Any, system: SystemTranslator, limits: Limits, domain: str | None = None) -> Question:
+def read_order(
+    content: Any, system: SystemTranslator, limits: Limits, domain: str | None = None
+) -> tuple[Order, Write]:
     """Read what ``POST /translate`` asks for in LibreTranslate's words; keys that mean nothing here are ignored.
 
-    Raises:
-        RefusedError: 413 or 422.
+    Returns:
+        What is to be translated, and what makes the answer.
     """
-    source, target, form = content.get("source", "auto"), content.get("target"), content.get("format") or "text"
-    if source != "auto":
-        check_language(source, system.languages[0], "source")
-    check_language(target, system.languages[1], "target")
+    q, form = content["q"], content.get("format") or "text"
+    is_list, is_auto = isinstance(q, list), content.get("source", "auto") == "auto"
+    source, target = system.languages
+    if not is_auto:
+        check_language(content["source"], source, "source")
+    check_language(content.get("target"), target, "target")
     if form not in FORMATS:
         raise RefusedError(422, f'"format" is {shown(form)}; give one of {", ".join(FORMATS)}')
     own_domain = content.get("domain") or None
     if own_domain is not None:
         check_domain(own_domain, "the body", system)
-    alternatives = _count(content.get("alternatives") or 0, limits.beam - 1)
-    texts = read_texts(
-        content["q"] if isinstance(content["q"], list) else [content["q"]],
+    alternatives = _count(content.get("alternatives") or 0, limits.max_beam - 1)
+    order, fill = read_texts(
+        q if is_list else [q],
         system,
         limits,
         key="q",
         route=own_domain or domain,
         markup=form == "html",
         candidates=alternatives + 1,
-        beam=max(alternatives + 1, min(USUAL_BEAM, limits.beam)) if alternatives else None,
+        beam=max(alternatives + 1, min(USUAL_BEAM, limits.max_beam)) if alternatives else None,
     )
-    return Question(texts, isinstance(content["q"], list), alternatives, source == "auto")
+
+    def write(answers: Sequence[Answer]) -> dict[str, Any]:
+        found = fill(answers)
+        answer: dict[str, Any] = {"translatedText": [each[0] for each in found]}
+        if alternatives:
+            answer["alternatives"] = [each[1:] for each in found]
+        if is_auto:
+            answer["detectedLanguage"] = [{"confidence": 100, "language": source} for _ in found]
+        return answer if is_list else {key: value[0] for key, value in answer.items()}
+
+    return order, write
 
 
 def check_language(code: Any, wanted: str, key: str) -> None:
-    """Check a language: ``de_AT`` or ``DE`` is ``de`` where the system knows that alone.
-
-    Raises:
-        RefusedError: 422.
-    """
+    """Check a language: ``de_AT`` or ``DE`` is ``de`` where the system knows that alone."""
     if not isinstance(code, str) or base_language(code) != base_language(wanted):
         raise RefusedError(422, f'"{key}" is {shown(code)}; this service has {wanted} alone')
 
@@ -165,7 +141,7 @@ def settings(system: SystemTranslator, limits: Limits, *, needs_key: bool) -> di
     return {
         "apiKeys": needs_key,
         "keyRequired": needs_key,
-        "charLimit": limits.characters,
+        "charLimit": limits.max_characters,
         "frontendTimeout": 500,
         "suggestions": False,
         "filesTranslation": False,
@@ -179,11 +155,7 @@ def _named(code: str) -> dict[str, str]:
 
 
 def detect(content: Any, system: SystemTranslator, limits: Limits) -> list[Any]:
-    """The answer to ``POST /detect``: how likely each of the system's two languages is, the likelier first.
-
-    Raises:
-        RefusedError: 413 or 422.
-    """
+    """The answer to ``POST /detect``: how likely each of the system's two languages is, the likelier first."""
     q = content.get("q") if isinstance(content, dict) else None
     texts = [checked_text(text, "q") for text in (q if isinstance(q, list) else [q])]
     check_size(texts, limits, "q")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairseq_ext.serving.body import Limits, check_domain, domains_of
-from fairseq_ext.serving.libretranslate import Texts, check_language, read_texts
+from fairseq_ext.serving.body import Order, check_domain, domains_of
+from fairseq_ext.serving.libretranslate import Write, check_language, read_texts
+from fairseq_ext.serving.limits import Limits
 
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
@@ -18,32 +19,25 @@ def pairs(system: SystemTranslator) -> list[str]:
 
 
 def tags(query: Mapping[str, str], system: SystemTranslator) -> list[str]:
-    """The answer to ``GetLanguagePairModelTags``: the domains.
-
-    Raises:
-        RefusedError: 422 if the languages are others.
-    """
+    """The answer to ``GetLanguagePairModelTags``: the domains."""
     _check_languages(query, system)
     return domains_of(system)
 
 
-def read_texts_of(query: Mapping[str, str], system: SystemTranslator, limits: Limits, domain: str | None) -> Texts:
+def read_order(
+    query: Mapping[str, str], system: SystemTranslator, limits: Limits, domain: str | None
+) -> tuple[Order, Write]:
     """Read what ``TranslateJson`` asks for; the domain is ``modelTag``, and none where that is empty.
 
-    Raises:
-        RefusedError: 413 or 422.
+    Returns:
+        What is to be translated, and what makes the answer.
     """
     _check_languages(query, system)
     tag = query.get("modelTag") or None
     if tag is not None:
         check_domain(tag, "modelTag", system)
-    return read_texts([query.get("input", "")], system, limits, key="input", route=tag or domain)
-
-
-def answer(texts: Texts, answers: Any) -> dict[str, Any]:
-    """The answer to ``TranslateJson``."""
-    [[text]] = texts.fill(answers)
-    return {"translation": text}
+    order, fill = read_texts([query.get("input", "")], system, limits, key="input", route=tag or domain)
+    return order, lambda answers: {"translation": fill(answers)[0][0]}
 
 
 def _check_languages(query: Mapping[str, str], system: SystemTranslator) -> None:

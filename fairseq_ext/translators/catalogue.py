@@ -16,11 +16,7 @@ _TRANSLATION = re.compile(r"msgstr(?:\[(\d+)\])?")
 
 
 def read_po(chunks: Iterator[str], filling: Filling) -> Parts:
-    """Yield the parts of a catalogue.
-
-    Raises:
-        InputError: if polib cannot read it, or it is for another language.
-    """
+    """Yield the parts of a catalogue."""
     text = "".join(chunks)
     try:
         catalogue = polib.pofile(text.replace("\r\n", "\n").removeprefix("\ufeff") + "\n")

@@ -72,24 +72,20 @@ class Document:
                 for pieces in part.pieces:
                     yield from pieces.texts
 
-    def write(self, translations: Iterator[str], file: IO[bytes]) -> tuple[int, int]:
-        """Write the document, filled; where a translation is empty, the part stays as it is.
-
-        Returns:
-            How many parts were filled, and how many stayed.
-        """
+    def write(self, translations: Iterator[str], file: IO[bytes]) -> int:
+        """Write the document; where a translation is empty, the part stays as it is. Returns how many were filled."""
         encoding = encoding_of(self.path)
-        filled = stayed = 0
+        filled = 0
         for part in self._parts():
             if isinstance(part, Edit):
                 texts = [[next(translations) for _ in pieces.texts] for pieces in part.pieces]
                 is_whole = all(all(own) for own in texts)
-                filled, stayed = filled + is_whole, stayed + (not is_whole)
+                filled += is_whole
                 joined = [pieces.join(own) for pieces, own in zip(part.pieces, texts, strict=True)]
                 part = part.write(joined) if is_whole else part.original
             # What the encoding lacks is a character reference in XML and HTML; other formats are in UTF-8.
             file.write(part.encode(encoding, "xmlcharrefreplace"))
-        return filled, stayed
+        return filled
 
     def _parts(self) -> Parts:
         try:
@@ -99,21 +95,13 @@ class Document:
 
 
 def check_language(found: str, wanted: str, where: str) -> None:
-    """Check that a document is in a language of a system.
-
-    Raises:
-        InputError: if it is in another.
-    """
+    """Check that a document is in a language of a system."""
     if base_language(found) != base_language(wanted):
         raise InputError(f"{where} is {shown(found)}, and the system has {wanted}; choose another system")
 
 
 def encoding_of(path: Path) -> str:
-    """The encoding that a file names, or UTF-8.
-
-    Raises:
-        InputError: if there is no such encoding.
-    """
+    """The encoding that a file names, or UTF-8."""
     with path.open("rb") as file:
         head = file.read(4096)
     for mark, encoding in _BOMS:

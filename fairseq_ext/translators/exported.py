@@ -41,11 +41,7 @@ _PACKAGES = ("fairseq-fixed", "torch", "sentencepiece", "sacremoses", "scikit-le
 
 @contextmanager
 def writing(directory: Path) -> Iterator[Path]:
-    """A folder to build an exported system in, which becomes ``directory`` if the block ends without an error.
-
-    Raises:
-        InputError: if there is something else under that name, or another process builds it.
-    """
+    """A folder to build an exported system in, which becomes ``directory`` if the block ends without an error."""
     directory = directory.absolute()
     _refuse_others(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -62,11 +58,7 @@ def writing(directory: Path) -> Iterator[Path]:
 
 
 def complete(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest over all files that a folder holds by now.
-
-    Raises:
-        InputError: if it cannot be that of a system.
-    """
+    """Write the manifest over all files that a folder holds by now."""
     files = {name: FileRecord.of(folder / name) for name in relative_files(folder) if name != MANIFEST_FILE}
     versions = {"python": platform.python_version(), **_versions()}
     content = dataclasses.replace(manifest, files=files, versions=versions).content
@@ -96,9 +88,6 @@ class Parts:
         Args:
             folder: empty.
             manifest: what the system is; files and versions are found here.
-
-        Raises:
-            InputError: if a file is missing or unfit.
         """
         for name in (*(f"dict.{lang}.txt" for lang in manifest.languages), DOMAINS_FILE):
             _copy(self.data / name, folder / name)
@@ -112,11 +101,7 @@ class Parts:
 
 
 def write_model(folder: Path) -> None:
-    """Write graphs and vocabulary of the checkpoint that a folder holds.
-
-    Raises:
-        InputError: naming the part of the model that no graph can be made of.
-    """
+    """Write graphs and vocabulary of the checkpoint that a folder holds."""
     from fairseq_ext.hub import DomainTranslator
     from fairseq_ext.translators.model_graphs import write_graphs
 
@@ -151,11 +136,7 @@ def _vocabulary(hub: Any) -> Vocabulary:
 
 
 def write_weights(path: Path, checkpoint: Path) -> None:
-    """Write a checkpoint of the weights and options of another, without the state of its training.
-
-    Raises:
-        InputError: if it cannot be read.
-    """
+    """Write a checkpoint of the weights and options of another, without the state of its training."""
     import fairseq_ext.registration  # noqa: F401, I001  what checkpoints name
     import torch
 

@@ -14,63 +14,73 @@ import dataclasses
 import hashlib
 import json
 import os
-import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
+from fairseq_ext.corpora.folded_text import normal_form
 from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.engine.provenance import read_json_object
 from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.manifest import FLOAT32, MANIFEST_FILE
+from fairseq_ext.runtime.manifest import FLOAT32, MANIFEST_FILE, read_manifest
+from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.translator import SystemTranslator
-from fairseq_ext.translators.answers import Wanted
-from fairseq_ext.translators.lines import RoutedLine, blocks
+from fairseq_ext.translators.lines import STDIN, RoutedLine, Wanted, blocks, routed_by_file, text_lines
 
 _SOURCE, _DONE, _TEXT, _COUNTS = "blocks", "translated", "text", "counts.json"
 
 
 @dataclass(frozen=True)
-class FileJob:
-    """A file to translate.
+class Job:
+    """A text to translate, and how.
 
     Attributes:
         system: directory of the exported system.
-        source: file of the text, one sentence a line.
-        domains: file of a domain for each line, or None.
+        source: file, one sentence a line, or a document; None for standard input.
+        output: file to write; None for standard output.
         route: of all lines; None for the system's own, or where there is a file of domains.
-        wanted: what is made of each.
-        output: file to write.
-        block_lines: lines in a block.
+        domains: file of a domain for each line, or None.
+        terms: file of terms, or None.
+        wanted: what is made of each line.
+        processes: that translate a file; 0 for one a core. They change nothing in the output.
+        block_lines: lines of a block.
         device: cpu or cuda.
         decoding_precision: of weights and products.
-        terms: file of terms, or None.
+        format: of the source, of :data:`fairseq_ext.translators.formats.FORMATS` or text; None for what its name says.
+        every: whether what a document has translated already is translated again.
     """
 
     system: Path
-    source: Path
-    domains: Path | None
-    route: str | None
-    wanted: Wanted
-    output: Path
-    block_lines: int
+    source: Path | None = None
+    output: Path | None = None
+    route: str | None = None
+    domains: Path | None = None
+    terms: Path | None = None
+    wanted: Wanted = Wanted()
+    processes: int = 0
+    block_lines: int = 500
     device: str = "cpu"
     decoding_precision: str = FLOAT32
-    terms: Path | None = None
+    format: str | None = None
+    every: bool = False
+
+    @property
+    def name(self) -> str:
+        """That of the text in messages."""
+        return STDIN if self.source is None else str(self.source)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of all that the output depends on."""
+        """SHA-256 of all that the lines of the output depend on."""
         files = [self.system / MANIFEST_FILE, self.source, self.domains, self.terms]
         description = {
-            "version": 4,
+            "version": 5,
             "files": [path and hash_file(path) for path in files],
             "route": self.route,
             "block_lines": self.block_lines,
@@ -79,124 +89,104 @@ class FileJob:
         }
         return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
 
-
-@dataclass(frozen=True)
-class TranslateBlock:
-    """The task that translates one block; paths are absolute."""
-
-    job: FileJob
-    blocks: Path
-
-    def __call__(self, index: int, output: Path) -> None:
-        """Write its lines into an empty directory."""
-        text = (self.blocks / f"{index:06d}").read_text(encoding="utf-8")
-        block: list[RoutedLine] = [(line, route) for line, route in json.loads(text)]
-        translator = load_translator(self.job)
-        first = index * self.job.block_lines + 1
-        lines = self.job.wanted.lines_of(translator, block, first, str(self.job.source))
-        (output / _TEXT).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+    def lines(self) -> Iterator[RoutedLine]:
+        """The lines with their routes."""
+        lines = text_lines(self.source)
+        if self.domains is None:
+            return ((line, self.route) for line in lines)
+        return routed_by_file(lines, self.name, self.domains, read_manifest(self.system).domains)
 
 
 @lru_cache(maxsize=1)
-def load_translator(job: FileJob) -> SystemTranslator:
+def load_translator(job: Job) -> SystemTranslator:
     """The translator of a job, loaded once."""
     return SystemTranslator.load(
         job.system, device=job.device, decoding_precision=job.decoding_precision, terms=job.terms
     )
 
 
-# Reads the lines of a job, and notes the numbers of those that cannot be translated, which it leaves empty.
-ReadLines = Callable[[list[int]], Iterable[RoutedLine]]
+@dataclass(frozen=True)
+class TranslateBlock:
+    """The task that translates one block; paths are absolute."""
+
+    job: Job
+    blocks: Path
+
+    def __call__(self, index: int, output: Path) -> None:
+        """Write its lines into an empty directory."""
+        block = [(line, route) for line, route in json.loads((self.blocks / f"{index:06d}").read_text("utf-8"))]
+        first = index * self.job.block_lines + 1
+        lines = self.job.wanted.translated(load_translator(self.job), block, first, self.job.name)
+        (output / _TEXT).write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
-def translate_file(job: FileJob, lines: ReadLines, processes: int) -> list[int]:
+def translate_file(job: Job) -> None:
     """Translate a file, or what an interrupted run of the same job left of it.
 
     Args:
-        job: with absolute paths.
-        lines: reads the lines and checks them.
-        processes: that translate; 0 for one a core. They change nothing in the output.
-
-    Returns:
-        The numbers of the lines that were left empty; none if the output is up to date.
-
-    Raises:
-        InputError: if a line cannot be translated, or the output is another file of the user's.
+        job: of files; their paths are absolute.
     """
-    check_folder(job.output)
-    fingerprint, output, staging = job.fingerprint, job.output, Staging(state_of(job.output))
-    record = _record_of(output)
+    assert job.output is not None
+    output, fingerprint, staging = job.output, job.fingerprint, Staging(state_of(job.output))
+    record = read_json_object(_record_of(output))
     is_made = record.get("fingerprint") == fingerprint and output.is_file() and record["sha256"] == hash_file(output)
     if is_made and not staging.exists():
         print(f"{output}: up to date", file=sys.stderr)
-        return []
+        return
     staging.output.parent.mkdir(parents=True, exist_ok=True)
     with locked(staging.output):
         begun = staging.is_begun(fingerprint)
         if not begun:
             _refuse_others(output)
         folder = staging.unfinished if begun else staging.start(fingerprint)
-        left_out = _translate(job, folder, lines, processes)
-        _finish(folder / _TEXT, output, fingerprint)
+        count = _translate(job, folder, output.name)
+        _refuse_others(output)
+        with atomic_write(output) as partial:
+            with partial.open("wb") as file:
+                for index in range(count):
+                    file.write((task_output(folder / _DONE, index) / _TEXT).read_bytes())
+            # Comes first, and knows the file that is replaced, too.
+            known = {"fingerprint": fingerprint, "sha256": hash_file(partial)}
+            replaced = {"replaced": hash_file(output)} if output.is_file() else {}
+            with atomic_write(_record_of(output)) as temporary:
+                temporary.write_text(json.dumps({**known, **replaced}) + "\n", encoding="utf-8")
         staging.clear()
-    return left_out
 
 
-def check_folder(output: Path) -> None:
-    """Check that the folder of an output is there.
-
-    Raises:
-        InputError: if it is not; a wrong name shall not make folders.
-    """
-    if not output.absolute().parent.is_dir():
-        raise InputError(f"{output}: there is no folder {output.parent}; make it, or choose another name")
-
-
-def _translate(job: FileJob, folder: Path, lines: ReadLines, processes: int) -> list[int]:
+def _translate(job: Job, folder: Path, label: str) -> int:
+    """Translate the blocks that are not, and return how many there are."""
     if not (folder / _SOURCE).is_dir():
-        _store(lines, folder / _SOURCE, job.block_lines)
-    counts, left_out = json.loads((folder / _SOURCE / _COUNTS).read_text(encoding="utf-8"))
-    if (folder / _TEXT).is_file():
-        return left_out
+        _store(job, folder / _SOURCE)
+    counts = json.loads((folder / _SOURCE / _COUNTS).read_text(encoding="utf-8"))
     start, done = time.monotonic(), folder / _DONE
     missing = sum(size for index, size in enumerate(counts) if not task_output(done, index).exists())
     if missing < sum(counts):
         print(f"{job.output}: goes on; {missing} of {sum(counts)} lines are left", file=sys.stderr)
     task = TranslateBlock(job, (folder / _SOURCE).absolute())
-    run_tasks(task, done, len(counts), Engine(processes), job.output.name, sizes=counts, unit=" lines")
+    run_tasks(task, done, len(counts), Engine(job.processes), label, sizes=counts, unit=" lines")
     seconds = time.monotonic() - start
     print(f"{job.output}: {missing} lines in {seconds:.1f} s, {missing / seconds:.1f} a second", file=sys.stderr)
-    partial = folder / f"{_TEXT}.partial"
-    with partial.open("wb") as file:
-        for index in range(len(counts)):
-            file.write((task_output(done, index) / _TEXT).read_bytes())
-    partial.rename(folder / _TEXT)
-    return left_out
+    return len(counts)
 
 
-def _store(lines: ReadLines, folder: Path, size: int) -> None:
+def _store(job: Job, folder: Path) -> None:
     """Write lines as blocks; the folder appears when all are there."""
     partial = folder.with_name(f"{folder.name}.partial")
     partial.mkdir(exist_ok=True)
-    counts: list[int] = []
-    left_out: list[int] = []
-    for index, block in enumerate(blocks(lines(left_out), size)):
+    counts = []
+    for index, block in enumerate(blocks(_checked(job), job.block_lines)):
         (partial / f"{index:06d}").write_text(json.dumps(block, ensure_ascii=False), encoding="utf-8")
         counts.append(len(block))
-    (partial / _COUNTS).write_text(json.dumps([counts, left_out]), encoding="utf-8")
+    (partial / _COUNTS).write_text(json.dumps(counts), encoding="utf-8")
     partial.rename(folder)
 
 
-def _finish(text: Path, output: Path, fingerprint: str) -> None:
-    """Put the text where it belongs; its record, which comes first, knows the file that is replaced, too."""
-    _refuse_others(output)
-    record = {"fingerprint": fingerprint, "sha256": hash_file(text)}
-    if output.is_file():
-        record["replaced"] = hash_file(output)
-    with atomic_write(_record_path(output)) as partial:
-        partial.write_text(json.dumps(record) + "\n", encoding="utf-8")
-    with atomic_write(output) as partial:
-        shutil.copyfile(text, partial)
+def _checked(job: Job) -> Iterator[RoutedLine]:
+    """Pass lines on, and refuse what cannot be translated before hours of work on the others."""
+    for number, (line, route) in enumerate(job.lines(), start=1):
+        if "domain" in (text := normal_form("NFKC", line)) and ":" in text:
+            load_translator(job).check(Request(line, route), f"{job.name}, line {number}")
+        yield line, route
 
 
 def state_of(output: Path) -> Path:
@@ -206,23 +196,15 @@ def state_of(output: Path) -> Path:
     return cache / "fairseq_ext/translations" / key[:32] / output.name
 
 
-def _record_path(output: Path) -> Path:
+def _record_of(output: Path) -> Path:
     state = state_of(output)
     return state.with_name(f".{state.name}.json")
-
-
-def _record_of(output: Path) -> dict[str, Any]:
-    return read_json_object(_record_path(output))
-
-
-def _is_own(output: Path) -> bool:
-    record = _record_of(output)
-    return output.is_file() and hash_file(output) in (record.get("sha256"), record.get("replaced"))
 
 
 def _refuse_others(output: Path) -> None:
     """Refuse to replace a file that this command did not write, or that was edited since."""
     if not output.exists() or (output.is_file() and not output.stat().st_size):
         return
-    if not _is_own(output):
+    record = read_json_object(_record_of(output))
+    if not output.is_file() or hash_file(output) not in (record.get("sha256"), record.get("replaced")):
         raise InputError(f"{output}: exists, and is not as this command wrote it; move it away or choose another name")

@@ -54,9 +54,6 @@ def write_graphs(model: Any, encoder: Path, decoder: Path, *, is_int8: bool = Fa
         encoder: file of the one.
         decoder: file of the other.
         is_int8: whether matrices are int8.
-
-    Raises:
-        InputError: naming the part of the model that no graph can be made of.
     """
     for side in (model.encoder, model.decoder):
         for part in (side, *_layers(side)):
@@ -86,6 +83,9 @@ class _Side:
         self.layers = _layers(side)
         self.is_adapted = isinstance(model, AdapterTransformerModel)
         self.is_gated = self.is_adapted and not model.needs_domains
+        self.known: str | None = None  # logits that do not depend on states
+        self.count = ""  # of tokens up to here
+        self.gates: list[str] = []  # weights by layer
         self.shape = ""  # of the tokens, B and T
 
     def read_tokens(self, name: str) -> str:
@@ -209,10 +209,22 @@ class _Side:
         weights = self.gate_weights(self.gate_logits(x, router), router)
         forced = graph.op("Unsqueeze", self.is_forced, np.array([1]))
         own = graph.op("Sub", np.array(1, np.float32), forced)
-        return graph.op("Add", graph.op("Mul", weights, own), graph.op("Mul", given, forced))
+        self.gates.append(graph.op("Add", graph.op("Mul", weights, own), graph.op("Mul", given, forced)))
+        return self.gates[-1]
 
     def gate_logits(self, x: str, router: GateRouter) -> str:
         """B×T×D or B×1×D."""
+        graph, logits = self.graph, self.known
+        if router.weight is not None:
+            scores = self.cut(graph.op("MatMul", x, _array(router.weight.t())), router.num_adapters)
+            own = graph.op("Div", self.total(scores, router), self.count)
+            logits = own if logits is None else graph.op("Add", own, logits)
+        assert logits is not None
+        self.last_logits = logits
+        return logits
+
+    def total(self, scores: str, router: GateRouter) -> str:
+        """The sum of the scores of all tokens up to here."""
         raise NotImplementedError
 
     def gate_weights(self, logits: str, router: GateRouter) -> str:
@@ -261,7 +273,6 @@ class _EncoderGraph(_Side):
         positions = graph.op("Add", positions, np.array(side.padding_idx))
         x = self.embed(graph.reshape(tokens, -1), graph.reshape(positions, -1))
         x = graph.op("Mul", x, graph.reshape(self.keep, -1, 1))
-        self.gates: list[str] = []
         for layer in self.layers:
             self.begin(x, layer)
             x = self.around(x, layer, layer.self_attn_layer_norm, partial(self._attend, layer.self_attn))
@@ -312,21 +323,8 @@ class _EncoderGraph(_Side):
             self.graph.op("Slice", x, one, end, axis),
         )
 
-    def gate_logits(self, x: str, router: GateRouter) -> str:
-        graph, logits = self.graph, self.known
-        if router.weight is not None:
-            scores = self.cut(graph.op("MatMul", x, _array(router.weight.t())), router.num_adapters)
-            total = graph.op("ReduceSum", graph.op("Mul", scores, self.keep), np.array([1]), keepdims=1)
-            own = graph.op("Div", total, self.count)
-            logits = own if logits is None else graph.op("Add", own, logits)
-        assert logits is not None
-        self.last_logits = logits
-        return logits
-
-    def weights(self, x: str, router: Any) -> str:
-        weights = super().weights(x, router)
-        self.gates.append(weights)
-        return weights
+    def total(self, scores: str, router: GateRouter) -> str:
+        return self.graph.op("ReduceSum", self.graph.op("Mul", scores, self.keep), np.array([1]), keepdims=1)
 
     def _tell_decoder(self, x: str) -> None:
         graph = self.graph
@@ -405,8 +403,7 @@ class _DecoderGraph(_Side):
         return self.linear(self.merge(graph.op("MatMul", shares, value), attention), attention.out_proj)
 
     def _read_gates(self, step: str) -> None:
-        graph, self.known = self.graph, None
-        self.gates: list[str] = []
+        graph = self.graph
         self.totals: list[str] = []
         if not self.is_gated:
             return
@@ -420,22 +417,9 @@ class _DecoderGraph(_Side):
             self.earlier = dict(zip(routers, squeezed, strict=True))
             self.count = graph.as_float(graph.op("Add", step, np.array([1])))
 
-    def gate_logits(self, x: str, router: GateRouter) -> str:
-        graph = self.graph
-        if router.weight is None:
-            assert self.known is not None
-            return self.known
-        scores = self.cut(graph.op("MatMul", x, _array(router.weight.t())), router.num_adapters)
-        total = graph.op("Add", self.earlier[router], scores)
-        self.totals.append(total)
-        own = graph.op("Div", total, self.count)
-        return own if self.known is None else graph.op("Add", own, self.known)
-
-    def weights(self, x: str, router: Any) -> str:
-        weights = super().weights(x, router)
-        if self.is_gated:
-            self.gates.append(weights)
-        return weights
+    def total(self, scores: str, router: GateRouter) -> str:
+        self.totals.append(self.graph.op("Add", self.earlier[router], scores))
+        return self.totals[-1]
 
     def _log_probabilities(self, x: str) -> str:
         """N×H → N×V."""

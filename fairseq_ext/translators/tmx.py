@@ -15,11 +15,7 @@ _MARK = "x-machine-translated"
 
 
 def read_tmx(chunks: Iterator[str], filling: Filling) -> Parts:
-    """Yield the parts of a document.
-
-    Raises:
-        InputError: if it is no TMX.
-    """
+    """Yield the parts of a document."""
     is_tmx = False
     for part in units(tokens(chunks), "tu"):
         is_tmx = is_tmx or (isinstance(part, str) and name_of(part) == "tmx")

@@ -16,11 +16,7 @@ _UNTRANSLATED = ("new", "needs-translation", "initial")
 
 
 def read_xliff(chunks: Iterator[str], filling: Filling) -> Parts:
-    """Yield the parts of a document.
-
-    Raises:
-        InputError: if it is no XLIFF 1.2 or 2, or of other languages.
-    """
+    """Yield the parts of a document."""
     stream = markup.tokens(chunks)
     unit, is_second, untranslated = "trans-unit", False, 0
     for token in stream:

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fairseq_ext.serving.app import make_app
-from fairseq_ext.serving.batcher import Batching
-from fairseq_ext.serving.body import Limits
+from fairseq_ext.serving.limits import Limits
 from fairseq_ext.serving.server import listen, make_server
 from tests.serving.fake_system import FakeSystem
 
@@ -64,13 +63,11 @@ def answer_of(client: socket.socket) -> tuple[int, dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def served(
-    *, limits: Limits | None = None, batching: Batching | None = None, token: str | None = None, **given: Any
-) -> Iterator[Served]:
-    """Serve a fake system in a thread."""
-    system = FakeSystem()
-    app = make_app(system, limits=limits or Limits(), batching=batching or Batching(), token=token)  # type: ignore[arg-type]
-    server = make_server(app, **{"patience": TIMEOUT, "connections": 64, **given})
+def served(*, token: str | None = None, **given: Any) -> Iterator[Served]:
+    """Serve a fake system in a thread, with limits of one's own."""
+    system, limits = FakeSystem(), Limits(**{"patience": TIMEOUT, "connections": 64, **given})
+    app = make_app(system, limits=limits, token=token)  # type: ignore[arg-type]
+    server = make_server(app, limits)
     listener = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()

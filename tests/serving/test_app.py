@@ -12,17 +12,15 @@ from starlette.testclient import TestClient
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.serving.app import PAGE, make_app
-from fairseq_ext.serving.batcher import Batching
-from fairseq_ext.serving.body import Limits
 from fairseq_ext.serving.guard import is_loop_back, read_token
+from fairseq_ext.serving.limits import Limits
 from tests.serving.fake_system import DOMAINS, FakeSystem
 
 TOKEN = "0123456789abcdef"
 
 
 def client_of(system: Any = None, **given: Any) -> TestClient:
-    limits, batching = Limits(bytes=1000), Batching(window=0)
-    app = make_app(system or FakeSystem(), **{"limits": limits, "batching": batching, **given})
+    app = make_app(system or FakeSystem(), limits=Limits(max_bytes=1000, window=0), **given)
     return TestClient(app, base_url="http://localhost:8000")
 
 

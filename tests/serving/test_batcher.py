@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from fairseq_ext.runtime.requests import Request
-from fairseq_ext.serving.batcher import Batcher, Batching, Outcome
+from fairseq_ext.serving.batcher import Batcher, Outcome
 from fairseq_ext.serving.body import Order
+from fairseq_ext.serving.limits import Limits
 from fairseq_ext.serving.metrics import Metrics
 from fairseq_ext.serving.refusals import RefusedError
 from tests.serving.fake_server import TIMEOUT
@@ -20,10 +21,10 @@ from tests.serving.fake_system import FakeSystem
 class Held:
     """A batcher whose first batch, one text, is held until ``release``; all else waits meanwhile."""
 
-    def __init__(self, **batching: Any) -> None:
+    def __init__(self, **limits: Any) -> None:
         self.system = FakeSystem()
         self.metrics = Metrics()
-        self.batcher = Batcher(self.system, Batching(**{"window": 0, **batching}), self.metrics)  # type: ignore[arg-type]
+        self.batcher = Batcher(self.system, Limits(**{"window": 0, **limits}), self.metrics)  # type: ignore[arg-type]
         self.first = self.submit("wait")
         assert self.system.waits.wait(TIMEOUT)
 
@@ -72,7 +73,7 @@ def test_orders_that_search_otherwise_come_after() -> None:
 
 
 def test_a_batch_has_so_many_tokens_of_texts_of_like_length() -> None:
-    held = Held(tokens=8)  # of the fake system, a word has two
+    held = Held(max_tokens=8)  # of the fake system, a word has two
     long = "f " * 10
     futures = [held.submit("a", "b", long, "c c"), held.submit("d"), held.submit(long), held.submit("e e", "g")]
     # The turn of the oldest; of what needs least; of the oldest; of what is left.
@@ -81,7 +82,7 @@ def test_a_batch_has_so_many_tokens_of_texts_of_like_length() -> None:
 
 
 def test_a_short_order_overtakes_long_ones_which_come_to_their_end() -> None:
-    held = Held(tokens=40)
+    held = Held(max_tokens=40)
     word = "word " * 15
     long = [held.submit(*[f"{word}{number}"] * 8, beam=12) for number in range(4)]
     short = [held.submit(letter) for letter in "abcdef"]
@@ -92,7 +93,7 @@ def test_a_short_order_overtakes_long_ones_which_come_to_their_end() -> None:
 
 
 def test_long_texts_are_cut_and_their_answers_joined() -> None:
-    held = Held(tokens=20)
+    held = Held(max_tokens=20)
     sentence = "law " * 9 + "end. "
     future = held.submit(sentence * 3 + "med, " * 30, "a b", gates="tokens")
     batches = held.release()
@@ -162,7 +163,7 @@ def test_closing_finishes_what_was_taken_and_takes_no_more(held: Held) -> None:
 
 def test_texts_that_come_within_the_window_share_a_batch() -> None:
     system = FakeSystem()
-    batcher = Batcher(system, Batching(window=TIMEOUT, tokens=6), Metrics())  # type: ignore[arg-type]
+    batcher = Batcher(system, Limits(window=1000 * TIMEOUT, max_tokens=6), Metrics())  # type: ignore[arg-type]
     futures = [batcher.submit(Order((Request(text, "gates"),))) for text in "abc"]
     for future in futures:  # before the window ends, since the batch is full
         future.result(TIMEOUT / 2)

@@ -9,11 +9,12 @@ import pytest
 
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.terms import Term
-from fairseq_ext.serving.body import Limits, Order, read_content, read_order
+from fairseq_ext.serving.body import Order, read_content, read_order
+from fairseq_ext.serving.limits import Limits
 from fairseq_ext.serving.refusals import RefusedError
 from tests.serving.fake_system import DOMAINS, FakeSystem
 
-LIMITS = Limits(texts=3, characters=30, beam=8)
+LIMITS = Limits(max_texts=3, max_characters=30, max_beam=8)
 
 
 def read(data: bytes | dict[str, Any], **attributes: Any) -> Order:
@@ -62,9 +63,6 @@ def test_defaults_are_the_systems() -> None:
         (b'{"texts":' * 50_000, "nests too deeply"),
         (b'{"texts": ["a"], "texts": ["b"]}', "'texts' is given twice"),
         (b'{"texts": [{"text": "a", "text": "b"}]}', "'text' is given twice"),
-        (b'{"texts": ["a"], "beam": NaN}', "NaN is no number"),
-        (b'{"texts": ["a"], "beam": -Infinity}', "-Infinity is no number"),
-        (b'{"texts": ["a"], "beam": 1e999}', "'1e999' is too large"),
         (b'{"texts": ["a"], "beam": ' + b"9" * 5000 + b"}", "4300 digits"),
         (b'{"texts": ["a\nb"]}', "control character"),
         (b'{"texts": ["a"]} x', "Extra data"),
@@ -95,7 +93,8 @@ def test_what_is_no_json_is_refused(data: bytes, said: str) -> None:
         ({"texts": ["a"], "beam": 0}, '"beam" is 0; give a number from 1 to 8'),
         ({"texts": ["a"], "beam": 9}, '"beam" is 9'),
         ({"texts": ["a"], "beam": 10**4000}, '"beam" is'),
-        ({"texts": ["a"], "beam": 2.0}, '"beam" is 2.0'),
+        (b'{"texts": ["a"], "beam": NaN}', '"beam" is nan'),
+        (b'{"texts": ["a"], "beam": 1e999}', '"beam" is inf'),
         ({"texts": ["a"], "beam": True}, '"beam" is True'),
         ({"texts": ["a"], "beam": 2, "candidates": 3}, '"candidates" is 3; give a number from 1 to 2'),
         ({"texts": ["a"], "gates": "words"}, '"gates" is \'words\'; give "weights", "layers", "tokens"'),

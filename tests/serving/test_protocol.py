@@ -10,8 +10,6 @@ from collections.abc import Callable
 
 import pytest
 
-from fairseq_ext.serving.batcher import Batching
-from fairseq_ext.serving.body import Limits
 from tests.serving.fake_server import TIMEOUT, Served, answer_of, head, served
 
 
@@ -23,7 +21,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
 
 
 def test_a_client_that_leaves_has_its_waiting_work_dropped() -> None:
-    with served(batching=Batching(window=0)) as service:
+    with served(window=0) as service:
         first = service.post("wait")
         assert service.system.waits.wait(TIMEOUT)
         gone, stays = service.post("never", "ever"), service.post("a b")
@@ -48,7 +46,7 @@ def test_a_client_that_leaves_within_its_body_disturbs_nobody() -> None:
 
 
 def test_a_full_queue_answers_503_with_a_time() -> None:
-    with served(batching=Batching(queue=1, window=0)) as service:
+    with served(queue=1, window=0) as service:
         first = service.post("wait")
         assert service.system.waits.wait(TIMEOUT)
         second = service.post("a")
@@ -63,7 +61,7 @@ def test_a_full_queue_answers_503_with_a_time() -> None:
 
 
 def test_a_body_that_does_not_come_ends_in_408() -> None:
-    with served(limits=Limits(seconds=0.1)) as service:
+    with served(patience=0.1) as service:
         client = service.connect()
         client.sendall(head(b"", length=100) + b'{"texts"')
         status, content = answer_of(client)
@@ -100,7 +98,7 @@ def test_idle_connections_do_not_keep_others_out() -> None:
 
 
 def test_one_connection_too_many_is_told_to_come_back_and_liveness_is_answered() -> None:
-    with served(connections=2, batching=Batching(window=0)) as service:
+    with served(connections=2, window=0) as service:
         busy = [service.post("wait"), service.post("a")]
         assert service.system.waits.wait(TIMEOUT)
         wait_for(lambda: not ready(service))
@@ -155,7 +153,7 @@ def test_a_body_in_pieces_is_put_together() -> None:
 
 
 def test_hostile_requests_leave_the_others_alone() -> None:
-    with served(batching=Batching(window=0.05)) as service:
+    with served(window=50) as service:
         good = [service.post(f"a {number}") for number in range(8)]
         bad = [service.post("a", domain="x"), service.post("endless"), service.post("broken"), service.post()]
         deep = service.connect()

@@ -11,15 +11,14 @@ from starlette.testclient import TestClient
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.translator import SystemTranslator
 from fairseq_ext.serving.app import make_app
-from fairseq_ext.serving.batcher import Batching
-from fairseq_ext.serving.body import Limits
+from fairseq_ext.serving.limits import Limits
 from tests.translators.conftest import exported  # noqa: F401  a fixture
 
 LINES = ["w4 w5 w6", "w7 w8", "w9", "", "w10 w11 w12 w13", "w1 w2 w1"]
 
 
 def serve(system: SystemTranslator) -> TestClient:
-    app = make_app(system, limits=Limits(), batching=Batching(tokens=16))
+    app = make_app(system, limits=Limits(max_tokens=16))
     return TestClient(app, base_url="http://localhost")
 
 

@@ -13,9 +13,8 @@ import pytest
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.requests import Answer, Candidate, Request
 from fairseq_ext.translators import files
-from fairseq_ext.translators.answers import Wanted
-from fairseq_ext.translators.files import FileJob, translate_file
-from fairseq_ext.translators.lines import text_lines
+from fairseq_ext.translators.files import Job, translate_file
+from fairseq_ext.translators.lines import Wanted
 
 LINES = [f"line {n}" for n in range(7)]
 TURNED = "".join(f"{line[::-1]}\n" for line in LINES)
@@ -48,24 +47,24 @@ def turner(monkeypatch: pytest.MonkeyPatch) -> Turner:
 
 
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileJob:
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "system").mkdir()
     (tmp_path / "system/system.json").write_text("{}")
     (tmp_path / "in.en").write_text("".join(f"{line}\n" for line in LINES))
-    return FileJob(tmp_path / "system", tmp_path / "in.en", None, None, Wanted(), tmp_path / "out.pl", 2)
+    return Job(tmp_path / "system", tmp_path / "in.en", tmp_path / "out.pl", processes=1, block_lines=2)
 
 
-def run(job: FileJob) -> str:
-    translate_file(job, lambda _: ((line, job.route) for line in text_lines(job.source)), 1)
+def run(job: Job) -> str:
+    translate_file(job)
     return job.output.read_text()
 
 
-def left_behind(job: FileJob) -> list[str]:
+def left_behind(job: Job) -> list[str]:
     return sorted(path.name for path in job.output.parent.iterdir() if path.name.startswith("."))
 
 
-def test_line_for_line_and_only_once(job: FileJob, turner: Turner, capsys: pytest.CaptureFixture[str]) -> None:
+def test_line_for_line_and_only_once(job: Job, turner: Turner, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(job) == TURNED
     assert turner.asked == LINES
     assert "out.pl: 7 lines in " in capsys.readouterr().err
@@ -75,7 +74,7 @@ def test_line_for_line_and_only_once(job: FileJob, turner: Turner, capsys: pytes
     assert "out.pl: up to date" in capsys.readouterr().err
 
 
-def test_a_stop_loses_one_block_at_most(job: FileJob, turner: Turner, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stop_loses_one_block_at_most(job: Job, turner: Turner, capsys: pytest.CaptureFixture[str]) -> None:
     turner.stop_at = "line 5"
     with pytest.raises(KeyboardInterrupt):
         run(job)
@@ -86,16 +85,14 @@ def test_a_stop_loses_one_block_at_most(job: FileJob, turner: Turner, capsys: py
     assert "goes on; 3 of 7 lines are left" in capsys.readouterr().err
 
 
-def test_an_empty_file_stays_empty(job: FileJob, turner: Turner) -> None:
+def test_an_empty_file_stays_empty(job: Job, turner: Turner) -> None:
     job.source.write_text("")
     assert run(job) == ""
     assert not turner.asked
 
 
 @pytest.mark.parametrize("stop", [1, 2])
-def test_a_stop_at_the_very_end_is_mended(
-    job: FileJob, turner: Turner, stop: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_at_the_very_end_is_mended(job: Job, turner: Turner, stop: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = iter(range(1, 9))
 
     def replace_or_stop(source: Path, target: Path) -> None:
@@ -113,7 +110,7 @@ def test_a_stop_at_the_very_end_is_mended(
 
 
 @pytest.mark.parametrize("change", ["source", "route", "wanted", "precision", "system"])
-def test_what_was_made_of_something_else_is_made_anew(job: FileJob, turner: Turner, change: str) -> None:
+def test_what_was_made_of_something_else_is_made_anew(job: Job, turner: Turner, change: str) -> None:
     run(job)
     turner.asked = []
     if change == "source":
@@ -130,7 +127,7 @@ def test_what_was_made_of_something_else_is_made_anew(job: FileJob, turner: Turn
 
 
 @pytest.mark.parametrize("before", ["never", "edited"])
-def test_a_users_own_file_stays(job: FileJob, turner: Turner, before: str) -> None:
+def test_a_users_own_file_stays(job: Job, turner: Turner, before: str) -> None:
     if before == "edited":
         run(job)
         job.source.write_text("other\n")
@@ -142,7 +139,7 @@ def test_a_users_own_file_stays(job: FileJob, turner: Turner, before: str) -> No
     assert run(job)
 
 
-def test_a_line_of_json_has_all_that_is_known(job: FileJob, turner: Turner) -> None:
+def test_a_line_of_json_has_all_that_is_known(job: Job, turner: Turner) -> None:
     found = run(replace(job, wanted=Wanted("jsonl"), route="law", source=job.source))
     assert found.splitlines()[6] == (
         '{"line": 7, "route": "law", "domain": null, "candidates": [{"text": "6 enil", "score": -0.1235}]}'

@@ -17,7 +17,7 @@ from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.decoding import GATES_FILE, decoding, translation_dir
 from fairseq_ext.recipes.translation.sections import OutputRun
-from fairseq_ext.translators.speed import ROUNDS, TimedOutput, describe_machine, measure_speed
+from fairseq_ext.recipes.translation.speed import ROUNDS, TimedOutput, describe_machine, measure_speed
 
 # Metrics.
 PARAMETERS, TRAINED = "parameters", "trained parameters"

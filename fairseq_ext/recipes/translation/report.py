@@ -30,7 +30,7 @@ from fairseq_ext.recipes.translation.config import MIX, Translation
 from fairseq_ext.recipes.translation.convergence import ValidationCurve, warning, warning_of_control
 from fairseq_ext.recipes.translation.extra_sets import OOD, TEST
 from fairseq_ext.recipes.translation.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
-from fairseq_ext.translators.speed import METHOD
+from fairseq_ext.recipes.translation.speed import METHOD
 
 _VERSION = 8
 _NUMBERS = {"COMET": 4, "chrF": 10, "BLEU": 11}  # of the paper's tables of quality

@@ -105,21 +105,6 @@ def test_what_cannot_be_is_one_line(exported: Path, text: Path, options: list[st
     assert not output.exists()
 
 
-@pytest.mark.parametrize("to_file", [True, False])
-def test_a_line_that_is_too_long_is_left_empty_and_told(
-    exported: Path, text: Path, to_file: bool, capfd: pytest.CaptureFixture[str]
-) -> None:
-    text.write_text("w4\n" * 9 + "w5 " * 1100 + "\nw4\n")
-    output = text.with_name("out.pl")
-    given = [str(exported / "mix"), "--input", str(text), "--block-lines", "4", "--processes", "1"]
-    verb("translate")([*given, *(["--output", str(output)] if to_file else [])])
-    found, told = capfd.readouterr()
-    lines = (output.read_text() if to_file else found).splitlines()
-    assert [number for number, line in enumerate(lines, start=1) if not line] == [10]
-    assert len(lines) == 11
-    assert "in.en: lines left empty, for they have a sentence that is too long: 10\n" in told
-
-
 def test_a_typed_tag_is_refused_before_the_rest_is_translated(exported: Path, text: Path) -> None:
     text.write_text("w4\nw5 ＜ｄｏｍａｉｎ:law＞ <domain:law>\n")
     with pytest.raises(InputError, match=r"in\.en, line 2: .*holds <domain:law>"):

@@ -11,8 +11,8 @@ import pytest
 
 from fairseq_ext.data.teacher_labels import write_teacher_record
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.translators import speed
-from fairseq_ext.translators.speed import (
+from fairseq_ext.recipes.translation import speed
+from fairseq_ext.recipes.translation.speed import (
     TimedOutput,
     Timing,
     describe_machine,

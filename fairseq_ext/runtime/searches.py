@@ -1,0 +1,201 @@
+"""Searching for the translations of sentences, batch by batch, until terms and placeholders are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from fairseq_ext.runtime.model import Model, Route, attend, padded
+from fairseq_ext.runtime.pieces import PLACEHOLDER
+from fairseq_ext.runtime.placing import Marked, Placing
+from fairseq_ext.runtime.search import Found, Hypothesis, Options, Search, Symbols
+from fairseq_ext.runtime.terms import Constraint, TermSearch
+from fairseq_ext.runtime.vocabulary import Text
+
+# Of the source, padding included, in all hypotheses of a batch: the states of so many stay near the processor.
+_BATCH_TOKENS = 4000
+_TERM_BEAM = 8  # of a search with terms, at least
+_Key = TypeVar("_Key")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """What is translated as one.
+
+    Attributes:
+        marked: its text and marks.
+        tokens: of the source.
+        prefix: tokens with which the translation begins.
+        domain: whose adapter is asked for, or None.
+        is_forced: whether gates give way to it.
+        terms: constraints by term of the source.
+        kept: constraints of placeholders.
+    """
+
+    marked: Marked
+    tokens: np.ndarray
+    prefix: list[int]
+    domain: str | None
+    is_forced: bool
+    terms: Mapping[str, Constraint]
+    kept: Sequence[Constraint]
+
+    @property
+    def constraints(self) -> list[Constraint]:
+        return [*self.terms.values(), *self.kept]
+
+
+class Searches:
+    """All searches with one model.
+
+    Args:
+        model: its graphs.
+        text: its vocabulary.
+        domains: of its adapters, in the order of rows.
+        threads: that translate batches side by side.
+    """
+
+    def __init__(self, model: Model, text: Text, domains: Sequence[str], threads: int) -> None:
+        self._model, self._text, self._domains = model, text, domains
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def translate(
+        self, sentences: Sequence[Sentence], options: Options, candidates: int, *, with_gates: bool
+    ) -> list[tuple[Found, list[str]]]:
+        """What is found for each sentence, and the texts of its best translations."""
+        sentences = list(sentences)
+        found = self._search(sentences, options, with_gates)
+        spoilt = [row for row, own in enumerate(found) if self._spoils(sentences[row], own)]
+        for row in spoilt:
+            sentences[row] = self._without_placeholders(sentences[row])
+        again = self._search([sentences[row] for row in spoilt], options, with_gates)
+        for row, own in zip(spoilt, again, strict=True):
+            found[row] = own
+        texts = self._texts(sentences, [own.hypotheses[:candidates] for own in found])
+        return list(zip(found, texts, strict=True))
+
+    def _search(self, sentences: Sequence[Sentence], options: Options, with_gates: bool) -> list[Found]:
+        """What is found for each sentence; where constraints do not hold, by a second search for them."""
+
+        def search(rows: list[int]) -> list[Found]:
+            return self._search_of(Search, [sentences[row] for row in rows], options, with_gates).run()
+
+        found = self._in_batches(range(len(sentences)), sentences, search, options.beam)
+        wide = replace(options, beam=max(options.beam, _TERM_BEAM))
+
+        def search_again(rows: list[int]) -> list[Found]:
+            kind = partial(
+                TermSearch,
+                constraints=[sentences[row].constraints for row in rows],
+                lengths=[len(found[row].hypotheses[0].tokens) for row in rows],
+                decode=self._text.decode,
+            )
+            return self._search_of(kind, [sentences[row] for row in rows], wide, with_gates).run()
+
+        lacking = [row for row, sentence in enumerate(sentences) if self._lacks(sentence.constraints, found[row])]
+        found |= self._in_batches(lacking, sentences, search_again, wide.beam)
+        return [found[row] for row in range(len(sentences))]
+
+    def _in_batches(
+        self,
+        rows: Sequence[int],
+        sentences: Sequence[Sentence],
+        search: Callable[[list[int]], list[Found]],
+        beam: int,
+    ) -> dict[int, Found]:
+        """Search for rows of sentences, those of like length together."""
+        lengths = {row: len(sentences[row].tokens) for row in rows}
+        batches = list(_batches(lengths, _BATCH_TOKENS // beam))
+        results = map(search, batches) if self._pool is None else self._pool.map(search, batches)
+        return {
+            row: own
+            for batch, found in zip(batches, results, strict=True)
+            for row, own in zip(batch, found, strict=True)
+        }
+
+    def _search_of(
+        self, kind: Callable[..., Search], batch: Sequence[Sentence], options: Options, with_gates: bool
+    ) -> Search:
+        vocabulary = self._text.vocabulary
+        return kind(
+            self._model,
+            [sentence.tokens for sentence in batch],
+            self._route(batch),
+            options,
+            Symbols(vocabulary.pad, vocabulary.unk, vocabulary.last, vocabulary.first),
+            vocabulary.longest_target,
+            prefixes=[sentence.prefix for sentence in batch],
+            with_gates=with_gates and self._model.has_gates,
+        )
+
+    def _route(self, batch: Sequence[Sentence]) -> Route:
+        if not self._model.num_adapters:
+            return Route()
+        given = np.zeros((len(batch), self._model.num_adapters), np.float32)
+        for row, sentence in zip(given, batch, strict=True):
+            if sentence.domain is not None:
+                row[self._domains.index(sentence.domain)] = 1
+        if not self._model.has_gates:
+            return Route(given)
+        return Route(given, np.array([[sentence.is_forced] for sentence in batch], np.float32))
+
+    def _lacks(self, constraints: Sequence[Constraint], found: Found) -> bool:
+        text = self._text.decode(found.hypotheses[0].tokens) if constraints else ""
+        return any(each.found_in(text) is None for each in constraints)
+
+    def _spoils(self, sentence: Sentence, found: Found) -> bool:
+        """Whether the placeholders of a translation are others than those of its sentence."""
+        if not sentence.kept:
+            return False
+        text = self._text.decode(found.hypotheses[0].tokens)
+        others = (each[0] for each in PLACEHOLDER.finditer(text) if each[0] not in sentence.marked.kept)
+        return self._lacks(sentence.kept, found) or any(others)
+
+    def _without_placeholders(self, sentence: Sentence) -> Sentence:
+        """A sentence whose placeholders the model does not see."""
+        marked = Marked.read(sentence.marked.original, lambda _: False)
+        return replace(sentence, marked=marked, tokens=self._text.encode(marked.text, sentence.domain), kept=())
+
+    def _texts(self, sentences: Sequence[Sentence], found: Sequence[Sequence[Hypothesis]]) -> list[list[str]]:
+        """The texts of translations, with the marks of their sources."""
+        texts = [[self._text.decode(each.tokens) for each in own] for own in found]
+        lengths = {
+            (row, rank): len(sentence.tokens)
+            for row, sentence in enumerate(sentences)
+            for rank in range(len(found[row]) if sentence.marked.marks else 0)
+        }
+        for batch in _batches(lengths, _BATCH_TOKENS):
+            own = [sentences[row] for row, _ in batch]
+            targets = [found[row][rank].tokens for row, rank in batch]
+            sources = padded([sentence.tokens for sentence in own], self._text.vocabulary.pad)
+            shares = attend(self._model, sources, self._route(own), targets, self._text.vocabulary.first)
+            for (row, rank), tokens, share in zip(batch, targets, shares, strict=True):
+                texts[row][rank] = self._with_marks(sentences[row], texts[row][rank], tokens, share)
+        return texts
+
+    def _with_marks(self, sentence: Sentence, text: str, tokens: np.ndarray, shares: np.ndarray) -> str:
+        def count(part: str) -> int:
+            return len(self._text.pieces(part))
+
+        marked = sentence.marked
+        end = len(sentence.tokens) - len(self._text.vocabulary.after) - 1
+        shares = shares[:, end - count(marked.text) : end]
+        placing = Placing(marked.text, text, list(marked.kept), self._text.spans(tokens), shares, count)
+        return placing.text(marked.marks)
+
+
+def _batches(lengths: Mapping[_Key, int], most: int) -> Iterator[list[_Key]]:
+    """What has like lengths, the longest first, so many that a batch has ``most`` tokens."""
+    batch: list[_Key] = []
+    for key in sorted(lengths, key=lambda key: -lengths[key]):
+        if batch and lengths[batch[0]] * (len(batch) + 1) > most:
+            yield batch
+            batch = []
+        batch.append(key)
+    if batch:
+        yield batch
