@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,17 +53,17 @@ def make_app(
         token: that clients have to send; None: none.
         load: loads the system again, where there is a token.
     """
-    service = Service(system, limits, needs_key=token is not None)
-    service.load = load if token is not None else None
+    service = Service(system, limits, load if token is not None else None)
+    tell = service.tell
     paths = [
         Route("/translate", service.translate, methods=["POST"]),
         Route("/detect", service.detect, methods=["POST"]),
-        Route("/languages", service.languages),
+        Route("/languages", tell(lambda _: libretranslate.languages(service.system))),
         Route("/health", service.health),
-        Route("/frontend/settings", service.settings),
+        Route("/frontend/settings", tell(lambda _: libretranslate.settings(service.system, limits, token is not None))),
         Route("/MTRestService/TranslateJson", service.translate_for_opus_cat),
-        Route("/MTRestService/ListSupportedLanguagePairs", service.opus_cat_pairs),
-        Route("/MTRestService/GetLanguagePairModelTags", service.opus_cat_tags),
+        Route("/MTRestService/ListSupportedLanguagePairs", tell(lambda _: opus_cat.pairs(service.system))),
+        Route("/MTRestService/GetLanguagePairModelTags", tell(lambda query: opus_cat.tags(query, service.system))),
     ]
     return Starlette(
         routes=[
@@ -86,18 +86,17 @@ def make_app(
 class Service:
     """The end points; what they share is the batcher, which lives as long as the server."""
 
-    def __init__(self, system: SystemTranslator, limits: Limits, *, needs_key: bool) -> None:
-        self._system = system
+    def __init__(self, system: SystemTranslator, limits: Limits, load: Callable[[], SystemTranslator] | None) -> None:
+        self.system = system
         self._limits = limits
-        self._needs_key = needs_key
+        self._load = load
         self._metrics = Metrics()
         self._batcher: Batcher | None = None
-        self.load: Callable[[], SystemTranslator] | None = None
         self._reloading = asyncio.Lock()
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        batcher = self._batcher = Batcher(self._system, self._limits, self._metrics)
+        batcher = self._batcher = Batcher(self.system, self._limits, self._metrics)
         yield
         await asyncio.to_thread(batcher.close)
 
@@ -114,24 +113,16 @@ class Service:
         with refuse_as_libretranslate():
             content = await self._content_of(request)
             _check_key(request, content)
-            return JSONResponse(libretranslate.detect(content, self._system, self._limits))
+            return JSONResponse(libretranslate.detect(content, self.system, self._limits))
 
-    async def languages(self, _: Request) -> Response:
-        """``GET /languages``."""
-        return JSONResponse(libretranslate.languages(self._system))
+    def tell(self, content: Callable[[Mapping[str, str]], Any]) -> Callable[[Request], Awaitable[Response]]:
+        """An end point that answers what is made of its query."""
 
-    async def settings(self, _: Request) -> Response:
-        """``GET /frontend/settings``."""
-        return JSONResponse(libretranslate.settings(self._system, self._limits, needs_key=self._needs_key))
+        async def answer(request: Request) -> Response:
+            with refuse_as_libretranslate():
+                return JSONResponse(content(request.query_params))
 
-    async def opus_cat_pairs(self, _: Request) -> Response:
-        """``GET /MTRestService/ListSupportedLanguagePairs``."""
-        return JSONResponse(opus_cat.pairs(self._system))
-
-    async def opus_cat_tags(self, request: Request) -> Response:
-        """``GET /MTRestService/GetLanguagePairModelTags``."""
-        with refuse_as_libretranslate():
-            return JSONResponse(opus_cat.tags(request.query_params, self._system))
+        return answer
 
     async def _counted(self, request: Request, translate: Callable[[Request], Awaitable[Response]]) -> Response:
         """A translation, counted by its status."""
@@ -151,7 +142,7 @@ class Service:
 
     async def _translate(self, request: Request) -> Response:
         content = await self._content_of(request)
-        system = self._system
+        system = self.system
         if not isinstance(content, dict) or "q" not in content:
             _check_key(request, content)
             order = read_order(content, system, self._limits, self._domain_of(request))
@@ -164,7 +155,7 @@ class Service:
     async def _translate_for_opus_cat(self, request: Request) -> Response:
         with refuse_as_libretranslate():
             domain = self._domain_of(request)
-            order, write = opus_cat.read_order(request.query_params, self._system, self._limits, domain)
+            order, write = opus_cat.read_order(request.query_params, self.system, self._limits, domain)
             return await self._answer(request, order, lambda outcome: write(outcome.answers))
 
     async def _content_of(self, request: Request) -> Any:
@@ -175,7 +166,7 @@ class Service:
         """The domain of a path ``/d/DOMAIN/…``."""
         domain = request.path_params.get("domain")
         if domain is not None:
-            check_domain(domain, "the path", self._system)
+            check_domain(domain, "the path", self.system)
         return domain
 
     async def _answer(self, request: Request, order: Order, write: Callable[[Outcome], Any]) -> Response:
@@ -195,21 +186,21 @@ class Service:
 
     async def reload(self, request: Request) -> Response:
         """``POST /reload``: load the system again; what was accepted before is still translated by the old one."""
-        if self.load is None:
+        if self._load is None:
             raise RefusedError(403, "a service without a token cannot be told to reload; start it with --token-file")
         async with self._reloading:
             try:
-                system = await asyncio.to_thread(self.load)
+                system = await asyncio.to_thread(self._load)
             except InputError as error:
                 raise RefusedError(422, f"the old system stays: {line_of(error)}") from None
-            self._system = system
+            self.system = system
             if self._batcher is not None:
                 self._batcher.system = system
         return await self.info(request)
 
     async def info(self, _: Request) -> Response:
         """``GET /info``: what there is to ask for."""
-        system, limits = self._system, self._limits
+        system, limits = self.system, self._limits
         return JSONResponse(
             {
                 "system": system.name,

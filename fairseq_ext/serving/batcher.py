@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
 
 from fairseq_ext.inputs.errors import InputError, line_of
@@ -36,36 +37,16 @@ class Outcome:
     took: float
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What is translated as one: a text of an order, or a part of one that is too long for a batch.
-
-    Attributes:
-        text: number of the text in its order.
-        request: what the translator is asked.
-        cost: source tokens, times the beam.
-    """
-
-    text: int
-    request: Request
-    cost: int
-
-
 @dataclass(eq=False)
 class _Job:
-    """An order under way: the parts numbered in ``waiting`` wait; ``future`` is fulfilled when no answer is missing."""
+    """An order under way; ``future`` is fulfilled when no answer is missing."""
 
     order: Order
     system: SystemTranslator
-    parts: list[_Part]
+    parts: list[_Part] = field(default_factory=list)
     arrived: float = field(default_factory=time.monotonic)
     started: float | None = None
-    waiting: list[int] = field(init=False)
-    answers: dict[int, Answer] = field(default_factory=dict)
     future: Future[Outcome] = field(default_factory=Future)
-
-    def __post_init__(self) -> None:
-        self.waiting = list(range(len(self.parts)))
 
     @property
     def search(self) -> tuple[SystemTranslator, int | None, int]:
@@ -73,30 +54,44 @@ class _Job:
         return self.system, self.order.beam, self.order.candidates
 
     @property
+    def waiting(self) -> list[_Part]:
+        return [part for part in self.parts if part.waits]
+
+    @property
     def missing(self) -> int:
         """The cost of what waits."""
-        return sum(self.parts[number].cost for number in self.waiting)
+        return sum(part.cost for part in self.waiting)
 
     @property
     def missing_texts(self) -> int:
         """How many texts wait, or parts of them."""
-        return len({self.parts[number].text for number in self.waiting})
-
-    def take(self, number: int) -> None:
-        """A part waits no longer."""
-        if self.started is None:
-            self.started = time.monotonic()
-        self.waiting.remove(number)
+        return len({part.text for part in self.waiting})
 
     def joined(self) -> list[Answer]:
         """The answers, text by text."""
-        found: dict[int, list[Answer]] = {}
-        for number, part in enumerate(self.parts):
-            found.setdefault(part.text, []).append(self.answers[number])
-        return [join_answers(answers) for answers in found.values()]
+        by_text = groupby(self.parts, lambda part: part.text)
+        return [join_answers([part.answer for part in parts if part.answer]) for _, parts in by_text]
 
 
-_Batch = list[tuple[_Job, int]]
+@dataclass(eq=False)
+class _Part:
+    """What is translated as one: a text of an order, or a part of one that is too long for a batch.
+
+    Attributes:
+        job: the order under way.
+        text: number of the text in its order.
+        request: what the translator is asked.
+        cost: source tokens, times the beam.
+        waits: whether it is in no batch yet.
+        answer: None until it is there.
+    """
+
+    job: _Job
+    text: int
+    request: Request
+    cost: int
+    waits: bool = True
+    answer: Answer | None = None
 
 
 class Batcher:
@@ -147,7 +142,7 @@ class Batcher:
         Raises:
             RefusedError: 503 with ``Retry-After`` if too many texts wait, or this is closed.
         """
-        job = _Job(order, self.system, self._cut(order))
+        job = self._job(order)
         with self._changed:
             if self._closed:
                 raise RefusedError(503, "the service is stopping; send the request again", {"Retry-After": "5"})
@@ -159,15 +154,16 @@ class Batcher:
         job.future.add_done_callback(lambda _: self._forget(job))
         return job.future
 
-    def _cut(self, order: Order) -> list[_Part]:
-        """What is translated of an order; a text that would make a batch take long is cut into sentences."""
-        beam = order.beam or USUAL_BEAM
+    def _job(self, order: Order) -> _Job:
+        """An order with its parts: a text that would make a batch take long is cut into sentences."""
+        job, beam = _Job(order, self.system), order.beam or USUAL_BEAM
         most = max(_SHORTEST_PART, self._limits.batch_cost // beam // 2)  # a search takes a step for each token
-        return [
-            _Part(number, replace(request, text=text), pieces * beam)
+        job.parts = [
+            _Part(job, number, replace(request, text=text), pieces * beam)
             for number, request in enumerate(order.requests)
-            for text, pieces in cut(request.text, most, self.system.count_pieces)
+            for text, pieces in cut(request.text, most, job.system.count_pieces)
         ]
+        return job
 
     def close(self) -> None:
         """Finish all orders that were taken, and take no more."""
@@ -194,11 +190,11 @@ class Batcher:
             start = time.monotonic()
             self._translate(batch)
             seconds = time.monotonic() - start
-            self._seconds = seconds / sum(job.parts[number].cost for job, number in batch)
+            self._seconds = seconds / sum(part.cost for part in batch)
             self._metrics.batch_seconds.observe(seconds)
             self._metrics.batch_sentences.observe(len(batch))
 
-    def _next_batch(self) -> _Batch:
+    def _next_batch(self) -> list[_Part]:
         """Wait for texts; none when closed."""
         with self._changed:
             while True:
@@ -218,65 +214,65 @@ class Batcher:
     def _is_full(self) -> bool:
         return sum(job.missing for job in self._jobs) >= self._limits.batch_cost
 
-    def _take(self) -> _Batch:
+    def _take(self) -> list[_Part]:
         """The next part of the order whose turn it is, and those nearest to it in length, as many as fit in.
 
         A search takes as many steps as its longest text needs.
         """
         first = self._jobs[0] if self._oldest_is_next else min(self._jobs, key=lambda job: job.missing)
         self._oldest_is_next = not self._oldest_is_next
-        cost = first.parts[first.waiting[0]].cost
+        cost = first.waiting[0].cost
         alike = [job for job in (first, *self._jobs) if job.search == first.search]
-        parts = [(job, number) for job in dict.fromkeys(alike) for number in job.waiting]
-        parts.sort(key=lambda part: abs(part[0].parts[part[1]].cost - cost))
-        batch: _Batch = []
-        room = self._limits.batch_cost
-        for job, number in parts:
-            room -= job.parts[number].cost
-            if batch and room < 0:
-                break
-            batch.append((job, number))
-        for job, number in batch:
-            job.take(number)
+        parts = [part for job in dict.fromkeys(alike) for part in job.waiting]
+        parts.sort(key=lambda part: abs(part.cost - cost))
+        # The first always fits.
+        costs = accumulate(part.cost for part in parts)
+        batch = [
+            part
+            for part, total in zip(parts, costs, strict=True)
+            if part is parts[0] or total <= self._limits.batch_cost
+        ]
+        for part in batch:
+            part.waits = False
+            part.job.started = part.job.started or time.monotonic()
         self._jobs = deque(job for job in self._jobs if job.waiting)
         return batch
 
-    def _translate(self, batch: _Batch) -> None:
+    def _translate(self, batch: list[_Part]) -> None:
         """Translate a batch; if that fails, its halves, down to the text that is to blame."""
         try:
             answers = self._answers(batch)
         except Exception as error:
             if len(batch) == 1:
-                self._fail(batch[0][0], error)
+                self._fail(batch[0].job, error)
                 return
             half = len(batch) // 2
             self._translate(batch[:half])
             self._translate(batch[half:])
             return
-        for (job, number), answer in zip(batch, answers, strict=True):
-            self._deliver(job, number, answer)
+        for part, answer in zip(batch, answers, strict=True):
+            self._deliver(part, answer)
 
-    def _answers(self, batch: _Batch) -> Sequence[Answer]:
-        system, beam, candidates = batch[0][0].search
-        parts = [job.parts[number] for job, number in batch]
+    def _answers(self, batch: list[_Part]) -> Sequence[Answer]:
+        system, beam, candidates = batch[0].job.search
         return system.translate(
-            [part.request for part in parts],
+            [part.request for part in batch],
             beam=beam,
             candidates=candidates,
-            with_gates=any(job.order.gates for job, _ in batch),
-            label=lambda index: f"texts[{parts[index].text}]",
+            with_gates=any(part.job.order.gates for part in batch),
+            label=lambda index: f"texts[{batch[index].text}]",
         )
 
-    def _deliver(self, job: _Job, number: int, answer: Answer) -> None:
-        part = job.parts[number]
+    def _deliver(self, part: _Part, answer: Answer) -> None:
+        job = part.job
         self._metrics.sentences.labels(part.request.route).inc()
         self._metrics.tokens.inc(part.cost // (job.order.beam or USUAL_BEAM))
-        job.answers[number] = answer
-        if len(job.answers) == len(job.parts):
+        part.answer = answer
+        if all(each.answer for each in job.parts):
             now = time.monotonic()
-            answers = job.joined()
+            outcome = Outcome(job.joined(), (job.started or now) - job.arrived, now - job.arrived)
             with contextlib.suppress(InvalidStateError):  # its client has gone
-                job.future.set_result(Outcome(answers, (job.started or now) - job.arrived, now - job.arrived))
+                job.future.set_result(outcome)
 
     def _fail(self, job: _Job, error: Exception) -> None:
         """Fail an order; what else of it waits is dropped."""

@@ -135,7 +135,7 @@ def languages(system: SystemTranslator) -> list[dict[str, Any]]:
     return [{**_named(source), "targets": [target]}, {**_named(target), "targets": []}]
 
 
-def settings(system: SystemTranslator, limits: Limits, *, needs_key: bool) -> dict[str, Any]:
+def settings(system: SystemTranslator, limits: Limits, needs_key: bool) -> dict[str, Any]:
     """The answer to ``GET /frontend/settings``."""
     source, target = system.languages
     return {

@@ -60,7 +60,7 @@ def writing(directory: Path) -> Iterator[Path]:
 def complete(folder: Path, manifest: Manifest) -> None:
     """Write the manifest over all files that a folder holds by now."""
     files = {name: FileRecord.of(folder / name) for name in relative_files(folder) if name != MANIFEST_FILE}
-    versions = {"python": platform.python_version(), **_versions()}
+    versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
     content = dataclasses.replace(manifest, files=files, versions=versions).content
     content = json.loads(json.dumps({"format": FORMAT, **content}))
     parse(content, folder / MANIFEST_FILE)
@@ -183,13 +183,3 @@ def _refuse_others(directory: Path) -> None:
         others = [name for name in relative_files(directory) if name not in {*manifest.files, MANIFEST_FILE}]
     if others:
         raise InputError(f"{directory}: {others[0]} is of no exported system; move it away or choose another directory")
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
