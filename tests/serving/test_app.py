@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.serving.app import PAGE, make_app
-from fairseq_ext.serving.guard import is_loop_back, read_token
+from fairseq_ext.serving.guard import read_token
 from fairseq_ext.serving.limits import Limits
 from tests.serving.fake_system import DOMAINS, FakeSystem
 
@@ -43,28 +43,6 @@ def test_a_translation_comes_with_its_weights_and_times(client: TestClient) -> N
     assert (forced["text"], forced["domain"], forced["weights"]["med"]) == ("b a [med]", "med", 1.0)
     assert "candidates" not in gated
     assert 0 <= content["seconds"]["waited"] <= content["seconds"]["total"]
-
-
-def test_gates_are_told_by_token_where_that_is_asked(client: TestClient) -> None:
-    body = {"texts": ["subs mud lot a", {"text": "a", "domain": "law"}, ""], "gates": "tokens"}
-    gated, forced, empty = client.post("/translate", json=body).json()["translations"]
-    assert gated["tokens"] == {
-        "pieces": ["▁a", "▁lot", "▁mud", "▁sub", "s", "</s>"],
-        "weights": {
-            "law": [0.5, 0.7, 0.15, 0.15, 0.15, 0.5],
-            "med": [0.3, 0.15, 0.7, 0.15, 0.15, 0.3],
-            "sub": [0.2, 0.15, 0.15, 0.7, 0.7, 0.2],
-        },
-    }
-    assert forced["tokens"] is None
-    assert empty["tokens"]["pieces"] == ["</s>"]
-
-
-def test_several_candidates_come_best_first(client: TestClient) -> None:
-    content = client.post("/translate", json={"texts": ["a"], "route": "base", "candidates": 2}).json()
-    [answer] = content["translations"]
-    assert [each["score"] for each in answer["candidates"]] == [-0.25, -1.25]
-    assert answer["score"] == -0.25
 
 
 def test_weights_are_told_where_they_are_asked_for(client: TestClient) -> None:
@@ -154,38 +132,22 @@ def test_other_sites_may_read_nothing(client: TestClient) -> None:
     for response in (client.options("/translate", headers=origin), client.get("/info", headers=origin)):
         assert not [name for name in response.headers if name.startswith("access-control")]
         assert response.headers["cross-origin-resource-policy"] == "same-origin"
+    headers = {"Sec-Fetch-Site": "cross-site"}
+    assert client.post("/translate", data={"q": "a", "target": "pl"}, headers=headers).status_code == 403
+    assert client.get("/", headers=headers).status_code == 200
 
 
 def test_a_token_is_asked_for_but_for_the_page_and_health() -> None:
     with client_of(token=TOKEN) as client:
         for path in ("/", "/page/page.js", "/health/live", "/health/ready"):
             assert client.get(path).status_code == 200
-        for headers in (
-            {},
-            *(
-                {"Authorization": text.encode()}
-                for text in ("Bearer", f"Basic {TOKEN}", f"Bearer {TOKEN}0", "Bearer ü")
-            ),
-        ):
-            for response in (
-                client.get("/info", headers=headers),
-                client.get("/metrics", headers=headers),
-                client.post("/translate", headers=headers, json={"texts": ["a"]}),
-                client.get("/nothing", headers=headers),
-            ):
+        for given in ("", "Bearer", f"Basic {TOKEN}", f"Bearer {TOKEN}0", "Bearer ü"):
+            headers = {"Authorization": given.encode()} if given else {}
+            asked = [client.get(path, headers=headers) for path in ("/info", "/metrics", "/nothing")]
+            for response in (*asked, client.post("/translate", headers=headers, json={"texts": ["a"]})):
                 assert response.status_code == 401
                 assert response.headers["www-authenticate"] == "Bearer"
-                assert "Authorization: Bearer TOKEN" in response.json()["error"]
-        for scheme in ("Bearer", "bearer"):
-            assert client.get("/info", headers={"Authorization": f"{scheme} {TOKEN}"}).status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("host", "is_local"),
-    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False), ("a.b", False)],
-)
-def test_which_addresses_only_this_machine_reaches(host: str, is_local: bool) -> None:
-    assert is_loop_back(host) is is_local
+        assert client.get("/info", headers={"Authorization": f"bearer {TOKEN}"}).status_code == 200
 
 
 @pytest.mark.parametrize("content", [b"", b"short\n", b"two lines of it\nand more\n", b"\xff" * 20, "ü".encode() * 20])
@@ -196,11 +158,6 @@ def test_a_token_file_holds_one_token(tmp_path: Path, content: bytes) -> None:
         read_token(file)
     file.write_text(f"{TOKEN}\n")
     assert read_token(file) == TOKEN
-
-
-def test_a_missing_token_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
-        read_token(tmp_path / "token")
 
 
 def test_the_page_needs_nothing_but_its_own_files(client: TestClient) -> None:

@@ -132,13 +132,6 @@ def test_what_a_client_that_left_waited_for_is_dropped(held: Held) -> None:
     assert b"translation_dropped_sentences_total 2.0" in held.metrics.text()
 
 
-def test_who_leaves_during_the_translation_disturbs_nobody(held: Held) -> None:
-    stays = held.submit("a")
-    assert held.first.cancel()
-    held.release()
-    assert texts_of(stays) == ["a"]
-
-
 def test_a_text_that_fails_fails_its_own_order_alone(held: Held) -> None:
     bad, broken = held.submit("b", "endless", "c"), held.submit("broken")
     good = [held.submit(text) for text in "adef"]

@@ -44,28 +44,14 @@ def test_terms_have_one_translation_or_several() -> None:
     assert refusal({"texts": ["a"], "terms": {"a": "b", "c": "d"}}).status == 413
 
 
-def test_defaults_are_the_systems() -> None:
-    assert read({"texts": [""]}) == Order((Request("", "gates"),), None, 1)
-    assert read({"texts": ["a"], "domain": None, "route": "classifier", "beam": 4, "candidates": 4}) == Order(
-        (Request("a", "classifier"),), 4, 4
-    )
-    assert [read({"texts": ["a"], "gates": gates}).gates for gates in ("layers", None)] == ["layers", None]
-
-
 @pytest.mark.parametrize(
     ("data", "said"),
     [
         (b"", "Expecting value"),
         (b"\xff\xfe", "not UTF-8 (byte 1)"),
-        (b'{"texts": ["\xc3("]}', "not UTF-8 (byte 13)"),
-        (b'\xef\xbb\xbf{"texts": ["a"]}', "BOM"),
         (b"[" * 100_000, "nests too deeply"),
-        (b'{"texts":' * 50_000, "nests too deeply"),
         (b'{"texts": ["a"], "texts": ["b"]}', "'texts' is given twice"),
-        (b'{"texts": [{"text": "a", "text": "b"}]}', "'text' is given twice"),
         (b'{"texts": ["a"], "beam": ' + b"9" * 5000 + b"}", "4300 digits"),
-        (b'{"texts": ["a\nb"]}', "control character"),
-        (b'{"texts": ["a"]} x', "Extra data"),
     ],
 )
 def test_what_is_no_json_is_refused(data: bytes, said: str) -> None:
@@ -78,13 +64,10 @@ def test_what_is_no_json_is_refused(data: bytes, said: str) -> None:
     ("data", "said"),
     [
         (b"[]", 'the body is []; give an object with "texts"'),
-        (b"null", "the body is None"),
         ({}, '"texts" is None; give a list'),
-        ({"texts": "a"}, "\"texts\" is 'a'; give a list"),
         ({"texts": []}, '"texts" is []; give a list'),
         ({"texts": [1]}, "texts[0] is 1; give an object"),
         ({"texts": ["a", {}]}, "texts[1] is None; give a text"),
-        ({"texts": [{"text": ["a"]}]}, "texts[0] is ['a']; give a text"),
         ({"texts": ["a"], "text": "a"}, "the key 'text'; there are"),
         ({"texts": [{"text": "a", "beam": 2}]}, "texts[0] has the key 'beam'"),
         (b'{"texts": ["a\\ud800"]}', "texts[0], character 2: half of a surrogate pair"),
@@ -92,19 +75,12 @@ def test_what_is_no_json_is_refused(data: bytes, said: str) -> None:
         ({"texts": ["a"], "domain": "law", "route": "base"}, 'has a "domain" and a "route"'),
         ({"texts": ["a"], "beam": 0}, '"beam" is 0; give a number from 1 to 8'),
         ({"texts": ["a"], "beam": 9}, '"beam" is 9'),
-        ({"texts": ["a"], "beam": 10**4000}, '"beam" is'),
         (b'{"texts": ["a"], "beam": NaN}', '"beam" is nan'),
-        (b'{"texts": ["a"], "beam": 1e999}', '"beam" is inf'),
         ({"texts": ["a"], "beam": True}, '"beam" is True'),
         ({"texts": ["a"], "beam": 2, "candidates": 3}, '"candidates" is 3; give a number from 1 to 2'),
         ({"texts": ["a"], "gates": "words"}, '"gates" is \'words\'; give "weights", "layers", "tokens"'),
-        ({"texts": ["a"], "gates": ["tokens"]}, "\"gates\" is ['tokens']"),
-        ({"texts": ["a"], "gates": True}, '"gates" is True'),
-        ({"texts": [{"text": "a", "gates": "tokens"}]}, "texts[0] has the key 'gates'"),
         ({"texts": ["a"], "domain": ["law"]}, "is none of law, med, sub"),
-        ({"texts": ["a"], "domain": {}}, "is none of law, med, sub"),
         ({"texts": ["a"], "terms": ["a"]}, "\"terms\" is ['a']"),
-        ({"texts": ["a"], "terms": {"a": 1}}, "terms is 1"),
         ({"texts": ["a"], "terms": {"a": []}}, "terms, 'a'"),
         ({"texts": ["a"], "terms": {"": "b"}}, "terms, ''"),
         (b'{"texts": ["a"], "terms": {"a": "\\ud800"}}', "terms, character 1: half of a surrogate pair"),
@@ -124,12 +100,6 @@ def test_an_unknown_domain_is_refused_with_the_list() -> None:
     # A route is no domain.
     assert "'gates' is none of law" in str(refusal({"texts": ["a"], "domain": "gates"}))
     assert "'laws' is none of gates, classifier, base, law" in str(refusal({"texts": ["a"], "route": "laws"}))
-
-
-def test_a_system_without_adapters_has_no_domains_to_force() -> None:
-    error = refusal({"texts": ["a"], "domain": "law"}, routes=["base"], default_route="base")
-    assert "'law' is none of (there are none)" in str(error)
-    assert error.content["domains"] == []
 
 
 def test_where_there_is_no_default_the_domain_has_to_be_told() -> None:

@@ -45,21 +45,6 @@ def test_a_client_that_leaves_within_its_body_disturbs_nobody() -> None:
         wait_for(lambda: service.metric('translation_requests_total{status="499"}') == 1)
 
 
-def test_a_full_queue_answers_503_with_a_time() -> None:
-    with served(queue=1, window=0) as service:
-        first = service.post("wait")
-        assert service.system.waits.wait(TIMEOUT)
-        second = service.post("a")
-        wait_for(lambda: service.metric("translation_queue_sentences") == 1)
-        third = service.post("b")
-        with third, third.makefile("rb") as file:
-            answer = file.read()
-        assert answer.startswith(b"HTTP/1.1 503 ")
-        assert b"\r\nretry-after: " in answer.lower()
-        service.system.go.set()
-        assert [answer_of(client)[0] for client in (first, second)] == [200, 200]
-
-
 def test_a_body_that_does_not_come_ends_in_408() -> None:
     with served(patience=0.1) as service:
         client = service.connect()
@@ -75,15 +60,6 @@ def test_a_head_that_does_not_come_ends_the_connection(sent: bytes) -> None:
         client.sendall(sent)
         with contextlib.suppress(ConnectionResetError):
             assert client.recv(100) == b""
-
-
-def test_a_kept_connection_that_asks_no_more_ends() -> None:
-    with served(patience=0.1) as service, service.connect() as client:
-        client.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        found = b""
-        while data := client.recv(1000):
-            found += data
-        assert found.endswith(b'{"live":true}')
 
 
 def test_idle_connections_do_not_keep_others_out() -> None:
@@ -141,15 +117,6 @@ def test_what_is_no_http_ends_in_400(sent: bytes) -> None:
             client.sendall(sent)
             assert client.recv(12) in (b"HTTP/1.1 400", b"")
         assert answer_of(service.post("a"))[0] == 200
-
-
-def test_a_body_in_pieces_is_put_together() -> None:
-    body = json.dumps({"texts": ["żółw a"]}, ensure_ascii=False).encode()
-    with served() as service:
-        client = service.connect()
-        for byte in head(body) + body:
-            client.sendall(bytes([byte]))
-        assert answer_of(client)[1]["translations"][0]["text"] == "a żółw"
 
 
 def test_hostile_requests_leave_the_others_alone() -> None:

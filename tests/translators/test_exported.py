@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 import torch
 
-from fairseq_ext.hub import DomainTranslator
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.manifest import MANIFEST_FILE, digest, read_manifest, verify
-from fairseq_ext.translators.exported import Parts, complete, writing
+from fairseq_ext.translators.exported import Parts, writing
 from tests.translators import small_systems
 
 
@@ -54,10 +53,6 @@ def test_weights_and_options_alone_are_kept(exported: Path) -> None:
     assert state["cfg"]["task"]["data"] == "" == state["cfg"]["model"].data
 
 
-def test_the_hub_takes_it(exported: Path) -> None:
-    assert DomainTranslator.from_pretrained(exported / "ad").translate("w1", domain="law", max_len_b=5)
-
-
 @pytest.mark.parametrize("name", ["model.pt", "dict.en.txt", "classifier/tfidf.npz", MANIFEST_FILE])
 def test_what_is_changed_cut_off_or_gone_is_named(copy: Path, name: str) -> None:
     file = copy / name
@@ -80,9 +75,8 @@ def test_what_is_changed_cut_off_or_gone_is_named(copy: Path, name: str) -> None
     ("changes", "message"),
     [
         ({"format": 1}, "of format 1, where this program reads 3"),
-        ({"name": 7}, "name: 7 is none"),
+        ({"name": 7}, "name: .*, got 7"),
         ({"languages": ["en"]}, "languages: "),
-        ({"domains": ["med", "law"]}, "must be sorted"),
         ({"domains": ["base", "law"]}, "'base' means a way to translate"),
         ({"domains": ["law", "med"]}, "not those of domains.txt"),
         ({"text": {"case": "lower"}}, "text: "),
@@ -143,14 +137,3 @@ def test_a_full_disk_leaves_the_export_of_before(exported: Path, data: Path, cop
             parts(exported, data).write(folder, small_systems.manifest("mix"))
     assert verify(copy).name == "gad"
     assert sorted(path.name for path in copy.parent.iterdir()) == [".gad.lock", ".new.lock", "gad"]
-
-
-def test_what_lacks_a_file_is_not_completed(exported: Path, tmp_path: Path) -> None:
-    (tmp_path / "to").mkdir()
-    (tmp_path / "dict.en.txt").touch()
-    (tmp_path / "dict.pl.txt").touch()
-    with pytest.raises(InputError, match=r"domains\.txt: not found, and an export needs it"):
-        parts(exported, tmp_path).write(tmp_path / "to", small_systems.manifest("mix"))
-    (tmp_path / "bare").mkdir()
-    with pytest.raises(InputError, match="files: lacks"):
-        complete(tmp_path / "bare", small_systems.manifest("mix"))

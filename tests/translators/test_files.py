@@ -85,12 +85,6 @@ def test_a_stop_loses_one_block_at_most(job: Job, turner: Turner, capsys: pytest
     assert "goes on; 3 of 7 lines are left" in capsys.readouterr().err
 
 
-def test_an_empty_file_stays_empty(job: Job, turner: Turner) -> None:
-    job.source.write_text("")
-    assert run(job) == ""
-    assert not turner.asked
-
-
 @pytest.mark.parametrize("stop", [1, 2])
 def test_a_stop_at_the_very_end_is_mended(job: Job, turner: Turner, stop: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = iter(range(1, 9))
