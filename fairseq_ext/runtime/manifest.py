@@ -19,7 +19,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
@@ -100,7 +100,7 @@ class Manifest:
     architecture: str
     text: Normalise | None = None
     generation: Annotated[dict[str, Any], AfterValidator(_check_generation)] = field(default_factory=dict)
-    classifier: Literal["tfidf", "transformers", "houlsby"] | None = None
+    classifier: Annotated[str, Field(pattern="^(tfidf|transformers|houlsby)$")] | None = None
     data_fingerprint: str | None = None
     scores: dict[str, Any] | None = None
     versions: dict[str, str] = field(default_factory=dict)
