@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fairseq_ext.runtime.model import Model, Route, State, padded
+from fairseq_ext.runtime.vocabulary import Vocabulary
 
 _SPECIAL = 3  # symbols that may be left out of the best
 _WORTH = 0.85  # with so small a share of the sentences left, the others are dropped
@@ -34,16 +35,6 @@ class Options:
     max_len_b: int = 200
     min_len: int = 1
     no_repeat_ngram_size: int = 0
-
-
-@dataclass(frozen=True)
-class Symbols:
-    """Numbers of special symbols: padding, unknown, the end, and what decoding begins with."""
-
-    pad: int
-    unk: int
-    eos: int
-    first: int
 
 
 @dataclass(frozen=True)
@@ -77,8 +68,7 @@ class Search:
         sources: tokens of B sentences.
         route: theirs.
         options: of the search.
-        symbols: special ones.
-        longest: positions that the decoder has.
+        vocabulary: of the model.
         prefixes: tokens with which each translation begins.
         with_gates: keep what the gates did.
     """
@@ -89,27 +79,26 @@ class Search:
         sources: Sequence[np.ndarray],
         route: Route,
         options: Options,
-        symbols: Symbols,
-        longest: int,
+        vocabulary: Vocabulary,
         *,
         prefixes: Sequence[Sequence[int]] | None = None,
         with_gates: bool = False,
     ) -> None:
-        self.options, self.symbols = options, symbols
+        self.options, self.vocabulary = options, vocabulary
         self.found = [Found() for _ in sources]
         lengths = np.array([len(source) for source in sources])
         most = (options.max_len_a * lengths + options.max_len_b).astype(np.int64)
-        self.limits = np.minimum(most, longest - 1)
-        self.state = State(model, padded(sources, symbols.pad), route, options.beam)
+        self.limits = np.minimum(most, vocabulary.longest_target - 1)
+        self.state = State(model, padded(sources, vocabulary.pad), route, options.beam)
         if with_gates and self.state.gates is not None:
             for found, gates in zip(self.found, self.state.gates, strict=True):
                 found.gates = gates
         self.sentences = np.arange(len(sources))
         self.is_done = np.zeros(len(sources), bool)
         self.scores = np.zeros((len(sources), 1), np.float32)
-        self.tokens = np.full((len(sources), 1, 1), symbols.first, np.int64)
+        self.tokens = np.full((len(sources), 1, 1), vocabulary.first, np.int64)
         self.gates: list[np.ndarray] | None = [] if with_gates and model.has_gates else None
-        self.prefixes = padded([np.array(prefix) for prefix in prefixes or [[]] * len(sources)], symbols.pad)
+        self.prefixes = padded([np.array(prefix) for prefix in prefixes or [[]] * len(sources)], vocabulary.pad)
 
     def run(self) -> list[Found]:
         """Search, and return what was found for each sentence."""
@@ -140,9 +129,11 @@ class Search:
         """The log probabilities of the next tokens worth a look, and these tokens: R×W×K each."""
         rows, width = self.scores.shape
         is_last = self.step >= self.limits
-        forced = self.prefixes[:, self.step] if self.step < self.prefixes.shape[1] else np.full(rows, self.symbols.pad)
-        is_forced = (forced != self.symbols.pad) & ~is_last
-        asked = np.stack([np.full(rows, self.symbols.eos), np.full(rows, self.symbols.unk), forced], axis=1)
+        forced = (
+            self.prefixes[:, self.step] if self.step < self.prefixes.shape[1] else np.full(rows, self.vocabulary.pad)
+        )
+        is_forced = (forced != self.vocabulary.pad) & ~is_last
+        asked = np.stack([np.full(rows, self.vocabulary.last), np.full(rows, self.vocabulary.unk), forced], axis=1)
         asked = np.repeat(asked[:, None], width, axis=1)
         wanted = self._wanted()
         asked = asked if wanted is None else np.concatenate([asked, wanted], axis=2)
@@ -153,15 +144,15 @@ class Search:
             self.gates.append(found["gates"])
         scores, tokens = (found[name].reshape(rows, width, -1) for name in ("best", "best_tokens"))
         is_free = ~(is_last | is_forced)
-        scores[tokens == self.symbols.pad] = -np.inf
+        scores[tokens == self.vocabulary.pad] = -np.inf
         if self.step < self.options.min_len:
-            scores[(tokens == self.symbols.eos) & is_free[:, None, None]] = -np.inf
+            scores[(tokens == self.vocabulary.last) & is_free[:, None, None]] = -np.inf
         if banned is not None:
             self._ban(scores, tokens, banned)
         if self.options.unkpen or not is_free.all() or wanted is not None:
             others = found["asked"].reshape(asked.shape)
             if self.options.unkpen:
-                scores[tokens == self.symbols.unk] = -np.inf
+                scores[tokens == self.vocabulary.unk] = -np.inf
             if wanted is not None:
                 scores[(tokens[..., None] == wanted[:, :, None]).any(3)] = -np.inf
             scores[~is_free] = -np.inf
@@ -170,7 +161,7 @@ class Search:
             others[..., 1][~is_free | (not self.options.unkpen)] = -np.inf
             others[..., 2][~is_forced] = -np.inf
             others[..., 3:][~is_free] = -np.inf
-            others[..., 3:][asked[..., 3:] == self.symbols.pad] = -np.inf
+            others[..., 3:][asked[..., 3:] == self.vocabulary.pad] = -np.inf
             scores = np.concatenate([scores, others], axis=2)
             tokens = np.concatenate([tokens, asked], axis=2)
         return scores, tokens
@@ -185,7 +176,7 @@ class Search:
 
     def _go_on(self, scores: np.ndarray, parents: np.ndarray, tokens: np.ndarray) -> None:
         beam = self.options.beam
-        is_end = (tokens == self.symbols.eos) & np.isfinite(scores)
+        is_end = (tokens == self.vocabulary.last) & np.isfinite(scores)
         for row, place in zip(*np.nonzero(is_end[:, :beam] & ~self.is_done[:, None]), strict=True):
             self._end(row, parents[row, place], scores[row, place])
         self.is_done |= self.step >= self.limits
@@ -204,7 +195,7 @@ class Search:
         found = self.found[self.sentences[row]].hypotheses
         if len(found) == self.options.beam:
             return
-        tokens = np.append(self.tokens[row, parent, 1:], self.symbols.eos)
+        tokens = np.append(self.tokens[row, parent, 1:], self.vocabulary.last)
         gates = None
         if self.gates is not None:
             gates = np.stack([self._of(each, row, parent) for each in self.gates])

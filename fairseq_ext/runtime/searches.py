@@ -13,7 +13,7 @@ import numpy as np
 from fairseq_ext.runtime.model import Model, Route, attend, padded
 from fairseq_ext.runtime.pieces import PLACEHOLDER
 from fairseq_ext.runtime.placing import Marked, Placing
-from fairseq_ext.runtime.search import Found, Hypothesis, Options, Search, Symbols
+from fairseq_ext.runtime.search import Found, Hypothesis, Options, Search
 from fairseq_ext.runtime.terms import Constraint, TermSearch
 from fairseq_ext.runtime.vocabulary import Text
 
@@ -121,14 +121,12 @@ class Searches:
     def _search_of(
         self, kind: Callable[..., Search], batch: Sequence[Sentence], options: Options, with_gates: bool
     ) -> Search:
-        vocabulary = self._text.vocabulary
         return kind(
             self._model,
             [sentence.tokens for sentence in batch],
             self._route(batch),
             options,
-            Symbols(vocabulary.pad, vocabulary.unk, vocabulary.last, vocabulary.first),
-            vocabulary.longest_target,
+            self._text.vocabulary,
             prefixes=[sentence.prefix for sentence in batch],
             with_gates=with_gates and self._model.has_gates,
         )

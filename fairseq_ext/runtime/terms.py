@@ -43,15 +43,13 @@ class Glossary:
 
     def __init__(self, terms: Iterable[Term] = ()) -> None:
         self._terms: dict[tuple[str, ...], Term] = {}
-        self._by_first: dict[str, list[tuple[str, ...]]] = {}
         for term in terms:
             words = tuple(_WORD.findall(term.source))
-            if words not in self._terms:
-                self._by_first.setdefault(words[0].lower(), []).append(words)
-                self._by_first[words[0].lower()].sort(key=len, reverse=True)
-                self._terms[words] = term
-            targets = dict.fromkeys((*self._terms[words].targets, *term.targets))
-            self._terms[words] = Term(self._terms[words].source, tuple(targets))
+            known = self._terms.get(words, term)
+            self._terms[words] = Term(known.source, tuple(dict.fromkeys((*known.targets, *term.targets))))
+        self._by_first: dict[str, list[tuple[str, ...]]] = {}
+        for words in sorted(self._terms, key=len, reverse=True):
+            self._by_first.setdefault(words[0].lower(), []).append(words)
 
     @classmethod
     def read(cls, path: Path) -> Glossary:
@@ -208,7 +206,7 @@ class TermSearch(Search):
         rows, width = self.scores.shape
         wanted = [self._next_tokens(row, tokens) for row, tokens in self._hypotheses()]
         self._num_wanted = max(map(len, wanted))
-        padded = np.full((rows * width, self._num_wanted), self.symbols.pad, np.int64)
+        padded = np.full((rows * width, self._num_wanted), self.vocabulary.pad, np.int64)
         for own, next_tokens in zip(padded, wanted, strict=True):
             own[: len(next_tokens)] = next_tokens
         return padded.reshape(rows, width, self._num_wanted)
@@ -217,7 +215,7 @@ class TermSearch(Search):
         """Banks choose in turn among the best of all, the best of each hypothesis, and what constraints want."""
         lacks = np.array([self._lacks(row, own) for row, own in self._hypotheses()]).reshape(self.scores.shape)
         may_not_end = (lacks > 0) & (self.step < self.limits)[:, None]
-        totals[may_not_end[:, :, None] & (tokens == self.symbols.eos)] = -np.inf
+        totals[may_not_end[:, :, None] & (tokens == self.vocabulary.last)] = -np.inf
         is_wanted = np.arange(totals.shape[2]) >= totals.shape[2] - self._num_wanted
         is_looked_at = is_wanted | (totals == totals.max(2, keepdims=True))
         orders = super()._order(totals, tokens)
@@ -234,7 +232,7 @@ class TermSearch(Search):
         banks: dict[int, list[int]] = {}
         for place in sorted(dict.fromkeys(places), key=lambda place: -totals[place]):
             hypothesis = self.tokens[row, place // size, 1:].tolist()
-            is_end = tokens[place] == self.symbols.eos or not np.isfinite(totals[place])
+            is_end = tokens[place] == self.vocabulary.last or not np.isfinite(totals[place])
             lacks = self._lacks(row, hypothesis if is_end else [*hypothesis, int(tokens[place])])
             banks.setdefault(lacks, []).append(place)
         # Half of the beam is for what lacks nothing: with fewer, the end of a translation is never among the best.

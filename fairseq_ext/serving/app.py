@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -83,6 +84,30 @@ def make_app(
     )
 
 
+def _counted(
+    translate: Callable[[Service, Request], Awaitable[Response]],
+) -> Callable[[Service, Request], Awaitable[Response]]:
+    """Count and time a translation; what fails it is told to its client alone."""
+
+    @functools.wraps(translate)
+    async def counted(service: Service, request: Request) -> Response:
+        with service.metrics.latency.time():
+            try:
+                response = await translate(service, request)
+            except RefusedError as refusal:
+                response = refuse(request, refusal)
+            except ClientDisconnect:
+                response = Response(status_code=_GONE)
+            except Exception as error:
+                _LOGGER.exception("a translation failed")
+                text = f"the translation failed ({type(error).__name__}); the service's log says why"
+                response = JSONResponse({"error": text}, 500)
+        service.metrics.requests.labels(response.status_code).inc()
+        return response
+
+    return counted
+
+
 class Service:
     """The end points; what they share is the batcher, which lives as long as the server."""
 
@@ -90,23 +115,15 @@ class Service:
         self.system = system
         self._limits = limits
         self._load = load
-        self._metrics = Metrics()
+        self.metrics = Metrics()
         self._batcher: Batcher | None = None
         self._reloading = asyncio.Lock()
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        batcher = self._batcher = Batcher(self.system, self._limits, self._metrics)
+        batcher = self._batcher = Batcher(self.system, self._limits, self.metrics)
         yield
         await asyncio.to_thread(batcher.close)
-
-    async def translate(self, request: Request) -> Response:
-        """``POST /translate``, in this project's words, or with ``q`` in LibreTranslate's."""
-        return await self._counted(request, self._translate)
-
-    async def translate_for_opus_cat(self, request: Request) -> Response:
-        """``GET /MTRestService/TranslateJson``."""
-        return await self._counted(request, self._translate_for_opus_cat)
 
     async def detect(self, request: Request) -> Response:
         """``POST /detect``."""
@@ -124,23 +141,9 @@ class Service:
 
         return answer
 
-    async def _counted(self, request: Request, translate: Callable[[Request], Awaitable[Response]]) -> Response:
-        """A translation, counted by its status."""
-        with self._metrics.latency.time():
-            try:
-                response = await translate(request)
-            except RefusedError as refusal:
-                response = refuse(request, refusal)
-            except ClientDisconnect:
-                response = Response(status_code=_GONE)
-            except Exception as error:
-                _LOGGER.exception("a translation failed")
-                text = f"the translation failed ({type(error).__name__}); the service's log says why"
-                response = JSONResponse({"error": text}, 500)
-        self._metrics.requests.labels(response.status_code).inc()
-        return response
-
-    async def _translate(self, request: Request) -> Response:
+    @_counted
+    async def translate(self, request: Request) -> Response:
+        """``POST /translate``, in this project's words, or with ``q`` in LibreTranslate's."""
         content = await self._content_of(request)
         system = self.system
         if not isinstance(content, dict) or "q" not in content:
@@ -152,7 +155,9 @@ class Service:
             order, write = libretranslate.read_order(content, system, self._limits, self._domain_of(request))
             return await self._answer(request, order, lambda outcome: write(outcome.answers))
 
-    async def _translate_for_opus_cat(self, request: Request) -> Response:
+    @_counted
+    async def translate_for_opus_cat(self, request: Request) -> Response:
+        """``GET /MTRestService/TranslateJson``."""
         with refuse_as_libretranslate():
             domain = self._domain_of(request)
             order, write = opus_cat.read_order(request.query_params, self.system, self._limits, domain)
@@ -234,7 +239,7 @@ class Service:
 
     async def read_metrics(self, _: Request) -> Response:
         """``GET /metrics``: for Prometheus."""
-        return Response(self._metrics.text(), media_type=self._metrics.content_type)
+        return Response(self.metrics.text(), media_type=self.metrics.content_type)
 
 
 async def read_body(request: Request, limits: Limits) -> tuple[bytes, bool]:

@@ -15,7 +15,7 @@ from fairseq.data import data_utils
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
 from fairseq_ext.runtime.model import Model, Route, attend, padded
-from fairseq_ext.runtime.search import Found, Options, Search, Symbols
+from fairseq_ext.runtime.search import Found, Options, Search
 from fairseq_ext.translators.model_graphs import write_graphs
 from tests import toy_systems
 
@@ -34,7 +34,7 @@ FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 SOURCES = [[5, 6, 7, 8, 9, 2], [10, 2], [11, 6, 5, 2], [3, 7, 7, 12, 2]]
 ROUTES = [1, NO_ADAPTER, 0, 2]
-SYMBOLS = Symbols(pad=1, unk=3, eos=2, first=2)
+VOCABULARY: Any = SimpleNamespace(pad=1, unk=3, last=2, first=2, longest_target=1024)
 SEARCHES = [
     Options(beam=3, max_len_b=7),
     Options(beam=1, max_len_b=5),
@@ -86,7 +86,7 @@ def test_finds_what_fairseq_finds(form: tuple[Any, Any, Model], options: Options
     for is_forced in {True, not graph.has_gates}:
         expected = by_fairseq(task, model, options, is_forced)
         found = Search(
-            graph, [np.array(s) for s in SOURCES], route(graph, is_forced), options, SYMBOLS, 1024, with_gates=True
+            graph, [np.array(s) for s in SOURCES], route(graph, is_forced), options, VOCABULARY, with_gates=True
         ).run()
         for one, other in zip(found, expected, strict=True):
             assert [each.tokens.tolist() for each in one.hypotheses] == [each["tokens"].tolist() for each in other]
@@ -113,7 +113,7 @@ def test_int8_is_near(form: tuple[Any, Any, Model], tmp_path: Path) -> None:
         scores = [
             [
                 each.score
-                for each in Search(own, [np.array(source)] * 4, route(own, True), SEARCHES[0], SYMBOLS, 1024)
+                for each in Search(own, [np.array(source)] * 4, route(own, True), SEARCHES[0], VOCABULARY)
                 .run()[0]
                 .hypotheses
             ]
@@ -127,7 +127,7 @@ def test_a_translation_begins_as_is_asked(form: tuple[Any, Any, Model]) -> None:
     prefixes = [[7, 8], [], [9], [10, 11, 12]]
     sources = [np.array(source) for source in SOURCES]
     for found, prefix in zip(
-        Search(graph, sources, route(graph, False), SEARCHES[0], SYMBOLS, 1024, prefixes=prefixes).run(),
+        Search(graph, sources, route(graph, False), SEARCHES[0], VOCABULARY, prefixes=prefixes).run(),
         prefixes,
         strict=True,
     ):
@@ -139,10 +139,10 @@ def test_attention_is_the_models(data: Path, tmp_path: Path) -> None:
     _, _, model = toy_systems.make_system(data, "mix", *PRE_NORM)
     graph = graphs(model.eval(), tmp_path)
     sources, targets = [np.array(source) for source in SOURCES], [np.array([7, 8, 2]), *[np.array([9, 2])] * 3]
-    found = attend(graph, padded(sources, SYMBOLS.pad), Route(), targets, SYMBOLS.first)
+    found = attend(graph, padded(sources, VOCABULARY.pad), Route(), targets, VOCABULARY.first)
     for source, target, shares in zip(SOURCES, targets, found, strict=True):
         encoded = model.encoder(torch.tensor([source]), torch.tensor([len(source)]))
-        before = torch.tensor([[SYMBOLS.first, *target[:-1]]])
+        before = torch.tensor([[VOCABULARY.first, *target[:-1]]])
         layers = [
             model.decoder.extract_features(before, encoded, alignment_layer=layer)[1]["attn"][0][0]
             for layer in range(len(model.decoder.layers))
@@ -155,7 +155,7 @@ def test_attention_is_the_models(data: Path, tmp_path: Path) -> None:
 def test_no_pair_is_repeated_where_that_is_asked(form: tuple[Any, Any, Model]) -> None:
     # On a CPU, fairseq's own search looks for repetitions behind the end of what there is, and finds none.
     options = Options(beam=3, max_len_b=20, min_len=8, no_repeat_ngram_size=2)
-    found = Search(form[2], [np.array(s) for s in SOURCES], route(form[2], False), options, SYMBOLS, 1024).run()
+    found = Search(form[2], [np.array(s) for s in SOURCES], route(form[2], False), options, VOCABULARY).run()
     for tokens in [hypothesis.tokens.tolist() for each in found for hypothesis in each.hypotheses]:
         assert len(tokens) > 8
         pairs = list(pairwise(tokens))

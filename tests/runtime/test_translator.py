@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -186,20 +185,7 @@ def test_a_system_that_needs_a_domain_and_has_no_classifier_asks(exported: Path,
         bare.translate([Request("w1")])
 
 
-@pytest.mark.slow
-def test_threads_share_one_translator(load: Load) -> None:
-    translator = load("gad")
-    jobs = [Request(LINES[n % 4], ROUTES["gad"][n % 6]) for n in range(12)]
-    expected = [texts(translator.translate([job])) for job in jobs]
-    found: dict[int, list[str]] = {}
-
-    def work(numbers: range) -> None:
-        for n in numbers:
-            found[n] = texts(translator.translate([jobs[n]]))
-
-    threads = [threading.Thread(target=work, args=(range(start, 12, 3),)) for start in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [found[n] for n in range(12)] == expected
+def test_threads_share_the_batches(load: Load, exported: Path) -> None:
+    requests = [Request(line * (1 + n), route) for n, line in enumerate(LINES * 4) for route in ROUTES["gad"]]
+    threaded = SystemTranslator.load(exported / "gad", threads=2)
+    assert texts(threaded.translate(requests)) == texts(load("gad").translate(requests))
