@@ -80,19 +80,11 @@ class Marked:
                 mark.closing, mark.end = tag, len(plain)
             elif tag or placeholder:
                 stack[-1].inner.append(Mark(tag or placeholder, len(plain), len(plain)))
-        return cls(text, plain + text[end:], _without_halves(stack[0].inner), kept)
-
-
-def _without_halves(marks: Sequence[Mark]) -> list[Mark]:
-    """Marks of which one that was not closed, as a sentence of several may have, stands alone."""
-    found = []
-    for mark in marks:
-        inner = _without_halves(mark.inner)
-        if mark.closing or mark.begin == mark.end and not inner:
-            found.append(Mark(mark.text, mark.begin, mark.end, mark.closing, inner))
-        else:
-            found += [Mark(mark.text, mark.begin, mark.begin), *inner]
-    return found
+        while len(stack) > 1:  # one that is not closed, as a sentence of several may have, stands alone
+            half = stack.pop()
+            stack[-1].inner += half.inner
+            half.inner = []
+        return cls(text, plain + text[end:], stack[0].inner, kept)
 
 
 class Placing:

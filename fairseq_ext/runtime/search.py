@@ -137,8 +137,8 @@ class Search:
         asked = np.repeat(asked[:, None], width, axis=1)
         wanted = self._wanted()
         asked = asked if wanted is None else np.concatenate([asked, wanted], axis=2)
-        banned = self._repetitions() if self.options.no_repeat_ngram_size else None
-        most = 2 * self.options.beam + _SPECIAL + (0 if banned is None else max(map(len, banned)))
+        banned = self._repetitions() if self.options.no_repeat_ngram_size else []
+        most = 2 * self.options.beam + _SPECIAL + max(map(len, banned), default=0)
         found = self.state.advance(self.tokens[:, :, -1], asked.reshape(rows * width, -1), most)
         if self.gates is not None:
             self.gates.append(found["gates"])
@@ -147,8 +147,9 @@ class Search:
         scores[tokens == self.vocabulary.pad] = -np.inf
         if self.step < self.options.min_len:
             scores[(tokens == self.vocabulary.last) & is_free[:, None, None]] = -np.inf
-        if banned is not None:
-            self._ban(scores, tokens, banned)
+        for row, names in enumerate(banned):
+            place = divmod(row, width)
+            scores[place][np.isin(tokens[place], list(names))] = -np.inf
         if self.options.unkpen or not is_free.all() or wanted is not None:
             others = found["asked"].reshape(asked.shape)
             if self.options.unkpen:
@@ -217,12 +218,6 @@ class Search:
         """By hypothesis the tokens that would repeat an n-gram of it."""
         size = self.options.no_repeat_ngram_size
         return [_completions(row.tolist(), size) for row in self.tokens.reshape(-1, self.tokens.shape[2])]
-
-    def _ban(self, scores: np.ndarray, tokens: np.ndarray, banned: list[set[int]]) -> None:
-        flat_scores, flat_tokens = (each.reshape(len(banned), -1) for each in (scores, tokens))
-        for own, row, names in zip(flat_scores, flat_tokens, banned, strict=True):
-            if names:
-                own[np.isin(row, list(names))] = -np.inf
 
 
 def _completions(tokens: list[int], size: int) -> set[int]:
