@@ -68,21 +68,19 @@ def analysis_dir(config: Translation, name: str) -> Path:
 
 def distances_step(config: Translation) -> Step:
     """The step that measures how far apart the domains are: D×D distances."""
-    splits, evaluate = config.work_dir / "splits", config.evaluate
-    model = Path(evaluate.distance_model) if evaluate.distance_model else None
-    given: dict[str, Any] = {"lang": config.source_lang, "seed": config.seed, "sentences": evaluate.distance_sentences}
+    splits, sentences = config.work_dir / "splits", config.evaluate.distance_sentences
+    given: dict[str, Any] = {"lang": config.source_lang, "seed": config.seed, "sentences": sentences}
 
     def measure() -> Iterator[Record]:
         # scikit-learn takes a second to load.
         from fairseq_ext.recipes.translation.distances import measure_distances
 
-        domains, size, matrix = measure_distances(splits, model=model, **given)
+        domains, size, matrix = measure_distances(splits, **given)
         for domain, row in zip(domains, matrix.tolist(), strict=True):
             for other, value in zip(domains, row, strict=True):
                 yield Record(domain=domain, metric=distance_to(other), value=value, n=size)
 
-    inputs = [splits, *([model] if model else [])]
-    return measure_step(analysis_dir(config, "distances"), inputs, {"version": _VERSION, **given}, measure)
+    return measure_step(analysis_dir(config, "distances"), [splits], {"version": _VERSION, **given}, measure)
 
 
 def distance_to(domain: str) -> str:

@@ -2,6 +2,7 @@
 
 Ben-David et al. (2007) §4, Klimaszewski et al. (2023) Figure 3: a linear classifier separates the sentences of two
 domains. With its error ε on held-out sentences, the distance is 2·(1−2ε): 2 without errors, 0 for a random guess.
+Sentences are embedded by TF-IDF, in the paper by BERT.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from fairseq_ext.convert.pretrained import hide_broken_torchaudio
 from fairseq_ext.corpora.split import stable_hash
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
@@ -27,13 +27,9 @@ _DIMENSIONS = 100
 _LONGEST_NGRAM = 5
 # Of the machine on standardised features; between 0.003 and 0.1 distances change by a few hundredths.
 _SVM_C = 0.01
-_BATCH_SIZE = 64
-_MAX_LENGTH = 128
 
 
-def measure_distances(
-    splits: Path, lang: str, *, sentences: int, model: Path | None, seed: int
-) -> tuple[list[str], int, np.ndarray]:
+def measure_distances(splits: Path, lang: str, *, sentences: int, seed: int) -> tuple[list[str], int, np.ndarray]:
     """Measure the distances between the domains of an experiment, on the source side of their training text.
 
     All domains contribute the same number of distinct sentences, because larger samples have smaller errors.
@@ -42,7 +38,6 @@ def measure_distances(
         splits: folder with ``domains.txt`` and ``DOMAIN/train.LANG``.
         lang: the source language.
         sentences: maximum for each domain.
-        model: folder of a Hugging Face encoder to embed the sentences with; None for TF-IDF.
         seed: draws the sample.
 
     Returns:
@@ -55,8 +50,7 @@ def measure_distances(
         name = domains[[len(sample) for sample in samples].index(size)]
         raise InputError(f"{splits / name}/train.{lang}: needs at least two distinct sentences")
     texts = [text for sample in samples for text in sample[:size]]
-    vectors = embed_with_tfidf(texts) if model is None else embed_with_encoder(texts, model)
-    return domains, size, pairwise_distances(vectors.reshape(len(domains), size, -1))
+    return domains, size, pairwise_distances(embed_with_tfidf(texts).reshape(len(domains), size, -1))
 
 
 def draw_sample(lines: Iterable[str], size: int, seed: int) -> list[str]:
@@ -87,35 +81,6 @@ def embed_with_tfidf(texts: Sequence[str]) -> np.ndarray:
         raise InputError("distances: the sentences share no letters; is the training text empty?") from None
     dimensions = min(_DIMENSIONS, *features.shape)
     vectors: np.ndarray = TruncatedSVD(dimensions, random_state=0).fit_transform(features)
-    return vectors
-
-
-def embed_with_encoder(texts: Sequence[str], folder: Path) -> np.ndarray:
-    """The mean of a pre-trained encoder's last hidden states over a sentence, as in the paper (there: BERT).
-
-    Shape:
-        result: N×H
-    """
-    import torch
-
-    hide_broken_torchaudio()
-    from fairseq_ext.convert.pretrained import load_pretrained
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    tokenizer, encoder = load_pretrained("AutoModel", folder, "the encoder", local_files_only=True)
-    encoder.to(device).eval()
-    # Sentences of one length together: little padding. The rows go back to their places.
-    order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
-    vectors = np.empty((len(texts), encoder.config.hidden_size), dtype=np.float32)
-    for start in range(0, len(order), _BATCH_SIZE):
-        rows = order[start : start + _BATCH_SIZE]
-        batch = tokenizer(
-            [texts[row] for row in rows], truncation=True, max_length=_MAX_LENGTH, padding=True, return_tensors="pt"
-        ).to(device)
-        with torch.inference_mode():
-            states = encoder(**batch).last_hidden_state.float()  # B×T×H
-        mask = batch["attention_mask"].unsqueeze(-1)
-        vectors[rows] = ((states * mask).sum(1) / mask.sum(1)).cpu().numpy()
     return vectors
 
 

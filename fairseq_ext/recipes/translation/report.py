@@ -75,7 +75,7 @@ def page(config: Translation, records: Records, comparisons: Sequence[Comparison
         "Speed": _with_rows(speed(config, records, machine)),
         "Gates": [*agreement(config, records), *mean_gates(config, records)],
         "Classifier": [*_with_rows(classifier(records)), *confusion(records)],
-        "Data": [data_sizes(records), *distances(config, records)],
+        "Data": [data_sizes(records), *distances(records)],
         "Trainings": [parameters(config, records), trainings(config, records), *curves(config, records)],
         "Tuning": tuning_tables(records),
     }
@@ -269,7 +269,7 @@ def data_sizes(records: Records) -> Table:
     return Table("Table 1. Sentence pairs", "Domain", domains_of(records), columns)
 
 
-def distances(config: Translation, records: Records) -> list[Plot]:
+def distances(records: Records) -> list[Plot]:
     """Figure 3."""
     known = domains_of(records)
     domains = records.domains(analyses.distance_to(known[0])) if known else []
@@ -281,10 +281,7 @@ def distances(config: Translation, records: Records) -> list[Plot]:
         for domain, row in zip(domains, matrix, strict=True)
     ]
     shares = [[value / 2 for value in row] for row in matrix]
-    embedding = f"the encoder {config.evaluate.distance_model}" if config.evaluate.distance_model else "TF-IDF"
-    note = (
-        f"0: a classifier cannot tell the two domains apart; 2: it never errs. Sentences are embedded by {embedding}."
-    )
+    note = "0: a classifier cannot tell the two domains apart; 2: it never errs. Sentences are embedded by TF-IDF."
     svg = heat_map(shares, domains, domains, "domain", "domain", texts)
     return [Plot("distances", "Figure 3. Proxy A-distance between domains", svg, note)]
 

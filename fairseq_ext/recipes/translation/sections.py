@@ -234,6 +234,7 @@ def _own_test(value: Any) -> Any:
 class Evaluate(Section):
     """What is measured beyond the test sets, and how."""
 
+    removed_keys: ClassVar[Mapping[str, str]] = {"distance_model": "distances are measured on TF-IDF"}
     renamed_keys: ClassVar[Mapping[str, str]] = {"joined": "domain_switch"}
 
     baseline: str | None = None
@@ -255,10 +256,8 @@ class Evaluate(Section):
     """How many sentences of the domain-switch test set to make, each of two test sentences of different domains."""
     speed: Several[str] = ()
     """Decoding runs to time."""
-    distance_model: str | None = None
-    """Folder of a Hugging Face encoder for the distances between domains; none for TF-IDF."""
     distance_sentences: Count = 2000
-    """Most sentences a domain for these distances."""
+    """Most sentences a domain for the distances between domains."""
     report: ReportOptions = ReportOptions()
     """What the report shows."""
 

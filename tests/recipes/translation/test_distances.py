@@ -11,11 +11,9 @@ import pytest
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.distances import (
     draw_sample,
-    embed_with_encoder,
     held_out_error,
     measure_distances,
 )
-from tests.teacher.test_transformers_classifier import encoder  # noqa: F401  a fixture
 
 BANK = ["account", "credit", "loan", "interest", "cash", "payment", "debit", "transfer"]
 GARDEN = ["tree", "flower", "blossom", "weed", "root", "hedge", "lawn", "shrub"]
@@ -32,7 +30,7 @@ def measure(root: Path, corpora: dict[str, list[str]], **options: object) -> dic
     for name, lines in corpora.items():
         (root / name).mkdir(exist_ok=True)
         (root / name / "train.en").write_text("".join(f"{line}\n" for line in lines))
-    chosen = {"sentences": 400, "model": None, "seed": 1, **options}
+    chosen = {"sentences": 400, "seed": 1, **options}
     domains, size, matrix = measure_distances(root, "en", **chosen)  # type: ignore[arg-type]
     return {"domains": domains, "sentences": size, "matrix": matrix.tolist()}
 
@@ -78,18 +76,3 @@ def test_error_of_points_on_a_line() -> None:
     first, second = np.array([[0.0], [0.0], [0.0], [1.0]] * 50), np.array([[1.0], [1.0], [1.0], [0.0]] * 50)
     rng = np.random.default_rng(1)
     assert held_out_error(rng.permutation(first), rng.permutation(second)) == 0.25
-
-
-def test_encoder_states_are_averaged_without_padding(encoder: Path) -> None:  # noqa: F811
-    texts = ["credit account", "tree", "garden tree garden credit"]
-    vectors = embed_with_encoder(texts, encoder)
-    assert vectors.shape == (3, 16)
-    alone = np.concatenate([embed_with_encoder([text], encoder) for text in texts])
-    np.testing.assert_allclose(vectors, alone, atol=1e-5)
-    import torch
-    from transformers import AutoModel
-
-    model = AutoModel.from_pretrained(encoder).eval()
-    with torch.no_grad():
-        expected = model(torch.tensor([[2, 3]])).last_hidden_state[0].mean(0)  # numbers of credit, account
-    np.testing.assert_allclose(vectors[0], expected.numpy(), atol=1e-5)
