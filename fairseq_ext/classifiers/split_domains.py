@@ -24,14 +24,9 @@ _STARTS = 10  # of the clustering, of which the best counts
 
 
 def split_step(folder: Path, output: Path, langs: tuple[str, str], num_domains: int, seed: int) -> Step:
-    """The step that splits the domains of a folder of ``DOMAIN.LANG`` files.
+    """The step that splits the domains of a folder of ``DOMAIN.LANG`` files into ``num_domains`` in all.
 
-    Args:
-        folder: of the files, compressed or not.
-        output: where ``DOMAIN-1.LANG``, … are written; each line of a domain is in one of them, in its order.
-        langs: source and target; clustering uses the source.
-        num_domains: number of all domains afterwards.
-        seed: of the clustering.
+    It writes ``DOMAIN-1.LANG``, … Each line of a domain is in one of them, in its order. Clustering uses the source.
     """
     entries = folder_entries(folder, langs)
     if num_domains < len(entries):
@@ -45,16 +40,7 @@ def split_step(folder: Path, output: Path, langs: tuple[str, str], num_domains: 
 def write_split(
     output: Path, paths: Mapping[str, Sequence[Path]], langs: tuple[str, str], num_domains: int, seed: int
 ) -> str:
-    """Write the parts of every domain; an unsplit domain keeps its name.
-
-    Args:
-        output: where to write.
-        paths: by domain its two files.
-        langs, num_domains, seed: see :func:`split_step`.
-
-    Returns:
-        How large the parts are, in words.
-    """
+    """Write the parts of every domain, and say how large they are; an unsplit domain keeps its name."""
     corpora = {name: list(read_parallel_files((one, two), "fail", Counter())) for name, (one, two) in paths.items()}
     parts = shares([len(pairs) for pairs in corpora.values()], num_domains)
     sizes: dict[str, int] = {}

@@ -45,12 +45,7 @@ def comet_python() -> Path:
 
 
 def checkpoint_of(model: str | None, where: str) -> Path | None:
-    """The checkpoint of a COMET model, given as a file or folder; None if none is given.
-
-    Args:
-        model: the path that the user gave.
-        where: its file and key, for messages.
-    """
+    """The checkpoint of a COMET model, given as a file or folder by a key of a file; None if none is given."""
     if model is None:
         return None
     path = Path(model).absolute()
@@ -93,12 +88,8 @@ def score_run(
 ) -> SentenceScores:
     """Score a run's sentences, or read their cached scores.
 
-    Args:
-        output: the folder of the run's scores.
-        checkpoint: of the model.
-        files: the run's translations, by test set.
-        samples: by test set, a mapping with ``src``, ``mt`` and ``ref`` a sentence.
-        where: file and key of the model, for messages.
+    ``samples`` have, by test set, a mapping with ``src``, ``mt`` and ``ref`` for each sentence; ``where`` is file and
+    key of the model, for messages.
     """
 
     def build(folder: Path) -> None:

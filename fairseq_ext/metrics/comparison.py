@@ -67,15 +67,9 @@ def compare_runs(records: Records, system: str, baseline: str, metric: str, doma
 def compare_resamples(
     system: str, baseline: str, metric: str, domain: str, differences: np.ndarray, n: int
 ) -> Comparison:
-    """Compare two systems by a paired bootstrap over sentences.
+    """Compare two systems by a paired bootstrap over n sentences.
 
-    Args:
-        system: the compared system.
-        baseline: the baseline.
-        metric: of both.
-        domain: the test set.
-        differences: system minus baseline on the sentences, then on each of R resamples.
-        n: number of sentences.
+    ``differences`` are system minus baseline on the sentences, then on each of R resamples.
 
     Shape:
         differences: 1+R

@@ -82,19 +82,10 @@ def draw_blocks(
     seed: int,
     takes_fewer: bool = False,
 ) -> Tensor:
-    """Draw blocks of a domain's text without replacement, independently of other domains.
+    """Draw ``count`` blocks of a domain's text without replacement, independently of other domains.
 
-    The text is cut into blocks of ``length`` tokens; a shorter rest is dropped.
-
-    Args:
-        data: directory with ``DOMAIN/SPLIT.{bin,idx}``.
-        domain: whose text.
-        split: ``train``, ``valid`` or ``test``.
-        dictionary: of the data.
-        length: T.
-        count: number of blocks.
-        seed: of the draw.
-        takes_fewer: accept fewer than ``count`` blocks.
+    The text is cut into blocks of ``length`` tokens (T); a shorter rest is dropped. Fewer blocks than asked for are an
+    error unless ``takes_fewer``.
 
     Shape:
         result: count×T, in the order of the text

@@ -213,11 +213,7 @@ def training_step(
 ) -> Step:
     """The step that trains a run.
 
-    Args:
-        experiment: the experiment.
-        run: what is trained.
-        options: of fairseq-train, beside the system's own.
-        files: further options, which name files that other steps make.
+    ``options`` of fairseq-train come beside the system's own; ``files`` are options that name files of other steps.
     """
     start, options = experiment.start_of(run), {**run.system.options, **options}
     if start is not None:

@@ -77,16 +77,7 @@ class LanguageModelScorer:
         cpu: bool = False,
         by_line: bool = False,
     ) -> LanguageModelScorer:
-        """Load a checkpoint for the data of a directory.
-
-        Args:
-            checkpoint: the model.
-            data: the directory.
-            tokens_per_sample: length of a block.
-            max_tokens: tokens in a batch.
-            cpu: do not use a GPU.
-            by_line: make every line a block, truncated if too long.
-        """
+        """Load a checkpoint for the data of a directory; ``by_line`` makes a line a block, truncated if too long."""
         task = MultiDomainLanguageModelingTask.setup_task(_task_options(data, tokens_per_sample, by_line))
         (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], task=task)
         if tokens_per_sample > model.max_positions():

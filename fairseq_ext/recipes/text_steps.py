@@ -109,13 +109,7 @@ def split_step(
 ) -> Step:
     """The step ``splits``: the sets of every domain's text.
 
-    Args:
-        work_dir: of the experiment.
-        names: of the domains.
-        options: how much is held out.
-        seed: of the draw.
-        held_out: folders that ``elsewhere`` reads.
-        elsewhere: lines that are tested on elsewhere and left out here.
+    ``elsewhere`` reads ``held_out``, folders of lines that are tested on elsewhere and left out here.
     """
     texts = {name: work_dir / "corpora" / f"{name}.{_ENDING}" for name in sorted(names)}
 

@@ -58,15 +58,7 @@ class PathChoice(Section):
 
 
 def tree_step(output: Path, checkpoint: Path, data: Path, options: Induction, *, cpu: bool = False) -> Step:
-    """The step that induces a tree.
-
-    Args:
-        output: directory to write.
-        checkpoint: of the language model whose states are clustered.
-        data: data directory of the domains.
-        options: how.
-        cpu: do not use a GPU.
-    """
+    """The step that induces a tree from the states of a language model on the domains of a data directory."""
 
     def build(folder: Path) -> None:
         # Loads fairseq.
@@ -83,13 +75,7 @@ def paths_step(
 ) -> Step:
     """The step that chooses paths of an induced tree for the domains of a data directory.
 
-    Args:
-        output: directory to write.
-        checkpoint: the language model that the tree was induced with, or one that was adapted from it.
-        tree: directory of the induced tree.
-        data: directory of the domains.
-        options: how.
-        cpu: do not use a GPU.
+    The checkpoint is the language model that the tree was induced with, or one that was adapted from it.
     """
 
     def build(folder: Path) -> None:

@@ -44,16 +44,9 @@ class FairseqScores:
         cpu: bool = False,
         name: str = "",
     ) -> FairseqScores:
-        """Load a model.
+        """Load a model and the ``dict.txt`` of its data directory.
 
-        Args:
-            checkpoint: the model.
-            data: directory with its ``dict.txt``.
-            encoder: see above.
-            paths: of its domain tree, for hierarchical adapters, which need some.
-            max_tokens: see above.
-            cpu: do not use a GPU.
-            name: what the user calls it, for messages.
+        Hierarchical adapters need ``paths`` of their domain tree; ``name`` is the one that messages use.
         """
         quieten_fairseq()
         lm = LanguageModel.load(checkpoint, data, cpu=cpu)

@@ -25,18 +25,11 @@ from fairseq_ext.recipes.reranking.tuning import Weights, find_weights
 
 @dataclass(frozen=True)
 class Features:
-    """An n-best list and the sources of further features.
+    """An n-best list and the sources of further features, as the command's options give them.
 
     Attributes:
-        nbest: the list.
         models: CHECKPOINT:DATA of fairseq's language models, by name.
-        ngrams: ARPA files, by name.
-        subwords: subword models of language models; words by default.
-        paths: of language models with hierarchical adapters.
-        word_count: use the number of words as a feature.
         scores: cache of scores; None for a folder beside the list.
-        max_tokens: in a batch.
-        cpu: do not use a GPU.
     """
 
     nbest: Path
@@ -91,16 +84,9 @@ def tune(
     seed: int = 1,
     tokenizer: str,
 ) -> None:
-    """Tune weights and write them.
+    """Tune weights on a list with references, one a line, and write them.
 
-    Args:
-        features: the list.
-        references: one a line.
-        output: file to write.
-        starts: weights to start from; none for the list's own score alone.
-        restarts: random starts besides.
-        seed: of these.
-        tokenizer: sacrebleu's.
+    ``starts`` are weights to start from, by default the list's own score alone; ``restarts`` are random starts besides.
     """
     nbest, sources = features.read()
     metric = bleu_metric(tokenizer)
@@ -133,18 +119,10 @@ def report(
     seed: int = 1,
     tokenizer: str,
 ) -> None:
-    """Write a report on one or several files of weights, and print it.
+    """Write a report on one or several files of weights into a folder, and print it.
 
-    Args:
-        features: the list.
-        references: one a line.
-        weights: each is a row, named by its file.
-        output: folder to write.
-        also: other translations of the same sentences, by row.
-        groups: file with the group of every sentence; None for no groups.
-        resamples: of the paired bootstrap.
-        seed: of these.
-        tokenizer: sacrebleu's.
+    Each file of weights is a row, named by it; ``also`` are other translations by row; ``groups`` is a file with the
+    group of every sentence.
     """
     _check_rows(weights, [FIRST_BEST, ORACLE, *also])
     read = {path: Weights.read(path) for path in weights}

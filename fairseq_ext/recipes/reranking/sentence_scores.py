@@ -45,16 +45,9 @@ class LanguageModelSource:
     def of_fairseq(
         cls, name: str, checkpoint: Path, data: Path, subwords: Path | None, *, paths: str, max_tokens: int, cpu: bool
     ) -> LanguageModelSource:
-        """A language model of fairseq.
+        """A language model of fairseq with the dictionary of a data directory.
 
-        Args:
-            name: of the feature.
-            checkpoint: the model.
-            data: directory with its ``dict.txt``.
-            subwords: a SentencePiece model, or a folder of subwords; None for words.
-            paths: of the tree, for hierarchical adapters.
-            max_tokens: in a batch.
-            cpu: do not use a GPU.
+        ``subwords`` is a SentencePiece model or a folder of subwords; hierarchical adapters need ``paths``.
         """
 
         def load() -> Scores:

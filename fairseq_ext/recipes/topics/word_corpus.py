@@ -40,15 +40,9 @@ class WordCorpus:
 
 
 def read_word_corpus(path: Path, subwords: Path, domain: str, *, count: int, min_count: int, seed: int) -> WordCorpus:
-    """Draw lines of a file of pieces, and keep their candidate words.
+    """Draw ``count`` lines of a file of pieces, or all if there are fewer, and keep their candidate words.
 
-    Args:
-        path: the file; pieces are separated by blanks.
-        subwords: folder of the subwords that the pieces are of.
-        domain: its name; the draw depends on it.
-        count: how many lines to draw; all if there are fewer.
-        min_count: minimum number of these lines that a word occurs in.
-        seed: of the draw.
+    A candidate occurs in at least ``min_count`` of these lines. ``subwords`` is the folder of the pieces' subwords.
     """
     lines = list(stream_lines(path))
     generator = np.random.default_rng(stable_hash(seed, "topics", domain))

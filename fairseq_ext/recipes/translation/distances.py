@@ -34,12 +34,6 @@ def measure_distances(splits: Path, lang: str, *, sentences: int, seed: int) -> 
 
     All domains contribute the same number of distinct sentences, because larger samples have smaller errors.
 
-    Args:
-        splits: folder with ``domains.txt`` and ``DOMAIN/train.LANG``.
-        lang: the source language.
-        sentences: maximum for each domain.
-        seed: draws the sample.
-
     Returns:
         D domains, the number of sentences of each, and the D×D distances.
     """

@@ -189,13 +189,8 @@ def init(
 ) -> None:
     """Write an experiment file for a folder of corpora, and print what it will take.
 
-    Args:
-        folder: of the corpora.
-        output: file to write.
-        source, target: languages; None for English, if it is there, and the other one.
-        gpus: that will train; None for those of this machine.
-        minutes: that all of it may take; None for as long as a good base takes.
-        is_paper: whether gates are the paper's.
+    Languages are by default English, if it is there, and the other one; ``gpus`` those of the machine; ``minutes`` what
+    a good base takes. With ``is_paper``, gates are the paper's.
     """
     corpora = find_corpora(folder, source, target)
     _check_sides(corpora)

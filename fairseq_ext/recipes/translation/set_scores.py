@@ -61,16 +61,7 @@ class TestSets:
 def count_text(
     metrics: Mapping[str, TextMetric], translations: Sequence[Mapping[str, Sequence[str]]], tests: TestSets
 ) -> dict[str, list[Counts]]:
-    """Count what metrics need.
-
-    Args:
-        metrics: by name.
-        translations: of every run its lines by test set.
-        tests: the references.
-
-    Returns:
-        by metric and run the counts by test set.
-    """
+    """Count what metrics need in the lines of every run by test set; the result is by metric, run and test set."""
     counts: dict[str, list[dict[str, np.ndarray]]] = {}
     for metric_name, metric in metrics.items():
         runs = counts[metric_name] = [{} for _ in translations]
