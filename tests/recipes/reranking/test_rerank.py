@@ -87,15 +87,12 @@ def test_report_has_groups_and_every_file_of_weights(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("arguments", "place"),
     [
-        (["--lm", "a"], "--lm a: "),
-        (["--lm", "a b=c:d"], "--lm a b=c:d: "),
         (["--lm", "a=c"], "--lm a=c: "),
         (["--arpa", "a=c", "--arpa", "a=d"], "--arpa a: "),
         (["--arpa", "a=c", "--lm", "a=c:d"], "--arpa a: "),
         (["--arpa", "a=c", "--lm-paths", "a=law"], "--lm-paths a: "),
         (["--lm-subwords", "a=law"], "--lm-subwords a: "),
         (["--arpa", "a=none.arpa"], "a: "),
-        (["--restarts", "-1"], "--restarts: -1: "),
         (["--references", "short"], "short: "),
     ],
 )
