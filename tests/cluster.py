@@ -14,7 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.fork_server import PYTHON
+
 ROOT = Path(__file__).parents[1]
+# A worker, whose steps start commands as the tests do.
+DASK = "import sys; sys.executable = sys.argv.pop(1); sys.argv[0] = 'dask'; from dask.__main__ import main; main()"
 
 
 def in_fresh_process(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -45,9 +49,8 @@ def dask_cluster(folder: Path, workers: int = 2, processes: list[int] | None = N
             home = folder / f"host{number}"
             home.mkdir()
             with (home / "log").open("w") as log:
-                started.append(
-                    subprocess.Popen([sys.executable, "-m", "dask", *command], cwd=home, env=environment, stderr=log)
-                )
+                program = [PYTHON, "-c", DASK, sys.executable, *command]
+                started.append(subprocess.Popen(program, cwd=home, env=environment, stderr=log))
             while number == 0 and not is_written(file):
                 assert started[0].poll() is None, (home / "log").read_text()
                 time.sleep(0.05)

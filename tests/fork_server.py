@@ -7,6 +7,7 @@ leaves all else to Python itself. To whoever started it, it is the command: sign
 command's, and no command outlives it.
 
 Run as a program, this is the server. It imports, forks and nothing more, since a process with threads cannot fork.
+It has loaded this project after fairseq, as ``--user-dir`` does; what depends on the order takes ``true_processes``.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 @functools.cache
 def preload() -> None:
-    """Once, import what fairseq's command lines import, and leave no trace of the command lines themselves.
+    """Once, import what the command lines import, and leave no trace of the command lines themselves.
 
     torch's first optimiser imports a compiler, which takes as long as a tiny training.
     """
@@ -164,11 +165,30 @@ def preload() -> None:
     importlib.import_module("fairseq.tasks")  # which says something, and so lets messages go to stderr
     for tool in TOOLS:
         importlib.import_module(f"fairseq_cli.{tool}")
-    for tool in TOOLS:
-        del sys.modules[f"fairseq_cli.{tool}"]
     quicken_hydra()
+    preload_project()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "fairseq_cli"]:
+        del sys.modules[name]
     gc.collect()
     gc.freeze()
+
+
+def preload_project() -> None:
+    """Import what the verbs import, and let Hydra parse the values that fairseq's options have by default."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    importlib.import_module("fairseq_ext.registration")
+    registry = importlib.import_module("fairseq_ext.recipes.registry")
+    for name in registry.recipe_names():
+        registry.load_recipe(name)
+    for name in ("cli.main", "engine.step_process", "runtime.translator"):
+        importlib.import_module(f"fairseq_ext.{name}")
+    del sys.path[0]
+    options = importlib.import_module("fairseq.options")
+    configuration = importlib.import_module("fairseq.dataclass.utils")
+    line = ["data", "--task", "multi_domain_translation"]
+    architecture = ["--arch", "transformer_gated_adapter_tiny", "--optimizer", "adam"]
+    for parser, words in ((options.get_training_parser(), architecture), (options.get_generation_parser(), [])):
+        configuration.convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, [*line, *words]))
 
 
 def quicken_hydra() -> None:
@@ -198,7 +218,10 @@ def become(request: dict[str, Any], program: str) -> None:
         warnings.simplefilter(option)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     is_module = request["option"] == "-m"
-    sys.path[:0] = paths if request["safe_path"] else [os.getcwd() if is_module else "", *paths]
+    # As this project does when it is loaded, verbs take no library from the current directory.
+    is_verb = is_module and request["program"].startswith("fairseq_ext.")
+    current = [] if request["safe_path"] or is_verb else [os.getcwd() if is_module else ""]
+    sys.path[:0] = [*current, *paths]
     sys.argv[:] = [request["option"], *request["arguments"]]
     sys.executable = program
     # As in the tests themselves: no processes unless the command says how many.

@@ -48,7 +48,7 @@ except KeyboardInterrupt:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The programs, as modules of a package that is forked."""
-    package = tmp_path / "fairseq_ext"
+    package = tmp_path / "fairseq_cli"
     package.mkdir()
     (package / "__init__.py").touch()  # or the true one, where PYTHONPATH has it, would come first
     for name, text in PROGRAMS.items():
@@ -57,7 +57,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(python: str, folder: Path, program: str, *options: str, **changes: str) -> tuple[int, str, str]:
-    command = [python, *options, "-m", f"fairseq_ext.{program}", "--one", "two words"]
+    command = [python, *options, "-m", f"fairseq_cli.{program}", "--one", "two words"]
     done = subprocess.run(
         command, cwd=folder, input="typed", capture_output=True, text=True, env=os.environ | changes, check=False
     )
@@ -99,10 +99,9 @@ def test_a_mistake_is_a_traceback(folder: Path) -> None:
     assert said.endswith("\nZeroDivisionError: division by zero\n")
 
 
-def test_fairseq_is_loaded_and_the_project_is_not(folder: Path) -> None:
-    """Which registers its models when it is loaded: each command does so for itself."""
-    assert run(sys.executable, folder, "loaded")[1] == "True True\n"  # the package of the program
-    assert run(PYTHON, folder, "loaded")[1] == "False True\n"
+def test_fairseq_and_the_project_are_loaded(folder: Path) -> None:
+    assert run(sys.executable, folder, "loaded")[1] == "True True\n"
+    assert run(PYTHON, folder, "loaded")[1] == "False False\n"
     again = subprocess.run([sys.executable, "-c", PROGRAMS["loaded"]], capture_output=True, text=True, check=True)
     assert again.stdout == "False False\n"  # whatever is no module of ours is left to Python
 
@@ -111,7 +110,7 @@ def start(folder: Path, action: Any = signal.SIG_DFL) -> tuple[subprocess.Popen[
     """A command that waits, and the process that it is; Ctrl-C is ignored or not, whatever the tests themselves do."""
     options: dict[str, Any] = {"cwd": folder, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     options["preexec_fn"] = functools.partial(signal.signal, signal.SIGINT, action)
-    process = subprocess.Popen([sys.executable, "-m", "fairseq_ext.wait"], **options)
+    process = subprocess.Popen([sys.executable, "-m", "fairseq_cli.wait"], **options)
     assert process.stdout is not None
     return process, int(process.stdout.readline())
 

@@ -6,7 +6,6 @@ import functools
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from fairseq_ext.hub import DomainTranslator
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.transformer_domain_adapter import TransformerDomainAdapterModel
 from tests import toy, toy_systems
+from tests.toy_systems import by_hand
 
 LINES = ["w1 w2 w3", "w4 w5", "w6", "w7 w8 w9 w10"]
 EACH = ["law", "sub", "med", "law"]
@@ -41,30 +41,12 @@ def loaded(systems: Path, name: str, data: Path) -> DomainTranslator:
     return load(systems, name, data)
 
 
-def by_hand(data: Path, name: str, line: str, domain: str) -> list[int]:
-    """Greedy search over a line's tokens without fairseq's tasks, hubs and generators."""
-    task, _, model = toy_systems.make_system(data, name)
-    tag = [task.src_dict.index(f"<domain:{domain}>")] if name == "tag" else []
-    source = torch.tensor([[*tag, *task.src_dict.encode_line(line, add_if_not_exist=False).tolist()]])
-    extra = {"domain_ids": torch.tensor([toy.DOMAINS.index(domain)])} if name in ("ad", "gad") else {}
-    extra |= {"is_forced": torch.tensor([True])} if name == "gad" else {}
-    found = [2]
-    with torch.no_grad():
-        while len(found) < 7:
-            logits = model(source, torch.tensor([source.size(1)]), torch.tensor([found]), **extra)[0][0, -1]
-            logits[1] = -torch.inf
-            if len(found) == 1:
-                logits[2] = -torch.inf  # fairseq asks for one word at least
-            found.append(2 if len(found) == 6 else int(logits.argmax()))
-            if found[-1] == 2:
-                break
-    return found[1:]
-
-
 @pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)
 def test_translates_as_the_model_by_hand(systems: Path, data: Path, name: str) -> None:
     hub = loaded(systems, name, data)
-    expected = [hub.decode(torch.tensor(by_hand(data, name, *pair))) for pair in zip(LINES, EACH, strict=True)]
+    expected = [
+        hub.decode(torch.tensor(by_hand(data, name, *pair, max_len_b=5))) for pair in zip(LINES, EACH, strict=True)
+    ]
     assert hub.translate(LINES, beam=1, domain=EACH, max_len_b=5) == expected
     assert len(set(expected)) > 1
 
@@ -254,29 +236,3 @@ def test_a_model_of_another_task(data: Path, systems: Path, tmp_path: Path) -> N
     torch.save(state, tmp_path / "model.pt")
     with pytest.raises(InputError, match="not trained with --task multi_domain_translation"):
         DomainTranslator.from_pretrained(tmp_path, data_name_or_path=data)
-
-
-# Threads
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)
-def test_threads_share_one_object(systems: Path, data: Path, name: str) -> None:
-    hub = loaded(systems, name, data)
-    jobs = [(LINES[i % 4], toy.DOMAINS[i % 3]) for i in range(12)]
-    expected = [hub.translate(line, domain=domain, beam=2, max_len_b=8) for line, domain in jobs]
-    found: dict[int, Any] = {}
-
-    def work(numbers: range) -> None:
-        for n in numbers:
-            try:
-                found[n] = hub.translate(jobs[n][0], domain=jobs[n][1], beam=2, max_len_b=8)
-            except Exception as error:  # to be seen below
-                found[n] = error
-
-    threads = [threading.Thread(target=work, args=(range(t, 12, 3),)) for t in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [found[n] for n in range(12)] == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +47,28 @@ def write_systems(data: Path, root: Path) -> Path:
         args.source_lang, args.target_lang = task.cfg.source_lang, task.cfg.target_lang
         toy.write_checkpoint(root / name / "model.pt", args, model)
     return root
+
+
+def model_input(task: Any, name: str, line: str, domain: str | None) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Source tokens, 1×S, and what else a system's model is told."""
+    tag = [task.src_dict.index(f"<domain:{domain}>")] if name == "tag" else []
+    source = torch.tensor([[*tag, *task.src_dict.encode_line(line, add_if_not_exist=False).tolist()]])
+    if name not in ("ad", "gad") or domain is None:
+        return source, {}
+    return source, {"domain_ids": torch.tensor([toy.DOMAINS.index(domain)]), "is_forced": torch.tensor([True])}
+
+
+def by_hand(
+    data: Path, name: str, line: str, domain: str | None, prefix: Sequence[int] = (), max_len_b: int = 6
+) -> list[int]:
+    """Greedy search over a line's tokens without fairseq's tasks, hubs and generators."""
+    task, _, model = make_system(data, name)
+    source, extra = model_input(task, name, line, domain)
+    found = [2]
+    with torch.no_grad():
+        while len(found) < max_len_b + 2 and (len(found) == 1 or found[-1] != 2):
+            logits = model(source, torch.tensor([source.size(1)]), torch.tensor([found]), **extra)[0][0, -1]
+            logits[[1, 2] if len(found) == 1 else [1]] = -torch.inf  # fairseq asks for one word at least
+            forced = prefix[len(found) - 1] if len(found) <= len(prefix) else int(logits.argmax())
+            found.append(2 if len(found) == max_len_b + 1 else forced)
+    return found[1:]

@@ -8,9 +8,9 @@ from collections.abc import Callable
 SECONDS = 300
 
 
-def wait_until(condition: Callable[[], bool], otherwise: str) -> None:
-    """Return when it is so; fail with these words if it never is."""
+def wait_until(condition: Callable[[], bool], otherwise: str, every: float = 0.01) -> None:
+    """Return when it is so, looked at every so many seconds; fail with these words if it never is."""
     deadline = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < deadline, otherwise
-        time.sleep(0.01)
+        time.sleep(every)

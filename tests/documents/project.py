@@ -12,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ _MEMORY_UNIT = '<tu><tuv xml:lang="en"><seg>{}</seg></tuv><tuv xml:lang="de"><se
 # What makes a training short, whatever an experiment file says.
 _SMALL = (r"s/\(max-update\): .*/\1: 2/; s/\(max-epoch\): .*/\1: 1/; s/_small\b/_tiny/; s/cpu-precision: .*//;"
           r"s/cpu-processes: .*//; s/vocab_size: .*/vocab_size: 56/;"
-          r"s/^  \(valid\|test\): [0-9].*/  \1: 6/")  # fmt: skip
+          r"s/^  \(valid\|test\): [0-9].*/  \1: 6/; s/^    beam: 4.*/    beam: 1\n    max-len-b: 8/")  # fmt: skip
 
 
 def make_project(root: Path) -> Path:
@@ -39,8 +40,8 @@ def make_project(root: Path) -> Path:
         (root / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / "configs", root / "configs")
     _make_environment(root)
-    for folder in ("corpora", "corpus"):
-        _write_corpora(root / folder)
+    _write_corpora(root / "corpora", ("cms", "erp"))
+    _write_corpora(root / "corpus", DOMAINS)
     for name in ("cms", "erp"):
         _write_memory(root / "memories" / f"{name}.tmx", _pairs(name))
     _write_memory(root / "client.tmx", [pair for name in ("one", "two", "ten") for pair in _pairs(f"client {name}")])
@@ -104,9 +105,9 @@ def _pairs(domain: str) -> list[tuple[str, str]]:
     ]
 
 
-def _write_corpora(folder: Path) -> None:
+def _write_corpora(folder: Path, domains: Sequence[str]) -> None:
     folder.mkdir()
-    for domain in DOMAINS:
+    for domain in domains:
         for side, lang in enumerate(LANGUAGES):
             text = "".join(f"{pair[side]}\n" for pair in _pairs(domain))
             (folder / f"{domain}.{lang}").write_text(text, encoding="utf-8")
@@ -130,7 +131,7 @@ def _write_text(root: Path) -> None:
 def _small_experiment(work_dir: str) -> dict[str, Any]:
     """The quickstart's file for other corpora, with two updates of tiny models."""
     settings: dict[str, Any] = yaml.safe_load((ROOT / "configs" / "quickstart.yaml").read_text(encoding="utf-8"))
-    settings |= {"work_dir": work_dir, "corpora": {"folder": "corpora"}}
+    settings |= {"work_dir": work_dir, "corpora": {"folder": "corpus"}}
     settings["split"] |= {"valid": 6, "test": 6}
     settings["subwords"]["vocab_size"] = 64
     settings["train"]["common"] |= {"cpu-precision": "float32", "cpu-processes": 1, "max-update": 2}

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -22,39 +23,6 @@ from fairseq_ext.inputs.errors import InputError
 from tests.small_corpus import read_tree
 
 ROOT = Path(__file__).resolve().parents[2]
-
-# Builds two files and kills itself, as kill -9 does, at the place the second argument names.
-SUICIDAL = """
-import os, signal, sys
-from pathlib import Path
-from fairseq_ext.engine import steps
-from fairseq_ext.engine.staging import Staging
-
-output, source, place = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-rename = Path.rename
-
-def die(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-def build(folder):
-    (folder / "first.txt").write_text(source.read_text())
-    if place == "in the build":
-        die()
-    (folder / "second.txt").write_text("second")
-
-if place == "before the mark":
-    Path.write_text = die
-if place == "before the record":
-    steps.write_record = die
-if place == "before the swap":
-    Path.rename = die
-if place == "within the swap":
-    Path.rename = lambda path, new: die() if path.name == "unfinished" else rename(path, new)
-if place == "after the swap":
-    clear = Staging.clear
-    Staging.clear = lambda self: die() if (self.folder / "replaced").exists() else clear(self)
-steps.run_step(steps.Step(output, inputs=[source], options={}, build=build))
-"""
 
 
 @pytest.fixture
@@ -116,9 +84,40 @@ def test_failing_build_leaves_the_old_result(tmp_path: Path, source: Path, capsy
     assert "out: made anew: an earlier run was interrupted\n" in capsys.readouterr().err
 
 
-def run_and_die(place: str, output: Path, source: Path) -> int:
-    command = [sys.executable, "-c", SUICIDAL, str(output), str(source), place]
-    return subprocess.run(command, cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode
+def build_and_die(place: str, output: Path, source: Path) -> None:
+    """Build two files; kill this process, as kill -9 does, at the place."""
+    rename, clear, write_text = Path.rename, Staging.clear, Path.write_text
+
+    def die(*_: Any, **__: Any) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def build(folder: Path) -> None:
+        write_text(folder / "first.txt", source.read_text())
+        if place == "in the build":
+            die()
+        write_text(folder / "second.txt", "second")
+
+    changes: dict[str, tuple[Any, str, Any]] = {
+        "before the mark": (Path, "write_text", die),
+        "before the record": (steps, "write_record", die),
+        "before the swap": (Path, "rename", die),
+        "within the swap": (
+            Path,
+            "rename",
+            lambda path, new: die() if path.name == "unfinished" else rename(path, new),
+        ),
+        "after the swap": (Staging, "clear", lambda it: die() if (it.folder / "replaced").exists() else clear(it)),
+    }
+    if place in changes:
+        setattr(*changes[place])
+    run_step(Step(output, inputs=[source], options={}, build=build))
+
+
+def run_and_die(place: str, output: Path, source: Path) -> int | None:
+    process = multiprocessing.get_context("fork").Process(target=build_and_die, args=(place, output, source))
+    process.start()
+    process.join()
+    return process.exitcode
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from fairseq_ext.hub import DomainTranslator
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.refused_options import LANGUAGE_MODELING, TRANSLATION
 from tests import toy, toy_systems
+from tests.toy_systems import by_hand, model_input
 
 pytestmark = pytest.mark.slow
 
@@ -116,36 +117,13 @@ def as_told(system: str, pairs: list[tuple[str, str]]) -> list[tuple[str, str | 
     return [(text, None if system == "gad" else domain) for text, domain in pairs]
 
 
-def model_input(task: Any, system: str, line: str, domain: str | None) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Source tokens, 1×S, and what else a system's model is told."""
-    tag = [task.src_dict.index(f"<domain:{domain}>")] if system == "tag" else []
-    source = torch.tensor([[*tag, *task.src_dict.encode_line(line, add_if_not_exist=False).tolist()]])
-    if system not in ("ad", "gad") or domain is None:
-        return source, {}
-    return source, {"domain_ids": torch.tensor([toy.DOMAINS.index(domain)]), "is_forced": torch.tensor([True])}
-
-
-def by_hand(world: World, system: str, line: str, domain: str | None, prefix: list[int]) -> list[int]:
-    """Greedy search without fairseq's tasks, hubs and generators."""
-    task, _, model = toy_systems.make_system(world.data["mmap"], system)
-    source, extra = model_input(task, system, line, domain)
-    found = [2]
-    with torch.no_grad():
-        while len(found) < 8 and (len(found) == 1 or found[-1] != 2):
-            logits = model(source, torch.tensor([source.size(1)]), torch.tensor([found]), **extra)[0][0, -1]
-            logits[[1, 2] if len(found) == 1 else [1]] = -torch.inf
-            forced_token = prefix[len(found) - 1] if len(found) <= len(prefix) else int(logits.argmax())
-            found.append(2 if len(found) == 7 else forced_token)
-    return found[1:]
-
-
 # From Python
 
 
 @row("`DomainTranslator`")
 def check_hub(world: World, system: str, *_: Any) -> None:
     hub = world.hub(system)
-    expected = [hub.decode(torch.tensor(by_hand(world, system, *pair, []))) for pair in PAIRS]
+    expected = [hub.decode(torch.tensor(by_hand(world.data["mmap"], system, *pair))) for pair in PAIRS]
     assert hub.translate(LINES, beam=1, domain=EACH, max_len_b=6) == expected
 
 
@@ -281,7 +259,7 @@ def check_prefix(world: World, system: str, capsys: pytest.CaptureFixture) -> No
     dictionary = toy.make_dictionary()
     for n in (0, 5, 11):
         prefix = dictionary.encode_line(world.texts("test", "pl")[n][0], add_if_not_exist=False).tolist()[:1]
-        expected = by_hand(world, system, *as_told(system, world.texts("test", "en"))[n], prefix)
+        expected = by_hand(world.data["mmap"], system, *as_told(system, world.texts("test", "en"))[n], prefix)
         assert found[n] == dictionary.string(torch.tensor(expected))
 
 

@@ -1,17 +1,15 @@
-"""Commands and whole runs, killed again and again: the same result, no orphan, and no lock that is held."""
+"""A whole run, killed again and again: the same result, no orphan, and no lock that is held."""
 
 from __future__ import annotations
 
 import fcntl
-import itertools
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -31,13 +29,10 @@ pytestmark = [
 ]
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = int(os.environ.get("KILLS", "1"))  # of each kind
-CHILD_9, CHILD_15, COMMAND_9, COMMAND_15 = ((child, number) for child in (True, False) for number in (9, 15))
 # num-workers: processes that load data are grandchildren, and must go, too.
 OPTIONS = {"optimizer": "adam", "lr": 0.01, "max-tokens": 400, "max-epoch": 6, "cpu": True, "num-workers": 1}
 MIX = {"arch": "transformer_tiny", "criterion": "label_smoothed_cross_entropy", "share-all-embeddings": True}
 OUTPUTS = {"common": TRANSLATE["common"], "outputs": {"mix": {"system": "mix"}}}
-
-
 # What is killed are processes of their own; the commands of fairseq's that they start are forked.
 BEGIN = "import sys; sys.executable = sys.argv.pop(1); from fairseq_ext.cli.main import main; main()"
 
@@ -53,61 +48,45 @@ def write_experiment(folder: Path) -> Path:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The work directory of an undisturbed run."""
     path = write_experiment(tmp_path_factory.mktemp("whole") / "experiment")
-    verb("prepare")([str(path), "--workers", "1"])
-    verb("teacher")([str(path)])
-    verb("train")([str(path), "mix"])
-    verb("translate")([str(path)])
-    verb("score")([str(path)])
+    verb("run")([str(path), "--to", "score"])
     return path.parent / "work"
-
-
-@pytest.fixture(scope="module")
-def killed(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The experiment that is killed; its data is prepared."""
-    path = write_experiment(tmp_path_factory.mktemp("killed") / "experiment")
-    shutil.copytree(whole, path.parent / "work", ignore=lambda *_: {"systems", "translations", "scores"})
-    return path
-
-
-def command(name: str, path: Path, *arguments: str) -> list[str]:
-    return [PYTHON, "-c", BEGIN, sys.executable, name, str(path), *arguments]
 
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill: which process gets which signal, so many seconds after its step was begun, now or by an earlier run."""
+    """One kill: which process gets which signal, so many seconds after a step has made a file, or has begun."""
 
+    step: str
+    file: str
     of_child: bool
     number: int
-    seconds: float
+    longest: float
 
 
-def kills(longest: float, *kinds: tuple[bool, int]) -> list[Kill]:
-    """These kinds of kills, each of a child or not and with a signal, at random moments."""
-    generator = random.Random(7)
-    return [Kill(*kind, generator.uniform(0, longest)) for kind in KILLS * kinds]
+TRAINING = ("systems/mix", "checkpoint_last.pt")
+TRANSLATION = ("translations/mix", "")
+BY_JOBS = {
+    "1": [Kill(*TRAINING, True, 9, 0.5), Kill(*TRANSLATION, False, 15, 0.5)],
+    "2": [Kill(*TRAINING, False, 9, 0.5)],
+}
 
 
-def kill_again_and_again(run: list[str], output: Path, planned: list[Kill], file: str = "") -> None:
-    """Start a command, kill it after its step has made a file, look what is left, and so on; at last let it end."""
-    begun = output.with_name(f".{output.name}.step") / "unfinished" / file
-    for count, kill in enumerate(planned):
-        process = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        while process.poll() is None and not begun.exists():
-            time.sleep(0.005)
-        try:
-            process.wait(kill.seconds)
-        except subprocess.TimeoutExpired:
-            send(kill, process)
-        _, errors = process.communicate(timeout=SECONDS)
-        assert "Traceback" not in errors or kill.of_child, errors
-        if process.returncode == 0:
-            print(f"{output.name}: had ended after {count} kills")
-            assert output.is_dir()
-            return
-        check_status(kill, process.returncode, errors.rstrip().splitlines()[-1:])
-        check_nothing_is_left(output.parents[2])
-    subprocess.run(run, cwd=ROOT, check=True, capture_output=True, timeout=SECONDS)
+def kill_run(run: list[str], work: Path, kill: Kill, seconds: float) -> None:
+    """Start a run, kill it so long after its step has come to the place, and look what is left."""
+    step = work / kill.step
+    begun = step.with_name(f".{step.name}.step") / "unfinished" / kill.file
+    process = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not begun.exists() and not step.exists():
+        time.sleep(0.005)
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        send(kill, process)
+    _, errors = process.communicate(timeout=SECONDS)
+    print(f"{kill}: status {process.returncode}, {(errors.rstrip().splitlines() or ['nothing said'])[-1]}")
+    assert "Traceback" not in errors or kill.of_child, errors
+    check_status(kill, process.returncode, errors.rstrip().splitlines()[-1:])
+    check_nothing_is_left(work.parent)
 
 
 def send(kill: Kill, process: subprocess.Popen) -> None:
@@ -136,6 +115,8 @@ def children_of(process: subprocess.Popen) -> list[int]:
 
 
 def check_status(kill: Kill, status: int, last_line: list[str]) -> None:
+    if status == 0:
+        return  # it came to its end first
     if kill.of_child:
         assert status == 1
         assert f"was killed (signal {kill.number}" in last_line[0]
@@ -187,57 +168,12 @@ def check_results(work: Path, whole: Path) -> None:
         assert (work / name).read_bytes() == (whole / name).read_bytes()
 
 
-def kill_run(run: list[str], folder: Path, planned: list[Kill]) -> list[Kill]:
-    """Start a run and kill it at the moments planned, until it ends; returns the kills that are left, now earlier."""
-    for number, kill in enumerate(planned):
-        process = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        try:
-            process.wait(kill.seconds)
-        except subprocess.TimeoutExpired:
-            send(kill, process)
-        _, errors = process.communicate(timeout=SECONDS)
-        print(f"{kill}: status {process.returncode}, {(errors.rstrip().splitlines() or ['nothing said'])[-1]}")
-        assert process.returncode in ({0, 1} if kill.of_child else {0, -kill.number, 128 + kill.number}), errors
-        if process.returncode == 1:
-            assert "run the same command again" in errors.splitlines()[-1], errors
-        check_nothing_is_left(folder)
-        if process.returncode == 0:
-            return [replace(each, seconds=each.seconds / 2) for each in planned[number:]]
+@pytest.mark.parametrize("jobs", BY_JOBS)
+def test_a_whole_run_ends_with_the_same_results(whole: Path, tmp_path: Path, jobs: str) -> None:
+    path, generator = write_experiment(tmp_path / "experiment"), random.Random(7)
+    run = [PYTHON, "-c", BEGIN, sys.executable, "run", str(path), "--to", "score", "--jobs", jobs]
+    for kill in BY_JOBS[jobs]:
+        for _ in range(KILLS):
+            kill_run(run, path.parent / "work", kill, generator.uniform(0, kill.longest))
     subprocess.run(run, cwd=ROOT, check=True, capture_output=True, timeout=SECONDS)
-    return []
-
-
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_whole_run_ends_with_the_same_results(tmp_path: Path, jobs: str) -> None:
-    whole = write_experiment(tmp_path / "whole" / "experiment")
-    start = time.monotonic()
-    subprocess.run(command("run", whole, "--jobs", jobs), cwd=ROOT, check=True, capture_output=True, timeout=SECONDS)
-    planned = kills(time.monotonic() - start, CHILD_9, CHILD_15, COMMAND_9, COMMAND_15)
-    random.Random(3).shuffle(planned)
-    numbers = itertools.count()
-    while planned:
-        path = write_experiment(tmp_path / f"run{next(numbers)}" / "experiment")
-        planned = kill_run(command("run", path, "--jobs", jobs), path.parent, planned)
-        check_results(path.parent / "work", whole.parent / "work")
-
-
-def test_a_training_ends_with_the_same_weights(killed: Path, whole: Path) -> None:
-    output = killed.parent / "work/systems/mix"
-    planned = kills(0.5, CHILD_9, COMMAND_15)
-    kill_again_and_again(command("train", killed, "mix"), output, planned, "checkpoint_last.pt")
-    ours, expected = (weights(folder / "checkpoint_last.pt") for folder in (output, whole / "systems/mix"))
-    assert ours.keys() == expected.keys()
-    assert all(torch.equal(ours[name], value) for name, value in expected.items())
-
-
-def test_translations_are_the_same(killed: Path, whole: Path) -> None:
-    output = killed.parent / "work/translations/mix"
-    kill_again_and_again(command("translate", killed), output, kills(0.8, CHILD_15))
-    for name in ("bank.de", "garden.de"):
-        assert (output / name).read_bytes() == (whole / "translations/mix" / name).read_bytes()
-
-
-def test_scores_are_the_same(killed: Path, whole: Path) -> None:
-    output = killed.parent / "work/scores"
-    kill_again_and_again(command("score", killed), output, kills(1, COMMAND_9, COMMAND_15))
-    assert (output / "records.jsonl").read_bytes() == (whole / "scores/records.jsonl").read_bytes()
+    check_results(path.parent / "work", whole)

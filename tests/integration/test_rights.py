@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,23 @@ from tests.fork_server import PYTHON
 from tests.small_corpus import write_config, write_corpora
 
 CAPABILITIES = "-dac_override,-dac_read_search"
+CASES = ("file", "folder", "entry", "zip", "tar", "catalogues", "config", "work")
+# Prepares each file that it is given, with --dry-run and without, and prints what ends that.
+PROGRAM = """
+import json, sys
+from functools import partial
+from fairseq_ext.cli.main import run_verb
+from fairseq_ext.inputs.errors import run_command
+
+for config in sys.argv[1:]:
+    for options in (["--dry-run"], []):
+        try:
+            run_command(partial(run_verb, ["prepare", config, *options]))
+            said = None
+        except SystemExit as end:
+            said = end.code
+        print(json.dumps([config, options, said]))
+"""
 
 pytestmark = [
     pytest.mark.slow,
@@ -22,36 +39,33 @@ pytestmark = [
 ]
 
 
-def prepare(config: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run the preparation without the rights that root has beyond a file's owner."""
+def prepare(configs: list[Path]) -> list[tuple[Path, list[str], str | None]]:
+    """What ends the preparations, without the rights that root has beyond a file's owner."""
     drop = ["setpriv", f"--bounding-set={CAPABILITIES}", f"--inh-caps={CAPABILITIES}"] if os.geteuid() == 0 else []
-    command = [*drop, PYTHON, "-m", "fairseq_ext.cli", "prepare", str(config), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [*drop, PYTHON, "-c", PROGRAM, *map(str, configs)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    return [(Path(config), options, said) for config, options, said in lines]
 
 
-@pytest.fixture
-def locked(tmp_path: Path) -> Iterator[Path]:
-    """A folder whose contents are locked by the test, and opened again for its removal."""
-    (tmp_path / "corpora").mkdir()
-    yield tmp_path / "corpora"
-    for path in [tmp_path / "corpora", *(tmp_path / "corpora").glob("*")]:
+def test_what_may_not_be_read_is_one_line(tmp_path: Path) -> None:
+    named = {}
+    for case in CASES:
+        folder = tmp_path / case / "corpora"
+        locked, config = _lock(case, tmp_path / case, write_corpora(folder))
+        named[config] = locked
+    found = prepare(list(named))
+    for path in [*tmp_path.rglob("*")]:
         path.chmod(0o700)
-
-
-@pytest.mark.parametrize("options", [["--dry-run"], []])
-@pytest.mark.parametrize("case", ["file", "folder", "entry", "zip", "tar", "catalogues", "config", "work"])
-def test_what_may_not_be_read_is_one_line(case: str, options: list[str], tmp_path: Path, locked: Path) -> None:
-    write_corpora(locked)
-    named, config = _lock(case, tmp_path, locked)
-    result = prepare(config, *options)
-    config.parent.chmod(0o700)
-    if (case, options) == ("work", ["--dry-run"]):
-        return  # nothing is written
-    assert result.returncode == 1, result.stderr
-    assert result.stderr.count("\n") == 1
-    assert "Permission denied" in result.stderr or "you may not read it" in result.stderr
-    assert str(named) in result.stderr
-    assert not (tmp_path / "work" / "corpora").exists()
+    assert len(found) == 2 * len(CASES)
+    for config, options, said in found:
+        if (config.parent.name, options) == ("work", ["--dry-run"]):
+            continue  # nothing is written
+        assert said is not None, config
+        assert "\n" not in said
+        assert "Permission denied" in said or "you may not read it" in said
+        assert str(named[config]) in said
+        assert not (config.parent / "work" / "corpora").exists()
 
 
 def _lock(case: str, root: Path, folder: Path) -> tuple[Path, Path]:
