@@ -35,14 +35,7 @@ class Route:
 
 
 class Model:
-    """Encoder and decoder. Several threads may use one.
-
-    Args:
-        encoder: file of the graph.
-        decoder: likewise.
-        threads: that compute a product.
-        device: ``cpu``, or ``cuda`` where ONNX Runtime has that.
-    """
+    """Encoder and decoder, read from files. Several threads may use one."""
 
     def __init__(self, encoder: Path, decoder: Path, threads: int = 1, device: str = "cpu") -> None:
         self._encoder, self._decoder = (_session(path, threads, device) for path in (encoder, decoder))
@@ -86,10 +79,7 @@ class State:
     def advance(self, tokens: np.ndarray, columns: np.ndarray, most: int) -> dict[str, np.ndarray]:
         """The decoder's outputs for the last tokens of all hypotheses, B×W, or B×1 at the first step.
 
-        Args:
-            tokens: these.
-            columns: N×E, tokens whose probabilities are asked for.
-            most: how many of the best are.
+        The probabilities of the ``most`` best tokens are in them, and those of ``columns``, N×E.
         """
         if self.steps * self.beam + self.beam > self.mask.shape[3]:
             self._grow()
@@ -151,15 +141,8 @@ def attend(
 ) -> list[np.ndarray]:
     """How the decoder attends to the source where it is about to write each token of given translations.
 
-    Args:
-        model: graphs.
-        sources: tokens of B sentences, padded.
-        route: theirs.
-        targets: tokens of their translations, with the end.
-        first: what decoding begins with.
-
     Shape:
-        sources: B×S; result: B of T×S, rows sum to one
+        sources: B×S, padded; result: B of T×S, rows sum to one
     """
     state = State(model, sources, route, 1)
     before = padded([np.array([first, *target[:-1]]) for target in targets], first)

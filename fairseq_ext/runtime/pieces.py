@@ -69,12 +69,7 @@ class Pieces:
 
 
 def split(text: str, *, markup: bool = False) -> Pieces:
-    """Cut a text at line breaks and at the tags that end a sentence.
-
-    Args:
-        text: of any length.
-        markup: whether it is HTML or XML, with ``&amp;``.
-    """
+    """Cut a text at line breaks and at the tags that end a sentence; ``markup`` is HTML or XML, with ``&amp;``."""
     parts, tags, kept = [], [], ""
     for run, end in runs(text):
         before, words, after, own = _words_of(run, markup=markup)

@@ -91,8 +91,6 @@ class Placing:
     """Puts marks into a translation.
 
     Args:
-        source: text without marks.
-        target: its translation.
         kept: placeholders of both, within which nothing is put.
         spans: where the pieces of the translation are in it.
         attention: of each of these to the S pieces of the source.

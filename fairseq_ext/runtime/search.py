@@ -63,14 +63,7 @@ class Found:
 class Search:
     """The search for the translations of one batch. Arrays have a row for each sentence that is not done: R×W, R×W×T.
 
-    Args:
-        model: graphs.
-        sources: tokens of B sentences.
-        route: theirs.
-        options: of the search.
-        vocabulary: of the model.
-        prefixes: tokens with which each translation begins.
-        with_gates: keep what the gates did.
+    Translations begin with the tokens in ``prefixes``.
     """
 
     def __init__(

@@ -51,14 +51,7 @@ class Sentence:
 
 
 class Searches:
-    """All searches with one model.
-
-    Args:
-        model: its graphs.
-        text: its vocabulary.
-        domains: of its adapters, in the order of rows.
-        threads: that translate batches side by side.
-    """
+    """All searches with one model; threads translate batches side by side."""
 
     def __init__(self, model: Model, text: Text, domains: Sequence[str], threads: int) -> None:
         self._model, self._text, self._domains = model, text, domains

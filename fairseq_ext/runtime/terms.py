@@ -35,11 +35,7 @@ class Term:
 
 
 class Glossary:
-    """Terms, by their first words.
-
-    Args:
-        terms: of several with the same source, all targets count.
-    """
+    """Terms, by their first words; of several with the same source, all targets count."""
 
     def __init__(self, terms: Iterable[Term] = ()) -> None:
         self._terms: dict[tuple[str, ...], Term] = {}
@@ -168,10 +164,8 @@ class TermSearch(Search):
     """The search for translations in which constraints hold, where it finds such; see :class:`Search`.
 
     Args:
-        constraints: of each sentence.
         lengths: of a translation without constraints. One with them is not much longer, though a long one can have the
             better mean: what is forced weighs less in it.
-        decode: the text of tokens.
     """
 
     def __init__(

@@ -49,15 +49,7 @@ class _Question:
 
 
 class SystemTranslator:
-    """Translates with an exported system; make it by :meth:`load`. Several threads may use one.
-
-    Args:
-        manifest: of the system.
-        model: its graphs.
-        text: its vocabulary.
-        classifier: that routes, with a method ``predict``; None for none.
-        threads: that translate batches side by side.
-    """
+    """Translates with an exported system; make it by :meth:`load`. Several threads may use one."""
 
     def __init__(self, manifest: Manifest, model: Model, text: Text, classifier: Any, threads: int = 1) -> None:
         self.manifest, self.model, self.text, self.classifier = manifest, model, text, classifier

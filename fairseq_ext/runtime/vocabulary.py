@@ -86,13 +86,7 @@ class Vocabulary:
 
 
 class Text:
-    """Cuts text into a model's numbers, and joins those that it yields.
-
-    Args:
-        vocabulary: of the model.
-        subwords: SentencePiece model; None where words are symbols.
-        target_subwords: that of the target, where it is another one.
-    """
+    """Cuts text into a model's numbers, and joins those that it yields; without subwords, words are symbols."""
 
     def __init__(self, vocabulary: Vocabulary, subwords: Any = None, target_subwords: Any = None) -> None:
         self.vocabulary = vocabulary

@@ -51,7 +51,7 @@ def make_app(
         system: what translates.
         limits: what it takes on.
         local: whether only names of this machine are answered.
-        token: that clients have to send; None: none.
+        token: that clients have to send, if any.
         load: loads the system again, where there is a token.
     """
     service = Service(system, limits, load if token is not None else None)

@@ -99,12 +99,8 @@ class Batcher:
 
     Orders of any route share a batch; those that search alike, that is. A text that cannot be translated fails its own
     order alone. The order that needs least comes next, and every second time the oldest, and no batch takes long: so a
-    short order overtakes long ones, and a long one comes to its end.
-
-    Args:
-        system: what translates; another one may take its place for the orders to come.
-        limits: of batches and of the queue.
-        metrics: what is counted.
+    short order overtakes long ones, and a long one comes to its end. Another system may take the place of
+    ``system`` for the orders to come.
     """
 
     def __init__(self, system: SystemTranslator, limits: Limits, metrics: Metrics) -> None:

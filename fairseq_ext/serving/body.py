@@ -47,14 +47,7 @@ def read_content(data: bytes, *, is_form: bool = False) -> Any:
 
 
 def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: str | None = None) -> Order:
-    """Read what ``POST /translate`` asks for in this project's own words.
-
-    Args:
-        content: of the body.
-        system: what translates.
-        limits: of a request.
-        domain: of texts for which the body names none.
-    """
+    """Read what ``POST /translate`` asks for in this project's own words; ``domain`` is where the body names none."""
     content = _object(content, "the body", KEYS)
     texts = content.get("texts")
     if not isinstance(texts, list) or not texts:
@@ -63,8 +56,8 @@ def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: s
     terms = _terms(content.get("terms"), limits)
     requests = tuple(_request(item, f"texts[{index}]", route, terms, system) for index, item in enumerate(texts))
     check_size([request.text for request in requests], limits, "texts")
-    beam = None if content.get("beam") is None else _count(content, "beam", limits.max_beam)
-    candidates = _count(content, "candidates", beam or limits.max_beam) if "candidates" in content else 1
+    beam = None if content.get("beam") is None else check_count(content["beam"], "beam", 1, limits.max_beam)
+    candidates = check_count(content.get("candidates", 1), "candidates", 1, beam or limits.max_beam)
     gates = content.get("gates")
     if gates not in (None, *GATES):
         raise RefusedError(422, f'"gates" is {shown(gates)}; give {_listed(GATES)}')
@@ -175,10 +168,10 @@ def _unknown(message: str, names: list[str], system: SystemTranslator) -> Refuse
     return RefusedError(422, f"{message} {listed}", domains=domains_of(system), routes=system.routes)
 
 
-def _count(content: dict[str, Any], key: str, most: int) -> int:
-    value = content[key]
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise RefusedError(422, f'"{key}" is {shown(value)}; give a number from 1 to {most}')
+def check_count(value: Any, key: str, least: int, most: int) -> int:
+    """A value that must be a whole number between two others."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise RefusedError(422, f'"{key}" is {shown(value)}; give a number from {least} to {most}')
     return value
 
 

@@ -66,12 +66,7 @@ class Guard:
     """Refuses what comes by another name or without the token, and says what browsers may do.
 
     A page of another site can make its name mean this machine (DNS rebinding), and a browser then takes both for one
-    site; but the ``Host`` that it sends is that name.
-
-    Args:
-        app: what is guarded.
-        local: whether only names of this machine are answered.
-        token: that clients have to send as ``Authorization: Bearer``; None: none.
+    site; but the ``Host`` that it sends is that name. So a ``local`` service answers to names of this machine alone.
     """
 
     def __init__(self, app: ASGIApp, *, local: bool, token: str | None) -> None:

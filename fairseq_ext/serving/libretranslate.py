@@ -10,7 +10,7 @@ from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.inputs.errors import shown
 from fairseq_ext.runtime.pieces import split
 from fairseq_ext.runtime.requests import Answer, Request
-from fairseq_ext.serving.body import Order, check_domain, check_size, checked_text
+from fairseq_ext.serving.body import Order, check_count, check_domain, check_size, checked_text
 from fairseq_ext.serving.limits import USUAL_BEAM, Limits
 from fairseq_ext.serving.refusals import RefusedError
 
@@ -42,15 +42,6 @@ def read_texts(
 ) -> tuple[Order, Callable[[Sequence[Answer]], list[list[str]]]]:
     """Cut texts with line breaks, tags and placeholders into what is translated and what is not.
 
-    Args:
-        texts: that must be texts.
-        system: what translates.
-        limits: of a request.
-        key: that they came by.
-        route: of all, or None for the system's own.
-        markup: whether they are HTML.
-        options: of the order.
-
     Returns:
         What is to be translated, and what makes of the answers the translations of each text, the best first.
     """
@@ -76,11 +67,7 @@ def read_texts(
 def read_order(
     content: Any, system: SystemTranslator, limits: Limits, domain: str | None = None
 ) -> tuple[Order, Write]:
-    """Read what ``POST /translate`` asks for in LibreTranslate's words; keys that mean nothing here are ignored.
-
-    Returns:
-        What is to be translated, and what makes the answer.
-    """
+    """What ``POST /translate`` asks for in LibreTranslate's words, and what makes the answer."""
     q, form = content["q"], content.get("format") or "text"
     is_list, is_auto = isinstance(q, list), content.get("source", "auto") == "auto"
     source, target = system.languages
@@ -92,7 +79,9 @@ def read_order(
     own_domain = content.get("domain") or None
     if own_domain is not None:
         check_domain(own_domain, "the body", system)
-    alternatives = _count(content.get("alternatives") or 0, limits.max_beam - 1)
+    wanted = content.get("alternatives") or 0
+    wanted = int(wanted) if isinstance(wanted, str) and wanted.isdecimal() and len(wanted) < 9 else wanted  # of a form
+    alternatives = check_count(wanted, "alternatives", 0, limits.max_beam - 1)
     order, fill = read_texts(
         q if is_list else [q],
         system,
@@ -120,13 +109,6 @@ def check_language(code: Any, wanted: str, key: str) -> None:
     """Check a language: ``de_AT`` or ``DE`` is ``de`` where the system knows that alone."""
     if not isinstance(code, str) or base_language(code) != base_language(wanted):
         raise RefusedError(422, f'"{key}" is {shown(code)}; this service has {wanted} alone')
-
-
-def _count(value: Any, most: int) -> int:
-    number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 9 else value
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= most:
-        raise RefusedError(422, f'"alternatives" is {shown(value)}; give a number from 0 to {most}')
-    return number
 
 
 def languages(system: SystemTranslator) -> list[dict[str, Any]]:

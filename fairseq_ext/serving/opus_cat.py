@@ -27,11 +27,7 @@ def tags(query: Mapping[str, str], system: SystemTranslator) -> list[str]:
 def read_order(
     query: Mapping[str, str], system: SystemTranslator, limits: Limits, domain: str | None
 ) -> tuple[Order, Write]:
-    """Read what ``TranslateJson`` asks for; the domain is ``modelTag``, and none where that is empty.
-
-    Returns:
-        What is to be translated, and what makes the answer.
-    """
+    """What ``TranslateJson`` asks for, and what makes the answer; the domain is ``modelTag``, if that is not empty."""
     _check_languages(query, system)
     tag = query.get("modelTag") or None
     if tag is not None:

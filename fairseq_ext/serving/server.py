@@ -29,9 +29,9 @@ def serve(
     Args:
         exported: directory of the system.
         limits: what the service takes on.
-        host: address to listen on; any but this machine's own needs ``token_file``.
+        host: any but this machine's own needs ``token_file``, which holds what clients must send.
         port: 0 for any that is free.
-        token_file: file with the token that clients must send.
+        token_file: see ``host``.
         options: of :meth:`SystemTranslator.load`.
     """
     local = is_loop_back(host)

@@ -83,12 +83,7 @@ class Parts:
     classifier: Path | None = None
 
     def write(self, folder: Path, manifest: Manifest) -> None:
-        """Fill a folder.
-
-        Args:
-            folder: empty.
-            manifest: what the system is; files and versions are found here.
-        """
+        """Fill an empty folder; files and versions of the manifest are found here."""
         for name in (*(f"dict.{lang}.txt" for lang in manifest.languages), DOMAINS_FILE):
             _copy(self.data / name, folder / name)
         copy_subwords(self.data, folder, manifest.languages)

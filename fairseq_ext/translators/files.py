@@ -121,11 +121,7 @@ class TranslateBlock:
 
 
 def translate_file(job: Job) -> None:
-    """Translate a file, or what an interrupted run of the same job left of it.
-
-    Args:
-        job: of files; their paths are absolute.
-    """
+    """Translate a file, or what an interrupted run of the same job left of it; paths are absolute."""
     assert job.output is not None
     output, fingerprint, staging = job.output, job.fingerprint, Staging(state_of(job.output))
     record = read_json_object(_record_of(output))

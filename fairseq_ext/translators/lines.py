@@ -35,11 +35,7 @@ def text_lines(path: Path | None) -> Iterator[str]:
 def routed_by_file(lines: Iterable[str], name: str, path: Path, domains: Sequence[str]) -> Iterator[RoutedLine]:
     """Each line by the domain that a file names in its place.
 
-    Args:
-        lines: of the text.
-        name: of the text, for messages.
-        path: of the file, one domain a line; it may be empty where the text's is.
-        domains: that there are.
+    A line of the file may be empty where the text's is.
     """
     for number, (line, domain) in enumerate(zip_longest(lines, text_lines(path)), start=1):
         if line is None or domain is None:
@@ -79,14 +75,7 @@ class Wanted:
     def translated(
         self, translator: SystemTranslator, block: Sequence[RoutedLine], first: int, name: str
     ) -> Iterator[str]:
-        """Translate a block, and yield a line, with its end, for each of its.
-
-        Args:
-            translator: of the system.
-            block: lines.
-            first: number of the first of them.
-            name: of their file, for messages.
-        """
+        """Translate a block, and yield a line, with its end, for each; ``first`` is the number of its first line."""
         answers = translator.translate(
             [Request(*line) for line in block],
             beam=self.beam,

@@ -47,14 +47,7 @@ _ACTIVATIONS: dict[str, Callable[[Value], Value]] = {
 
 
 def write_graphs(model: Any, encoder: Path, decoder: Path, *, is_int8: bool = False) -> None:
-    """Write a model's two graphs.
-
-    Args:
-        model: fairseq's, in evaluation.
-        encoder: file of the one.
-        decoder: file of the other.
-        is_int8: whether matrices are int8.
-    """
+    """Write the two graphs of a model of fairseq's, which is in evaluation."""
     for side in (model.encoder, model.decoder):
         for part in (side, *_layers(side)):
             for name in _OTHER_PARTS:
