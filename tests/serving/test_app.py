@@ -45,12 +45,6 @@ def test_a_translation_comes_with_its_weights_and_times(client: TestClient) -> N
     assert 0 <= content["seconds"]["waited"] <= content["seconds"]["total"]
 
 
-def test_weights_are_told_where_they_are_asked_for(client: TestClient) -> None:
-    for gates, keys in ((None, set()), ("weights", {"weights"}), ("layers", {"weights", "gates"})):
-        [answer] = client.post("/translate", json={"texts": ["a"], "gates": gates}).json()["translations"]
-        assert answer.keys() - {"text", "score", "route", "domain"} == keys
-
-
 def test_what_there_is_to_ask_for(client: TestClient) -> None:
     content = client.get("/info").json()
     assert (content["system"], content["languages"], content["domains"]) == ("GAD", ["en", "pl"], DOMAINS)
@@ -74,14 +68,6 @@ def test_refusals_are_one_line_of_json(client: TestClient, status: int, said: st
     assert response.status_code == status
     assert said in response.json()["error"]
     assert "\n" not in response.json()["error"]
-
-
-def test_unknown_paths_and_methods_are_told_what_there_is(client: TestClient) -> None:
-    for status, response in ((404, client.get("/translations")), (405, client.get("/translate"))):
-        assert response.status_code == status
-        assert "POST /translate and GET /info" in response.json()["error"]
-    for path in ("/page/../app.py", "/page/%2e%2e/app.py", "/page//etc/passwd"):
-        assert client.get(path).status_code == 404
 
 
 def test_metrics_count_requests_texts_and_batches() -> None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import resource
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -117,23 +114,3 @@ def test_what_is_no_export_stays(exported: Path, data: Path, copy: Path, tmp_pat
     with pytest.raises(InputError, match="gad: is not as it was exported; move it away"), writing(copy):
         pytest.fail("began")
     assert (copy / "notes.txt").read_text() == (tmp_path / "thesis/chapter.tex").read_text() == "mine"
-
-
-@contextmanager
-def nearly_full_disk(room: int) -> Iterator[None]:
-    """No file may become larger than this."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-def test_a_full_disk_leaves_the_export_of_before(exported: Path, data: Path, copy: Path) -> None:
-    room = (copy / "model.pt").stat().st_size // 2
-    for directory in (copy, copy.parent / "new"):
-        with pytest.raises(OSError, match="too large"), nearly_full_disk(room), writing(directory) as folder:
-            parts(exported, data).write(folder, small_systems.manifest("mix"))
-    assert verify(copy).name == "gad"
-    assert sorted(path.name for path in copy.parent.iterdir()) == [".gad.lock", ".new.lock", "gad"]

@@ -131,10 +131,3 @@ def test_a_users_own_file_stays(job: Job, turner: Turner, before: str) -> None:
     assert job.output.read_text() == "mine\n"
     job.output.write_text("")
     assert run(job)
-
-
-def test_a_line_of_json_has_all_that_is_known(job: Job, turner: Turner) -> None:
-    found = run(replace(job, wanted=Wanted("jsonl"), route="law", source=job.source))
-    assert found.splitlines()[6] == (
-        '{"line": 7, "route": "law", "domain": null, "candidates": [{"text": "6 enil", "score": -0.1235}]}'
-    )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.translators.lines import blocks, routed_by_file, text_lines
+from fairseq_ext.translators.lines import routed_by_file, text_lines
 
 ODD = "a\u2028b\x85c\r\n\n\x0cd\r\n e".encode()
 LINES = ["a\u2028b\x85c\r", "", "\x0cd\r", " e"]
@@ -42,12 +42,6 @@ def routed(text: Path, lines: list[str], domains: str) -> list[tuple[str, str | 
     return list(routed_by_file(lines, "the text", text, ["law", "med"]))
 
 
-def test_each_line_has_its_domain(text: Path) -> None:
-    assert routed(text, ["a", "", " b", ""], "med\r\n\nlaw \nlaw\n") == [
-        ("a", "med"), ("", None), (" b", "law"), ("", "law"),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("lines", "domains", "message"),
     [
@@ -61,9 +55,3 @@ def test_each_line_has_its_domain(text: Path) -> None:
 def test_domains_that_do_not_fit_are_named(text: Path, lines: list[str], domains: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         routed(text, lines, domains)
-
-
-def test_blocks_are_filled_but_for_the_last() -> None:
-    lines = [(str(n), None) for n in range(5)]
-    assert list(blocks(lines, 2)) == [lines[:2], lines[2:4], lines[4:]]
-    assert list(blocks([], 2)) == []
