@@ -2,7 +2,8 @@
 
 CTranslate2 has no adapters: it translates with the plain base, exported as a system of its own. `pip install
 ctranslate2` brings it. With `--shape`, models of random weights and of that size take the place of the systems' own.
-All of them then write translations of one length.
+All of them then write translations of one length. `--networks` also measures classifiers that would choose the domain
+in front of a translation: encoders of random weights on the same sentences.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ SHAPES: dict[str, tuple[int, dict[str, Any]]] = {
     "opus-mt": (58101, {**_SIX_LAYERS_OF_512, **_POST_NORM, "activation_fn": "swish"}),
 }
 RANDOM_LENGTH = 30
+# Encoders that classify: layers, width, heads, symbols.
+NETWORKS = {
+    "MiniLM": (6, 384, 12, 30522),
+    "RoBERTa base": (12, 768, 12, 50265),
+    "RoBERTa large": (24, 1024, 16, 50265),
+}
 Translate = Callable[[Sequence[str]], list[str]]
 
 
@@ -38,6 +45,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("systems", nargs="+", help="exported systems")
     parser.add_argument("--base", type=Path, help="exported system without adapters, for CTranslate2")
     parser.add_argument("--shape", choices=sorted(SHAPES), help="size of random models to measure")
+    parser.add_argument("--networks", action="store_true", help="measure classifiers, too")
     parser.add_argument("--threads", type=int, default=1, help="that translate, of both")
     parser.add_argument("--rounds", type=int, default=3, help="of which the best counts")
 
@@ -58,18 +66,20 @@ def measure(options: Namespace) -> dict[str, Any]:
             translators[f"{system.name} {precision}"] = _runtime(system, precision, options.threads)
         if base:
             translators[f"CTranslate2 {precision}"] = _ctranslate2(base, precision, options.threads, longest)
-    rates: dict[str, dict[str, float]] = {name: {} for name in translators}
+    classifiers = {name: _network(name, systems[0], options.threads) for name in NETWORKS if options.networks}
+    rates: dict[str, dict[str, float]] = {name: {} for name in (*translators, *classifiers)}
     for _ in range(options.rounds):
-        for name, translate in translators.items():
+        for name, answer in (translators | classifiers).items():
             cpu, wall = time.process_time(), time.perf_counter()
-            found = translate(lines)
+            found = answer(lines)
             seconds = {
                 "sentences_per_cpu_second": time.process_time() - cpu,
                 "sentences_per_second": time.perf_counter() - wall,
             }
             for unit, each in seconds.items():
                 rates[name][unit] = max(rates[name].get(unit, 0), round(len(lines) / each, 1))
-            rates[name]["chrf"] = round(sacrebleu.corpus_chrf(found, [references]).score, 2)
+            if name in translators:
+                rates[name]["chrf"] = round(sacrebleu.corpus_chrf(found, [references]).score, 2)
     return rates
 
 
@@ -127,6 +137,40 @@ def _runtime(system: Path, precision: str, threads: int) -> Translate:
         return [answer.candidates[0].text for answer in answers]
 
     return translate
+
+
+def _network(name: str, system: Path, threads: int) -> Translate:
+    """An encoder's classes of sentences, in batches of like length; their number of pieces is the system's."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification
+
+    from fairseq_ext.runtime.translator import SystemTranslator
+
+    torch.set_num_threads(threads)
+    layers, width, heads, symbols = NETWORKS[name]
+    config = BertConfig(
+        vocab_size=symbols,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+    )
+    model = BertForSequenceClassification(config).eval()
+    text = SystemTranslator.load(system).text
+
+    def classify(lines: Sequence[str]) -> list[str]:
+        lengths = sorted(min(len(text.pieces(line)), 500) for line in lines)
+        found = []
+        with torch.inference_mode():
+            for start in range(0, len(lengths), 32):
+                batch = lengths[start : start + 32]
+                tokens = torch.ones(len(batch), batch[-1] + 2, dtype=torch.long)
+                mask = torch.arange(batch[-1] + 2) < torch.tensor(batch)[:, None] + 2
+                logits = model(input_ids=tokens, attention_mask=mask.long()).logits
+                found += [str(number) for number in logits.argmax(-1).tolist()]
+        return found
+
+    return classify
 
 
 def _ctranslate2(base: Path, precision: str, threads: int, longest: int) -> Translate:
