@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairseq_ext.classifiers.task_data import read_task_facts
+from fairseq_ext.classifiers.tfidf import TfidfClassifier
 from fairseq_ext.corpora.blocks import load_index
 from fairseq_ext.corpora.labelled_text import Columns, read_examples
 from fairseq_ext.data.teacher_labels import load_probs, read_teacher_record
@@ -31,7 +32,6 @@ from fairseq_ext.recipes.hierarchy.induce_tree import read_record
 from fairseq_ext.recipes.reranking.nbest import read_nbest
 from fairseq_ext.recipes.reranking.tuning import Weights
 from fairseq_ext.recipes.translation.gates import read_gates
-from fairseq_ext.teacher.tfidf import TfidfClassifier
 from tests.recipes.small_lm_experiment import TREE
 from tests.recipes.test_odd_files import LONGEST_LINE, Change, changed, time_limit
 

@@ -13,9 +13,9 @@ from fairseq_ext.adapters.rows import append_rows, base_hashes, is_row_key, reor
 from fairseq_ext.adapters.system import ADDED, BASES, EARLIER_OPTIONS, System, kind_options, on_base, refuse_existing
 from fairseq_ext.inputs.domain_tree import DomainTree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
 from fairseq_ext.patches.checkpoints import check_weights
-from fairseq_ext.training.freezing import is_adapter_key
 
 _SIZES = (
     *("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads"),

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from fairseq_ext.training.adapter_names import GUARDED, NAMES
-from fairseq_ext.training.freezing import is_adapter_key
+from fairseq_ext.modules.adapter_names import GUARDED, NAMES
+from fairseq_ext.modules.freezing import is_adapter_key
 
 State = dict[str, Tensor]
 _NORMS = ("norm_weight", "norm_bias")

@@ -29,12 +29,12 @@ from fairseq_ext.inputs.domain_tree import DomainTree, single_tree, tree_from_js
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig, TranslationAdapterConfig
 from fairseq_ext.models.base_layout import FORM_OPTIONS
+from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
+from fairseq_ext.modules.adapter_names import EARLIER_NAMES, GUARDED, NAMES, names_entry, read_names
+from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
 from fairseq_ext.runtime.manifest import CHECKPOINT_FILE, CLASSIFIER_FOLDER, Manifest, verify
-from fairseq_ext.training.adapter_names import EARLIER_NAMES, GUARDED, NAMES, names_entry, read_names
-from fairseq_ext.training.checkpoints import model_options
-from fairseq_ext.training.freezing import is_adapter_key
 from fairseq_ext.translators import exported
 
 PLAIN, GATED = "transformer_domain_adapter", "transformer_gated_adapter"

@@ -24,7 +24,7 @@ from fairseq_ext.adapters.system import ADDED, GATED, PLAIN, System, refuse_exis
 from fairseq_ext.engine.fairseq_cli import as_arguments, run_training
 from fairseq_ext.engine.processes import distributed_arguments
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.training.adapter_names import GUARDED as GUARDED_ENTRY
+from fairseq_ext.modules.adapter_names import GUARDED as GUARDED_ENTRY
 
 # What becomes of gates when a domain is added.
 GUARDED, REFIT = "guarded", "refit"

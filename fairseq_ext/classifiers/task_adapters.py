@@ -28,13 +28,13 @@ from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
+from fairseq_ext.modules.saved_tasks import SavedTask
 from fairseq_ext.modules.task_parameters import is_of_task, task_names
 from fairseq_ext.modules.token_types import SECOND_TEXT
 from fairseq_ext.modules.tunings import ARCHITECTURE
 from fairseq_ext.patches.checkpoints import load_checkpoints_safely, save_checkpoint
-from fairseq_ext.training.checkpoints import model_options
-from fairseq_ext.training.saved_tasks import SavedTask
 
 WEIGHTS_FILE, MANIFEST_FILE = "adapters.safetensors", "manifest.json"
 _DICT_FILE = "dict.txt"

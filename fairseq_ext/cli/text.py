@@ -111,7 +111,7 @@ def _label(options: Namespace) -> None:
         raise InputError("give --input and --output, or --check")
     if options.output.suffix != ".npy":
         raise InputError(f"--output must end in .npy, got {options.output}")
-    from fairseq_ext.teacher.labelling import label_file
+    from fairseq_ext.classifiers.labelling import label_file
 
     label_file(options.teacher, options.input, options.output, engine_of(options))
 

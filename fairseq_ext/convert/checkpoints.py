@@ -15,8 +15,8 @@ from fairseq_ext.convert.transformer import Imported, read_transformer
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.patches.checkpoints import read_foreign_checkpoint
-from fairseq_ext.training.freezing import is_adapter_key
 
 OPTIONS_FILE = "options.txt"
 # Tasks of fairseq with language tokens, and what our task calls the places of these.

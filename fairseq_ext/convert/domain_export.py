@@ -19,8 +19,8 @@ from fairseq_ext.convert.transformer import Imported, read_transformer
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.models.adapter_transformer import TranslationAdapterConfig
 from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA
-from fairseq_ext.training.adapter_names import NAMES, read_names
-from fairseq_ext.training.freezing import is_adapter_key
+from fairseq_ext.modules.adapter_names import NAMES, read_names
+from fairseq_ext.modules.freezing import is_adapter_key
 
 _LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
 _ARCH = "transformer_domain_adapter"

@@ -19,8 +19,8 @@ from torch.overrides import TorchFunctionMode
 
 import fairseq_ext.registration  # noqa: F401  the architectures that are built
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.patches.checkpoints import save_checkpoint
-from fairseq_ext.training.checkpoints import check_fit
 
 MODEL_FILE = "model.pt"
 _SPECIAL = 4  # symbols that every dictionary of fairseq begins with

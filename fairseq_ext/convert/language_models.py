@@ -29,8 +29,8 @@ from fairseq_ext.convert.hugging_face import (
     weight_file,
 )
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.patches.checkpoints import check_weights, load_checkpoints_safely
-from fairseq_ext.training.checkpoints import model_options
 
 # Of fairseq's table of positions, which counts from the number after that of <pad>.
 _UNUSED_ROWS = 2

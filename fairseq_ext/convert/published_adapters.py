@@ -12,8 +12,8 @@ from torch import Tensor
 from fairseq_ext.convert.transformer import Imported, read_transformer
 from fairseq_ext.inputs.domain_names import is_domain_name
 from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.training.adapter_names import NAMES, names_entry
-from fairseq_ext.training.checkpoints import some_of
+from fairseq_ext.models.checkpoints import some_of
+from fairseq_ext.modules.adapter_names import NAMES, names_entry
 
 # Theirs: one module per adapter; ours: one stacked parameter per kind. Ours keeps "up" as b×H.
 _KINDS = {

@@ -17,16 +17,16 @@ from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA, same_as_base, sized_by_base
+from fairseq_ext.models.checkpoints import add_fresh_adapters
 from fairseq_ext.models.hooked_attention import let_hooks_be_heard
 from fairseq_ext.models.presets import SMALL, of_side, register_presets, sized
 from fairseq_ext.modules.adapter_bank import AdapterBank, Bank
+from fairseq_ext.modules.adapter_names import NAMES, has_rows, keep_names, match_rows, names_entry
+from fairseq_ext.modules.freezing import FrozenBase, freeze_base
 from fairseq_ext.modules.lora import PLACES, LayerRouter, LoraAdapter, LoraBank, lora_places
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
 from fairseq_ext.modules.routers import RoutingBatch
 from fairseq_ext.modules.source_gate import SourceGate
-from fairseq_ext.training.adapter_names import NAMES, has_rows, keep_names, match_rows, names_entry
-from fairseq_ext.training.checkpoints import add_fresh_adapters
-from fairseq_ext.training.freezing import FrozenBase, freeze_base
 
 # In place of a domain's number: the sentence passes the base model alone.
 NO_ADAPTER = -1

@@ -14,7 +14,7 @@ from fairseq.models.transformer.transformer_legacy import base_architecture
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.training.checkpoints import model_options
+from fairseq_ext.models.checkpoints import model_options
 
 _SIDES = ("encoder", "decoder")
 SIZES = tuple(f"{side}_{name}" for side in _SIDES for name in ("embed_dim", "ffn_embed_dim", "layers")) + (

@@ -11,9 +11,9 @@ from fairseq.models.roberta.model import RobertaModel, base_architecture
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.modules.text_entry import read_text, text_entry
 from fairseq_ext.modules.token_types import take_token_types
-from fairseq_ext.training.checkpoints import check_fit
 
 ENTRY = "layer_norm_eps"
 _LARGEST = 1e-2

@@ -17,8 +17,11 @@ from torch import Tensor, nn
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig
 from fairseq_ext.models.bert import take_norm_eps
+from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.models.presets import SMALL, TINY, of_side, register_presets, sized
 from fairseq_ext.models.task_encoder import LinearHead, TaskRobertaEncoder, TaskSentenceEncoder
+from fairseq_ext.modules.freezing import FrozenBase, freeze_base
+from fairseq_ext.modules.saved_tasks import SavedTask
 from fairseq_ext.modules.task_parameters import (
     ACTIVATIONS,
     HEADS,
@@ -30,9 +33,6 @@ from fairseq_ext.modules.task_parameters import (
 )
 from fairseq_ext.modules.token_types import SECOND_TEXT, take_token_types
 from fairseq_ext.modules.tunings import ARCHITECTURE, DEFAULT_BOTTLENECK_DIM, DEFAULT_TUNING, TUNINGS
-from fairseq_ext.training.checkpoints import check_fit
-from fairseq_ext.training.freezing import FrozenBase, freeze_base
-from fairseq_ext.training.saved_tasks import SavedTask
 
 _ENCODER = "encoder"
 _BASE = f"{_ENCODER}.sentence_encoder"

@@ -14,9 +14,9 @@ from fairseq_ext.models.adapter_transformer import (
     given_weights,
     register_sizes,
 )
+from fairseq_ext.modules.adapter_names import GUARDED, names_entry, read_names
 from fairseq_ext.modules.routers import GateRouter, RoutingBatch
 from fairseq_ext.modules.source_gate import SourceGate
-from fairseq_ext.training.adapter_names import GUARDED, names_entry, read_names
 
 ALL_GATES = "all"  # of --train-gates
 STATES, SOURCE, ENCODER = "states", "source", "encoder"  # of --gate-inputs

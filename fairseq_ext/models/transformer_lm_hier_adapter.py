@@ -19,15 +19,15 @@ from torch import Tensor
 from fairseq_ext.inputs.domain_tree import DomainTree, multi_tree, read_tree, single_tree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
+from fairseq_ext.models.checkpoints import add_fresh_adapters
 from fairseq_ext.models.presets import SMALL, TINY, of_side, register_presets, sized
+from fairseq_ext.modules.adapter_names import keep_names, match_rows
+from fairseq_ext.modules.freezing import FrozenBase, freeze_base
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS, LANGUAGE_MODELING_TASK
 from fairseq_ext.modules.node_bank import NodeBank
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
 from fairseq_ext.modules.routers import GivenRouter, RoutingBatch, most_chosen
 from fairseq_ext.modules.thread_value import ThreadValue
-from fairseq_ext.training.adapter_names import keep_names, match_rows
-from fairseq_ext.training.checkpoints import add_fresh_adapters
-from fairseq_ext.training.freezing import FrozenBase, freeze_base
 
 NodeWeights = Tensor | Callable[[Tensor], Tensor]
 

@@ -12,10 +12,10 @@ from torch import Tensor
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.presets import register_presets
 from fairseq_ext.models.transformer_lm_hier_adapter import gpt2_architecture, small_architecture, tiny_architecture
+from fairseq_ext.modules.freezing import FrozenBase, freeze_base
 from fairseq_ext.modules.language_model_options import MIXTURES, NUM_TOPICS, TOPIC_MODEL, TRANSFORMATIONS
 from fairseq_ext.modules.mixture_of_softmaxes import MixtureOfSoftmaxes
 from fairseq_ext.modules.topic_steering import TopicSteering
-from fairseq_ext.training.freezing import FrozenBase, freeze_base
 
 # All that the topics add lies below the decoder's attribute of this name.
 TOPICS = "topics"

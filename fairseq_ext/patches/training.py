@@ -27,8 +27,8 @@ from omegaconf import DictConfig, open_dict
 from fairseq_ext.data.vocabulary_fingerprint import VocabularyMemory
 from fairseq_ext.engine.children import end_with_parent
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.cpu_steps import StepMemory
 from fairseq_ext.patches import Patch
-from fairseq_ext.training.cpu_steps import StepMemory
 
 _log = logging.getLogger("fairseq_cli.train")
 _LOOPBACK = "lo" if sys.platform.startswith("linux") else "lo0"

@@ -277,9 +277,9 @@ class SystemTranslator:
 
 def _load_classifier(folder: Path, kind: str) -> Any:
     if kind == "tfidf":
-        from fairseq_ext.teacher.ngram_model import NgramModel
+        from fairseq_ext.classifiers.ngram_model import NgramModel
 
         return NgramModel.load(folder)
-    from fairseq_ext.teacher.classifier import load_classifier  # of other kinds, which need torch
+    from fairseq_ext.classifiers.classifier import load_classifier  # of other kinds, which need torch
 
     return load_classifier(folder, kind)

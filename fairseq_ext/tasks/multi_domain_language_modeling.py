@@ -18,11 +18,11 @@ from fairseq_ext.data.domain_blocks import BlockCorpus, DomainBlocks
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.domain_tree import DomainTree, names_of_paths
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.models.transformer_lm_hier_adapter import embed_tree, prompts_over
 from fairseq_ext.modules.language_model_options import LANGUAGE_MODELING_TASK
 from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
 from fairseq_ext.tasks.refused_options import LANGUAGE_MODELING, refuse_options
-from fairseq_ext.training.checkpoints import check_fit
 
 
 @dataclass

@@ -16,8 +16,8 @@ from fairseq_ext.data.vocabulary_fingerprint import VocabularyMemory, check_voca
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.domain_metrics import log_by_domain, mark_domain, unmarked
+from fairseq_ext.tasks.idle_rows import only_active_change
 from fairseq_ext.tasks.precision import Precision, PrecisionConfig
-from fairseq_ext.training.idle_rows import only_active_change
 
 
 @dataclass

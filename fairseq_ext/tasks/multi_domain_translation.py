@@ -30,11 +30,11 @@ from fairseq_ext.data.teacher_labels import TeacherLabels, read_teacher_probs
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import ignore_domains
+from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.tasks.gate_report import GateReport, attach_gates
 from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
 from fairseq_ext.tasks.refused_options import TRANSLATION, refuse_options
 from fairseq_ext.tasks.typed_domains import TypedDomains
-from fairseq_ext.training.checkpoints import check_fit
 
 # Of --domain-source. The last is the former name of "uniform", accepted for one release.
 ORACLE, CLASSIFIER, SOFT, UNIFORM, NONE = "oracle", "classifier", "classifier-soft", "uniform", "none"

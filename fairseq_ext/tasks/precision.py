@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
-from fairseq_ext.training.cpu_steps import FLOAT32, StepMemory, computed_in, fastest, time_steps
+from fairseq_ext.modules.cpu_steps import FLOAT32, StepMemory, computed_in, fastest, time_steps
 
 _log = logging.getLogger("fairseq_cli.train")  # the one that --log-file keeps
 

@@ -12,7 +12,7 @@ import torch
 
 from fairseq_ext.convert.checkpoints import import_checkpoint
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.training.adapter_names import NAMES, read_names
+from fairseq_ext.modules.adapter_names import NAMES, read_names
 from tests.real_corpora import corpus
 from tests.verbs import verb
 

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.training.adapter_names import NAMES, read_names
+from fairseq_ext.modules.adapter_names import NAMES, read_names
 from tests import toy
 
 ARCHS = ["transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"]

@@ -10,8 +10,8 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.optim.adam import Adam
 from fairseq.tasks import FairseqTask
 
+from fairseq_ext.modules.cpu_steps import PRECISIONS
 from fairseq_ext.tasks import precision
-from fairseq_ext.training.cpu_steps import PRECISIONS
 from tests import toy
 
 AD, GAD = "transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"

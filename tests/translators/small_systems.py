@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from fairseq_ext.classifiers.options import TfidfTeacher
+from fairseq_ext.classifiers.tfidf import TfidfClassifier
 from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.runtime.manifest import Manifest
-from fairseq_ext.teacher.options import TfidfTeacher
-from fairseq_ext.teacher.tfidf import TfidfClassifier
 from fairseq_ext.translators.exported import Parts, writing
 from tests import toy, toy_systems
 

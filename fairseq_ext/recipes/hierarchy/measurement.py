@@ -293,7 +293,7 @@ def costs_of(model: Any, checkpoint: Path) -> dict[str, float]:
         (4·L·H·b per adapter), ``updates``, and ``leaf_updates``: updates times the mean leaf's share of the text.
     """
     # Loads fairseq.
-    from fairseq_ext.training.freezing import is_adapter_key
+    from fairseq_ext.modules.freezing import is_adapter_key
 
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     base = {name: size for name, size in sizes.items() if not is_adapter_key(name)}

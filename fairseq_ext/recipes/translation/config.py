@@ -13,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from fairseq_ext.classifiers.options import TfidfTeacher
 from fairseq_ext.cleaning.clean import Cleaning
 from fairseq_ext.corpora.entries import folder_entries
 from fairseq_ext.corpora.languages import check_language
@@ -41,7 +42,6 @@ from fairseq_ext.recipes.translation.sections import (
     TranslationSystem,
     as_value_error,
 )
-from fairseq_ext.teacher.options import TfidfTeacher
 
 MIX = "mix"  # the system that is the base, where a file gives one
 

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.classifiers.options import Teacher, TfidfTeacher
 from fairseq_ext.cleaning.clean import Cleaning, clean_corpora
 from fairseq_ext.cleaning.dictionary import Dictionary
 from fairseq_ext.cleaning.learn import has_to_learn, learn_from_corpora
@@ -32,7 +33,6 @@ from fairseq_ext.inputs.domain_names import domain_tag
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.train import BEST_CHECKPOINT, system_dir
 from fairseq_ext.recipes.translation.config import MIX, Translation
-from fairseq_ext.teacher.options import Teacher, TfidfTeacher
 
 THIS_MACHINE = Engine()
 # Another version of these may clean otherwise.
@@ -254,12 +254,12 @@ def _texts(folder: Path, domains: Sequence[str], langs: tuple[str, str]) -> list
 def teacher_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:
     """The steps that end with ``teacher``; the sets are made first if they are missing."""
     # scikit-learn takes a second to load; a dry run of other stages does without.
-    from fairseq_ext.teacher.classifier import input_files
+    from fairseq_ext.classifiers.classifier import input_files
 
     splits, options = config.work_dir / "splits", _with_subwords(config)
 
     def build(folder: Path) -> str:
-        from fairseq_ext.teacher.train import train_teacher
+        from fairseq_ext.classifiers.teacher import train_teacher
 
         return train_teacher(folder, splits, config.source_lang, options=options, seed=config.seed, engine=engine)
 

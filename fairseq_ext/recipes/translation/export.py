@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.classifiers.classifier import MODEL_FOLDER
 from fairseq_ext.data.teacher_labels import TEACHER_FILE, read_teacher_record
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.engine.provenance import read_record
@@ -20,7 +21,6 @@ from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.sections import OutputRun
 from fairseq_ext.runtime.manifest import FORMAT, SEARCH_OPTIONS, Manifest
-from fairseq_ext.teacher.classifier import MODEL_FOLDER
 from fairseq_ext.translators.exported import Parts, writing
 
 

@@ -89,8 +89,8 @@ def import_sets(folder: Path, config: Translation) -> None:
 def with_guessed_domains(lines: Sequence[str], teacher: Path) -> list[str]:
     """Put before every line the tag of the domain that the classifier takes it for."""
     # The classifier's libraries take seconds to import; only what needs them pays.
+    from fairseq_ext.classifiers.classifier import MODEL_FOLDER, load_classifier
     from fairseq_ext.data.teacher_labels import read_teacher_record
-    from fairseq_ext.teacher.classifier import MODEL_FOLDER, load_classifier
 
     record = read_teacher_record(teacher)
     guesses = load_classifier(teacher / MODEL_FOLDER, record["backend"]).predict(lines).argmax(axis=1)

@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from fairseq_ext.classifiers.options import HoulsbyTeacher, TfidfTeacher, TransformersTeacher
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.domain_names import check_domain_names
 from fairseq_ext.inputs.errors import InputError
@@ -39,7 +40,6 @@ from fairseq_ext.recipes.config import (
     Run,
     System,
 )
-from fairseq_ext.teacher.options import HoulsbyTeacher, TfidfTeacher, TransformersTeacher
 
 DOMAIN_SWITCH = "JOINED"  # name of the domain-switch test set
 AVERAGE = "AVG"  # a column of the tables, so no set may have this name

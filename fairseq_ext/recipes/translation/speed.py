@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.classifiers.classifier import MODEL_FOLDER, load_classifier
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.data.teacher_labels import read_teacher_record
 from fairseq_ext.engine.fairseq_cli import run_fairseq
 from fairseq_ext.engine.processes import cores
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.teacher.classifier import MODEL_FOLDER, load_classifier
 
 ROUNDS = 2
 METHOD = (

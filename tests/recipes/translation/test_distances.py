@@ -14,6 +14,7 @@ from fairseq_ext.recipes.translation.distances import (
     held_out_error,
     measure_distances,
 )
+from tests.classifiers.test_transformers_classifier import encoder  # noqa: F401  a fixture
 
 BANK = ["account", "credit", "loan", "interest", "cash", "payment", "debit", "transfer"]
 GARDEN = ["tree", "flower", "blossom", "weed", "root", "hedge", "lawn", "shrub"]

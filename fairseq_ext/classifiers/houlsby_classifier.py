@@ -19,6 +19,8 @@ from scipy.special import softmax
 from tqdm import tqdm
 
 from fairseq_ext.classifiers.binarise import binarise_task
+from fairseq_ext.classifiers.devices import choose_device
+from fairseq_ext.classifiers.options import HoulsbyTeacher
 from fairseq_ext.classifiers.predictions import logits_of, to_input
 from fairseq_ext.classifiers.task_adapters import load_task_model, size_options, write_model_alone
 from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
@@ -31,8 +33,6 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.models import read_model
 from fairseq_ext.modules.tunings import ARCHITECTURE
-from fairseq_ext.teacher.devices import choose_device
-from fairseq_ext.teacher.options import HoulsbyTeacher
 
 _TASK = "domain"
 _MODEL_FILE, _SETTINGS = "model.pt", "classifier.json"
@@ -40,7 +40,7 @@ _BLOCK = 1024  # sentences that are ordered by length together
 
 
 class HoulsbyClassifier:
-    """See :class:`~fairseq_ext.teacher.classifier.Classifier`.
+    """See :class:`~fairseq_ext.classifiers.classifier.Classifier`.
 
     Args:
         options: the base and its subwords, and how to train.

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairseq_ext.classifiers.changed_labels import with_noise, write_changed_labels
+from fairseq_ext.classifiers.teacher import summarise
 from fairseq_ext.corpora.split import SPLITS
 from fairseq_ext.data.teacher_labels import (
     TeacherLabels,
@@ -21,8 +23,6 @@ from fairseq_ext.data.teacher_labels import (
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import Translation, load_config
 from fairseq_ext.recipes.translation.stages import training_steps
-from fairseq_ext.teacher.changed_labels import with_noise, write_changed_labels
-from fairseq_ext.teacher.train import summarise
 
 DOMAINS = ["it", "law", "med"]
 SIZES = {"train": 40, "valid": 5, "test": 6}

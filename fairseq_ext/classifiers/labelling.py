@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ext.classifiers.classifier import MODEL_FOLDER, Classifier, load_classifier, make_classifier
+from fairseq_ext.classifiers.options import Teacher
 from fairseq_ext.corpora.split import HELD_OUT, SPLITS, normalise_source, stable_hash
 from fairseq_ext.corpora.text_files import collapse, count_lines, stream_lines
 from fairseq_ext.data.teacher_labels import DTYPE, label_path, open_labels, read_teacher_record, write_probs
@@ -31,8 +33,6 @@ from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks,
 from fairseq_ext.inputs.array_file import map_array
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.teacher.classifier import MODEL_FOLDER, Classifier, load_classifier, make_classifier
-from fairseq_ext.teacher.options import Teacher
 
 _FOLDS, _MODELS, _LABELS, _BLOCK_FILE = "folds.npy", "models", "labels", "labels.npy"
 BLOCK_SENTENCES = 200_000  # that a task labels; it reads the text up to its last
@@ -175,7 +175,7 @@ def train_and_label(
     """Train the classifiers, label all sets, and write ``DOMAIN/SPLIT.npy`` and ``model/``.
 
     What an interrupted run finished is taken over; who runs a task changes nothing in what it writes. For the
-    arguments see :func:`~fairseq_ext.teacher.train.train_teacher`.
+    arguments see :func:`~fairseq_ext.classifiers.teacher.train_teacher`.
 
     Returns:
         How many sentences there are to train on, ``all``, and how many the last model saw, ``trained_on``.

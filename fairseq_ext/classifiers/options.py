@@ -21,7 +21,7 @@ class _Options(Section):
 
 
 class TfidfTeacher(_Options):
-    """Options of the TF-IDF classifier; see :mod:`fairseq_ext.teacher.tfidf`."""
+    """Options of the TF-IDF classifier; see :mod:`fairseq_ext.classifiers.tfidf`."""
 
     backend: Literal["tfidf"] = "tfidf"
     word_ngrams: Count = 2
@@ -41,7 +41,7 @@ class _TrainedOptions(_Options):
 
 
 class TransformersTeacher(_TrainedOptions):
-    """Options of the fine-tuned classifier; see :mod:`fairseq_ext.teacher.transformers_classifier`."""
+    """Options of the fine-tuned classifier; see :mod:`fairseq_ext.classifiers.transformers_classifier`."""
 
     backend: Literal["transformers"] = "transformers"
     epochs: _Positive = 3.0
@@ -51,7 +51,7 @@ class TransformersTeacher(_TrainedOptions):
 
 
 class HoulsbyTeacher(_TrainedOptions):
-    """Options of adapters on a frozen encoder; see :mod:`fairseq_ext.teacher.houlsby_classifier`."""
+    """Options of adapters on a frozen encoder; see :mod:`fairseq_ext.classifiers.houlsby_classifier`."""
 
     backend: Literal["houlsby"] = "houlsby"
     subwords: str | None = None

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ext.classifiers.labelling import clear_tasks, train_and_label
+from fairseq_ext.classifiers.options import Teacher
 from fairseq_ext.corpora.split import SPLITS
 from fairseq_ext.data.teacher_labels import label_path, open_labels, write_teacher_record
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.teacher.labelling import clear_tasks, train_and_label
-from fairseq_ext.teacher.options import Teacher
 
 _THIS_MACHINE = Engine()
 

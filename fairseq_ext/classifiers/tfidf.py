@@ -18,16 +18,16 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from fairseq_ext.classifiers.ngram_model import ARRAYS_FILE, LENGTHS, NGRAMS_FILE, WORD, NgramModel
+from fairseq_ext.classifiers.options import TfidfTeacher
 from fairseq_ext.corpora.subwords import MODEL_FILE, load_subwords
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.teacher.ngram_model import ARRAYS_FILE, LENGTHS, NGRAMS_FILE, WORD, NgramModel
-from fairseq_ext.teacher.options import TfidfTeacher
 
 _MAX_ITERATIONS = 1000
 
 
 class TfidfClassifier:
-    """See :class:`~fairseq_ext.teacher.classifier.Classifier`.
+    """See :class:`~fairseq_ext.classifiers.classifier.Classifier`.
 
     Args:
         options: lengths of the n-grams, their least count, and the regression's C.

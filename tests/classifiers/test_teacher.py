@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairseq_ext.classifiers import labelling
+from fairseq_ext.classifiers.labelling import Labelling, TextFiles, assign_folds, train_and_label
+from fairseq_ext.classifiers.options import TfidfTeacher
+from fairseq_ext.classifiers.teacher import summarise, train_teacher
 from fairseq_ext.data.teacher_labels import load_probs, read_teacher_probs
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.data import teacher_steps
-from fairseq_ext.teacher import labelling
-from fairseq_ext.teacher.labelling import Labelling, TextFiles, assign_folds, train_and_label
-from fairseq_ext.teacher.options import TfidfTeacher
-from fairseq_ext.teacher.train import summarise, train_teacher
 from tests.small_corpus import NOUNS, read_tree, write_config, write_corpora
 from tests.verbs import verb
 

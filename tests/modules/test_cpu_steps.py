@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fairseq_ext.training import cpu_steps
-from fairseq_ext.training.cpu_steps import BFLOAT16, FLOAT32, PRECISIONS, StepMemory, computed_in, fastest, time_steps
+from fairseq_ext.modules import cpu_steps
+from fairseq_ext.modules.cpu_steps import BFLOAT16, FLOAT32, PRECISIONS, StepMemory, computed_in, fastest, time_steps
 
 
 def test_the_faster_precision_is_chosen() -> None:

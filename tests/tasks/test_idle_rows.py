@@ -16,7 +16,7 @@ from torch import nn
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.node_bank import NodeBank
-from fairseq_ext.training.idle_rows import _places, only_active_change
+from fairseq_ext.tasks.idle_rows import _places, only_active_change
 
 H, N = 6, 4
 

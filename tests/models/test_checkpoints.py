@@ -11,7 +11,7 @@ import torch
 from fairseq import checkpoint_utils
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.training.freezing import is_adapter_key
+from fairseq_ext.modules.freezing import is_adapter_key
 from tests import toy
 
 

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from fairseq_ext.classifiers.devices import choose_device, choose_precision
+from fairseq_ext.classifiers.options import TransformersTeacher
 from fairseq_ext.convert.pretrained import hide_broken_torchaudio, load_pretrained
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.models import read_model
-from fairseq_ext.teacher.devices import choose_device, choose_precision
-from fairseq_ext.teacher.options import TransformersTeacher
 
 hide_broken_torchaudio()
 
@@ -27,7 +27,7 @@ _SETTINGS = "classifier.json"
 
 
 class TransformersClassifier:
-    """See :class:`~fairseq_ext.teacher.classifier.Classifier`.
+    """See :class:`~fairseq_ext.classifiers.classifier.Classifier`.
 
     Args:
         options: model to start from (a folder or a name on the model hub) and how to train it.

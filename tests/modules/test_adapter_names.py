@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.training.adapter_names import NAMES, names_entry, read_names
+from fairseq_ext.modules.adapter_names import NAMES, names_entry, read_names
 from tests import toy
 
 SOME = ["root", "söhne", "law"]

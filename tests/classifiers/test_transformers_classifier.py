@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from fairseq_ext.classifiers.classifier import Classifier, load_classifier, make_classifier
+from fairseq_ext.classifiers.options import TransformersTeacher
 from fairseq_ext.convert import pretrained
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.teacher.classifier import Classifier, load_classifier, make_classifier
-from fairseq_ext.teacher.options import TransformersTeacher
 
 TEXTS = ["credit account", "tree garden", "account", "garden"] * 16
 LABELS = np.array([0, 1, 0, 1] * 16)
@@ -89,7 +89,7 @@ def test_labels_in_bfloat16_are_the_same_but_for_rounding(encoder: Path, tmp_pat
 
 
 def test_without_a_network_a_hubs_model_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairseq_ext.teacher.transformers_classifier import transformers
+    from fairseq_ext.classifiers.transformers_classifier import transformers
 
     def fail(*_: Any) -> None:
         raise OSError("no such name")

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.training.freezing import is_adapter_key
+from fairseq_ext.modules.freezing import is_adapter_key
 
 
 def model_options(state: Mapping[str, Any]) -> dict[str, Any]:

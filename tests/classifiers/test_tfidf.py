@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairseq_ext.classifiers.classifier import load_classifier
+from fairseq_ext.classifiers.options import TfidfTeacher
+from fairseq_ext.classifiers.tfidf import TfidfClassifier
 from fairseq_ext.corpora.subwords import MODEL_FILE, SentencePiece, train_sentencepiece
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.teacher.classifier import load_classifier
-from fairseq_ext.teacher.options import TfidfTeacher
-from fairseq_ext.teacher.tfidf import TfidfClassifier
 
 TOPICS = ["the account has credit", "a tree in the garden", "the court and the law"]
 NEW = ["Credit Account", "trees", "court", "völlig unbekannt", ""]

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from fairseq_ext.classifiers.options import HoulsbyTeacher, Teacher, TfidfTeacher
 from fairseq_ext.corpora.encoders import subword_files
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.teacher.options import HoulsbyTeacher, Teacher, TfidfTeacher
 
 MODEL_FOLDER = "model"
 # By kind, module and class. Each imports its library, so it is imported only when it is asked for.
@@ -61,4 +61,4 @@ def input_files(options: Teacher) -> list[Path]:
 
 def _class_of(backend: str) -> Any:
     module, name = _CLASSES[backend]
-    return getattr(import_module(f"fairseq_ext.teacher.{module}"), name)
+    return getattr(import_module(f"fairseq_ext.classifiers.{module}"), name)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fairseq_ext.classifiers.teacher import count_labels, summarise
 from fairseq_ext.corpora.split import HELD_OUT, stable_hash
 from fairseq_ext.data.teacher_labels import (
     TeacherLabels,
@@ -20,7 +21,6 @@ from fairseq_ext.data.teacher_labels import (
     write_probs,
     write_teacher_record,
 )
-from fairseq_ext.teacher.train import count_labels, summarise
 
 _TRAIN = "train"
 

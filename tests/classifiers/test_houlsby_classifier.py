@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from fairseq_ext.classifiers.classifier import input_files, load_classifier, make_classifier
+from fairseq_ext.classifiers.options import HoulsbyTeacher
 from fairseq_ext.corpora.subwords import DICT_FILE, MODEL_FILE, SentencePiece, train_sentencepiece
 from fairseq_ext.corpora.text_files import read_lines, write_lines
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.teacher.classifier import input_files, load_classifier, make_classifier
-from fairseq_ext.teacher.options import HoulsbyTeacher
 from tests import toy_tasks
 
 TEXTS = ["credit account", "tree garden", "account", "garden"] * 16

@@ -54,7 +54,7 @@ class NgramModel:
 
     @classmethod
     def load(cls, folder: Path) -> NgramModel:
-        """Load what :meth:`~fairseq_ext.teacher.tfidf.TfidfClassifier.save` wrote."""
+        """Load what :meth:`~fairseq_ext.classifiers.tfidf.TfidfClassifier.save` wrote."""
         record = read_json(folder / NGRAMS_FILE, _REMEDY)
         kinds = [kind for kind in LENGTHS if kind != "subword" or kind in record]
         arrays = read_arrays(
