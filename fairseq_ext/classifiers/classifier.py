@@ -9,8 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fairseq_ext.classifiers.options import HoulsbyTeacher, Teacher, TfidfTeacher
-from fairseq_ext.corpora.encoders import subword_files
+from fairseq_ext.classifiers.options import Teacher, TfidfTeacher
 from fairseq_ext.inputs.errors import InputError
 
 MODEL_FOLDER = "model"
@@ -18,7 +17,6 @@ MODEL_FOLDER = "model"
 _CLASSES = {
     "tfidf": ("tfidf", "TfidfClassifier"),
     "transformers": ("transformers_classifier", "TransformersClassifier"),
-    "houlsby": ("houlsby_classifier", "HoulsbyClassifier"),
 }
 
 
@@ -51,12 +49,9 @@ def load_classifier(folder: Path, backend: str) -> Classifier:
 
 def input_files(options: Teacher) -> list[Path]:
     """Files that a classifier starts from, whose contents its predictions depend on."""
-    if isinstance(options, TfidfTeacher):
-        return [Path(options.subword_model)] if options.subword_ngrams and options.subword_model else []
-    if not isinstance(options, HoulsbyTeacher):
-        return []
-    folder = options.subwords_folder
-    return [Path(options.model), *(folder / name for name in subword_files(folder))]
+    if isinstance(options, TfidfTeacher) and options.subword_ngrams and options.subword_model:
+        return [Path(options.subword_model)]
+    return []
 
 
 def _class_of(backend: str) -> Any:

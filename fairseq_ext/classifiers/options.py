@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -34,37 +33,17 @@ class TfidfTeacher(_Options):
     inverse_regularisation: _Positive = 10.0
 
 
-class _TrainedOptions(_Options):
-    model: str
-    batch_size: Count = 32
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-
-
-class TransformersTeacher(_TrainedOptions):
+class TransformersTeacher(_Options):
     """Options of the fine-tuned classifier; see :mod:`fairseq_ext.classifiers.transformers_classifier`."""
 
     backend: Literal["transformers"] = "transformers"
+    model: str
     epochs: _Positive = 3.0
+    batch_size: Count = 32
     learning_rate: _Positive = 2e-5
     max_length: Count = 128
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
 
 
-class HoulsbyTeacher(_TrainedOptions):
-    """Options of adapters on a frozen encoder; see :mod:`fairseq_ext.classifiers.houlsby_classifier`."""
-
-    backend: Literal["houlsby"] = "houlsby"
-    subwords: str | None = None
-    """The folder of the model's subwords, if it is not the model's."""
-    epochs: Count = 3
-    learning_rate: _Positive = 1e-3
-    bottleneck_dim: Count = 64
-    precision: Literal["auto", "float32", "bfloat16"] = "float32"
-
-    @property
-    def subwords_folder(self) -> Path:
-        """Where the subwords of the model are: beside it, if not elsewhere."""
-        return Path(self.subwords) if self.subwords else Path(self.model).parent
-
-
-Teacher = TfidfTeacher | TransformersTeacher | HoulsbyTeacher
+Teacher = TfidfTeacher | TransformersTeacher

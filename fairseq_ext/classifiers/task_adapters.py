@@ -39,11 +39,6 @@ from fairseq_ext.patches.checkpoints import load_checkpoints_safely, save_checkp
 WEIGHTS_FILE, MANIFEST_FILE = "adapters.safetensors", "manifest.json"
 _DICT_FILE = "dict.txt"
 _BASE = "encoder.sentence_encoder."
-_SIZES = (
-    *("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads"),
-    *("activation_fn", "encoder_normalize_before"),
-)
-_UNUSED_POSITIONS = 2  # rows of the table before the first position's
 
 
 def load_task_model(checkpoint: Path, dictionary_folder: Path) -> RobertaHoulsbyAdapterModel:
@@ -103,23 +98,6 @@ def remove_task(checkpoint: Path, task: str, output: Path) -> None:
     state = read_checkpoint(checkpoint)
     _require_task(state["model"], task, checkpoint)
     _write_checkpoint(state, {key: v for key, v in state["model"].items() if not is_of_task(key, task)}, output)
-
-
-def write_model_alone(checkpoint: Path, output: Path) -> None:
-    """Write a checkpoint without what only the training needed."""
-    state = read_checkpoint(checkpoint)
-    _write_checkpoint(state, state["model"], output)
-
-
-def size_options(checkpoint: Path) -> dict[str, Any]:
-    """The options by which ``fairseq-train`` makes an encoder of a checkpoint's size."""
-    state = read_checkpoint(checkpoint)
-    options = vars(_options(state))
-    table = state["model"][f"{_BASE}embed_positions.weight"]
-    return {
-        **{name.replace("_", "-"): options[name] for name in _SIZES},
-        "max-positions": len(table) - _UNUSED_POSITIONS,
-    }
 
 
 def describe(state: Mapping[str, Tensor], task: str) -> dict[str, Any]:

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from fairseq_ext.classifiers.devices import choose_device, choose_precision
 from fairseq_ext.classifiers.options import TransformersTeacher
 from fairseq_ext.convert.pretrained import hide_broken_torchaudio, load_pretrained
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.models import read_model
 
@@ -37,8 +37,8 @@ class TransformersClassifier:
     def __init__(self, options: TransformersTeacher, seed: int) -> None:
         self.options = options
         self.seed = seed
-        self.device = choose_device(options.device)
-        self.precision = choose_precision(options.precision, self.device)
+        self.device = _choose_device(options.device)
+        self.precision = _choose_precision(options.precision, self.device)
         self.model: Any = None
         self._labels_by: Any = None
         self.tokenizer: Any = None
@@ -137,3 +137,24 @@ class TransformersClassifier:
             save_strategy="no",
             report_to="none",
         )
+
+
+def _choose_device(name: str) -> str:
+    """``cpu`` or ``cuda``, of which ``auto`` takes the second where there is one."""
+    has_gpu = torch.cuda.is_available()
+    if name == "cuda" and not has_gpu:
+        raise InputError("teacher.device: this machine has no CUDA device; choose cpu or auto")
+    return ("cuda" if has_gpu else "cpu") if name == "auto" else name
+
+
+def _choose_precision(name: str, device: str) -> torch.dtype:
+    """The numbers that a classifier computes its labels in; ``auto`` is bfloat16 where the device has units for it."""
+    if name == "auto":
+        name = "bfloat16" if _has_bfloat16(device) else "float32"
+    return torch.bfloat16 if name == "bfloat16" else torch.float32
+
+
+def _has_bfloat16(device: str) -> bool:
+    if device == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()

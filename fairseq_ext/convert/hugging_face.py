@@ -6,7 +6,7 @@ import json
 import pickle
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,12 @@ def weight_files(folder: Path) -> list[Path]:
     """Return all files that hold weights, and their index if there is one."""
     path = weight_file(folder)
     return [path, *(part for part in _parts(path) if part != path)]
+
+
+def input_files(folder: Path, texts: Sequence[str]) -> list[Path]:
+    """The files that an import reads: configuration and weights, and those of ``texts`` that are there."""
+    paths = [folder / name for name in (CONFIG_FILE, *texts)]
+    return [*(path for path in paths if path.is_file()), *weight_files(folder)]
 
 
 def load_weights(folder: Path) -> dict[str, Tensor]:

@@ -18,7 +18,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_ext.convert.conversion import Conversion
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json, read_size, save_weights, weight_file, write_json
 from fairseq_ext.convert.language_models import (
     Family,
@@ -31,7 +30,7 @@ from fairseq_ext.convert.language_models import (
     write_model,
 )
 from fairseq_ext.convert.sentencepiece_models import Unigram
-from fairseq_ext.convert.subwords import SOURCE_FILES, read_imported, read_vocabulary, write_subwords, write_tokenizer
+from fairseq_ext.convert.subwords import read_imported, read_vocabulary, write_subwords, write_tokenizer
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.bert import ENTRY, norm_eps_entry
 from fairseq_ext.models.bert import NORM_EPS as BERTS_NORM_EPS
@@ -174,9 +173,6 @@ def export_roberta(checkpoint: Path, subwords: Path, folder: Path) -> None:
     write_json(folder / CONFIG_FILE, content)
     save_weights(folder, {("" if name.startswith(_HEAD) else ROBERTA.prefix) + name: v for name, v in weights.items()})
     write_tokenizer(folder, vocabulary, config[ROBERTA.length] - ROBERTA.unused_positions)
-
-
-CONVERSION = Conversion(SOURCE_FILES, import_roberta, export_roberta)
 
 
 def _family(model_type: object, path: Path) -> Family:

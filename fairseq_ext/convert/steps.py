@@ -1,13 +1,14 @@
-"""The steps that import checkpoints of others and export a domain."""
+"""The steps that import and export models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.encoders import subword_files
 
 _VERSION = 1
 _MODEL, _CONFIG = "model.pt", "config.json"
@@ -57,3 +58,27 @@ def export_step(checkpoint: Path, domain: str, output: Path) -> Step:
         export_domain(checkpoint, domain, folder)
 
     return Step(output, [checkpoint], {"version": _VERSION, "domain": domain}, build, results=[_MODEL])
+
+
+def hugging_face_import(
+    source: Path, output: Path, texts: Sequence[str], convert: Callable[[Path, Path], None]
+) -> Step:
+    """The step that makes ``model.pt``, ``dict.txt`` and the subwords' files of a language model of Hugging Face's.
+
+    Args:
+        source: its folder.
+        output: where to write.
+        texts: names of the files with its subwords.
+        convert: the folder's model into an existing folder.
+    """
+    from fairseq_ext.convert.hugging_face import input_files
+
+    return Step(output, input_files(source, texts), {"version": _VERSION}, lambda folder: convert(source, folder))
+
+
+def hugging_face_export(
+    checkpoint: Path, subwords: Path, output: Path, convert: Callable[[Path, Path, Path], None]
+) -> Step:
+    """The step that makes a Hugging Face directory of a checkpoint and a folder with its subwords."""
+    inputs = [checkpoint, *(subwords / name for name in subword_files(subwords))]
+    return Step(output, inputs, {"version": _VERSION}, lambda folder: convert(checkpoint, subwords, folder))

@@ -39,7 +39,7 @@ from fairseq_ext.inputs.errors import InputError, shown
 
 VOCAB_TEXT_FILE, TOKENIZER_CONFIG_FILE = "vocab.txt", "tokenizer_config.json"
 # All that a Hugging Face directory may have of subwords.
-SOURCE_FILES = (VOCAB_FILE, MERGES_FILE, XLMR_FILE, VOCAB_TEXT_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE)
+TEXT_FILES = (VOCAB_FILE, MERGES_FILE, XLMR_FILE, VOCAB_TEXT_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE)
 Vocabulary = ByteLevelBpe | Unigram | WordPiece
 
 # The parts of a BERT's tokenizer.json.

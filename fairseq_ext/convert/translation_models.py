@@ -21,11 +21,11 @@ from fairseq_ext.convert.checkpoints import OPTIONS_FILE
 from fairseq_ext.convert.fairseq_model import MODEL_FILE, as_options
 from fairseq_ext.convert.hugging_face import (
     CONFIG_FILE,
+    input_files,
     load_weights,
     read_json,
     read_size,
     weight_file,
-    weight_files,
 )
 from fairseq_ext.convert.transformer import read_transformer
 from fairseq_ext.convert.translation_vocabulary import (
@@ -79,10 +79,9 @@ def import_step(source: Path, output: Path, languages: Sequence[str | None]) -> 
             f"{source}: holds a model in Marian's own form (.npz); convert it to Hugging Face's with "
             "convert_marian_to_pytorch.py of transformers 4"
         )
-    texts = [source / name for name in (CONFIG_FILE, _GENERATION_CONFIG, *TEXT_FILES)]
     return Step(
         output,
-        inputs=[*(path for path in texts if path.is_file()), *weight_files(source)],
+        inputs=input_files(source, (_GENERATION_CONFIG, *TEXT_FILES)),
         options={"version": 1, "languages": list(languages)},
         build=lambda folder: import_translation_model(source, folder, languages),
         results=[MODEL_FILE],

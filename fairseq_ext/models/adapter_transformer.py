@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA, same_as_base, sized_by_base
 from fairseq_ext.models.checkpoints import add_fresh_adapters
-from fairseq_ext.models.hooked_attention import let_hooks_be_heard
 from fairseq_ext.models.presets import SMALL, of_side, register_presets, sized
 from fairseq_ext.modules.adapter_bank import AdapterBank, Bank
 from fairseq_ext.modules.adapter_names import NAMES, has_rows, keep_names, match_rows, names_entry
@@ -350,7 +349,7 @@ def _attach_lora(layer: nn.Module, router: nn.Module, num_adapters: int, config:
         bank = LoraBank(*size, config.lora_alpha, config.adapter_init_scale)
         LoraAdapter(bank, config.adapter_dropout).attach(linear)
     for attention in (module for module in layer.children() if isinstance(module, MultiheadAttention)):
-        let_hooks_be_heard(attention)
+        attention.skip_embed_dim_check = True  # or fairseq hands torch the projections' weights, past the hooks
 
 
 def ignore_domains(model: Any) -> None:

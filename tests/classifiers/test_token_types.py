@@ -13,13 +13,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from torch import Tensor
 
 from fairseq_ext.classifiers.predictions import ExampleSet, classify, logits_of, separator_of, to_input
-from fairseq_ext.classifiers.task_adapters import (
-    load_task,
-    load_task_model,
-    read_checkpoint,
-    save_task,
-    size_options,
-)
+from fairseq_ext.classifiers.task_adapters import load_task, load_task_model, read_checkpoint, save_task
 from fairseq_ext.convert.fairseq_model import MODEL_FILE
 from fairseq_ext.corpora.wordpiece import read_imported_wordpiece
 from fairseq_ext.inputs.errors import InputError
@@ -34,6 +28,11 @@ from tests.verbs import verb
 PAIR = [0, 7, 8, 9, 2, 10, 11, 2]  # [CLS] a [SEP] b [SEP]
 ROWS = torch.tensor([PAIR, [0, 12, 2, 13, 2, 1, 1, 1], [0, 14, 15, 16, 2, 1, 1, 1]])
 TYPES = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0]])
+# Of the BERT below, as fairseq's options.
+SIZES = {
+    "encoder_layers": 2, "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 40, "encoder_attention_heads": 4,
+    "max_positions": 24,
+}  # fmt: skip
 SECOND_KEY = f"encoder.sentence_encoder.{SECOND_TEXT}"
 
 
@@ -53,13 +52,12 @@ def make_model(
     folder: Path, name: str = "pairs", state: dict[str, Tensor] | None = None, **given: Any
 ) -> RobertaHoulsbyAdapterModel:
     """A model for one task that has not been trained, on the imported BERT or what a checkpoint has of it."""
-    sizes = {name.replace("-", "_"): value for name, value in size_options(folder / MODEL_FILE).items()}
     task = toy_tasks.make_task()
     task = SimpleNamespace(
         **{**vars(task), "source_dictionary": SentencePredictionTask.load_dictionary(str(folder / "dict.txt"))}
     )
     torch.manual_seed(1)
-    model = RobertaHoulsbyAdapterModel.build_model(toy_tasks.make_args(**{**sizes, **given}), task)
+    model = RobertaHoulsbyAdapterModel.build_model(toy_tasks.make_args(**{**SIZES, **given}), task)
     model.register_classification_head(name, len(toy_tasks.LABELS))
     model.load_state_dict(read_checkpoint(folder / MODEL_FILE)["model"] if state is None else state)
     return model.eval()
@@ -142,7 +140,7 @@ def test_a_base_without_types_is_refused(bert: tuple[Path, Any], tmp_path: Path)
 def test_an_experiment_trains_and_measures_pairs(bert: tuple[Path, Any], tmp_path: Path) -> None:
     folder, _ = bert
     system = {"from": "bert", "tuning": "adapters", "bottleneck-dim": 4, "lr": 0.01, "max-epoch": 1, "batch-size": 8}
-    sizes = {**size_options(folder / MODEL_FILE), "arch": "roberta_houlsby_adapter"}
+    sizes = {name.replace("_", "-"): size for name, size in SIZES.items()} | {"arch": "roberta_houlsby_adapter"}
     systems = {
         "bert": {"checkpoint": str(folder / MODEL_FILE)},
         "types": {**system, **sizes, "token-types": True, "linear-head": True, "tasks": ["same"]},

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from fairseq_ext.classifiers.options import HoulsbyTeacher, TfidfTeacher, TransformersTeacher
+from fairseq_ext.classifiers.options import TfidfTeacher, TransformersTeacher
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.domain_names import check_domain_names
 from fairseq_ext.inputs.errors import InputError
@@ -331,12 +331,10 @@ def _backend_of(value: Any) -> str:
 
 
 AnyTeacher = Annotated[
-    Annotated[TfidfTeacher, Tag("[tfidf]")]
-    | Annotated[TransformersTeacher, Tag("[transformers]")]
-    | Annotated[HoulsbyTeacher, Tag("[houlsby]")],
+    Annotated[TfidfTeacher, Tag("[tfidf]")] | Annotated[TransformersTeacher, Tag("[transformers]")],
     Discriminator(
         _backend_of,
         custom_error_type="backend",
-        custom_error_message="backend: choose one of tfidf, transformers, houlsby",
+        custom_error_message="backend: choose one of tfidf, transformers",
     ),
 ]
