@@ -30,8 +30,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
-from fairseq_ext.modules.saved_tasks import SavedTask
-from fairseq_ext.modules.task_parameters import is_of_task, task_names
+from fairseq_ext.modules.task_parameters import SavedTask, is_of_task, task_names
 from fairseq_ext.modules.token_types import SECOND_TEXT
 from fairseq_ext.modules.tunings import ARCHITECTURE
 from fairseq_ext.patches.checkpoints import load_checkpoints_safely, save_checkpoint

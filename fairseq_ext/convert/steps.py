@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from fairseq_ext.corpora.encoders import subword_files
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.text.encoders import subword_files
 
 _VERSION = 1
 _MODEL, _CONFIG = "model.pt", "config.json"

@@ -25,21 +25,16 @@ class ContiguousSegments(FairseqDataset):
 
     Args:
         tokens: all tokens of the text, numbers of any width.
-        rows: B, at least 1.
+        rows: B, from 1 to the number of tokens.
         length: T, at least 1.
         pad: number of the padding symbol.
         eos: number of the end of sentence.
 
     Shape:
         tokens: N
-
-    Raises:
-        ValueError: if there are fewer tokens than rows.
     """
 
     def __init__(self, tokens: np.ndarray, rows: int, length: int, pad: int, eos: int):
-        if len(tokens) < rows:
-            raise ValueError(f"{len(tokens)} tokens are too few for {rows} rows")
         self.tokens = tokens
         self.rows = rows
         self.length = length

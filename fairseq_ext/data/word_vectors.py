@@ -78,12 +78,7 @@ def vectors_for(
         path: the file.
         missing: what a word takes that the file does not have: ``zero``, or the ``mean`` of the words found.
         scale: root mean square that the numbers of the words found are brought to; None to leave them alone.
-
-    Raises:
-        ValueError: if ``missing`` is neither.
     """
-    if missing not in MISSING_CHOICES:
-        raise ValueError(f"missing must be one of {', '.join(MISSING_CHOICES)}, got {missing!r}")
     file = read_word_vectors(path)
     counts = _word_counts(dictionary)
     found, others = [word for word in counts if word in file], [word for word in counts if word not in file]

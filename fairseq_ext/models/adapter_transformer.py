@@ -64,6 +64,14 @@ class AdapterConfig(FairseqDataclass):
         return cls(**{f.name: getattr(args, f.name, f.default) for f in fields(cls) if not f.name.startswith("_")})
 
 
+def check_sizes(config: Any) -> None:
+    """Check the sizes of adapters that have a bottleneck."""
+    if config.bottleneck_dim < 0:
+        raise InputError(f"--bottleneck-dim {config.bottleneck_dim}: give 1 or more, or 0 for half the model's width")
+    if config.adapter_init_scale <= 0:
+        raise InputError(f"--adapter-init-scale {config.adapter_init_scale}: give more than 0, or no adapter learns")
+
+
 @dataclass
 class TranslationAdapterConfig(AdapterConfig):
     """Options of the adapters in translation models."""
@@ -102,6 +110,7 @@ class TranslationAdapterConfig(AdapterConfig):
         return list(dict.fromkeys(names))
 
     def check(self) -> None:
+        check_sizes(self)
         if not 0 <= self.adapter_dropout < 1:
             raise InputError(f"--adapter-dropout {self.adapter_dropout}: give 0 or more, and less than 1")
         if self.lora_rank < 1:

@@ -21,11 +21,11 @@ from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.models.presets import SMALL, TINY, of_side, register_presets, sized
 from fairseq_ext.models.task_encoder import LinearHead, TaskRobertaEncoder, TaskSentenceEncoder
 from fairseq_ext.modules.freezing import FrozenBase, freeze_base
-from fairseq_ext.modules.saved_tasks import SavedTask
 from fairseq_ext.modules.task_parameters import (
     ACTIVATIONS,
     HEADS,
     TASKS,
+    SavedTask,
     TaskDescription,
     TaskParameters,
     check_task_name,

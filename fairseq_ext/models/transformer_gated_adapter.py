@@ -155,6 +155,8 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         self, config: TranslationAdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
     ) -> list[nn.Module]:
         assert isinstance(config, GatedAdapterConfig)
+        if config.gate_temperature <= 0:
+            raise InputError(f"--gate-temperature {config.gate_temperature}: give more than 0")
         if config.gate_top_k < 0:
             raise InputError(f"--gate-top-k {config.gate_top_k}: give 1 or more, or 0 for all adapters")
         reads_states = STATES in gate_inputs(config)

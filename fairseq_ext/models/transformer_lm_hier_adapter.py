@@ -18,16 +18,15 @@ from torch import Tensor
 
 from fairseq_ext.inputs.domain_tree import DomainTree, multi_tree, read_tree, single_tree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
+from fairseq_ext.models.adapter_transformer import AdapterConfig, check_sizes, multiply_without_time
 from fairseq_ext.models.checkpoints import add_fresh_adapters
 from fairseq_ext.models.presets import SMALL, TINY, of_side, register_presets, sized
 from fairseq_ext.modules.adapter_names import keep_names, match_rows
 from fairseq_ext.modules.freezing import FrozenBase, freeze_base
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS, LANGUAGE_MODELING_TASK
 from fairseq_ext.modules.node_bank import NodeBank
-from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
+from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, ThreadValue, routing
 from fairseq_ext.modules.routers import GivenRouter, RoutingBatch, most_chosen
-from fairseq_ext.modules.thread_value import ThreadValue
 
 NodeWeights = Tensor | Callable[[Tensor], Tensor]
 
@@ -152,6 +151,7 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
         if getattr(cfg, "checkpoint_activations", False):
             # Layers are recomputed when their batch is gone.
             raise InputError("--checkpoint-activations cannot be used with adapters; leave it out")
+        check_sizes(cfg)
         embed_tree(cfg, getattr(task, "domains", []))
         model: TransformerLMHierAdapterModel = super().build_model(cfg, task)
         # fairseq has made embeddings of whatever kind the options ask for; only the stack of layers is ours.

@@ -83,9 +83,6 @@ class AdapterBank(Bank):
     Shape:
         x: T×B×H; weights: broadcastable to T×B×A, rows sum to 1, where A = D or ``len(active)``;
         result: T×B×H
-
-    Raises:
-        ValueError: if a size or ``init_scale`` is not positive.
     """
 
     last = "up_bias"
@@ -101,13 +98,6 @@ class AdapterBank(Bank):
         shared_norm: bool = False,
     ):
         super().__init__()
-        if min(embed_dim, bottleneck_dim, num_adapters) < 1:
-            raise ValueError(
-                "embed_dim, bottleneck_dim and num_adapters must be at least 1, "
-                f"not {embed_dim}, {bottleneck_dim}, {num_adapters}"
-            )
-        if init_scale <= 0:
-            raise ValueError(f"init_scale must be positive, not {init_scale}: at 0 no adapter would ever learn")
         self.embed_dim, self.bottleneck_dim, self.num_adapters = embed_dim, bottleneck_dim, num_adapters
         self.shared_norm = shared_norm
         norms = () if shared_norm else ("norm_weight", "norm_bias")

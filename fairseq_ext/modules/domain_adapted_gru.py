@@ -22,15 +22,10 @@ class DomainAdaptedGRU(nn.Module):
         words: T×B×E; general_words: T×B×E*; initial: 2×B×H, h and h* before the first step; result: T×B×C, where C is
         ``output_dim``, and 2×B×H, the states after the last step. Where the combination has no use for a vector, its
         width is 0 or its state stays as it was.
-
-    Raises:
-        ValueError: if words of different widths are to be added or gated.
     """
 
     def __init__(self, combination: Combination, embed_dim: int, vector_dim: int, hidden_dim: int):
         super().__init__()
-        if combination.has_one_width and embed_dim != vector_dim:
-            raise ValueError(f"this combination needs words of one width, not {embed_dim} and {vector_dim}")
         self.combination = combination
         self.gru: GRU | GatedGRU
         if combination.has_gates:

@@ -97,15 +97,10 @@ class GatedGRU(nn.Module):
 
     Shape:
         words: T×B×E; general_words: T×B×E*; general_states: T×B×H, h* before each step; initial: B×H; result: T×B×H
-
-    Raises:
-        ValueError: if words of different widths are to be gated.
     """
 
     def __init__(self, embed_dim: int, vector_dim: int, hidden_dim: int, gates_words: bool, gates_contexts: bool):
         super().__init__()
-        if gates_words and embed_dim != vector_dim:
-            raise ValueError(f"gated words need one width, not {embed_dim} and {vector_dim}")
         self.gru = GRU(embed_dim, hidden_dim)
         widths = embed_dim, vector_dim, hidden_dim
         self.word_gate = DomainGate(*widths, embed_dim) if gates_words else None

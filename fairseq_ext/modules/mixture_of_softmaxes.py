@@ -97,9 +97,6 @@ class MixtureOfSoftmaxes(nn.Module):
 
     Shape:
         hidden: N×H; output_weight, W_V transposed: V×H; targets: N
-
-    Raises:
-        ValueError: if ``chunk_size`` is less than 1.
     """
 
     def __init__(
@@ -110,8 +107,6 @@ class MixtureOfSoftmaxes(nn.Module):
         output_weight: Tensor | None = None,
     ):
         super().__init__()
-        if chunk_size < 1:
-            raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
         self.steering = steering
         self.average_states = average_states
         self.chunk_size = chunk_size

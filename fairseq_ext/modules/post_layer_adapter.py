@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import local
+from typing import Any, Generic, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +13,28 @@ from torch import Tensor, nn
 
 from fairseq_ext.modules.adapter_bank import Bank
 from fairseq_ext.modules.routers import RoutingBatch
-from fairseq_ext.modules.thread_value import ThreadValue
+
+T = TypeVar("T")
+
+
+class ThreadValue(local, Generic[T]):
+    """What hooks have to know of the current call, so that several threads can decode with one model.
+
+    Attributes:
+        value: this thread's, None outside of :meth:`during`.
+    """
+
+    value: T | None = None
+
+    @contextmanager
+    def during(self, value: T) -> Iterator[T]:
+        """Set this thread's value until the block ends."""
+        before, self.value = self.value, value
+        try:
+            yield value
+        finally:
+            self.value = before
+
 
 _batch: ThreadValue[RoutingBatch] = ThreadValue()
 # `with routing(batch):` lets adapters route that batch until the block ends, in this thread.

@@ -134,12 +134,10 @@ class GivenRouter(nn.Module):
             x: T×B×H
 
         Raises:
-            ValueError: if the batch brings no weights, or those of another number of rows.
+            ValueError: if the batch brings no weights.
         """
         if batch.given_weights is None:
             raise ValueError("these adapters need to be told the domain or path of every sentence")
-        if len(batch.given_weights) not in (1, x.size(1)):
-            raise ValueError(f"there are routing weights for {len(batch.given_weights)} rows, but {x.size(1)} rows")
         num_adapters = batch.given_weights.size(-1)
         # Of rows that share all adapters in parts of their own no two are alike.
         if computes_all(x, num_adapters) or batch.most == num_adapters > 1:
@@ -179,9 +177,6 @@ class GateRouter(nn.Module):
         weight: ``W_g``, D×H; None without it.
         guarded: rows of adapters that came when the others were settled. One takes part only where its logit is above
             all others'; elsewhere every number is the one of the settled adapters alone, bit for bit.
-
-    Raises:
-        ValueError: if ``temperature`` is not positive, or ``top_k`` is negative.
     """
 
     needs_given = False
@@ -198,10 +193,6 @@ class GateRouter(nn.Module):
         reads_states: bool = True,
     ):
         super().__init__()
-        if temperature <= 0:
-            raise ValueError(f"the gate temperature must be positive, not {temperature}")
-        if top_k < 0:
-            raise ValueError(f"top_k must be at least 0, not {top_k}")
         self.temperature, self.top_k = temperature, top_k
         self.causal = causal
         self.num_adapters = num_adapters
@@ -218,14 +209,10 @@ class GateRouter(nn.Module):
         """
         Shape:
             x: T×B×H; result: T×B×D for a causal router, else 1×B×D, float32
-
-        Raises:
-            ValueError: if the gate reads no states, and the batch knows nothing either.
         """
         known = batch.known_logits
         if self.weight is None:
-            if known is None:
-                raise ValueError("gates that read no states need to know something else of every sentence")
+            assert known is not None
             return known.expand(len(x) if self.causal else 1, -1, -1)
         if self.running_mean is not None:
             own = self.running_mean(self._in_order(self._scores(x)), batch.positions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from threading import local
@@ -45,20 +45,10 @@ class HoulsbyAdapter(nn.Module):
 
     Shape:
         x: …×H; result: …×H
-
-    Raises:
-        ValueError: if a size is below 1, ``init_scale`` below 0, or the activation unknown.
     """
 
     def __init__(self, embed_dim: int, bottleneck_dim: int, init_scale: float = 1e-2, activation_fn: str = "gelu"):
         super().__init__()
-        if min(embed_dim, bottleneck_dim) < 1 or init_scale < 0:
-            raise ValueError(
-                "embed_dim and bottleneck_dim must be at least 1, init_scale at least 0, "
-                f"not {embed_dim}, {bottleneck_dim}, {init_scale}"
-            )
-        if activation_fn not in ACTIVATIONS:
-            raise ValueError(f"activation_fn must be one of {', '.join(ACTIVATIONS)}, not {activation_fn!r}")
         self.down = nn.Linear(embed_dim, bottleneck_dim)
         self.up = nn.Linear(bottleneck_dim, embed_dim)
         self.activation_fn = ACTIVATIONS[activation_fn]
@@ -244,3 +234,65 @@ def task_names(state: Iterable[str]) -> list[str]:
 def is_of_task(key: str, name: str) -> bool:
     """Whether a state-dict key belongs to the task: to its head or to what it has inside the encoder."""
     return key.startswith((f"{TASKS}.{name}.", f"{HEADS}.{name}."))
+
+
+# What must agree between a task in a checkpoint and the one to train, and the option that says it.
+_SAME = {
+    "tuning": "--tuning",
+    "activation_fn": "--adapter-activation-fn",
+    "bottleneck_dim": "--bottleneck-dim",
+    "num_classes": "--num-classes",
+    "token_types": "--token-types",
+    "linear_head": "--linear-head",
+    "labels": "labels",
+}
+
+
+@dataclass(frozen=True)
+class SavedTask:
+    """A task as a state dict holds it.
+
+    Attributes:
+        name: of the task.
+        description: what its tensors do not say.
+        bottleneck_dim: b, inner width of the adapters; 0 if there are none.
+        num_classes: C, rows of the head's last matrix.
+        inner_dim: rows of the head's first matrix; 0 for a linear head.
+    """
+
+    name: str
+    description: TaskDescription
+    bottleneck_dim: int
+    num_classes: int
+    inner_dim: int
+
+    @classmethod
+    def read(cls, state: Mapping[str, Tensor], name: str) -> SavedTask:
+        """Read a task's sizes from its tensors."""
+        task, head = f"{TASKS}.{name}", f"{HEADS}.{name}"
+        description = TaskDescription.from_entry(state.get(f"{task}.description"), f"the checkpoint's task {name!r}")
+        width = _rows(state, f"{task}.adapters.0.down.weight", name) if description.has_adapters else 0
+        inner = 0 if description.linear_head else _rows(state, f"{head}.dense.weight", name)
+        return cls(name, description, width, _rows(state, f"{head}.out_proj.weight", name), inner)
+
+    def check_same(self, own: SavedTask) -> None:
+        """Check that a model's own task of this name is the same, so that it can go on from here."""
+        fields, own_fields = ({**vars(task), **asdict(task.description)} for task in (self, own))
+        for field, option in _SAME.items():
+            saved, wanted = fields[field], own_fields[field]
+            if saved != wanted:
+                raise InputError(
+                    f"the checkpoint's task {self.name!r} has {option} {_shown(saved)}, not {_shown(wanted)}: give the "
+                    "same to go on with it, or another --classification-head-name for a new task"
+                )
+
+
+def _rows(state: Mapping[str, Tensor], key: str, name: str) -> int:
+    value = state.get(key)
+    if value is None or value.dim() != 2:
+        raise InputError(f"the checkpoint's task {name!r} lacks the matrix {key}; the file is damaged")
+    return len(value)
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.inputs.errors import InputError
 from tests.verbs import verb
 
 
@@ -32,15 +31,3 @@ def test_a_domain_is_handed_on(systems: Path, tmp_path: Path, capsys: pytest.Cap
         "court: 17,627 parameters",
         "news: 17,627 parameters, guarded",
     ]
-
-
-def test_what_is_asked_for_must_make_sense(systems: Path, tmp_path: Path) -> None:
-    model = systems / "ad/model.pt"
-    with pytest.raises(InputError, match="--from nearest: needs --text"):
-        run("add-domain", model, "news", tmp_path / "x.pt", "--from", "nearest")
-    with pytest.raises(InputError, match="--valid: 0: give 1 or more"):
-        run("add-domain", model, "news", tmp_path / "x", "--text", tmp_path / "news", "--valid", "0")
-    with pytest.raises(InputError, match="--lr 1: goes to fairseq-train"):
-        run("add-domain", model, "news", tmp_path / "x.pt", "--lr", "1")
-    with pytest.raises(InputError, match="unrecognized arguments: --lr 1"):
-        run("list", model, "--lr", "1")

@@ -129,14 +129,6 @@ def test_a_guard_is_kept_by_those_who_go_on_from_it(systems: Path, tmp_path: Pat
     assert System.read(tmp_path / "three.pt").guarded == ()
 
 
-def test_removing_undoes_adding(systems: Path, tmp_path: Path) -> None:
-    system = System.read(systems / "gad/model.pt")
-    grown(system, tmp_path / "four.pt", guarded=True)
-    after = remove_domain(tmp_path / "four.pt", "news", tmp_path / "three.pt")
-    assert after.model.keys() == system.model.keys()
-    assert all(torch.equal(value, after.model[key]) for key, value in system.model.items())
-
-
 def test_a_renamed_domain_keeps_its_adapter_in_the_new_order(systems: Path, data: Path, tmp_path: Path) -> None:
     rename_domain(systems / "ad/model.pt", "law", "zoo", tmp_path / "renamed.pt")
     before, after = System.read(systems / "ad/model.pt"), System.read(tmp_path / "renamed.pt")

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.adapters.domains import add_domain, remove_domain, rename_domain
-from fairseq_ext.adapters.files import attach_adapters, export_adapters
 from fairseq_ext.adapters.system import System
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.manifest import verify
@@ -32,13 +31,6 @@ def test_domains_of_an_exported_system(exports: Path, tmp_path: Path) -> None:
     remove_domain(tmp_path / "renamed", "press", tmp_path / "three")
     assert verify(tmp_path / "three").domains == ("law", "med", "sub")
     assert_same_state(System.read(tmp_path / "three"), System.read(exports / "gad"))
-
-
-def test_adapters_of_an_exported_system_go_on_an_exported_base(exports: Path, tmp_path: Path) -> None:
-    files = export_adapters(exports / "ad", [], tmp_path / "files")
-    attach_adapters(exports / "mix", files, tmp_path / "ad")
-    assert verify(tmp_path / "ad").architecture == "transformer_domain_adapter"
-    assert_same_state(System.read(tmp_path / "ad"), System.read(exports / "ad"))
 
 
 def test_a_damaged_export_is_refused_and_nothing_left(exports: Path, tmp_path: Path) -> None:

@@ -96,12 +96,6 @@ def test_a_new_leaf(models: Path, tmp_path: Path) -> None:
     assert not fresh["decoder.layers.1.adapter.bank.up_weight"].any()
 
 
-def test_where_a_leaf_cannot_be(models: Path) -> None:
-    for parent in (None, "books", "poems"):
-        with pytest.raises(InputError, match="--parent: give the node .* one of root, reviews, science, or none"):
-            add_domain(System.read(models / "tree.pt"), "poems", "nothing", parent=parent)
-
-
 def test_another_name(models: Path, tmp_path: Path) -> None:
     rename_domain(models / "tree.pt", "books", "novels", tmp_path / "renamed.pt")
     renamed = System.read(tmp_path / "renamed.pt")

@@ -58,10 +58,6 @@ def test_a_tab_parts_a_pair(model: Any) -> None:
     assert answer.endswith(f"{logits.softmax(-1).max():.4f}")
 
 
-def test_text_is_mended_as_for_training(model: Any) -> None:
-    assert len(set(classify(model, "films", ["w1 w2", " w1 \x01 w2\u2028"], words))) == 1
-
-
 def test_mistakes_are_named(model: Any) -> None:
     with pytest.raises(InputError, match="'books'"):
         next(classify(model, "books", ["w1"], words))

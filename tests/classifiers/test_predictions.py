@@ -37,15 +37,6 @@ def test_pairs_are_joined_as_in_roberta(tmp_path: Path) -> None:
     assert [text.tolist() for text in examples.texts] == [[0, *one, 2, *other] for one, other in pairs]
 
 
-def test_long_texts_are_cut(tmp_path: Path) -> None:
-    data = write_task(tmp_path / "films", longest=40)
-    texts = ExampleSet.load(data, "valid", toy_tasks.POSITIONS).texts
-    assert max(map(len, texts)) == toy_tasks.POSITIONS
-    assert [text.tolist() for text in texts] == [
-        [0, *row][: toy_tasks.POSITIONS] for row in raw_set(data / "input0/valid")
-    ]
-
-
 def test_targets_of_a_regression_are_its_numbers(tmp_path: Path) -> None:
     examples = ExampleSet.load(write_task(tmp_path / "size", labels=()), "valid", toy_tasks.POSITIONS)
     assert examples.targets.tolist() == [number / 4 for number in range(COUNTS["valid"])]
@@ -93,11 +84,3 @@ def test_parameters_are_counted(tmp_path: Path, options: dict, base_trained: int
         "head": HEAD,
         "trained": base_trained + HEAD + more,
     }
-
-
-def test_parameters_of_earlier_tasks_do_not_count(tmp_path: Path) -> None:
-    first = toy_tasks.make_model("films", bottleneck_dim=8)
-    second = toy_tasks.started_from(toy_tasks.make_model("books", bottleneck_dim=8), first.state_dict())
-    checkpoint = toy_task_data.write_checkpoint(tmp_path / "model.pt", second, "books", bottleneck_dim=8)
-    counted = parameters_of(checkpoint, write_task(tmp_path / "books"))
-    assert counted["trained"] == HEAD + NORMS + ADAPTERS

@@ -147,34 +147,6 @@ def test_a_manifest_and_a_file_that_do_not_belong_together(world: Path, saved: P
         refused(MANIFEST_FILE)
 
 
-def test_a_task_that_is_there_or_is_not(world: Path, saved: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"both\.pt: "):
-        load_task(saved, world / "both.pt", tmp_path / "out.pt")
-    with pytest.raises(InputError, match=r"sst2\.pt: .*'trec'"):
-        save_task(world / "sst2.pt", "trec", tmp_path / "trec")
-    with pytest.raises(InputError, match=r"base\.pt: .*'sst2'"):
-        remove_task(world / "base.pt", "sst2", tmp_path / "out.pt")
-    with pytest.raises(InputError, match=r"base\.pt: "):
-        load_task_model(world / "base.pt", world)
-    with pytest.raises(InputError, match=r"dict\.txt: "):
-        load_task_model(world / "both.pt", tmp_path)
-
-
-def test_damaged_checkpoints_and_those_of_another_model_are_one_line(world: Path, tmp_path: Path) -> None:
-    bad, whole = tmp_path / "bad.pt", (world / "both.pt").read_bytes()
-    state = torch.load(world / "both.pt", weights_only=True)
-    bad.write_bytes(whole[: len(whole) // 3])
-    with pytest.raises(InputError, match=f"{bad}: "):
-        load_task_model(bad, world)
-    torch.save(state | {"cfg": None}, bad)
-    with pytest.raises(InputError, match="architecture None"):
-        load_task_model(bad, world)
-    state["cfg"]["model"].arch = "transformer"
-    torch.save(state, bad)
-    with pytest.raises(InputError, match="architecture 'transformer'"):
-        load_task_model(bad, world)
-
-
 def test_command_line(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     verb("tasks")(["list", str(world / "both.pt")])
     assert capsys.readouterr().out == (

@@ -142,14 +142,6 @@ def test_who_labels_changes_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert trees[0] == trees[1] == trees[2]
 
 
-def test_folds_are_even_and_keep_copies_together() -> None:
-    texts = [f"text {chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(600)]
-    folds = assign_folds(texts, 3, seed=1)
-    assert np.bincount(folds, minlength=3).min() > 150
-    np.testing.assert_array_equal(folds, assign_folds([text.upper() + "  " for text in texts], 3, seed=1))
-    assert (folds != assign_folds(texts, 3, seed=2)).any()
-
-
 def test_labels_lie_in_the_order_of_the_text(prepared: Path) -> None:
     work = prepared / "work"
     hits = []

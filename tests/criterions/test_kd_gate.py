@@ -76,28 +76,11 @@ def test_encoder_term_per_token_weighs_each_sentence_by_its_length(task: Any) ->
     assert log["gate_loss_encoder_0"].item() == pytest.approx(first + math.log(3), rel=1e-6)  # logged per sentence
 
 
-def test_a_perfect_gate_costs_nothing(task: Any) -> None:
-    gates = {"encoder": SAMPLE["teacher_probs"].unsqueeze(0)}
-    loss, log = criterion(task, 0.1).gate_loss(gates, SAMPLE)
-    assert loss.item() == pytest.approx(0, abs=1e-8)
-    assert log["gate_hits_encoder_0"].item() == 2
-
-
 def test_hard_labels_are_cross_entropy(task: Any) -> None:
     logits = torch.randn(1, 2, 3)
     loss, _ = criterion(task, 1.0, "domain").gate_loss({"encoder": logits}, SAMPLE)
     expected = torch.nn.functional.cross_entropy(logits[0], SAMPLE["domain_ids"], reduction="sum")
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
-
-
-def test_layers_add_up_and_sides_may_differ_in_depth(task: Any) -> None:
-    gates = {"encoder": torch.zeros(3, 2, 3), "decoder": torch.zeros(2, 2, 2, 3)}
-    loss, log = criterion(task).gate_loss(gates, SAMPLE)
-    assert {key for key in log if key.startswith("gate_loss")} == {
-        "gate_loss_encoder_0", "gate_loss_encoder_1", "gate_loss_encoder_2",
-        "gate_loss_decoder_0", "gate_loss_decoder_1",
-    }  # fmt: skip
-    assert loss.item() == pytest.approx(sum(v.item() for k, v in log.items() if k.startswith("gate_loss")), rel=1e-6)
 
 
 @pytest.mark.parametrize("target", ["probs", "log-probs"])
@@ -120,18 +103,6 @@ def test_sentences_without_a_label_teach_the_gates_nothing(task: Any, target: st
         assert side.grad is not None
         assert not side.grad[:, 0].any()
         assert side.grad[:, 1].any()
-
-
-def test_a_batch_without_any_label_costs_and_logs_nothing(task: Any) -> None:
-    gates = {"encoder": torch.randn(1, 2, 3), "decoder": torch.randn(1, 2, 2, 3)}
-    loss, log = criterion(task, 0.1, "log-probs").gate_loss(gates, SAMPLE | {"teacher_probs": torch.zeros(2, 3)})
-    assert loss.item() == 0
-    with metrics.aggregate(new_root=True) as reduced:
-        KDGate.reduce_metrics([log | {"loss": 3.0, "nll_loss": 2.0, "gate_loss": loss, "ntokens": 3, "nsentences": 2,
-                                      "sample_size": 3}])  # fmt: skip
-    shown = reduced.get_smoothed_values()
-    assert shown["gate_labelled"] == 0
-    assert not {"gate_loss", "gate_accuracy_encoder_0"} & shown.keys()
 
 
 def test_total_is_translation_plus_alpha_times_gates(task: Any, data: Path, teacher: Path) -> None:
@@ -205,13 +176,6 @@ def test_logs_of_workers_sum_to_the_log_of_all(task: Any, data: Path, teacher: P
     assert shown["gate_labelled"] == 100
     assert 0 <= shown["gate_accuracy_decoder_1"] <= 100
     assert shown["gate_loss_encoder_0"] == pytest.approx(float(one["gate_loss_encoder_0"]) / 12 / math.log(2), abs=1e-4)
-
-
-def test_a_model_without_gates_is_told(data: Path, teacher: Path) -> None:
-    own_task, args = toy.make_task(data, "--teacher-dir", str(teacher), arch="transformer_domain_adapter_tiny")
-    model = toy.make_model(own_task, args)
-    with pytest.raises(InputError, match="transformer_gated_adapter"):
-        criterion(own_task)(model, toy.first_batch(own_task))
 
 
 def test_a_missing_teacher_is_told(data: Path) -> None:

@@ -14,10 +14,7 @@ from torch import Tensor, nn
 
 from fairseq_ext.criterions.topic_language_modeling import (
     TopicLanguageModelingCriterion,
-    count_dead_topics,
-    tdm_distances,
     tdm_terms,
-    topic_entropy,
 )
 from fairseq_ext.inputs.errors import InputError
 
@@ -57,26 +54,12 @@ def test_triplets_by_hand() -> None:
     torch.testing.assert_close(tdm_terms("triplet", TOPICS, TEXTS, 1.5), expected)
 
 
-def test_distances_are_near_and_far() -> None:
-    near, far = tdm_distances("none", TOPICS, TEXTS)
-    torch.testing.assert_close(near, torch.tensor([2.0, 4.0]))
-    torch.testing.assert_close(far, torch.tensor([3.0, math.sqrt(13)]))
-    assert [len(each) for each in tdm_distances("triplet", TOPICS[:1], TEXTS[:1])] == [0, 0]
-
-
 def test_triplets_of_length_one_see_angles_alone() -> None:
     """Of vectors at angles of 0 and 90 degrees the distances are 0 and √2, whatever their lengths."""
     topics, texts = torch.tensor([[5.0, 0], [0, 0.1]]), torch.tensor([[0.3, 0], [0, 9.0]])
     torch.testing.assert_close(tdm_terms("unit-triplet", topics, texts, 0.2), torch.zeros(2))
     expected = torch.full((2,), 0.2 + math.sqrt(2))
     torch.testing.assert_close(tdm_terms("unit-triplet", topics, texts.flip(0), 0.2), expected)
-
-
-def test_the_other_text_is_the_next_row() -> None:
-    texts = torch.tensor([[0.0], [1.0], [5.0]])
-    topics = torch.tensor([[0.0], [0.0], [0.0]])
-    expected = torch.tensor([0 - 1 + 10.0, 1 - 5 + 10.0, 5 - 0 + 10.0])
-    torch.testing.assert_close(tdm_terms("triplet", topics, texts, 10), expected)
 
 
 def test_the_ablation_by_hand() -> None:
@@ -97,13 +80,6 @@ def test_a_single_text_has_no_triplet() -> None:
     (term.sum() + 0 * topics.sum()).backward()
     assert not topics.grad.any()
     assert tdm_terms("l2", topics, TEXTS[:1], 0.2).item() == pytest.approx(4 / 3)
-
-
-def test_a_topic_on_its_text_has_a_gradient() -> None:
-    """The distance's own is undefined there."""
-    topics = TEXTS.clone().requires_grad_()
-    tdm_terms("triplet", topics, TEXTS, 9).sum().backward()
-    assert topics.grad.isfinite().all()
 
 
 # Two texts of two tokens and one; two topics.
@@ -132,14 +108,6 @@ def test_loss_by_hand() -> None:
     assert not model.extra["topic_weights"].grad[1, 1].any()  # padding
 
 
-def test_a_batch_of_one_text_is_plain_language_modelling() -> None:
-    sample = {"net_input": {"src_tokens": TARGET[:1]}, "target": TARGET[:1], "ntokens": 2}
-    loss, _, log = criterion()(Given(-9.0, WEIGHTS[:1], EMBEDDINGS, HIDDEN[:1]), sample)
-    assert loss.item() == 9
-    assert log["tdm_loss"].item() == 0
-    assert log["triplets"] == 0
-
-
 def test_logs_of_workers_sum_to_figures_of_all() -> None:
     logs = [
         {"loss": 3.0, "tdm_loss": 1.0, "topic_weights": torch.tensor([4.0, 0.0, 0.0]), "ntokens": 4, "nsentences": 2},
@@ -163,13 +131,6 @@ def test_logs_of_workers_sum_to_figures_of_all() -> None:
         assert values["dead_topics"] == 1
         assert not any(key.startswith("_") for key in values)
     assert TopicLanguageModelingCriterion.logging_outputs_can_be_summed()
-
-
-def test_figures_of_usage() -> None:
-    assert topic_entropy(np.array([1.0, 0.0])) == 0
-    assert topic_entropy(np.full(4, 0.25)) == 2
-    assert count_dead_topics(np.array([0.9, 0.06, 0.04])) == 0
-    assert count_dead_topics(np.array([0.97, 0.03, 0.0])) == 2
 
 
 def test_a_model_without_topics_is_told() -> None:

@@ -32,18 +32,6 @@ def test_rows_lie_side_by_side() -> None:
 
 
 @pytest.mark.parametrize(("count", "rows", "length"), [(11, 2, 4), (12, 3, 4), (1, 1, 40), (41, 20, 40), (999, 20, 7)])
-def test_every_token_is_in_one_place(count: int, rows: int, length: int) -> None:
-    data = segments(count, rows, length)
-    parts = [data.collater([data[index]]) for index in range(len(data))]
-    target = torch.cat([part["target"] for part in parts], 1)
-    tokens = target[target.ne(PAD)]
-    assert tokens.tolist() == list(range(10, 10 + count))
-    assert sum(part["ntokens"] for part in parts) == count
-    ids = torch.cat([part["id"] for part in parts])
-    assert len(set(ids.tolist())) == len(ids)
-
-
-@pytest.mark.parametrize(("count", "rows", "length"), [(11, 2, 4), (12, 3, 4), (1, 1, 40), (41, 20, 40), (999, 20, 7)])
 def test_segments_are_parts_of_the_whole_text_in_rows(count: int, rows: int, length: int) -> None:
     data, text = segments(count, rows, length), list(range(10, 10 + count))
     parts = [data[index] for index in range(len(data))]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +50,6 @@ def test_blocks_are_the_text_and_never_of_two_domains(text: Path) -> None:
         assert words <= {"all", name, "</s>"}
 
 
-def test_a_block_is_predicted_from_the_token_before_it(text: Path) -> None:
-    dataset = load(text, "test")
-    first, second = dataset[0], dataset[1]
-    assert first["source"][0] == toy_text.make_dictionary().eos()
-    assert torch.equal(first["source"][1:], first["target"][:-1])
-    assert second["source"][0] == first["target"][-1]
-
-
 def test_mixed_batches_carry_each_rows_own_path(text: Path, tree: Path) -> None:
     dataset = load(text, "train", tree=tree)
     tree_ = read_tree(tree)
@@ -81,23 +72,9 @@ def test_a_tree_gives_each_row_even_weights_along_its_path(text: Path, tree: Pat
     assert rows == {0: [third, third, third, 0, 0], 1: [third, third, 0, third, 0], 2: [0.5, 0, 0, 0, 0.5]}
 
 
-@pytest.mark.parametrize(("mode", "shares"), [("none", [4, 2, 1]), ("max", [1, 1, 1])])
-def test_small_domains_are_over_sampled(text: Path, mode: str, shares: list[int]) -> None:
-    dataset = load(text, "train", "--upsampling", mode)
-    visits = Counter(dataset.domain_of(np.arange(len(dataset))).tolist())
-    np.testing.assert_allclose([visits[d] / visits[0] for d in range(3)], np.array(shares) / shares[0], atol=0.15)
-
-
 def test_single_domain_batches_on_request(text: Path) -> None:
     dataset = load(text, "train", "--single-domain-batches")
     found = batches(dataset, max_sentences=8)
-    assert all(len(set(dataset.domain_of(batch))) == 1 for batch in found)
-    assert sorted(np.concatenate(found).tolist()) == list(range(len(dataset)))
-
-
-def test_evaluation_batches_keep_to_one_domain_and_leave_nothing_out(text: Path) -> None:
-    dataset = load(text, "valid")
-    found = batches(dataset, max_tokens=40)
     assert all(len(set(dataset.domain_of(batch))) == 1 for batch in found)
     assert sorted(np.concatenate(found).tolist()) == list(range(len(dataset)))
 

@@ -1,6 +1,5 @@
 """Epochs in order of length, as a plain sort of all sizes gives it."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -59,20 +58,6 @@ def test_order_is_that_of_a_plain_sort(longest: int, sides: int, repetitions: li
         np.testing.assert_array_equal(dataset.num_tokens_vec(order), sizes[rows][order].max(axis=1))
 
 
-def test_a_resumed_epoch_has_the_same_batches() -> None:
-    first: MultiDomainDataset[Any] = MultiDomainDataset(corpora(40), [1.0, 2.5, 9.9], seed=2)
-    for epoch in (1, 2, 3):
-        first.set_epoch(epoch)
-    resumed: MultiDomainDataset[Any] = MultiDomainDataset(corpora(40), [1.0, 2.5, 9.9], seed=2)
-    resumed.set_epoch(3)
-    batches = [
-        d.batch_by_size(d.ordered_indices(), max_tokens=200, required_batch_size_multiple=8) for d in (first, resumed)
-    ]
-    assert len(batches[0]) > 20
-    for one, other in zip(*batches, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 @pytest.mark.parametrize("longest", [40, 70_000])
 def test_too_long_is_what_passes_a_limit_on_its_side(longest: int) -> None:
     dataset: MultiDomainDataset[Any] = MultiDomainDataset(corpora(longest), [1.0, 2.5, 3.0])
@@ -89,12 +74,3 @@ def test_a_tag_makes_sources_longer_whatever_holds_their_lengths() -> None:
     assert side_sizes([each.examples.sizes for each in examples]).dtype == np.uint8
     sizes = np.concatenate([each.examples.sizes for each in examples])
     np.testing.assert_array_equal(DomainPairs(examples, tags=[7, 8, 9]).sizes, sizes + [1, 0])
-
-
-def test_an_epoch_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset: MultiDomainDataset[Any] = MultiDomainDataset(corpora(9), [1.0, 1.5, 2.0])
-    draws = []
-    monkeypatch.setattr(dataset, "_draw", lambda epoch: draws.append(epoch) or SimpleNamespace())
-    for epoch in (1, 2, 2, 3, 3):
-        dataset.set_epoch(epoch)
-    assert draws == [2, 3]

@@ -29,23 +29,6 @@ def test_upsampling_fills_an_epoch(data: Path, mode: str, expected: list[int]) -
     assert [visits(dataset)[d] for d in range(3)] == expected
 
 
-def test_every_sentence_is_visited_before_any_a_second_time_more(data: Path) -> None:
-    dataset = load(data, "train", "--upsampling", "temperature", "--upsampling-temperature", "2")
-    counts = Counter(dataset.rows.tolist())
-    per_domain = [{counts[row] for row in range(a, b)} for a, b in ((0, 24), (24, 36), (36, 42))]
-    assert per_domain == [{1}, {1, 2}, {2}]
-
-
-def test_epochs_differ_and_repeat_themselves(data: Path) -> None:
-    dataset = load(data, "train", "--upsampling", "temperature", "--upsampling-temperature", "2")
-    first, order = dataset.rows.copy(), dataset.ordered_indices()
-    dataset.set_epoch(2)
-    assert not np.array_equal(dataset.rows, first)
-    dataset.set_epoch(1)
-    assert np.array_equal(dataset.rows, first)
-    assert np.array_equal(dataset.ordered_indices(), order)
-
-
 def test_rows_keep_their_domains_when_the_batch_is_sorted(data: Path, teacher: Path) -> None:
     dataset = load(data, "train", "--teacher-dir", str(teacher))
     order = np.random.default_rng(0).permutation(len(dataset))[:30]
@@ -62,13 +45,6 @@ def test_rows_keep_their_domains_when_the_batch_is_sorted(data: Path, teacher: P
 def test_test_split_is_the_concatenation_in_domain_order(data: Path) -> None:
     dataset = load(data, "test")
     assert dataset.domain_of(np.arange(12)).tolist() == [0] * 4 + [1] * 4 + [2] * 4
-
-
-def test_evaluation_batches_keep_to_one_domain(data: Path) -> None:
-    dataset = load(data, "valid")
-    batches = dataset.batch_by_size(dataset.ordered_indices(), max_sentences=3)
-    assert sorted(np.concatenate(batches).tolist()) == list(range(15))
-    assert all(len(set(dataset.domain_of(np.array(batch)))) == 1 for batch in batches)
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
@@ -115,14 +91,6 @@ def test_training_is_routed_by_the_true_domain(data: Path, teacher: Path) -> Non
     assert all(dataset[i]["routed_id"] == dataset[i]["domain_id"] for i in range(len(dataset)))
 
 
-def test_too_long_pairs_are_filtered_by_either_side(data: Path) -> None:
-    dataset = load(data, "test")
-    kept, dropped = dataset.filter_indices_by_size(np.arange(12), (6, 1000))
-    assert dropped
-    assert all(dataset.size(i)[0] <= 6 for i in kept)
-    assert all(dataset.size(i)[0] > 6 for i in dropped)
-
-
 def test_plain_models_are_not_told_domains(data: Path) -> None:
     dataset: Any = load(data, "test", arch="transformer_tiny")
     batch = dataset.collater([dataset[i] for i in range(3)])
@@ -146,7 +114,3 @@ def test_cached_files_are_read_ahead(tmp_path: Path) -> None:
     for index in indices:
         assert cached[index]["source"].tolist() == mapped[index]["source"].tolist()
         assert cached[index]["target"].tolist() == mapped[index]["target"].tolist()
-
-
-def first_batch(dataset: MultiDomainDataset) -> dict[str, Any]:
-    return dataset.collater([dataset[i] for i in range(len(dataset))])

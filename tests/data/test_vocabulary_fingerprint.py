@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fairseq.data import Dictionary
 
-from fairseq_ext.corpora.subwords import Subwords, check_pieces, encode_splits, train_subwords
+from fairseq_ext.corpora.subwords import Subwords, train_subwords
 from fairseq_ext.data.vocabulary_fingerprint import check_fingerprint, check_vocabulary_files, fingerprint_of
 from fairseq_ext.engine.hashing import RECORD
 from fairseq_ext.inputs.errors import InputError
@@ -79,15 +79,6 @@ def test_data_of_the_users_own_may_have_any_order(data: Path) -> None:
     (data / RECORD).unlink()
     reverse_lines(data / "dict.de.txt")
     check_vocabulary_files(data)
-
-
-def test_subwords_that_are_not_of_each_other_are_not_used(prepared: Path, other_model: Path, tmp_path: Path) -> None:
-    mixed = Path(shutil.copytree(prepared / "subwords", tmp_path / "subwords"))
-    shutil.copy(other_model / "dict.txt", mixed)
-    with pytest.raises(InputError, match=r"dict\.txt, line \d+: is not the piece that .*\.model has there"):
-        encode_splits(tmp_path / "encoded", prepared / "splits", mixed, ("en", "de"))
-    assert not (tmp_path / "encoded").exists()
-    check_pieces(other_model / "sentencepiece.model", other_model / "dict.txt")
 
 
 def test_a_checkpoint_remembers_symbols_their_order_and_the_subwords(data: Path) -> None:

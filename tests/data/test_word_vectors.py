@@ -137,5 +137,3 @@ def test_damaged_and_absent_files_are_named(tmp_path: Path, dictionary: Dictiona
         vectors_for(dictionary, path)
     with pytest.raises(InputError, match="absent: not found"):
         vectors_for(dictionary, tmp_path / "absent")
-    with pytest.raises(ValueError, match="missing must be one of zero, mean, got 'random'"):
-        vectors_for(dictionary, tmp_path / "absent", "random")

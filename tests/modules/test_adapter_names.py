@@ -1,12 +1,9 @@
-from pathlib import Path
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.modules.adapter_names import NAMES, names_entry, read_names
-from tests import toy
+from fairseq_ext.modules.adapter_names import names_entry, read_names
 
 SOME = ["root", "söhne", "law"]
 
@@ -20,10 +17,3 @@ def test_names_survive() -> None:
 def test_damaged_names_are_refused(damaged: Tensor) -> None:
     with pytest.raises(InputError, match="adapter_names"):
         read_names(damaged)
-
-
-def test_names_are_a_buffer(data: Path) -> None:
-    """They move with the model and are no parameter."""
-    model: nn.Module = toy.make_model(*toy.make_task(data))
-    assert NAMES in dict(model.named_buffers())
-    assert NAMES not in dict(model.named_parameters())

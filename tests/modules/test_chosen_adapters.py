@@ -61,13 +61,6 @@ def test_adapters_of_no_weight_are_not_computed() -> None:
     assert out.isfinite().all()
 
 
-def test_what_is_not_trained_gets_no_gradient() -> None:
-    bank, x = random_bank().requires_grad_(False), torch.randn(T, B, H, dtype=torch.double, requires_grad=True)
-    bank.mix_chosen(x, *choose(random_weights(2), x, 2, D)).sum().backward()
-    assert x.grad is not None
-    assert all(parameter.grad is None for parameter in bank.parameters())
-
-
 def test_a_device_has_blocks_enough_however_the_rows_fall() -> None:
     """All of one adapter, as even as can be, and each adapter one row more than fills its blocks."""
     for counts in ([1000, 0, 0], [334, 333, 333], [17, 33, 1], [1, 1, 1], [2, 0, 0]):

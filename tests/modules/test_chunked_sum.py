@@ -28,32 +28,6 @@ def test_gradients_are_those_of_the_sum(size: int) -> None:
     torch.testing.assert_close(torch.autograd.grad(3 * value, [weight, hidden]), wanted)
 
 
-def test_only_what_needs_a_gradient_gets_one() -> None:
-    weight, hidden, targets = tensors()
-    unused = torch.ones(2, requires_grad=True)
-    hidden = hidden.detach()
-    chunked_sum(lambda *chunk: cost(weight, *chunk), hidden, targets, [weight, unused], 2).backward()
-    assert weight.grad is not None
-    assert hidden.grad is None
-    assert unused.grad is not None
-    assert unused.grad.tolist() == [0, 0]
-    frozen = weight.detach()
-    assert not chunked_sum(lambda *chunk: cost(frozen, *chunk), hidden, targets, [frozen], 2).requires_grad
-    with torch.no_grad():
-        value = chunked_sum(lambda *chunk: cost(weight, *chunk), hidden, targets, [weight], 2)
-    torch.testing.assert_close(value, cost(weight, hidden, targets).sum())
-    assert not value.requires_grad
-
-
-def test_no_tokens_cost_nothing() -> None:
-    weight, hidden, targets = tensors(0)
-    value = chunked_sum(lambda *chunk: cost(weight, *chunk), hidden, targets, [weight], 2)
-    value.backward()
-    assert value.item() == 0
-    assert weight.grad is not None
-    assert not weight.grad.any()
-
-
 def test_a_chunk_is_gone_before_the_next_one() -> None:
     """No more rows at a time than a chunk has, forward and backward."""
     weight, hidden, targets = tensors()

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ext.modules.gru import GRU, DomainGate, GatedGRU
+from fairseq_ext.modules.gru import DomainGate, GatedGRU
 from tests.modules.test_gru import by_hand
 
 T, B, E, H = 5, 3, 4, 6
@@ -23,13 +23,6 @@ def gate_by_hand(gate: DomainGate, x: Tensor, general_x: Tensor, general_h: Tens
     w, general_w, general_u = gate.given.weight.split([x.size(-1), general_x.size(-1), h.size(-1)], 1)
     total = x @ w.T + h @ gate.context.weight.T + general_x @ general_w.T + general_h @ general_u.T + gate.given.bias
     return 1 / (1 + torch.exp(-total))
-
-
-def set_gates(gru: GatedGRU, bias: float) -> None:
-    for gate in (gru.word_gate, gru.context_gate):
-        if gate is not None:
-            with torch.no_grad():
-                gate.given.bias.fill_(bias)
 
 
 def by_formula(gru: GatedGRU, words: Tensor, general_words: Tensor, general_states: Tensor, state: Tensor) -> Tensor:
@@ -79,20 +72,3 @@ def test_products_in_bfloat16(gates_words: bool, gates_contexts: bool) -> None:
     (rough,), (fine,) = (torch.autograd.grad(each.sum(), [weight]) for each in (states, exact))
     assert rough.dtype == torch.float32
     assert torch.linalg.norm(rough - fine) < 0.03 * torch.linalg.norm(fine)
-
-
-@pytest.mark.parametrize(("gates_words", "gates_contexts"), GATES)
-def test_open_gates_leave_the_standard_gru(gates_words: bool, gates_contexts: bool) -> None:
-    gru, inputs = made(gates_words, gates_contexts)
-    set_gates(gru, 1000)
-    torch.testing.assert_close(gru(*inputs), gru.gru(inputs[0], inputs[3]), atol=1e-6, rtol=0)
-
-
-def test_shut_gates_leave_the_general_domain() -> None:
-    gru, (words, general_words, _, initial) = made(True, True)
-    general = GRU(E, H)
-    states = general(general_words, initial)
-    gru.gru = general  # with the weights of the general domain's own GRU, it follows its path
-    set_gates(gru, -1000)
-    before = torch.cat([initial.unsqueeze(0), states[:-1]])
-    torch.testing.assert_close(gru(words, general_words, before, torch.randn(B, H)), states, atol=1e-6, rtol=0)

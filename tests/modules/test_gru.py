@@ -1,7 +1,7 @@
 """The GRU against its formula, written out, and against torch's where both are the same."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fairseq_ext.modules.gru import GRU
 
@@ -28,41 +28,6 @@ def test_is_its_formula() -> None:
     torch.manual_seed(1)
     gru, inputs, initial = GRU(E, H), torch.randn(T, B, E), torch.randn(B, H)
     torch.testing.assert_close(gru(inputs, initial), by_hand(gru, inputs, initial), atol=1e-6, rtol=0)
-
-
-def test_is_that_of_torch_where_units_do_not_mix() -> None:
-    # With a diagonal U it makes no difference whether the reset gate acts before the product or after it.
-    torch.manual_seed(1)
-    gru, other = GRU(E, H).double(), nn.GRU(E, H).double()
-    diagonal = torch.diag(torch.randn(H).double())
-    with torch.no_grad():
-        gru.candidate.weight.copy_(diagonal)
-        (w_u, w_r, w), (b_u, b_r, b) = gru.input.weight.chunk(3), gru.input.bias.chunk(3)
-        u_u, u_r = gru.gates.weight.chunk(2)
-        # torch's order is reset, update, candidate, and its update gate is how much is kept.
-        other.weight_ih_l0.copy_(torch.cat([w_r, -w_u, w]))
-        other.bias_ih_l0.copy_(torch.cat([b_r, -b_u, b]))
-        other.weight_hh_l0.copy_(torch.cat([u_r, -u_u, diagonal]))
-        other.bias_hh_l0.zero_()
-    inputs, initial = torch.randn(T, B, E).double(), torch.randn(B, H).double()
-    torch.testing.assert_close(gru(inputs, initial), other(inputs, initial.unsqueeze(0))[0])
-    with torch.no_grad():
-        gru.candidate.weight.copy_(torch.randn(H, H))
-        other.weight_hh_l0[2 * H :] = gru.candidate.weight
-    assert not torch.allclose(gru(inputs, initial), other(inputs, initial.unsqueeze(0))[0], atol=1e-3)
-
-
-def test_saturated_gates() -> None:
-    torch.manual_seed(1)
-    gru, inputs, initial = GRU(E, H), torch.randn(T, B, E), torch.randn(B, H)
-    with torch.no_grad():
-        gru.input.bias[:H] = -100
-    assert torch.equal(gru(inputs, initial), initial.expand(T, B, H))  # nothing is updated
-    with torch.no_grad():
-        gru.input.bias[:H] = 100
-        gru.input.bias[H : 2 * H] = -100
-    fresh = torch.tanh(inputs @ gru.input.weight[2 * H :].T + gru.input.bias[2 * H :])
-    torch.testing.assert_close(gru(inputs, initial), fresh)  # nothing is remembered
 
 
 def test_gradients() -> None:

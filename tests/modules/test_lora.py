@@ -61,9 +61,3 @@ def test_rows_of_a_batch_have_their_own_domain_or_none(bank: LoraBank) -> None:
     out = GivenRouter()(x, RoutingBatch(given_weights=given))(bank, x, y)
     torch.testing.assert_close(out, by_formula(bank, x, given, y))
     assert torch.equal(out[:, 2], y[:, 2])
-
-
-def test_a_fresh_one_changes_nothing() -> None:
-    bank, y = LoraBank(IN, OUT, 2, D, alpha=3), torch.randn(3, 4, OUT)
-    assert torch.equal(bank(torch.randn(3, 4, IN), torch.ones(1, 1, D) / D, onto=y), y)
-    assert bank.down_weight.ne(0).all()

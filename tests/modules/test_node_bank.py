@@ -34,15 +34,6 @@ def states(*shape: int) -> Tensor:
     return torch.randn(*shape, H, generator=torch.Generator().manual_seed(2))
 
 
-def test_starts_like_a_bank_of_stacked_parameters() -> None:
-    torch.manual_seed(3)
-    bank = NodeBank(H, B_DIM, N)
-    torch.manual_seed(3)
-    other = AdapterBank(H, B_DIM, N, shared_norm=True)
-    assert list(bank.state_dict()) == list(other.state_dict())
-    assert all(torch.equal(value, other.state_dict()[name]) for name, value in bank.state_dict().items())
-
-
 @pytest.mark.parametrize("active", [None, [2], [0, 3, 4]])
 def test_computes_what_stacked_parameters_do(bank: NodeBank, active: list[int] | None) -> None:
     """Bit for bit, with gradients and without, and so are the gradients of the nodes; the others have none."""
@@ -102,10 +93,3 @@ def test_on_an_accelerator_only_the_active_nodes_are_laid_out(bank: NodeBank, mo
     torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
     out.square().sum().backward()
     assert [node for node, _ in bank.gradients("up_weight")] == [0, 3]
-
-
-def test_folded_for_decoding_gives_the_same(bank: NodeBank) -> None:
-    with torch.no_grad():
-        expected = bank(states(1, 2), torch.tensor([0.25, 0.75]), [1, 4])
-        bank.make_generation_fast_()
-        torch.testing.assert_close(bank(states(1, 2), torch.tensor([0.25, 0.75]), [1, 4]), expected)

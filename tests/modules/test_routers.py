@@ -22,13 +22,6 @@ def bank() -> AdapterBank:
     return bank
 
 
-def test_each_row_goes_through_the_adapter_of_its_domain(bank: AdapterBank) -> None:
-    x, ids = torch.randn(5, 4, H), torch.tensor([2, 0, 2, 1])
-    out = mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=nn.functional.one_hot(ids, D)))
-    for row, domain in enumerate(ids.tolist()):
-        torch.testing.assert_close(out[:, [row]], bank(x[:, [row]], torch.ones(1), active=[domain]))
-
-
 def test_rows_go_through_their_paths(bank: AdapterBank) -> None:
     x = torch.randn(5, 4, H)
     weights = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
@@ -42,11 +35,6 @@ def test_only_adapters_with_weight_are_computed(bank: AdapterBank) -> None:
     with torch.no_grad():
         bank.down_weight[0] = float("nan")  # would spread to everything computed with it
     assert mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=weights)).isfinite().all()
-
-
-def test_given_routing_needs_weights(bank: AdapterBank) -> None:
-    with pytest.raises(ValueError, match="domain or path"):
-        mixed(GivenRouter(), torch.randn(5, 4, H), bank, RoutingBatch())
 
 
 def test_gate_is_softmax_of_projected_mean(bank: AdapterBank) -> None:
@@ -94,12 +82,6 @@ def with_a_guarded_row(bank: AdapterBank, causal: bool, row: int = 1) -> tuple[G
         for kind in bank.row_names:
             getattr(fewer, kind).copy_(getattr(bank, kind)[settled])
     return after, before, fewer
-
-
-@pytest.mark.parametrize(("temperature", "top_k"), [(0.0, 0), (1.0, -1)])
-def test_a_gate_has_a_temperature_and_keeps_something(temperature: float, top_k: int) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        GateRouter(H, D, temperature, causal=False, top_k=top_k)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -167,27 +149,11 @@ def test_a_sparse_gate_is_a_dense_one_with_its_small_weights_at_zero(
     assert not kept.all()
 
 
-def test_a_gate_that_keeps_all_adapters_is_the_dense_one(bank: AdapterBank) -> None:
-    x = torch.randn(5, 4, H)
-    dense = mixed(sparse_gate(), x, bank, RoutingBatch())
-    for top_k in (D, D + 1):
-        assert torch.equal(mixed(sparse_gate(top_k=top_k), x, bank, RoutingBatch()), dense)
-
-
 @pytest.mark.parametrize("top_k", [1, 2])
 def test_a_sparse_gate_decodes_as_it_scores(bank: AdapterBank, top_k: int) -> None:
     gate, x, state = sparse_gate(top_k=top_k), torch.randn(6, 4, H), {}
     steps = [mixed(gate, x[t : t + 1], bank, RoutingBatch(incremental_state=state)) for t in range(6)]
     torch.testing.assert_close(torch.cat(steps), mixed(gate, x, bank, RoutingBatch()))
-
-
-def test_a_sparse_gate_gives_way_in_the_rows_that_are_forced(bank: AdapterBank) -> None:
-    gate, x = sparse_gate(top_k=2), torch.randn(5, 3, H)
-    given = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    out = mixed(gate, x, bank, RoutingBatch(given_weights=given, is_forced=torch.tensor([True, False, True])))
-    torch.testing.assert_close(out[:, [0]], bank(x[:, [0]], torch.ones(1), active=[1]))
-    torch.testing.assert_close(out[:, [1]], mixed(gate, x[:, [1]], bank, RoutingBatch()))
-    assert torch.equal(out[:, 2], x[:, 2])
 
 
 @pytest.mark.parametrize("causal", [False, True])

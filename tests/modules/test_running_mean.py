@@ -31,12 +31,6 @@ def test_step_by_step_equals_at_once_and_follows_the_beam() -> None:
     torch.testing.assert_close(torch.cat(last), mean(rest)[3:])
 
 
-def test_two_modules_do_not_share_their_state() -> None:
-    one, other, state = RunningMean(), RunningMean(), {}
-    one.step(torch.ones(1, 1, 1), state)
-    assert other.step(torch.zeros(1, 1, 1), state).item() == 0
-
-
 def test_half_precision_sums_in_full() -> None:
     x = torch.full((4096, 1, 1), 1.001, dtype=torch.bfloat16)
     assert RunningMean()(x)[-1].item() == x[0].item()

@@ -52,11 +52,3 @@ def test_padding_on_either_side_does_not_matter() -> None:
 
 def test_a_sentence_without_words_is_no_reason_for_any_adapter() -> None:
     assert not make_gate(50)(torch.tensor([[PAD, EOS]])).any()
-
-
-def test_dropout_is_for_training_alone() -> None:
-    gate = make_gate(50, dropout=0.5)
-    tokens = batch(SENTENCES)
-    assert torch.equal(gate(tokens), gate(tokens))
-    gate.train()
-    assert not torch.equal(gate(tokens), gate(tokens))

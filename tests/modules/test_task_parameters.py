@@ -1,7 +1,5 @@
 """What one task adds, and how an encoder's norms follow the switch."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
@@ -71,16 +69,6 @@ def test_norms_follow_the_switch() -> None:
     torch.testing.assert_close(encoder(x), expected)
     switch.task = make("full", width=6)
     assert torch.equal(encoder(x), alone)
-
-
-def test_a_copy_has_a_switch_of_its_own() -> None:
-    encoder, switch, x = Encoder(), TaskSwitch(), torch.randn(5, 6)
-    switch_norms(encoder, switch)
-    twin, alone = copy.deepcopy(encoder), encoder(x)
-    switch.task = make(width=6, num_norms=3)
-    nn.init.zeros_(switch.task.norms[2].weight)
-    assert not encoder(x).any()
-    assert torch.equal(twin(x), alone)
 
 
 def test_switch_finds_the_adapters_of_a_layer() -> None:

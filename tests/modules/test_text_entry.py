@@ -6,17 +6,6 @@ from fairseq_ext.modules.text_entry import read_text, text_entry
 TEXT = '["root", "söhne", "law", "🙂"]'
 
 
-def test_a_text_survives() -> None:
-    assert read_text(text_entry(TEXT)) == TEXT
-    assert read_text(text_entry("")) == ""
-
-
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64])
-def test_a_text_survives_other_types(dtype: torch.dtype) -> None:
-    """Half precision among them, in which fairseq saves what it trained so."""
-    assert read_text(text_entry(TEXT).to(dtype)) == TEXT
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_a_text_survives_an_average_of_checkpoints(dtype: torch.dtype) -> None:
     """As fairseq's scripts/average_checkpoints.py makes it: a sum in full precision, then a division."""

@@ -51,11 +51,6 @@ def test_starts_as_the_base_exactly(kind: str) -> None:
     assert torch.equal(module(HIDDEN), HIDDEN.unsqueeze(1).expand(2, 5, 3))
 
 
-def test_omega_can_start_elsewhere() -> None:
-    module = TopicSteering(3, 2, "addition", omega=1.0)
-    torch.testing.assert_close(module(HIDDEN)[:, 1:], module.transformation.goal.expand(2, 2, 3))
-
-
 def test_weights() -> None:
     """Normalised states (−1 0 1)·√1.5 and (0 −1 1)·√1.5, and the scores' softmax."""
     module = TopicSteering(3, 2)
@@ -67,15 +62,6 @@ def test_weights() -> None:
     torch.testing.assert_close(module.log_weights(HIDDEN), expected.log(), atol=1e-5, rtol=1e-5)
     assert module.log_weights(HIDDEN.bfloat16().float()).dtype == torch.float32
     assert module.bfloat16().log_weights(HIDDEN.bfloat16()).dtype == torch.float32
-
-
-def test_shapes_and_no_topics() -> None:
-    hidden = torch.randn(4, 2, 3)
-    assert TopicSteering(3, 5)(hidden).shape == (4, 2, 6, 3)
-    for kind in KINDS:
-        none = TopicSteering(3, 0, kind)
-        assert torch.equal(none(hidden), hidden.unsqueeze(2))
-        assert torch.equal(none.weights(hidden), torch.ones(4, 2, 1))
 
 
 def gradients(module: TopicSteering, kind: str) -> Tensor:
@@ -95,10 +81,3 @@ def test_equal_topics_learn_different_things(kind: str) -> None:
     assert gradient.ne(0).all()
     distances = torch.cdist(gradient, gradient) / gradient.norm(dim=1).mean()
     assert distances[~torch.eye(4, dtype=torch.bool)].min() > 0.1
-
-
-def test_impossible_sizes() -> None:
-    with pytest.raises(ValueError, match="num_topics 0, not 3 and -1"):
-        TopicSteering(3, -1)
-    with pytest.raises(ValueError, match="'afine'"):
-        TopicSteering(3, 1, "afine")
