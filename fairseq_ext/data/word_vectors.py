@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fairseq_ext.corpora.files import DAMAGE, SUFFIXES, damage, open_binary
+from fairseq_ext.corpora.files import DAMAGE, damage, open_binary
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.combinations import MISSING_CHOICES
 
@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 _LONGEST_LINE = 1 << 20  # bytes; a first line that is longer is none
 _LEAST_DIMENSION = 2  # a word and one number are rather a count
-_LONGEST_SHOWN = 20  # letters of a wrong line
 _COUNT = re.compile(rb"0*[1-9][0-9]{0,17}")
-_BYTES_BINARY, _BYTES_TEXT = 4, 2  # of a number, at least: a float, or a digit and what separates it
-_MOST_COMPRESSED = 2000  # times smaller; gzip reaches half of it
-_SMALL = 1 << 20  # bytes; a file of which so little is missing is read up to its end
 _REMEDY = "give GloVe text, or word2vec text or binary"
 
 
@@ -132,87 +128,45 @@ def read_word_vectors(path: Path) -> KeyedVectors:
     """
     from gensim.models import KeyedVectors
 
-    has_header, is_binary = _format_of(path)
     # What they say about reading is no news.
     for package in ("gensim", "smart_open"):
         logging.getLogger(package).setLevel(logging.ERROR)
     try:
+        has_header, is_binary = _format_of(path)
         # Words that are not UTF-8 are none of a dictionary's.
-        return KeyedVectors.load_word2vec_format(
+        table = KeyedVectors.load_word2vec_format(
             str(path), binary=is_binary, no_header=not has_header, unicode_errors="replace"
         )
     except DAMAGE as error:
         raise damage(str(path), error) from None
-    except ValueError:
-        if is_binary:
-            raise InputError(f"{path}: is no word2vec binary; {_REMEDY}") from None
-        raise _wrong_line(path, has_header) from None
+    except (ValueError, MemoryError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: cannot be read as word vectors ({reason}); {_REMEDY}") from None
+    if table.vector_size < _LEAST_DIMENSION:
+        raise InputError(f"{path}: has one number a word, which is rather a count; {_REMEDY}")
+    return table
 
 
 def _format_of(path: Path) -> tuple[bool, bool]:
-    """Whether a file starts with a header, and whether what follows is binary."""
+    """Whether a file starts with word2vec's header, ``V D``, and whether what follows is binary."""
     with open_binary(path, "rb") as file:
-        try:
-            first, second = file.readline(_LONGEST_LINE), file.readline(_LONGEST_LINE)
-        except DAMAGE as error:
-            raise damage(str(path), error) from None
+        first, second = file.readline(_LONGEST_LINE), file.readline(_LONGEST_LINE)
     if not first.strip():
         raise InputError(f"{path}: starts with nothing; {_REMEDY}")
-    dimension = _dimension_of_header(first)
-    if dimension is not None:
-        # Even a wrong line of text has a number behind its word.
-        is_binary = not _is_vector(b" ".join(second.split(b" ")[:2]), 1)
-        _check_header(path, first, is_binary=is_binary)
-        return True, is_binary
-    if not _is_vector(first, max(len(first.split()) - 1, _LEAST_DIMENSION)):
-        raise InputError(f"{path}, line 1: is neither a word and its vector nor a header of two numbers; {_REMEDY}")
-    return False, False
-
-
-def _dimension_of_header(line: bytes) -> int | None:
-    """D of word2vec's first line, ``V D``; None if it is something else."""
-    fields = line.split()
+    fields = first.split()
     if len(fields) != 2 or not all(_COUNT.fullmatch(field) for field in fields):
-        return None
-    return int(fields[1])
+        return False, False
+    # Even a wrong line of text has a number behind its word.
+    words = second.split(b" ")
+    return True, len(words) < 2 or not _is_number(words[1])
 
 
-def _check_header(path: Path, line: bytes, *, is_binary: bool) -> None:
-    """Refuse a header that tells of more numbers than the file can hold, before memory is asked for them all."""
-    count, dimension = map(int, line.split())
-    least = count * dimension * (_BYTES_BINARY if is_binary else _BYTES_TEXT)
-    most = path.stat().st_size * (_MOST_COMPRESSED if path.suffix in SUFFIXES else 1)
-    if least > max(most, _SMALL):
-        raise InputError(
-            f"{path}, line 1: {count:,} vectors of {dimension:,} numbers are more than it holds; {_REMEDY}"
-        )
-
-
-def _is_vector(line: bytes, dimension: int) -> bool:
-    """Whether a line is a word and so many numbers."""
-    fields = line.rstrip().split(b" ")
-    if len(fields) != dimension + 1:
-        return False
+def _is_number(text: bytes) -> bool:
     try:
-        [float(field) for field in fields[1:]]
+        float(text)
     except ValueError:
         return False
     return True
-
-
-def _wrong_line(path: Path, has_header: bool) -> InputError:
-    """The error that names the first line of a text file that is not like the first vector."""
-    with open_binary(path, "rb") as file:
-        lines = iter(file)
-        dimension = _dimension_of_header(next(lines)) if has_header else None
-        for number, line in enumerate(lines, start=1 + has_header):
-            dimension = dimension or len(line.split()) - 1
-            if not _is_vector(line, dimension):
-                shown = line.decode("utf-8", errors="replace").strip()[:_LONGEST_SHOWN]
-                return InputError(
-                    f"{path}, line {number}: {shown!r}… is not a word and {dimension} numbers; mend or remove the line"
-                )
-    return InputError(f"{path}: is no file of word vectors; {_REMEDY}")
 
 
 def _word_counts(dictionary: Any) -> dict[str, int]:

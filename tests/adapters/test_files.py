@@ -120,13 +120,6 @@ def test_what_was_changed_is_refused(law: Path, change: Callable, message: str) 
         read_adapters(law)
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no safetensors", b"\xff" * 64], ids=["empty", "zip", "noise"])
-def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "x.safetensors").write_bytes(content)
-    with pytest.raises(InputError, match="cut off, or no safetensors file"):
-        read_adapters(tmp_path / "x.safetensors")
-
-
 def test_adapters_of_another_size_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
     file = read_adapters(law)
     rows = {"law": {key: row[: len(row) // 2] if "down" in key else row for key, row in file.rows["law"].items()}}
@@ -145,15 +138,6 @@ def test_options_that_adapters_have_not_are_refused(systems: Path, tmp_path: Pat
     manifest = replace(file.manifest, options={**file.manifest.options, "encoder_layers": 10**9})
     write_adapters(law, manifest, file.rows, {})
     with pytest.raises(InputError, match="its options are not bottleneck_dim, "):
-        attach_adapters(systems / "mix/model.pt", [law], tmp_path / "out.pt")
-
-
-def test_numbers_that_are_none_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
-    file = read_adapters(law)
-    key = "encoder.layers.0.adapter.bank.up_bias"
-    rows = {"law": {**file.rows["law"], key: torch.full_like(file.rows["law"][key], float("nan"))}}
-    write_adapters(law, file.manifest, rows, {})
-    with pytest.raises(InputError, match="not finite"):
         attach_adapters(systems / "mix/model.pt", [law], tmp_path / "out.pt")
 
 

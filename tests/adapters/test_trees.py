@@ -105,12 +105,3 @@ def test_another_name(models: Path, tmp_path: Path) -> None:
     assert all(torch.equal(row, books[key]) for key, row in renamed.rows("novels").items())
     with pytest.raises(InputError, match="has 'reviews' already"):
         rename_domain(models / "tree.pt", "books", "reviews", tmp_path / "x.pt")
-
-
-def test_a_checkpoint_of_an_earlier_version(models: Path, tmp_path: Path) -> None:
-    state = torch.load(models / "tree.pt", weights_only=False)
-    state["model"]["decoder.node_names"] = state["model"].pop("decoder.adapter_names")
-    torch.save(state, tmp_path / "earlier.pt")
-    files = export_adapters(tmp_path / "earlier.pt", [], tmp_path / "all.safetensors")
-    attached = attach_adapters(models / "base.pt", files, tmp_path / "out.pt")
-    assert_same_state(attached, System.read(models / "tree.pt"))

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import shutil
-import subprocess
-import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,12 +14,10 @@ from typing import Any
 import pytest
 import torch
 from fairseq import checkpoint_utils, options
-from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
 from fairseq.models.roberta import RobertaModel
 from safetensors.torch import load_file, save_file
 
-from fairseq_ext.classifiers.task_adapters import load_task_model, size_options, write_model_alone
 from fairseq_ext.convert.fairseq_model import MODEL_FILE, write_checkpoint
 from fairseq_ext.convert.gpt2 import export_gpt2, import_gpt2
 from fairseq_ext.convert.roberta import export_roberta, import_roberta
@@ -303,26 +298,6 @@ def test_a_bert_reads_text_as_hugging_face_does(
     assert hub.decode(hub.encode(words)) == words
 
 
-def test_adapters_start_from_a_bert_with_its_epsilon(
-    sources: dict[str, tuple[Path, Any]], imported: dict[str, Path], tmp_path: Path
-) -> None:
-    """A checkpoint with the architecture of adapters and without a task is the base, exactly."""
-    folder = imported["bert"]
-    write_model_alone(folder / MODEL_FILE, tmp_path / "model.pt")
-    model = load_task_model(tmp_path / "model.pt", folder)
-    assert size_options(folder / MODEL_FILE)["max-positions"] == LENGTH
-    order = order_of("bert", folder)
-    rows = random_rows(len(order))
-    check_outputs("bert", model, sources["bert"][1], order)
-    model.register_classification_head("fresh", 2)
-    for norm, name in zip(model.tasks["fresh"].norms, model.base.norm_names, strict=True):
-        norm.load_state_dict(model.base.get_submodule(name).state_dict(), strict=True)
-    with torch.no_grad():
-        base = model(rows, features_only=True)[0]
-        with model.active("fresh"), model.without_adapters(range(2)):
-            assert torch.equal(model(rows, features_only=True)[0], base)
-
-
 @pytest.fixture(scope="module")
 def from_scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that fairseq itself initialised, with subwords of our own."""
@@ -365,81 +340,6 @@ def test_a_model_from_scratch_becomes_an_xlmr(from_scratch: Path, tmp_path: Path
     check_folder("xlmr", tmp_path / "again", theirs)
 
 
-@pytest.mark.slow
-def test_fairseq_evaluates_and_trains_a_gpt2_and_the_result_goes_back(
-    sources: dict[str, tuple[Path, Any]], imported: dict[str, Path], tmp_path: Path
-) -> None:
-    from transformers import GPT2LMHeadModel
-
-    subwords, theirs = imported["gpt2"], sources["gpt2"][1]
-    data, lines = binarise(subwords, tmp_path)
-    end = order_of("gpt2", subwords)[2]
-    ids = [number for line in lines for number in (*map(int, line.split()), end)]
-    common = [str(data), "--task", "language_modeling", "--tokens-per-sample", "24", "--cpu"]
-    printed = run(
-        "eval_lm", *common, "--path", str(subwords / MODEL_FILE), "--gen-subset", "valid", "--batch-size", "3"
-    )
-    found = re.search(r"Loss \(base 2\): ([\d.]+)", printed)
-    assert found
-    assert float(found[1]) == pytest.approx(bits_per_token(theirs, ids), abs=2e-3)
-
-    run("train", *common, "--arch", "transformer_lm", "--finetune-from-model", str(subwords / MODEL_FILE),
-        "--activation-fn", "gelu_accurate", "--decoder-learned-pos", "--no-scale-embedding",
-        "--decoder-normalize-before", "--share-decoder-input-output-embed",
-        "--decoder-layers", "2", "--decoder-attention-heads", "4",
-        *(text for kind in ("embed", "input", "output") for text in (f"--decoder-{kind}-dim", "16")),
-        "--decoder-ffn-embed-dim", "64", *training(tmp_path))  # fmt: skip
-    (tmp_path / "back").mkdir()
-    tuned = tmp_path / "tuned" / "checkpoint_last.pt"
-    export_gpt2(tuned, subwords, tmp_path / "back")
-    back = GPT2LMHeadModel.from_pretrained(tmp_path / "back").eval()
-    check_folder("gpt2", subwords, back, tuned)
-    assert bits_per_token(back, ids) < bits_per_token(theirs, ids) - 0.05
-
-
-def training(folder: Path) -> list[str]:
-    return ["--optimizer", "adam", "--lr", "0.01", "--batch-size", "4", "--max-update", "3",
-            "--save-dir", str(folder / "tuned"), "--no-epoch-checkpoints"]  # fmt: skip
-
-
-def binarise(imported: Path, folder: Path) -> tuple[Path, list[str]]:
-    """TEXT as fairseq's data, and its lines in subwords; every line ends a text."""
-    data = folder / "data"
-    data.mkdir()
-    shutil.copy(imported / "dict.txt", data)
-    lines = list(load_encoder(imported)(TEXT))
-    write_lines(folder / "text", lines)
-    dictionary = Dictionary.load(str(data / "dict.txt"))
-    for role in ("train", "valid"):
-        binariser = VocabularyDatasetBinarizer(dictionary, append_eos=True)
-        FileBinarizer.multiprocess_dataset(
-            str(folder / "text"), "mmap", binariser, str(data / role), vocab_size=len(dictionary), num_workers=1
-        )
-    return data, lines
-
-
-def bits_per_token(model: Any, ids: list[int]) -> float:
-    """Blocks of 24 tokens; each sees the token before it, the first the end of a text."""
-    total, stream = 0.0, [ids[-1], *ids]
-    for start in range(0, len(ids), 24):
-        block = torch.tensor(stream[start : start + 25])
-        with torch.no_grad():
-            scores = model(block[None, :-1]).logits[0].log_softmax(-1)
-        total -= float(scores.gather(1, block[1:, None]).sum())
-    return total / len(ids) / math.log(2)
-
-
-def run(tool: str, *arguments: str) -> str:
-    """One of fairseq's commands, as a user types it."""
-    done = subprocess.run(
-        [sys.executable, "-m", f"fairseq_cli.{tool}", *arguments, "--user-dir", str(ROOT / "fairseq_ext")],
-        capture_output=True, text=True, timeout=300, check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout + done.stderr
-
-
 def copy_source(source: Path, folder: Path) -> Path:
     """The files that every test of damage begins with."""
     folder.mkdir()
@@ -456,33 +356,19 @@ GPT2_NORM = "transformer__h__1__ln_2__weight"
     ("name", "spoil", "message"),
     [
         ("gpt2", change_config(model_type="gptj"), r"config\.json: model_type is 'gptj'"),
-        ("gpt2", change_config(layer_norm_epsilon=1e-6), r"config\.json: layer_norm_epsilon"),
         ("gpt2", change_config(activation_function=["gelu"]), r"activation_function: \['gelu'\]"),
         ("gpt2", change_config(n_layer=10**7), r"model\.safetensors: has 2 layers, but config\.json says 10000000"),
-        ("gpt2", change_config(n_embd=2**20), r"model\.safetensors: .*of another shape"),
-        ("gpt2", change_config(n_inner=10**9), r"n_inner: .*, got 1000000000"),
-        ("gpt2", change_config(n_head=3), r"n_embd 16 is no multiple of n_head 3"),
-        ("gpt2", change_config(resid_pdrop=2), r"resid_pdrop: .*, got 2"),
         ("gpt2", change_config(vocab_size=400), r"vocab_size is 400"),
         ("gpt2", change_weights(**{GPT2_NORM: None}), r"the tensor 'h\.1\.ln_2\.weight' is missing"),
-        ("gpt2", change_weights(**{GPT2_NORM: torch.tensor(1.0)}), r"of another shape: .*layers\.1\.final_layer_norm"),
-        ("gpt2", change_weights(**{GPT2_NORM: torch.ones(16).long()}), r"'h\.1\.ln_2\.weight' is of torch\.int64"),
         ("gpt2", change_weights(**{GPT2_NORM: torch.full((16,), math.nan)}), r"'h\.1\.ln_2\.weight' has .* not finite"),
-        ("gpt2", change_weights(transformer__wte__weight=torch.ones(9)), r"'wte\.weight' has the shape \(9,\)"),
         ("gpt2", change_weights(x=torch.ones(1)), r"the tensor 'x' is unknown"),
-        ("gpt2", change_weights(lm_head__weight=torch.ones(2)), r"'lm_head\.weight' is not 'wte\.weight'"),
         ("gpt2", cut_weights, r"model\.safetensors: damaged"),
         ("gpt2", hide_code, r"pytorch_model\.bin: damaged"),
         ("gpt2", lead_astray, r"index\.json: '\.\./model\.safetensors' is no file name"),
-        ("gpt2", remove("model.safetensors"), r"hf: holds no weights"),
         ("roberta", change_config(model_type="electra"), r"config\.json: model_type is 'electra'"),
-        ("roberta", change_config(layer_norm_eps=...), r"layer_norm_eps is 1e-12"),
-        ("roberta", change_config(pad_token_id=0), r"pad_token_id is 0"),
         ("roberta", change_config(max_position_embeddings=2), r"max_position_embeddings is 2"),
         ("roberta", change_config(type_vocab_size=3), r"'embeddings\.token_type_embeddings\.weight' .* tables 16 wide"),
-        ("roberta", change_weights(classifier__dense__weight=torch.ones(1)), r"'classifier\.dense\.weight' is unknown"),
         ("roberta", remove("vocab.json", "merges.txt"), r"hf: holds no subwords"),
-        ("bert", remove("vocab.txt"), r"holds no subwords"),
         ("bert", lambda folder: (folder / "vocab.txt").write_text("[PAD]\nthe\n"), r"vocab\.txt: \[CLS\]"),
     ],
 )
@@ -516,24 +402,11 @@ def test_other_models_are_not_exported(imported: dict[str, Path], from_scratch: 
 
     with pytest.raises(InputError, match=r"model\.pt: its option decoder_learned_pos is False, that of a GPT-2 True"):
         export("gpt2", decoder_learned_pos=False)
-    with pytest.raises(InputError, match=r"model\.pt: its option activation_fn is tanh"):
-        export("gpt2", activation_fn="tanh")
     with pytest.raises(InputError, match=r"model\.pt: .*unknown: decoder\.layers\.0\.adapter\.up"):
         export("gpt2", {"decoder.layers.0.adapter.up": torch.ones(1)})
     with pytest.raises(InputError, match=r"model\.pt: its option encoder_normalize_before is True"):
         export("roberta", encoder_normalize_before=True)
-    with pytest.raises(InputError, match=r"model\.pt: its option untie_weights_roberta is True"):
-        export("roberta", untie_weights_roberta=True)
-    with pytest.raises(InputError, match=r"model\.pt: its option activation_fn is relu"):
-        export("roberta", activation_fn="relu")
-    with pytest.raises(InputError, match=r"model\.pt: .*unknown: tasks\.sst2\.labels"):
-        export("roberta", {"tasks.sst2.labels": torch.ones(1)})
     with pytest.raises(InputError, match=r"model\.pt: .*wrong dictionary"):
         export("roberta", subwords="xlmr")
     with pytest.raises(InputError, match=r"wordpiece\.json: is a BERT's"):
         export("roberta", subwords="bert")
-    (tmp_path / "model.pt").write_bytes(b"nonsense")
-    with pytest.raises(InputError, match=r"model\.pt: "):
-        export_gpt2(tmp_path / "model.pt", imported["gpt2"], tmp_path)
-    with pytest.raises(InputError, match=r"holds no subwords"):
-        verb("export-hf", "roberta")([str(tmp_path / "model.pt"), str(tmp_path / "x")])

@@ -101,16 +101,6 @@ def test_typed_lines_are_translated_as_by_fairseqs_own_task(pretrained: Path, fa
     assert not any("_" in text or "[" in text for text, _ in found)
 
 
-def test_a_typed_domain_chooses_the_adapter_though_the_dictionary_has_no_tags(pretrained: Path, family: Any) -> None:
-    task, model = ours(pretrained, family, AD)
-    toy.randomise_adapters(model)
-    law, med = (translated(task, model, [f"<domain:{name}> {LINES[0]}"])[0][1] for name in ("law", "med"))
-    task_, model_ = ours(pretrained, family, AD, "--domain", "med")
-    toy.randomise_adapters(model_)
-    assert law != pytest.approx(med, abs=1e-3)
-    assert med == pytest.approx(translated(task_, model_, [LINES[0]])[0][1], abs=1e-6)
-
-
 def test_languages_are_named_as_the_model_has_them(data: Path, pretrained: Path) -> None:
     for arguments, match in (
         (["--langs", "de,en,pl"], "say by --language-tokens"),
@@ -121,9 +111,3 @@ def test_languages_are_named_as_the_model_has_them(data: Path, pretrained: Path)
             toy.make_task(pretrained, *arguments)
     with pytest.raises(InputError, match="--domain-tags"):
         toy.make_task(data, "--language-tokens", "m2m", "--langs", "en,pl", "--domain-tags")
-
-
-def test_text_cannot_type_a_language_token(pretrained: Path) -> None:
-    task, _ = toy.make_task(pretrained, "--language-tokens", "m2m", "--langs", "de,en,pl")
-    english, unknown = task.src_dict.index("__en__"), task.src_dict.unk()
-    assert task.encode_line("__de__ w1", str).tolist()[:2] == [english, unknown]

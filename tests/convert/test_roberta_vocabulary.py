@@ -75,23 +75,6 @@ def test_text_has_hugging_faces_numbers(sources: dict[str, Path], imported: dict
         assert tokenizer(text)["input_ids"] == [0, *(order[row] for row in rows)]
 
 
-def test_bpe_comes_back_as_it_was(imported: dict[str, Path]) -> None:
-    dictionary, bpe = dictionary_of(imported["roberta"]), bpe_of(imported["roberta"])
-    for text in ODD_TEXTS:
-        rows = dictionary.encode_line(bpe.encode(text), add_if_not_exist=False)
-        # No text, whatever it says, uses a special row but the one at its end.
-        assert [int(row) for row in rows if row < 4 or row == len(dictionary) - 1] == [2]
-        assert bpe.decode(dictionary.string(rows)) == text
-
-
-def test_text_that_looks_special_is_text(imported: dict[str, Path]) -> None:
-    """Unlike Hugging Face's tokenisers, which number it as the symbols."""
-    dictionary = dictionary_of(imported["xlmr"])
-    (pieces,) = load_encoder(imported["xlmr"])(["<s> <mask> </s>"])
-    rows = dictionary.encode_line(pieces, add_if_not_exist=False, append_eos=False).tolist()
-    assert not {0, 1, 2, dictionary.index("<mask>")} & set(rows)
-
-
 @pytest.mark.parametrize("name", KINDS)
 def test_tokenizer_json_is_enough(sources: dict[str, Path], tmp_path: Path, name: str) -> None:
     tokenizer_of(sources[name]).save_pretrained(tmp_path)

@@ -82,27 +82,15 @@ def test_an_old_checkpoint_with_meters_is_read_without_their_code(
     assert "train_meters" not in saved["extra_state"]
 
 
-def test_half_precision_stays(models: dict[str, Any], tmp_path: Path) -> None:
-    _, args, base = models["shared"]
-    halves = {name: value.half() for name, value in base.state_dict().items()}
-    saved = imported(others.write_old(tmp_path / "old.pt", args, base, model=halves), tmp_path / "base")
-    assert saved["model"]["encoder.layers.1.fc2.weight"].dtype == torch.float16
-
-
 @pytest.mark.parametrize(
     ("change", "match"),
     [
         (lambda _, args: vars(args).update(encoder_layers=7), "encoder_layers is 7, but its weights have 2"),
         (lambda _, args: vars(args).update(decoder_ffn_embed_dim=9), "decoder_ffn_embed_dim is 9, but .* have 20"),
-        (lambda _, args: vars(args).update(encoder_attention_heads=3), "encoder_attention_heads is 3, which does not"),
         (lambda _, args: vars(args).update(encoder_embed_dim="__import__('os')"), "expected a size"),
-        (lambda _, args: vars(args).update(activation_fn=7), "option activation_fn is 7, expected str"),
         (lambda _, args: vars(args).update(adaptive_softmax_cutoff="10,20"), "adaptive_softmax_cutoff is '10,20'"),
-        (lambda _, args: vars(args).update(layernorm_embedding=True), r"missing: .*layernorm_embedding\.bias"),
         (lambda model, _: model.update({"classification_heads.x.weight": torch.ones(2)}), "unknown: classification"),
-        (lambda model, _: model.pop("encoder.embed_tokens.weight"), r"no encoder\.embed_tokens\.weight"),
         (lambda model, _: model.update({"decoder.embed_tokens.weight": torch.ones(27, 16)}), "are one, but they"),
-        (lambda model, _: model.update({"encoder.layers.0.fc1.bias": torch.ones(23)}), "of another shape: encoder"),
         (lambda _, args: vars(args).update(task="translation_multi_simple_epoch"), "option decoder_langtok is None"),
     ],
 )

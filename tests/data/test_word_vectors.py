@@ -106,28 +106,27 @@ def test_what_is_missing_is_said(tmp_path: Path, dictionary: Dictionary, capsys:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "content",
     [
-        (b"", "starts with nothing"),
-        (b"once upon a time\nthere was\n", "line 1: is neither a word and its vector nor a header"),
-        (b"the 12\ncat 3\n", "line 1: is neither a word"),
-        (b"the 1 2 3\ncat 1 2\n", "line 2: 'cat 1 2'… is not a word and 3 numbers; mend or remove the line"),
-        (b"the 1 2 3\n. . . 1 2 3\n", r"line 2: '. . . 1 2 3'… is not a word and 3 numbers"),
-        (b"2 3\nthe 1 2\ncat 1 2 3\n", "line 2: 'the 1 2'… is not a word and 3 numbers"),
-        (b"the 1 2 x\n", "line 1: is neither"),
-        (b"the 1 2 3\ncat 1 2 x\n", "line 2: 'cat 1 2 x'"),
-        (b"3 3\nthe 1 2 3\n", r"damaged or cut off \(unexpected end"),
-        (b"1000000 1000000\nthe 1 2 3\n", "line 1: 1,000,000 vectors of 1,000,000 numbers are more than it holds"),
-        (b"1000000 1000000\nthe \0\0\0\0", "line 1: 1,000,000 vectors of 1,000,000 numbers are more than it holds"),
-        (b"9" * 5000 + b" 3\nthe 1 2 3\n", "line 1: is neither a word"),
-        (binary(ROWS)[:-9], r"damaged or cut off \(unexpected end"),
-        (b"dog 1 2 3\n", "has none of the dictionary’s 3 words"),
-        (b"the 1 2 nan\n", "the vector of 'the' holds something that is no number"),
+        b"",
+        b"once upon a time\nthere was\n",
+        b"the 12\ncat 3\n",
+        b"the 1 2 3\ncat 1 2\n",
+        b"2 3\nthe 1 2\ncat 1 2 3\n",
+        b"the 1 2 3\ncat 1 2 x\n",
+        b"3 3\nthe 1 2 3\n",
+        b"100000000 1000000000\nthe 1 2 3\n",
+        b"100000000 1000000000\nthe \0\0\0\0",
+        b"9" * 5000 + b" 3\nthe 1 2 3\n",
+        binary(ROWS)[:-9],
+        b"dog 1 2 3\n",
+        b"the 1 2 nan\n",
     ],
 )
-def test_mistakes_are_named(content: bytes, message: str, tmp_path: Path, dictionary: Dictionary) -> None:
-    with pytest.raises(InputError, match=message):
+def test_mistakes_are_named(content: bytes, tmp_path: Path, dictionary: Dictionary) -> None:
+    with pytest.raises(InputError, match=re.escape(str(tmp_path / "v"))) as caught:
         vectors_for(dictionary, write(tmp_path / "v", content))
+    assert "\n" not in str(caught.value)
 
 
 def test_damaged_and_absent_files_are_named(tmp_path: Path, dictionary: Dictionary) -> None:

@@ -139,7 +139,6 @@ def test_adapters_follow_their_names(setting: tuple, model: Any) -> None:
     ("domains", "message"),
     [
         (["law", "med", "zsub"], r"domains\.txt lacks: sub;"),
-        (["med", "sub"], r"domains\.txt lacks: law;"),
         (["law", "med", "new", "sub"], r"has new, for which the checkpoint has no adapters; it has law, med, sub"),
     ],
 )
@@ -161,16 +160,3 @@ def test_a_checkpoint_of_an_earlier_version_says_what_was_not_compared(
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     assert lines[0].endswith("they are taken for law, med, sub")
-
-
-def test_wrong_dictionary_is_one_line(setting: tuple, model: Any) -> None:
-    task, args = setting
-    other = copy.deepcopy(model.state_dict())
-    for name in (
-        "encoder.embed_tokens.weight",
-        "decoder.embed_tokens.weight",
-        "decoder.output_projection.weight",
-    ):
-        other[name] = torch.cat([other[name], other[name]])
-    with pytest.raises(InputError, match="wrong dictionary"):
-        toy.make_model(task, args).load_state_dict(other, strict=True)

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq.search import Sampling
-from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
@@ -69,26 +67,6 @@ def test_what_is_trained(stream: Path, vectors: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMBINATIONS)
-def test_training_moves_all_but_the_vectors(stream: Path, vectors: Path, name: str) -> None:
-    model = make_model(stream, vectors, name).train()
-    before = copy.deepcopy(model.state_dict())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    for segment in range(3):
-        optimizer.zero_grad()
-        model(tokens_of(), segment=segment)[0].log_softmax(-1)[..., 5].sum().backward()
-        optimizer.step()
-    kept = {
-        name
-        for name, value in model.state_dict().items()
-        if isinstance(value, Tensor) and torch.equal(value, before[name])
-    }
-    assert kept == {"decoder.vectors"}
-    if name != "none":
-        assert model.decoder.vectors.shape == (V, E)
-        assert model.decoder.vectors[4:].ne(0).all()
-
-
-@pytest.mark.parametrize("name", COMBINATIONS)
 def test_cached_decoding_is_full_decoding(stream: Path, vectors: Path, name: str) -> None:
     model, tokens = make_model(stream, vectors, name), tokens_of()
     whole, state = scores(model, tokens), {}
@@ -123,13 +101,6 @@ def test_validation_does_not_disturb_training(model: Any) -> None:
     model.train()
     second = scores(model, tokens[:, 3:], segment=1)
     torch.testing.assert_close(torch.cat([first, second], 1), scores(model, tokens))
-
-
-def test_no_gradient_goes_back_to_the_segment_before(model: Any) -> None:
-    model.train()
-    model(tokens_of(), segment=0)
-    assert not model.decoder._carried[True][1].requires_grad
-    model(tokens_of(), segment=1)[0].sum().backward()
 
 
 def test_segments_out_of_order(model: Any) -> None:
@@ -171,27 +142,6 @@ def test_general_vectors_come_in_at_the_scale_of_trained_ones(
     if "--vector-scale" not in options:
         own = model.decoder.embed.weight
         assert own.square().mean().sqrt().item() == pytest.approx(rms, rel=0.1)
-
-
-def test_a_checkpoint_s_options_do_without_the_file(stream: Path, tmp_path: Path) -> None:
-    vectors = toy_stream.write_vectors(tmp_path / "v.txt")
-    task, cfg = toy_stream.make_task(stream, "--word-vectors", str(vectors))
-    saved = task.build_model(cfg).state_dict()
-    vectors.unlink()
-    again = task.build_model(cfg, from_checkpoint=True)
-    again.load_state_dict(saved, strict=True)
-    assert torch.equal(again.decoder.vectors, saved["decoder.vectors"])
-
-
-def test_sampling_goes_on_from_a_prefix(stream: Path, model: Any) -> None:
-    task, _ = toy_stream.make_task(stream)
-    generator = SequenceGenerator(
-        [model], task.dictionary, beam_size=1, max_len_b=6, search_strategy=Sampling(task.dictionary)
-    )
-    sample = {"net_input": {"src_tokens": torch.full((2, 1), 2), "src_lengths": torch.ones(2, dtype=torch.long)}}
-    torch.manual_seed(1)
-    found = generator.generate([model], sample, prefix_tokens=tokens_of(2, 3), bos_token=2)
-    assert [hypos[0]["tokens"][:3].tolist() for hypos in found] == tokens_of(2, 3).tolist()
 
 
 @pytest.mark.parametrize(

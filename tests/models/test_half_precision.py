@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from fairseq.data import data_utils
-from torch import Tensor, nn
+from torch import Tensor
 
 from tests import toy
 from tests.models.every_model import SUBJECTS, Subject
@@ -66,30 +66,6 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, dict | list | tuple):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from tensors_in(inner)
-
-
-@pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("subject", ["AD", "GAD", "paths"], indirect=True)
-def test_fresh_adapters_change_nothing_under_autocast(subject: Subject, dtype: torch.dtype) -> None:
-    """As in training with --amp: exactly what the layers compute without them."""
-    model = subject.make()
-    bare = copy.deepcopy(model)
-    for layer in [module for module in bare.modules() if hasattr(module, "adapter")]:
-        layer.adapter.forward = nn.Identity()
-    with torch.no_grad(), torch.autocast("cpu", dtype):
-        adapted, alone = (subject.run(each, subject.inputs) for each in (model, bare))
-    assert torch.equal(adapted, alone)
-
-
-@pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("subject", ["houlsby"], indirect=True)
-def test_a_fresh_task_changes_nothing_under_autocast(subject: Subject, dtype: torch.dtype) -> None:
-    assert subject.start is not None
-    model = subject.start()
-    with torch.no_grad(), torch.autocast("cpu", dtype):
-        with_adapters = subject.run(model, subject.inputs)
-        with model.without_adapters(range(2)):
-            assert torch.equal(subject.run(model, subject.inputs), with_adapters)
 
 
 @pytest.mark.parametrize("dtype", HALF)

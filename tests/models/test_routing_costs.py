@@ -99,15 +99,6 @@ def test_routing_never_waits_for_the_device(counts: Callable[..., list], system:
     assert own.waits.total() == 1
 
 
-def test_the_counts_see_who_waits() -> None:
-    x = torch.ones(3, device="meta")
-    assert count_operators(lambda: x.sum().item(), "meta").waits.total() == 1
-    assert count_operators(lambda: bool(x.any()), "meta").waits.total() == 1
-    found = count_operators(lambda: (x + 1).view(3, 1).relu(), "meta")
-    assert found.waits.total() == 0
-    assert found.kernels == {"add": 1, "relu": 1}
-
-
 def test_many_gated_domains_remember_no_more_than_few_dense_ones(tmp_path: Path) -> None:
     """Activations kept for the backward pass, parameters not counted."""
 
@@ -128,29 +119,3 @@ def test_many_gated_domains_remember_no_more_than_few_dense_ones(tmp_path: Path)
         return sum(sizes.values())
 
     assert kept(64, *SPARSE) < kept(6)
-
-
-@pytest.mark.gpu
-@needs_gpu
-@pytest.mark.parametrize("system", [*LIMITS, (GAD, *SPARSE)], ids=" ".join)
-def test_a_device_is_never_waited_for(seven_domains: Path, system: tuple) -> None:
-    """But for fairseq's questions about padding, of which a warning tells each."""
-    own, plain = (runs_of(seven_domains, *which, device="cuda") for which in (system, (MIX,)))
-    for run in (own, plain):
-        run.train()
-        run.forward()
-    assert _warnings(own.forward) == _warnings(plain.forward)
-    assert _warnings(own.train) == _warnings(plain.train)
-    for run in (own, plain):
-        run.start()
-    assert _warnings(own.step) == _warnings(plain.step)
-
-
-def _warnings(run: Callable[[], None]) -> int:
-    torch.cuda.set_sync_debug_mode("warn")
-    try:
-        with pytest.warns() as found:
-            run()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    return sum("synchronizing" in str(warning.message) for warning in found)

@@ -23,17 +23,6 @@ def test_shared_gates_are_one_weight_a_side(data: Path) -> None:
     assert not torch.allclose(first, second)  # each layer still averages its own hidden states
 
 
-def test_gate_weights_of_a_sentence_sum_to_one(data: Path) -> None:
-    task, args = toy.make_task(data)
-    model = toy.make_model(task, args)
-    toy.randomise_adapters(model)
-    net_input = toy.first_batch(task)["net_input"]
-    weights = model.gate_weights(net_input, net_input["prev_output_tokens"])
-    for side in ("encoder", "decoder"):
-        assert weights[side].shape == (len(net_input["src_tokens"]), 2, 3)
-        torch.testing.assert_close(weights[side].sum(-1), torch.ones(weights[side].shape[:2]))
-
-
 @pytest.mark.parametrize("inputs", ["states", "source", "states,source", "states,source,encoder", "states,encoder"])
 def test_what_each_input_would_decide_alone(data: Path, inputs: str) -> None:
     """Each is a distribution; and an input that says nothing leaves the other with what is used."""
@@ -92,20 +81,6 @@ def test_gates_can_start_on_trained_plain_adapters(data: Path) -> None:
     assert torch.equal(model.encoder.layers[0].adapter.router.weight, torch.zeros(3, 64))
 
 
-def test_gates_without_any_adapter_are_damaged_not_a_base(data: Path) -> None:
-    task, args = toy.make_task(data)
-    model = toy.make_model(task, args)
-    damaged = {name: value for name, value in model.state_dict().items() if ".bank." not in name}
-    with pytest.raises(InputError, match=r"24 entries missing: .*\.adapter\.bank\."):
-        model.load_state_dict(damaged, strict=True)
-
-
-def test_recomputed_activations_are_refused(data: Path) -> None:
-    task, args = toy.make_task(data, "--checkpoint-activations")
-    with pytest.raises(InputError, match="--checkpoint-activations"):
-        task.build_model(args)
-
-
 def test_only_the_gates_that_are_named_train(data: Path) -> None:
     task, args = toy.make_task(data, "--train-gates", "med")
     model = toy.make_model(task, args, train=True)
@@ -122,12 +97,6 @@ def test_only_the_gates_that_are_named_train(data: Path) -> None:
     for name, value in model.state_dict().items():
         rows = [row for row in range(len(value)) if not torch.equal(value[row], before[name][row])]
         assert rows == ([1] if name.endswith("router.weight") else []), name
-
-
-def test_unknown_gates_are_refused(data: Path) -> None:
-    task, args = toy.make_task(data, "--train-gates", "news")
-    with pytest.raises(InputError, match="--train-gates: news has no gate; there are law, med, sub, or all"):
-        toy.make_model(task, args)
 
 
 def test_the_guard_of_a_checkpoint_is_taken_over(data: Path) -> None:
@@ -179,8 +148,6 @@ def test_a_checkpoint_with_an_option_of_an_earlier_version_loads(data: Path, tmp
     [
         (["--gate-top-k", "-1"], "--gate-top-k -1: give 1 or more, or 0"),
         (["--gate-inputs", "words"], "--gate-inputs words: name states, source or both"),
-        (["--gate-inputs", "encoder"], "--gate-inputs encoder: name states, source or both"),
-        (["--gate-pairs", "-1"], "--gate-pairs -1: give 1 or more, or 0 for no pairs"),
     ],
 )
 def test_gates_that_keep_nothing_are_refused(data: Path, options: list[str], message: str) -> None:

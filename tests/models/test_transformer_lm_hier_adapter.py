@@ -108,11 +108,6 @@ def test_a_path_is_the_mean_of_its_nodes_adapters(model: Any) -> None:
     torch.testing.assert_close(bank(x, weights, active=path), torch.stack(outputs).mean(0), atol=1e-5, rtol=1e-5)
 
 
-def test_routing_must_be_known(model: Any) -> None:
-    with pytest.raises(InputError, match="--domain"):
-        model(tokens_of())
-
-
 @pytest.mark.parametrize("beam", [1, 3])
 def test_generated_scores_equal_forced_ones(model: Any, beam: int) -> None:
     """Cached decoding, with other paths in every row, follows the beam."""
@@ -129,12 +124,6 @@ def test_generated_scores_equal_forced_ones(model: Any, beam: int) -> None:
         forced = model.get_normalized_probs(model(forced_input, node_weights=weights), log_probs=True)[0]
         scores = forced.gather(1, tokens[:, None]).squeeze(1)
         torch.testing.assert_close(scores, best["positional_scores"], atol=1e-4, rtol=0)
-
-
-def test_weights_can_be_computed_from_the_tokens(model: Any) -> None:
-    weights = weights_of(model, ["books"], ["bio"], ["bio"], ["films"])
-    model.decoder.default_node_weights = lambda tokens: weights[: len(tokens)]
-    assert torch.equal(model(tokens_of())[0], model(tokens_of(), node_weights=weights)[0])
 
 
 def test_baselines_are_other_trees(tree_file: Path) -> None:

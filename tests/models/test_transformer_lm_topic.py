@@ -11,7 +11,6 @@ from fairseq import options as fairseq_options
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.data import Dictionary
 from fairseq.models.transformer_lm import TransformerLanguageModel
-from fairseq.search import Sampling
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
@@ -107,14 +106,6 @@ GPT2 = {"decoder_learned_pos": True, "no_scale_embedding": True, "activation_fn"
 UNTIED = {"share_decoder_input_output_embed": False}
 
 
-@pytest.mark.parametrize("kind_of_base", [{}, GPT2, UNTIED], ids=["plain", "gpt2", "untied"])
-def test_without_topics_it_is_its_base_exactly(kind_of_base: dict) -> None:
-    base = make_base(**kind_of_base)
-    for options in ({}, {"freeze_output_embedding": True}, {"mixture": "logits"}):
-        model = on_base(base, num_topics=0, **kind_of_base, **options)
-        assert torch.equal(model(tokens_of())[0], base(tokens_of())[0])
-
-
 def test_topic_0_is_its_base_exactly() -> None:
     base = make_base()
     model = randomise(on_base(base, freeze_output_embedding=True))
@@ -176,15 +167,6 @@ def test_both_criterions_have_the_same_gradient(model: Any) -> None:
 def test_generated_scores_equal_forced_ones(mixture: str, beam: int) -> None:
     """Cached decoding follows the beam."""
     check_generation(randomise(make_model(mixture=mixture)), beam_size=beam)
-
-
-def test_sampling_with_temperature_and_a_forced_topic(model: Any) -> None:
-    model.decoder.forced_topic = 1
-    torch.manual_seed(4)
-    search = Sampling(model.decoder.dictionary, sampling_topk=5)
-    check_generation(model, beam_size=1, search_strategy=search)
-    torch.manual_seed(4)
-    check_generation(model, beam_size=1, search_strategy=search, temperature=0.7)
 
 
 def check_generation(model: Any, temperature: float = 1.0, **options: Any) -> None:

@@ -6,16 +6,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from fairseq import tasks
-from fairseq.data import data_utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_ext.inputs.errors import InputError
 from tests import toy_stream
-from tests.integration.test_command_lines import run, run_well, weights
+from tests.integration.test_command_lines import run_well, weights
 
 TASK = ["--task", "contiguous_language_modeling", "--tokens-per-sample", "6"]
 COMMON = ["--batch-size", "3", "--optimizer", "sgd", "--lr", "0.5", "--criterion", "cross_entropy", "--sentence-avg",
@@ -41,14 +39,6 @@ def test_batches_come_in_the_order_of_the_text(stream: Path, epoch: int) -> None
     text = torch.cat([batch["target"] for batch in found], 1)
     assert text.shape[0] == 3
     assert text[text.ne(1)].tolist() == task.dataset("train").tokens.tolist()
-
-
-def test_text_is_read_where_it_lies(stream: Path) -> None:
-    task, _ = toy_stream.make_task(stream)
-    tokens = task.load_dataset("train").tokens
-    lines = data_utils.load_indexed_dataset(str(stream / "train"), task.dictionary)
-    assert isinstance(tokens, np.memmap)
-    assert tokens.tolist() == torch.cat([lines[index] for index in range(len(lines))]).tolist()
 
 
 def test_a_text_that_is_not_its_index_s_is_named(stream: Path, tmp_path: Path) -> None:
@@ -120,22 +110,3 @@ def test_scoring_carries_the_state_over(stream: Path, trained: Path) -> None:
 
     # In one row it makes no difference into which segments a text is cut.
     assert math.isclose(loss("--batch-size", "1"), loss("--batch-size", "1", "--tokens-per-sample", "50"), abs_tol=1e-3)
-
-
-@pytest.mark.slow
-def test_sampling_from_a_seed_phrase(stream: Path, trained: Path) -> None:
-    common = [str(stream), *TASK, "--path", "whole/checkpoint_best.pt", "--cpu", "--beam", "1", "--sampling",
-              "--max-len-b", "6"]  # fmt: skip
-    printed = run_well("interactive", *common, cwd=trained, stdin="w1 w2\nw3\n")
-    assert len(re.findall(r"^H-\d\t\S+\tw[13]", printed, re.MULTILINE)) == 2
-
-
-@pytest.mark.slow
-def test_another_batch_size_cannot_go_on(stream: Path, trained: Path) -> None:
-    toy_stream.write_vectors(trained / "v.txt")
-    (trained / "cut").mkdir()
-    common = [str(stream), *TASK, *COMMON, "--word-vectors", "v.txt", "--save-dir", "cut"]
-    run_well("train", *common, "--max-update", "5", cwd=trained)
-    done = run("train", *common, "--batch-size", "4", "--max-update", "9", cwd=trained)
-    assert done.returncode != 0
-    assert "go on with the --batch-size of the checkpoint" in done.stderr

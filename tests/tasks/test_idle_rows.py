@@ -56,8 +56,6 @@ SHARED = {"lr": [0.1], "weight_decay": 0.1, "momentum": 0.9}
 OPTIONS: dict[str, Any] = {
     "adam": OmegaConf.structured(FairseqAdamConfig(weight_decay=0.1, lr=[0.1], tpu=False)),
     "sgd": Namespace(**SHARED),
-    "nag": Namespace(**SHARED),
-    "adagrad": Namespace(**SHARED),
     "adafactor": Namespace(
         **SHARED, adafactor_eps="(1e-30, 1e-3)", clip_threshold=1.0, decay_rate=-0.8, beta1=0.9,
         scale_parameter=False, relative_step=False, warmup_init=False,
@@ -91,15 +89,6 @@ def test_norms_of_their_own_are_rows_too() -> None:
     assert moved(bank, before) == {2}
     assert torch.equal(bank.norm_weight[[0, 1, 3]], before["norm_weight"][[0, 1, 3]])
     assert not torch.equal(bank.norm_weight[2], before["norm_weight"][2])
-
-
-def test_an_idle_row_does_not_age(bank: AdapterBank) -> None:
-    """What the optimiser remembers of an adapter is the same after steps without it."""
-    optimizer = make_optimizer(bank)
-    step(bank, optimizer, [0, 1])
-    remembered = optimizer.optimizer.state[bank.up_weight]["exp_avg"][0].clone()
-    step(bank, optimizer, [1, 2])
-    assert torch.equal(optimizer.optimizer.state[bank.up_weight]["exp_avg"][0], remembered)
 
 
 def half_optimizer(bank: AdapterBank, option: str, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -180,13 +169,6 @@ def test_a_node_is_as_old_as_its_own_steps(nodes: NodeBank, name: str, max_norm:
                 nodes_step(bank, optimizer, [1], seed=number, max_norm=max_norm)
     for own, expected in zip(nodes.node_parameters(1), alone.node_parameters(1), strict=True):
         assert torch.equal(own, expected)
-
-
-def test_an_optimiser_has_nothing_of_nodes_that_never_took_part(nodes: NodeBank) -> None:
-    optimizer = make_optimizer(nodes)
-    nodes_step(nodes, optimizer, [0, 2])
-    remembered = optimizer.optimizer.state
-    assert [node for node in range(N) if any(p in remembered for p in nodes.node_parameters(node))] == [0, 2]
 
 
 def test_nodes_with_gradients_of_zero_took_no_part(nodes: NodeBank) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
-from fairseq.data.data_utils import load_indexed_dataset
 from fairseq.logging import metrics
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from fairseq.sequence_scorer import SequenceScorer
@@ -97,33 +96,6 @@ def test_validation_logs_the_perplexity_of_every_domain(text: Path, tree: Path) 
     assert values["loss_avg"] == pytest.approx(sum(values[f"loss_{n}"] for n in toy_text.DOMAINS) / 3, abs=1e-3)
 
 
-def test_validation_leaves_out_unscored_tokens(text: Path, tree: Path) -> None:
-    task, model = loaded(text, tree, "--unscored-tokens", "5")
-    values, logs = validate(task, model)
-    task.load_dataset("valid:sub")
-    own = task.datasets["valid:sub"]
-    total, count = 0.0, 0
-    for i in own.ordered_indices():
-        item = own[int(i)]
-        weights = torch.from_numpy(item["node_weights"]).unsqueeze(0)
-        with torch.no_grad():
-            lprobs = model(item["source"].unsqueeze(0), node_weights=weights)[0][0].log_softmax(-1)
-        total -= float(lprobs.gather(1, item["target"].unsqueeze(1))[5:].sum())
-        count += len(item["target"]) - 5
-    assert values["loss_sub"] == pytest.approx(total / count / math.log(2), abs=1e-3)
-    assert sum(log["by_domain/ntokens"][toy_text.DOMAINS.index("sub")] for log in logs) == count
-
-
-def test_training_on_some_domains(text: Path, tree: Path) -> None:
-    task, model = loaded(text, tree, "--train-domains", "law,sub")
-    for split in ("train", "valid", "test"):
-        task.load_dataset(split, combine=split == "train")
-    numbers = [[corpus.domain_id for corpus in task.datasets[s].corpora] for s in ("train", "valid", "test")]
-    assert numbers == [[0, 2], [0, 2], [0, 1, 2]]
-    values, _ = validate(task, model)
-    assert "ppl_med" not in values
-
-
 # Routing
 
 THIRD = float(np.float32(1 / 3))
@@ -150,17 +122,6 @@ def test_training_text_always_goes_its_own_path(text: Path, tree: Path, clusters
         assert weights_of(task, "train", combine=True) == [LAW, MED, SUB]
 
 
-def test_no_path_is_the_base_model(text: Path, tree: Path) -> None:
-    adapted, base = loaded(text, tree, "--paths", "none"), loaded(text, None)
-    own = adapted[1].state_dict()
-    base[1].load_state_dict({name: own[name] for name in base[1].state_dict()})
-    figures = [
-        {k: v for k, v in validate(*system)[0].items() if k.startswith(("loss", "ppl"))} for system in (adapted, base)
-    ]
-    assert figures[0] == pytest.approx(figures[1])
-    assert len(figures[0]) == 10
-
-
 def test_chosen_paths_are_those_of_each_sequence(text: Path, tree: Path, clusters: Path) -> None:
     """A batch whose sequences choose = each with the weights it chooses, given."""
     task, model = loaded(text, tree, "--choose-paths", str(clusters), "--num-paths", "2", "--choose-tokens", "4")
@@ -174,13 +135,6 @@ def test_chosen_paths_are_those_of_each_sequence(text: Path, tree: Path, cluster
         chosen = model(**batch["net_input"])[0]
         given = model(**batch["net_input"], node_weights=weights)[0]
     torch.testing.assert_close(chosen, given)
-
-
-def test_baselines_need_no_tree(text: Path) -> None:
-    for kind, expected in (("single", np.eye(3).tolist()), ("multi", [[1.0]] * 3)):
-        task, cfg = toy_text.make_task(text, "--adapters", kind)
-        task.build_model(cfg)
-        assert weights_of(task) == expected
 
 
 # Training
@@ -278,19 +232,6 @@ def test_a_prefix_of_known_text_chooses_by_itself_alone(text: Path, tree: Path, 
     assert [tokens.tolist() for tokens in asked] == [[[task.dictionary.eos(), *row] for row in prefix.tolist()]]
 
 
-def test_known_text_goes_on_over_its_own_path(text: Path, tree: Path) -> None:
-    task, model = loaded(text, tree)
-    task.load_dataset("test")
-    dataset = task.datasets["test"]
-    indices = [0, len(dataset) - 2, 1, len(dataset) - 3]
-    batch = dataset.collater([dataset[i] for i in indices])
-    prefix = torch.tensor([[task.dictionary.index("all1")]] * 4)
-    generator = task.build_generator([model], Namespace(beam=2, max_len_b=10))
-    for row, (best, *_) in enumerate(task.inference_step(generator, [model], batch, prefix_tokens=prefix)):
-        scores = forced(model, best, batch["net_input"]["node_weights"][row])
-        torch.testing.assert_close(best["positional_scores"], scores)
-
-
 def test_typed_text_needs_to_be_told_its_domain(text: Path, tree: Path) -> None:
     task, model = loaded(text, tree)
     with pytest.raises(InputError, match="typed text is of no domain.*--domain"):
@@ -330,20 +271,6 @@ def with_topics(text: Path, *extra: str) -> tuple[Any, Any]:
         for parameter in model.decoder.topics.parameters():
             parameter.normal_(std=0.3)
     return task, model
-
-
-def test_lines_can_be_texts_of_their_own(text: Path) -> None:
-    """In every split, whole or cut at --tokens-per-sample."""
-    task, _ = with_topics(text, *TEXTS)
-    for split in ("train", "valid", "test"):
-        task.load_dataset(f"{split}:law")
-        blocks = task.datasets[f"{split}:law"]
-        plain = load_indexed_dataset(str(text / "law" / split), task.dictionary)
-        assert len(blocks) == len(plain)
-        for block, line in zip((blocks[i] for i in range(len(blocks))), plain, strict=True):
-            assert block["target"].tolist() == line[:5].tolist()
-            assert block["source"].tolist() == [task.dictionary.eos(), *line[:5].tolist()[:-1]]
-        assert max(len(line) for line in plain) > 5 == int(blocks.sizes.max())
 
 
 def test_a_topic_alone_scores_and_writes(text: Path) -> None:
@@ -386,11 +313,6 @@ def test_options_that_do_not_go_together(text: Path, tree: Path, clusters: Path)
     refuse(text, tree, "4 paths: the induced tree has 3", "--choose-paths", str(clusters), "--num-paths", "4")
 
 
-def test_plain_models_have_no_paths(text: Path, clusters: Path) -> None:
-    for option, value in (("--domain", "law"), ("--paths", "none"), ("--choose-paths", str(clusters))):
-        refuse(text, None, f"{option}: the model has no adapters", option, value)
-
-
 def test_unknown_names(text: Path, tree: Path) -> None:
     refuse(text, tree, "domain news: not in the model's tree, which has law, med, sub", "--domain", "news")
     refuse(text, tree, "--paths law,news: 'news'", "--paths", "law,news")
@@ -403,10 +325,6 @@ def test_a_domain_that_the_tree_lacks(tmp_path: Path, tree: Path) -> None:
     refuse(text, tree, "domain news: not in the model's tree, .*--choose-paths DIRECTORY")
     assert weights_of(loaded(text, tree)[0], "test:law") == [LAW]
     assert weights_of(loaded(text, tree, "--domain", "med")[0]) == [MED, MED]
-
-
-def test_an_inner_node_is_no_domain(tmp_path: Path, tree: Path) -> None:
-    refuse(toy_text.make_text(tmp_path, ["science"], (9,)), tree, "domain science: not in the model's tree")
 
 
 def test_missing_and_empty_files(own_text: Path, tree: Path) -> None:
@@ -433,63 +351,9 @@ def test_scoring_that_would_not_be_what_it_seems(text: Path, tree: Path) -> None
     assert list(task.eval_lm_dataloader(task.datasets["test:law"], max_positions=8, context_window=2, num_workers=0))
 
 
-def test_the_training_set_is_scored_like_any_other(text: Path, tree: Path) -> None:
-    task, _ = loaded(text, tree, "--paths", "sub")
-    task.load_dataset("train")
-    dataset = task.dataset("train")
-    assert len(dataset) == sum(len(corpus.examples) for corpus in dataset.corpora)
-    batches = list(task.eval_lm_dataloader(dataset, max_tokens=32, num_workers=0))
-    assert sorted(number for batch in batches for number in batch["id"].tolist()) == list(range(len(dataset)))
-    expected = torch.from_numpy(task.tree.path_weights(["sub"]))
-    assert all(torch.equal(row, expected) for batch in batches for row in batch["net_input"]["node_weights"])
-    assert all(len(batch["domain_ids"].unique()) == 1 for batch in batches)
-
-
-def test_only_scoring_takes_shards(text: Path) -> None:
-    task, _ = loaded(text, None, "--num-shards", "2")
-    with pytest.raises(InputError, match="--num-shards 2: fairseq-train does not"):
-        task.load_dataset("train", combine=True)
-    with pytest.raises(InputError, match="--num-shards 2: fairseq-interactive does not"):
-        task.build_dataset_for_inference([torch.tensor([4, 2])], [2])
-    found = []
-    for shard in (0, 1):  # as fairseq-eval-lm passes them
-        task, _ = loaded(text, None, "--num-shards", "2", "--shard-id", str(shard))
-        task.load_dataset("test")
-        dataset = task.dataset("test")
-        loader = task.eval_lm_dataloader(dataset, max_tokens=16, num_shards=2, shard_id=shard, num_workers=0)
-        found += [number for batch in loader if batch for number in batch["id"].tolist()]
-    assert sorted(found) == list(range(len(dataset)))
-
-
-def test_several_data_directories_take_turns_in_training(text: Path, tmp_path: Path) -> None:
-    other = toy_text.make_text(tmp_path, sizes=(5, 4, 3))
-    task, _ = loaded(Path(f"{text}:{other}"), None, "--upsampling", "none")
-    sizes = []
-    for epoch in (1, 2, 3):
-        task.load_dataset("train", epoch=epoch, combine=True)
-        sizes.append(len(task.dataset("train")))
-    assert sizes[0] == sizes[2] > 2 * sizes[1]
-
-
-def test_options_that_would_be_ignored(text: Path) -> None:
-    refuse(text, None, "--pad-to-fixed-bsz: added rows", "--pad-to-fixed-bsz")
-    refuse(text, None, "--dataset-impl lazy: .*mmap or cached", "--dataset-impl", "lazy")
-    refuse(text, None, r"law/test\.idx: --dataset-impl cached cannot read it, it is mmap", "--dataset-impl", "cached")
-
-
 def test_models_with_different_trees(text: Path, tree: Path, tmp_path: Path) -> None:
     task, cfg = toy_text.make_task(text, "--tree", str(tree))
     task.build_model(cfg)
     other = toy_text.make_task(text, "--adapters", "single")[1]
     with pytest.raises(InputError, match="different trees"):
         task.build_model(other)
-
-
-@pytest.mark.parametrize("has_tree_first", [True, False])
-def test_models_with_and_without_a_tree(text: Path, tree: Path, has_tree_first: bool) -> None:
-    task, cfg = toy_text.make_task(text, "--tree", str(tree))
-    plain = toy_text.make_task(text, arch=toy_text.PLAIN)[1]
-    first, second = (cfg, plain) if has_tree_first else (plain, cfg)
-    task.build_model(first)
-    with pytest.raises(InputError, match="or one has none"):
-        task.build_model(second)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import unicodedata
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -33,19 +32,6 @@ def loaded(data: Path, *extra: str, arch: str = AD) -> tuple[Any, Any]:
     if arch in (AD, GAD):
         toy.randomise_adapters(model)
     return task, model
-
-
-def test_finds_domains_and_languages_by_itself(data: Path) -> None:
-    task, _ = toy.make_task(data)
-    assert task.domains == toy.DOMAINS
-    assert (task.cfg.source_lang, task.cfg.target_lang) == ("en", "pl")
-
-
-def test_one_domain_of_a_split(data: Path) -> None:
-    task, _ = loaded(data)
-    task.load_dataset("test:med")
-    assert len(task.datasets["test:med"]) == 4
-    assert {task.datasets["test:med"][i]["domain_id"] for i in range(4)} == {1}
 
 
 def test_validation_logs_every_domain_and_the_average(data: Path) -> None:
@@ -148,14 +134,6 @@ def test_gates_give_way_to_a_domain_that_is_asked_for(data: Path) -> None:
     torch.testing.assert_close(tagged["positional_scores"], forced["positional_scores"])
 
 
-def test_the_domain_of_a_test_set_is_no_order_to_gates(data: Path) -> None:
-    told, asked = (loaded(data, *extra, arch=GAD)[0] for extra in ((), ("--domain", "med")))
-    assert "is_forced" not in toy.first_batch(told, "test")["net_input"]
-    net_input = toy.first_batch(asked, "test")["net_input"]
-    assert net_input["is_forced"].all()
-    assert net_input["domain_ids"].tolist() == [1] * len(net_input["domain_ids"])
-
-
 def test_adapters_without_a_domain_are_told(data: Path) -> None:
     task, model = loaded(data)
     with pytest.raises(InputError, match="--domain"):
@@ -190,12 +168,6 @@ def test_a_tag_within_typed_text_is_refused(data: Path, line: str) -> None:
         task.get_interactive_tokens_and_lengths([line], lambda text: text.replace("<", " <").replace(">", "> "))
 
 
-def test_a_tag_in_other_characters_is_refused(data: Path) -> None:
-    task, _ = loaded(data)
-    with pytest.raises(InputError, match=r"'＜domain:law＞ w1': holds <domain:law>, a reserved symbol"):
-        task.get_interactive_tokens_and_lengths(["＜domain:law＞ w1"], lambda text: unicodedata.normalize("NFKC", text))
-
-
 def test_typed_text_yields_no_special_symbols(data: Path) -> None:
     task, _ = loaded(data)
     [tokens], _ = task.get_interactive_tokens_and_lengths(["<s> w1 </s> <pad> w2 <unk>"], lambda text: text)
@@ -221,11 +193,6 @@ def test_weights_of_adapters_in_place_of_a_domain(data: Path, teacher: Path) -> 
         model(**hard, domain_weights=certain)[0], model(**hard, domain_ids=best)[0], atol=1e-5, rtol=1e-5
     )
     assert not torch.allclose(together, model(**hard, domain_ids=best)[0])
-
-
-def test_a_tag_model_takes_no_weights_for_its_tag(data: Path) -> None:
-    with pytest.raises(InputError, match="--domain-source uniform: a tag names one domain"):
-        loaded(data, "--domain-tags", "--domain-source", "uniform", arch="transformer_tiny")
 
 
 def test_even_weights_translate_typed_lines_too(data: Path) -> None:
@@ -299,11 +266,6 @@ def test_domain_in_the_data_but_not_in_the_list(own_data: Path) -> None:
     refuse(own_data, r"news: not listed in .*domains\.txt")
 
 
-def test_domain_in_the_list_but_not_in_the_data(own_data: Path) -> None:
-    shutil.rmtree(own_data / "med")
-    refuse(own_data, r"med: no binarised data")
-
-
 def test_unsorted_or_missing_list(own_data: Path) -> None:
     (own_data / "domains.txt").write_text("sub\nlaw\nmed\n")
     refuse(own_data, r"domains\.txt: domain names must be sorted")
@@ -315,11 +277,6 @@ def test_missing_split(own_data: Path) -> None:
     for path in (own_data / "med").glob("test.*"):
         path.unlink()
     refuse(own_data, r"med/test\.en-pl\.en\.idx: not found", load="test")
-
-
-def test_empty_domain(own_data: Path) -> None:
-    toy.write_split(own_data / "med", "train", [], toy.make_dictionary())
-    refuse(own_data, "med: split train is empty")
 
 
 def test_sides_of_unequal_length(own_data: Path) -> None:
@@ -358,30 +315,6 @@ def test_unknown_domains_in_options_and_lines(data: Path) -> None:
     task, _ = loaded(data)
     with pytest.raises(InputError, match="unknown domain news"):
         task.get_interactive_tokens_and_lengths(["<domain:news> w1"], lambda text: text)
-
-
-def test_missing_label_rows(data: Path, teacher: Path, tmp_path: Path) -> None:
-    own = Path(shutil.copytree(teacher, tmp_path / "teacher"))
-    probs = np.load(own / "med/train.npy")
-    np.save(own / "med/train.npy", probs[:-1])
-    refuse(data, r"med/train\.npy: has 11 rows for 12 sentences, row 12", "--teacher-dir", str(own))
-
-
-def test_label_rows_that_do_not_sum_to_one(data: Path, teacher: Path, tmp_path: Path) -> None:
-    own = Path(shutil.copytree(teacher, tmp_path / "teacher"))
-    probs = np.load(own / "med/train.npy")
-    probs[4] *= 1.5
-    np.save(own / "med/train.npy", probs)
-    task, _ = loaded(data, "--teacher-dir", str(own), arch=GAD)
-    task.load_dataset("train")  # in the order of the files: 24 rows before those of "med"
-    train = task.dataset("train")
-    assert len(train.collater([train[i] for i in range(28)])["teacher_probs"]) == 28
-    with pytest.raises(InputError, match=r"med/train\.npy, row 5: .* is no distribution"):
-        train.collater([train[i] for i in (3, 28, 40)])
-    # Nobody recorded what it should be: it is read whole, as files of earlier versions are.
-    record = json.loads((own / "teacher.json").read_text())
-    (own / "teacher.json").write_text(json.dumps({**record, "labels": {}}))
-    refuse(data, r"med/train\.npy, row 5", "--teacher-dir", str(own))
 
 
 # The training set, and the options of fairseq's on sets
@@ -424,15 +357,6 @@ def test_validation_sets_that_nobody_named(own_data: Path) -> None:
     assert combined.dataset("valid").repetitions is None
 
 
-def test_parts_of_a_training_set(own_data: Path) -> None:
-    toy.write_split(own_data / "med", "train1", [("w1 w2", "w2 w1")] * 3, toy.make_dictionary())
-    task, _ = loaded(own_data, "--upsampling", "none")
-    task.load_dataset("train", combine=True)
-    assert np.bincount(task.dataset("train").domain_of(np.arange(45))).tolist() == [24, 15, 6]
-    task.load_dataset("train")
-    assert len(task.dataset("train")) == 42
-
-
 def test_several_data_directories_take_turns_in_training(data: Path, teacher: Path, tmp_path: Path) -> None:
     other = toy.make_data(tmp_path, sizes=(5, 4, 3), seed=9)
     task, _ = loaded(Path(f"{data}:{other}"), "--upsampling", "none")
@@ -459,24 +383,10 @@ def test_shards_share_a_set_out(data: Path) -> None:
     refuse(data, "--shard-id 3: give 0 to 2", "--num-shards", "3", "--shard-id", "3")
 
 
-def test_only_finished_models_take_shards(data: Path) -> None:
-    task, model = loaded(data, "--num-shards", "2")
-    with pytest.raises(InputError, match="--num-shards 2: fairseq-train does not take shards"):
-        task.load_dataset("train", combine=True)
-    with pytest.raises(InputError, match="fairseq-validate does not"):
-        task.valid_step({}, model, None)
-    with pytest.raises(InputError, match="fairseq-interactive does not"):
-        translate_typed(task, model, ["<domain:law> w1"])
-
-
 @pytest.mark.parametrize(
     ("options", "match"),
     [
         (["--num-batch-buckets", "4"], "--num-batch-buckets 4: .*--required-seq-len-multiple"),
-        (["--load-alignments"], "--load-alignments: .*leave the option out"),
-        (["--upsample-primary", "3"], "--upsample-primary 3: .*--upsampling"),
-        (["--dataset-impl", "raw"], "--dataset-impl raw: .*mmap or cached"),
-        (["--dataset-impl", "lazy"], "--dataset-impl lazy: .*mmap or cached"),
         (["--dataset-impl", "cached"], r"train\.en-pl\.en\.idx: --dataset-impl cached cannot read it, it is mmap"),
     ],
 )

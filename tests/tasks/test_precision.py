@@ -101,17 +101,3 @@ def test_auto_trains_as_the_way_it_chose(data: Path, monkeypatch: pytest.MonkeyP
     assert losses == again
     assert all(torch.equal(value, same.state_dict()[name]) for name, value in model.state_dict().items())
     assert losses == trained(data, "--cpu-precision", chosen)[2]
-
-
-def test_what_is_not_remembered_is_measured(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = fastest_is(monkeypatch, "bfloat16")
-    trained(data, "--cpu-precision", "auto", updates=1, start={"cpu_step": "of a later version"})
-    assert len(measured) == 1
-
-
-def test_inference_takes_no_heed_of_how_a_model_was_trained(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fastest_is(monkeypatch, "bfloat16")
-    state = trained(data, "--cpu-precision", "auto", updates=1)[0].state_dict()
-    task, _ = toy.make_task(data)
-    task.load_state_dict(state)
-    assert "cpu_step" not in task.state_dict()

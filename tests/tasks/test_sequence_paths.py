@@ -86,11 +86,6 @@ def test_the_base_reads_once_for_all_numbers_of_paths_and_tokens(
     assert len(read) == 2
 
 
-def test_all_paths_are_the_mean_of_all_leaves(model: Any, tmp_path: Path) -> None:
-    weights = load(model, tmp_path, num_paths=3)(some_tokens(4))
-    np.testing.assert_allclose(weights, np.tile(model.tree.path_weights(model.tree.leaves), (4, 1)), atol=1e-7)
-
-
 def test_what_does_not_fit_is_one_line(model: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="4 paths: the induced tree has 3 leaves"):
         load(model, tmp_path, num_paths=4)
