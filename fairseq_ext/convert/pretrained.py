@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
-from urllib.request import getproxies
 
 import torch
 
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, LARGEST_SIZE, read_json
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import values_in
-
-_HUB = "https://huggingface.co"
 
 
 def hide_broken_torchaudio() -> None:
@@ -41,12 +35,9 @@ def load_pretrained(auto_class: str, name: str | Path, where: str, **options: An
     """
     import transformers
 
-    is_local = options.pop("local_files_only", False)
     if Path(name).is_dir():
         _check_config(Path(name))
-    else:
-        is_local = is_local or not _finds_hub()
-    safely = {"trust_remote_code": False, "local_files_only": is_local}
+    safely = {"trust_remote_code": False, "local_files_only": options.pop("local_files_only", False)}
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **safely)
         model = getattr(transformers, auto_class).from_pretrained(name, use_safetensors=True, **safely, **options)
@@ -61,17 +52,6 @@ def load_pretrained(auto_class: str, name: str | Path, where: str, **options: An
         if not bool(torch.isfinite(weight).all()):
             raise InputError(f"{where}: {str(name)!r}: the weight {key!r} has entries that are not finite")
     return tokenizer, model
-
-
-def _finds_hub() -> bool:
-    """Whether the hub's name leads anywhere; where it does not, its library would try again for a minute."""
-    if getproxies():  # which know names that this machine does not
-        return True
-    try:
-        socket.getaddrinfo(urlparse(os.environ.get("HF_ENDPOINT") or _HUB).hostname, None)
-    except OSError:
-        return False
-    return True
 
 
 def _check_config(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Houlsby adapters in a RoBERTa encoder: adapters, layer norms and a head for each task, on one frozen base."""
 
 from argparse import ArgumentParser
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -161,15 +161,6 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
             yield
         finally:
             self.base.switch.task = before
-
-    @contextmanager
-    def without_adapters(self, layers: Collection[int]) -> Iterator[None]:
-        """Leave the adapters of these layers out until the block ends (§3.6); the task's norms stay."""
-        before, self.base.switch.skipped = self.base.switch.skipped, frozenset(layers)
-        try:
-            yield
-        finally:
-            self.base.switch.skipped = before
 
     def register_classification_head(
         self, name: str, num_classes: int, inner_dim: int | None = None, **kwargs: Any

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from threading import local
@@ -161,12 +161,10 @@ class TaskSwitch(local):
 
     Attributes:
         task: the parameters to take, or None for the base alone.
-        skipped: numbers of the layers whose adapters are left out.
         waiting: adapters that the current layer has yet to come to.
     """
 
     task: TaskParameters | None = None
-    skipped: Collection[int] = ()
     waiting: Iterator[nn.Module] = iter(())
 
     def __reduce__(self) -> tuple:
@@ -174,8 +172,8 @@ class TaskSwitch(local):
         return TaskSwitch, ()
 
     def adapters(self, layer: int) -> Sequence[nn.Module]:
-        """The adapters of a layer, attention's first; none for the base, or where they are left out."""
-        if self.task is None or layer in self.skipped:
+        """The adapters of a layer, attention's first; none for the base."""
+        if self.task is None:
             return ()
         return list(self.task.adapters)[2 * layer : 2 * layer + 2]
 

@@ -12,7 +12,6 @@ import torch
 
 from fairseq_ext.classifiers.classifier import Classifier, load_classifier, make_classifier
 from fairseq_ext.classifiers.options import TransformersTeacher
-from fairseq_ext.convert import pretrained
 from fairseq_ext.inputs.errors import InputError
 
 TEXTS = ["credit account", "tree garden", "account", "garden"] * 16
@@ -86,22 +85,6 @@ def test_labels_in_bfloat16_are_the_same_but_for_rounding(encoder: Path, tmp_pat
     np.testing.assert_array_equal(*found)
     np.testing.assert_allclose(probs, found[0], atol=0.02)
     assert not np.array_equal(probs, found[0])
-
-
-def test_without_a_network_a_hubs_model_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairseq_ext.classifiers.transformers_classifier import transformers
-
-    def fail(*_: Any) -> None:
-        raise OSError("no such name")
-
-    def load(_: str, *, local_files_only: bool, **__: Any) -> None:
-        raise ValueError(f"local: {local_files_only}")
-
-    monkeypatch.setattr(pretrained, "getproxies", dict)
-    monkeypatch.setattr(pretrained.socket, "getaddrinfo", fail)
-    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", load)
-    with pytest.raises(InputError, match=r"'roberta-large' cannot be loaded \(local: True\); give a folder"):
-        pretrained.load_pretrained("AutoModel", "roberta-large", "teacher: model")
 
 
 def spoil_config(**values: Any) -> Callable[[Path], None]:

@@ -111,10 +111,7 @@ def test_hidden_states_are_the_same(activation: str) -> None:
         expected = theirs(tokens, attention_mask=is_token.long(), output_hidden_states=True).hidden_states
         with ours.active("task"):
             states = ours(tokens, features_only=True, return_all_hiddens=True)[1]["inner_states"]
-        with ours.active("task"), ours.without_adapters(range(LAYERS)):
-            bare = ours(tokens, features_only=True)[0]
     assert len(states) == len(expected) == LAYERS + 1
     for own, other in zip(states, expected, strict=True):
         difference = (own.transpose(0, 1) - other)[is_token].abs().max()
         assert difference <= 1e-5
-    assert (bare - expected[-1])[is_token].abs().max() > 0.1  # the adapters matter

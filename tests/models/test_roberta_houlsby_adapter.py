@@ -142,20 +142,6 @@ def test_a_task_is_switched_by_name(model: Any) -> None:
         raise AssertionError("must not compute")
 
 
-def test_layers_can_do_without_their_adapters(model: Any) -> None:
-    """Leaving them out is what zeros for their ``up`` would do."""
-    whole = logits(model, "sst2")
-    with model.without_adapters([1]):
-        without = logits(model, "sst2")
-    assert not torch.equal(without, whole)
-    assert torch.equal(logits(model, "sst2"), whole)
-    with torch.no_grad():
-        for adapter in list(model.tasks["sst2"].adapters)[2:]:
-            adapter.up.weight.zero_()
-            adapter.up.bias.zero_()
-    assert torch.equal(logits(model, "sst2"), without)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
