@@ -44,9 +44,6 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
             data_name_or_path: directory with the dictionaries, ``domains.txt`` and, if text is to be cut into pieces,
                 ``sentencepiece.model``; where it begins with a dot, within the other one.
             options: of fairseq's commands, instead of those in the checkpoint, such as ``domain="med"``.
-
-        Raises:
-            InputError: if a file is missing or unfit, or if the domain is unknown.
         """
         if "fairseq_ext.registration" not in sys.modules:
             raise InputError(
@@ -74,11 +71,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         return list(self.task.domains)
 
     def encode(self, sentence: str, domain: str | None = None) -> Tensor:
-        """The tokens of a sentence, with its domain's tag in front where one is known.
-
-        Raises:
-            InputError: if there is no such domain.
-        """
+        """The tokens of a sentence, with its domain's tag in front where one is known."""
         if domain is not None:
             self.task.typed_domains.check(domain, "domain")
         return self.task.encode_line(sentence, self.subwords, domain)
@@ -100,9 +93,6 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
             verbose: log them.
             domain: of all sentences, or one for each.
             options: of the search, as those of ``fairseq-generate``.
-
-        Raises:
-            InputError: if a domain is unknown, or missing where the model needs one.
         """
         if isinstance(sentences, str):
             return self.sample([sentences], beam, verbose, domain=domain, **options)[0]
@@ -117,11 +107,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         domain: str | Sequence[str | None] | None = None,
         **options: Any,
     ) -> list[tuple[str, dict[str, Tensor]]]:
-        """Translations, and the gate weights of each: ``encoder`` and ``decoder`` L×D, ``tokens`` T×D; rows sum to one.
-
-        Raises:
-            InputError: if the models have no gates, and as :meth:`sample`.
-        """
+        """Translations, and the gate weights of each: ``encoder`` and ``decoder`` L×D, ``tokens`` T×D; rows sum to one."""
         if not any(hasattr(model, "gate_weights") for model in self.models):
             raise InputError("these models have no gates; use translate")
         wanted = {"with_gates": True}
@@ -135,11 +121,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         *,
         domain: str | Sequence[str | None] | None = None,
     ) -> list[dict[str, Any]]:
-        """fairseq's figures of given translations: ``score``, the mean log probability of a token, and others.
-
-        Raises:
-            InputError: if there are not as many translations as sentences, and as :meth:`sample`.
-        """
+        """fairseq's figures of given translations: ``score``, the mean log probability of a token, and others."""
         if len(sentences) != len(translations):
             raise InputError(f"{len(translations)} translations for {len(sentences)} sentences; give one for each")
         sources = self._encode_all(sentences, domain)

@@ -149,11 +149,7 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
 
     @contextmanager
     def active(self, name: str) -> Iterator[None]:
-        """Let the encoder compute for a task until the block ends.
-
-        Raises:
-            InputError: if there is no such task.
-        """
+        """Let the encoder compute for a task until the block ends."""
         if name not in self.tasks:
             raise InputError(f"the model has no task {name!r}; it has {', '.join(self.tasks) or 'none'}")
         before, self.base.switch.task = self.base.switch.task, self.tasks[name]
@@ -165,11 +161,7 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
     def register_classification_head(
         self, name: str, num_classes: int, inner_dim: int | None = None, **kwargs: Any
     ) -> None:
-        """Add the task to train; everything else is frozen, but for what ``--tuning`` says.
-
-        Raises:
-            InputError: if it cannot have this name, or the data has another number of labels.
-        """
+        """Add the task to train; everything else is frozen, but for what ``--tuning`` says."""
         labels = self.data_labels
         if labels and len(labels) != num_classes:
             raise InputError(
@@ -231,12 +223,7 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
         freeze_base(self, self.is_trained)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Take over the tasks of a checkpoint, and give a base what the task to train starts from, in place.
-
-        Raises:
-            InputError: if a task of the checkpoint is not whole, or not the model's own of this name; if training would
-                change the base that tasks of the checkpoint rest on; or if the base reads texts of another length.
-        """
+        """Take over the tasks of a checkpoint, and give a base what the task to train starts from, in place."""
         take_norm_eps(self.encoder, state_dict, f"{_ENCODER}.")
         take_token_types(self.base, state_dict, f"{_BASE}.")
         saved = task_names(state_dict)

@@ -1,6 +1,7 @@
 """Adapter files and a checkpoint that earlier versions wrote give the numbers that these versions computed.
 
-``bottleneck.safetensors`` and ``gated.pt`` are of commit e427110, which knew no LoRA, ``lora.safetensors`` is of f4823ba.
+``bottleneck.safetensors`` and ``gated.pt`` are of commit e427110, which knew no LoRA; ``lora.safetensors`` is of
+f4823ba.
 """
 
 from __future__ import annotations
@@ -24,10 +25,8 @@ SIZES = {"layers": "1", "embed-dim": "8", "ffn-embed-dim": "8", "attention-heads
 @pytest.fixture
 def base(data: Path, tmp_path: Path) -> Path:
     """What the adapters were trained on, of weights that every machine makes alike."""
-    words = [
-        word for side in ("encoder", "decoder") for name, size in SIZES.items() for word in (f"--{side}-{name}", size)
-    ]
-    task, args = toy.make_task(data, *words, arch="transformer_tiny")
+    sizes = [(f"--{side}-{name}", size) for side in ("encoder", "decoder") for name, size in SIZES.items()]
+    task, args = toy.make_task(data, *sum(sizes, ()), arch="transformer_tiny")
     args.source_lang, args.target_lang = "en", "pl"
     model = toy.make_model(task, args)
     with torch.no_grad():
