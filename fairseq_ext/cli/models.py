@@ -7,42 +7,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fairseq_ext.cli.verbs import Verb, number
-from fairseq_ext.inputs.errors import InputError
 
 
 def _import_checkpoint_options(parser: ArgumentParser) -> None:
     parser.description = (
-        "Import a checkpoint of others, strictly: one of fairseq's Transformers (transformer, BART, mBART, M2M, of "
-        "whatever age) as a base for adapters, or one of the published gated-adapters code, plain or gated. What a "
-        "file is, is read from it; it is read without running anything in it."
+        "Import a checkpoint of one of fairseq's Transformers (transformer, BART, mBART, M2M, of whatever age) as a "
+        "base for adapters, strictly. It is read without running anything in it."
     )
     add = parser.add_argument
     add("source", type=Path, metavar="FILE.pt", help="the checkpoint")
     add("output", type=Path, metavar="DIRECTORY", help="directory to make, with model.pt")
-    add(
-        "--rename",
-        action="append",
-        default=[],
-        metavar="OLD=NEW",
-        help="call an adapter of the published code otherwise; [TAG=LAW] is LAW without (default: none)",
-    )
 
 
 def _import_checkpoint(options: Namespace) -> None:
     from fairseq_ext.convert.steps import import_step, what_next
     from fairseq_ext.engine.steps import run_steps
 
-    run_steps([import_step(options.source, options.output, dict(_renamed(text) for text in options.rename))])
+    run_steps([import_step(options.source, options.output)])
     print(what_next(options.output))
-
-
-def _renamed(text: str) -> tuple[str, str]:
-    from fairseq_ext.inputs.domain_names import is_domain_name
-
-    old, equals, new = text.partition("=")
-    if not equals or not is_domain_name(new):
-        raise InputError(f"--rename {text}: give OLD=NEW, of letters, digits, '-' and '_'")
-    return old, new
 
 
 def _import_hf_options(parser: ArgumentParser) -> None:

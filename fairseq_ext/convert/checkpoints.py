@@ -10,7 +10,6 @@ from torch import Tensor
 
 from fairseq_ext.convert.domain_export import read_own, unfold
 from fairseq_ext.convert.hugging_face import naming
-from fairseq_ext.convert.published_adapters import is_published, read_published
 from fairseq_ext.convert.transformer import Imported, read_transformer
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
@@ -26,17 +25,16 @@ _STYLES = {"multilingual": "m2m", "mbart": "mbart50"}
 _LANGUAGE_TOKENS = {"encoder_langtok": "src", "decoder_langtok": True, "lang_tok_replacing_bos_eos": False}
 
 
-def import_checkpoint(source: Path, folder: Path, renamed: Mapping[str, str]) -> None:
+def import_checkpoint(source: Path, folder: Path) -> None:
     """Convert a checkpoint.
 
     Args:
         source: the checkpoint.
         folder: where to write ``model.pt``; it must exist. Beside it ``domains.txt`` names adapters, and
             ``options.txt`` has the options that language tokens of a base need.
-        renamed: new names of adapters of the published code.
     """
     quieten_fairseq()
-    imported, options = read_checkpoint(source, renamed)
+    imported, options = read_checkpoint(source)
     imported.write(folder, _languages(source, options))
     if imported.names:
         (folder / DOMAINS_FILE).write_text("".join(f"{name}\n" for name in imported.names), encoding="utf-8")
@@ -47,7 +45,7 @@ def import_checkpoint(source: Path, folder: Path, renamed: Mapping[str, str]) ->
 def export_domain(checkpoint: Path, domain: str, folder: Path) -> None:
     """Write one domain of a checkpoint with plain adapters as a plain Transformer."""
     quieten_fairseq()
-    imported, options = read_checkpoint(checkpoint, {})
+    imported, options = read_checkpoint(checkpoint)
     with naming(checkpoint):
         plain = unfold(imported, domain)
         plain.check_shapes()
@@ -74,20 +72,16 @@ def language_options(options: Mapping[str, Any]) -> list[str]:
     return ["--language-tokens", str(style), *(["--langs", ",".join(names)] if names else [])]
 
 
-def read_checkpoint(path: Path, renamed: Mapping[str, str]) -> tuple[Imported, dict[str, Any]]:
+def read_checkpoint(path: Path) -> tuple[Imported, dict[str, Any]]:
     """A checkpoint's model, whose shapes are checked, and its options."""
     weights, options = read_foreign_checkpoint(path)
     with naming(path):
-        imported = _recognised(weights, options, renamed)
+        imported = _recognised(weights, options)
         imported.check_shapes()
     return imported, options
 
 
-def _recognised(weights: dict[str, Tensor], options: dict[str, Any], renamed: Mapping[str, str]) -> Imported:
-    if is_published(weights):
-        return read_published(weights, options, renamed)
-    if renamed:
-        raise InputError("--rename: is for adapters of the published code, which this has not")
+def _recognised(weights: dict[str, Tensor], options: dict[str, Any]) -> Imported:
     if any(is_adapter_key(name) for name in weights):
         return read_own(weights, options)
     language_options(options)

@@ -45,7 +45,7 @@ def read_own(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Impor
     if any(".router." in name for name in adapters):
         raise InputError("its adapters are gated, trained for each other; only plain ones can be taken apart")
     extra = _form(adapters, options)
-    return Imported(_ARCH, base.layout, {**base.weights, **adapters, NAMES: named}, tuple(names), tuple(names), extra)
+    return Imported(_ARCH, base.layout, {**base.weights, **adapters, NAMES: named}, tuple(names), extra)
 
 
 def _form(adapters: Mapping[str, Tensor], options: Mapping[str, Any]) -> dict[str, Any]:

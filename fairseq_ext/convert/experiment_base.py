@@ -45,7 +45,7 @@ def write_base(
             names = [own or name for own, name in zip(told, languages, strict=True)]
             import_translation_model(source, folder, names)
             source = folder
-        model, _ = read_checkpoint(source / MODEL_FILE, {})
+        model, _ = read_checkpoint(source / MODEL_FILE)
         if model.names:
             raise InputError(f"{source / MODEL_FILE}: has adapters; give the model that they were trained on")
         vocabulary.mkdir()

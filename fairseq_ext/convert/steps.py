@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fairseq_ext.corpora.encoders import subword_files
@@ -15,15 +15,15 @@ _MODEL, _CONFIG = "model.pt", "config.json"
 _OF_BASES = (".bin", ".json", ".model", ".pt", ".safetensors", ".spm", ".txt")
 
 
-def import_step(source: Path, output: Path, renamed: Mapping[str, str]) -> Step:
+def import_step(source: Path, output: Path) -> Step:
     """The step that makes ``model.pt``, and ``domains.txt`` where there are adapters."""
 
     def build(folder: Path) -> None:
         from fairseq_ext.convert.checkpoints import import_checkpoint
 
-        import_checkpoint(source, folder, renamed)
+        import_checkpoint(source, folder)
 
-    options = {"version": _VERSION, "names": [None], "renamed": dict(renamed)}
+    options = {"version": _VERSION, "names": [None], "renamed": {}}
     return Step(output, [source], options, build, results=[_MODEL])
 
 

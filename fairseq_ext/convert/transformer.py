@@ -52,7 +52,6 @@ class Imported:
         layout: its form, see :func:`~fairseq_ext.models.base_layout.layout_of`.
         weights: by name.
         names: of its adapters, sorted; none of a base model.
-        own_order: the same names in the order that the model had them in.
         options: further options of the architecture or the task, with their values.
     """
 
@@ -60,7 +59,6 @@ class Imported:
     layout: Mapping[str, Any]
     weights: dict[str, Tensor]
     names: tuple[str, ...] = ()
-    own_order: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def arguments(self, languages: Sequence[str | None] = (), task: str = "") -> list[str]:

@@ -107,7 +107,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         domain: str | Sequence[str | None] | None = None,
         **options: Any,
     ) -> list[tuple[str, dict[str, Tensor]]]:
-        """Translations, and the gate weights of each: ``encoder`` and ``decoder`` L×D, ``tokens`` T×D; rows sum to one."""
+        """Translations, and the gate weights of each: ``encoder`` and ``decoder`` L×D, ``tokens`` T×D."""
         if not any(hasattr(model, "gate_weights") for model in self.models):
             raise InputError("these models have no gates; use translate")
         wanted = {"with_gates": True}

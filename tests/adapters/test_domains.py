@@ -154,13 +154,6 @@ def test_what_cannot_be_added(systems: Path, name: str, start: str, message: str
         add_domain(System.read(systems / "ad/model.pt"), name, start)
 
 
-def test_models_without_adapters_say_what_to_do(systems: Path) -> None:
-    with pytest.raises(InputError, match=r"\(TAG\).* no tag for another domain; train it anew"):
-        add_domain(System.read(systems / "tag/model.pt"), "news", "nothing")
-    with pytest.raises(InputError, match="has no adapters; give one of"):
-        add_domain(System.read(systems / "mix/model.pt"), "news", "nothing")
-
-
 def test_what_cannot_be_removed_or_renamed(systems: Path, tmp_path: Path) -> None:
     path = systems / "ad/model.pt"
     with pytest.raises(InputError, match="has no domain 'news'"):

@@ -73,15 +73,6 @@ def test_a_domain_goes_with_its_own_nodes_and_comes_back(models: Path, tmp_path:
     assert_same_state(System.read(tmp_path / "again.pt"), whole)
 
 
-def test_an_inner_node_of_other_numbers_is_refused(models: Path, tmp_path: Path) -> None:
-    [file] = export_adapters(models / "tree.pt", ["bio"], tmp_path / "bio.safetensors")
-    system = remove_domain(models / "tree.pt", "bio", tmp_path / "less.pt")
-    system.model["decoder.layers.0.adapter.bank.up_bias"][0] += 1
-    system.write(tmp_path / "other.pt")
-    with pytest.raises(InputError, match="has an adapter 'root', and there is one of that name"):
-        attach_adapters(tmp_path / "other.pt", [file], tmp_path / "out.pt")
-
-
 def test_a_new_leaf(models: Path, tmp_path: Path) -> None:
     whole = System.read(models / "tree.pt")
     add_domain(whole, "poems", "books", parent="reviews").write(tmp_path / "more.pt")

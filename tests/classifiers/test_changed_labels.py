@@ -20,7 +20,6 @@ from fairseq_ext.data.teacher_labels import (
     write_probs,
     write_teacher_record,
 )
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import Translation, load_config
 from fairseq_ext.recipes.translation.stages import training_steps
 
@@ -102,17 +101,3 @@ def test_a_system_is_trained_on_its_labels_and_all_its_seeds_on_the_same(tmp_pat
     assert not {"--label-noise", "--label_noise"} & set(arguments)
     [*_, last] = training_steps(config, "all")
     assert tmp_path / "teacher" in last.inputs  # nothing to change
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "place"),
-    [
-        ("label_noise: 0.3", "label_noise: 1.5", "gad: label_noise: "),
-        ("true, label_noise: 0.3", "false, label_noise: 0.3", "gad: label_noise: "),
-        ("[med, it]", "[med, news]", "few: unlabelled: "),
-        ("law: [law.tsv], med: [med.tsv]", "", "gad: label_noise: "),
-    ],
-)
-def test_mistakes_are_named(tmp_path: Path, old: str, new: str, place: str) -> None:
-    with pytest.raises(InputError, match=place):
-        training_steps(config_of(tmp_path, CONFIG.replace(old, new)), "few" if place.startswith("few") else "gad")

@@ -40,13 +40,6 @@ def test_labels_and_probabilities_are_those_of_the_head(model: Any) -> None:
     assert len(answers) == 3
 
 
-def test_a_regression_prints_its_number() -> None:
-    model = toy_tasks.randomise(toy_tasks.make_model("size", labels=()), "size")
-    with torch.no_grad():
-        number = model(torch.tensor([[0, 5, 2]]), classification_head_name="size")[0].item()
-    assert list(classify(model, "size", ["w1"], words)) == [f"{number:.4f}"]
-
-
 def test_a_tab_parts_a_pair(model: Any) -> None:
     assert to_input(model, "films", ["w0 w1", "w2"]).tolist() == [0, 4, 5, 2, 2, 6, 2]
     assert to_input(model, "films", ["w0"]).tolist() == [0, 4, 2]

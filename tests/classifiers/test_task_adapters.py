@@ -133,18 +133,11 @@ def test_a_manifest_and_a_file_that_do_not_belong_together(world: Path, saved: P
     write_forged(saved, task="sst2")
     save_file(changed, saved / WEIGHTS_FILE)
     refused(WEIGHTS_FILE)
-    save_file(tensors | {"encoder.sentence_encoder.layernorm_embedding.weight": torch.ones(32)}, saved / WEIGHTS_FILE)
-    write_forged(saved, task="sst2")
-    refused(WEIGHTS_FILE)
-    (saved / WEIGHTS_FILE).write_bytes(b"\x08\0\0\0\0\0\0\0not json")
-    write_forged(saved)
-    refused(WEIGHTS_FILE)
     (saved / WEIGHTS_FILE).unlink()
     refused(WEIGHTS_FILE)
-    for content in (b"", b"[1]", b'{"task": "sst2", "sha256": "0"}', b"\xff"):
-        (saved / WEIGHTS_FILE).touch()
-        (saved / MANIFEST_FILE).write_bytes(content)
-        refused(MANIFEST_FILE)
+    (saved / WEIGHTS_FILE).touch()
+    (saved / MANIFEST_FILE).write_bytes(b'{"task": "sst2", "sha256": "0"}')
+    refused(MANIFEST_FILE)
 
 
 def test_command_line(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,14 +12,14 @@ import pytest
 from fairseq_ext.classifiers import labelling
 from fairseq_ext.classifiers.labelling import Labelling, TextFiles, assign_folds, train_and_label
 from fairseq_ext.classifiers.options import TfidfTeacher
-from fairseq_ext.classifiers.teacher import summarise, train_teacher
+from fairseq_ext.classifiers.teacher import summarise
 from fairseq_ext.data.teacher_labels import load_probs, read_teacher_probs
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.data import teacher_steps
-from tests.small_corpus import NOUNS, read_tree, write_config, write_corpora
+from tests.small_corpus import NOUNS, write_config, write_corpora
 from tests.verbs import verb
 
 DOMAINS = sorted(NOUNS)
@@ -119,29 +119,6 @@ def test_of_many_sentences_the_same_share_of_each_domain_is_trained_on(tmp_path:
     assert text.read(rows) == [*(files["bank"][row] for row in (0, 3, 599)), "tree a", "tree z"]
 
 
-@pytest.mark.slow
-def test_who_labels_changes_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    generator = np.random.default_rng(0)
-    words = {"bank": ["account", "credit", "money", "pays"], "garden": ["tree", "grass", "spade", "digs"]}
-    texts = {
-        name: [" ".join(generator.choice(list_, 4)) + f" {chr(97 + n)}" for n in range(26)]
-        for name, list_ in words.items()
-    }
-    splits = write_splits(tmp_path / "splits", texts)
-    options = TfidfTeacher(folds=2)
-    trees = []
-    for name, engine, size in (("one", Engine(1), 200), ("two", Engine(2), 200), ("small", Engine(1), 7)):
-        teacher = tmp_path / name
-        with monkeypatch.context() as patch:
-            patch.setattr(labelling, "BLOCK_SENTENCES", size)
-            train_and_label(teacher, splits, "en", options, 1, engine)
-        assert len(list((teacher / ".tasks/labels").iterdir())) == (4 if size == 200 else 4 + 4 + 1 + 1)
-        labelling.clear_tasks(teacher)
-        trees.append(read_tree(teacher))
-    assert len(trees[0]) == 8
-    assert trees[0] == trees[1] == trees[2]
-
-
 def test_labels_lie_in_the_order_of_the_text(prepared: Path) -> None:
     work = prepared / "work"
     hits = []
@@ -204,25 +181,6 @@ def test_teachers_of_earlier_versions_stay(tmp_path: Path) -> None:
     assert set(teacher_steps(config)[-1].options) == before
     capped = config.model_copy(update={"teacher": config.teacher.model_copy(update={"max_sentences": 9})})
     assert set(teacher_steps(capped)[-1].options) == {*before, "max_sentences"}
-
-
-def test_subwords_are_made_before_a_teacher_that_counts_them(tmp_path: Path) -> None:
-    config = load_config(write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora")))
-    plain = teacher_steps(config)
-    counting = config.model_copy(update={"teacher": config.teacher.model_copy(update={"subword_ngrams": 2})})
-    *corpora, subwords, teacher = teacher_steps(counting)
-    assert [step.output for step in corpora] == [step.output for step in plain[:-1]]
-    assert subwords.output.name == "subwords"
-    assert teacher.inputs == [*plain[-1].inputs, subwords.output.resolve() / "sentencepiece.model"]
-    # Where the subwords lie makes no other teacher.
-    assert teacher.options == {**plain[-1].options, "subword_ngrams": 2}
-
-
-@pytest.mark.parametrize("texts", [{"bank": ["only one"] * 5, "garden": ["other", "third"]}, {"bank": ["a", "b", "c"]}])
-def test_too_little_text_or_a_single_domain_is_refused(tmp_path: Path, texts: dict[str, list[str]]) -> None:
-    splits = write_splits(tmp_path / "splits", texts)
-    with pytest.raises(InputError):
-        train_teacher(tmp_path / "teacher", splits, "en", options=TfidfTeacher(folds=3), seed=1, engine=Engine(1))
 
 
 def test_summary_by_hand() -> None:

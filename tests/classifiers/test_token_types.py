@@ -84,15 +84,6 @@ def test_logits_are_berts_with_a_linear_layer(bert: tuple[Path, Any], has_types:
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 
-def test_types_are_part_of_what_is_tuned(bert: tuple[Path, Any]) -> None:
-    def trains(**given: Any) -> bool:
-        return bool(dict(make_model(bert[0], **given).named_parameters())[SECOND_KEY].requires_grad)
-
-    assert trains(tuning="full", token_types=True)
-    assert not trains(tuning="full")  # all texts have type 0
-    assert not trains(token_types=True)
-
-
 def test_a_pair_is_read_without_a_second_separator(bert: tuple[Path, Any]) -> None:
     model = make_model(bert[0], token_types=True)
     words = [" ".join(model.encoder.dictionary[number] for number in text) for text in (PAIR[1:4], PAIR[5:7])]

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from fairseq_ext.convert.checkpoints import import_checkpoint
-from fairseq_ext.inputs.errors import InputError
 from tests import toy
 from tests.convert import others
 
@@ -29,7 +28,7 @@ def family(request: pytest.FixtureRequest, pretrained: Path, tmp_path_factory: p
     """A family's name, its own task and model, and the folder of the imported checkpoint."""
     task, args, model = others.make(pretrained, FAMILIES[request.param])
     folder = tmp_path_factory.mktemp(request.param)
-    import_checkpoint(others.write_old(folder / "old.pt", args, model), folder, {})
+    import_checkpoint(others.write_old(folder / "old.pt", args, model), folder)
     return request.param, task, model, folder
 
 
@@ -99,15 +98,3 @@ def test_typed_lines_are_translated_as_by_fairseqs_own_task(pretrained: Path, fa
     assert [text for text, _ in found] == [text for text, _ in expected]
     assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-5)
     assert not any("_" in text or "[" in text for text, _ in found)
-
-
-def test_languages_are_named_as_the_model_has_them(data: Path, pretrained: Path) -> None:
-    for arguments, match in (
-        (["--langs", "de,en,pl"], "say by --language-tokens"),
-        (["--language-tokens", "m2m", "--langs", "de,en"], "the dictionary of pl lacks __pl__"),
-        (["--language-tokens", "mbart"], r"the dictionary of en lacks \[en\]"),
-    ):
-        with pytest.raises(InputError, match=match):
-            toy.make_task(pretrained, *arguments)
-    with pytest.raises(InputError, match="--domain-tags"):
-        toy.make_task(data, "--language-tokens", "m2m", "--langs", "en,pl", "--domain-tags")

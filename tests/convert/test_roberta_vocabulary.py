@@ -1,6 +1,5 @@
 """RoBERTa's and XLM-R's subwords in both libraries' files, and text through both libraries' encoders."""
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -113,19 +112,3 @@ def test_kinds_are_told_by_the_dictionary_or_refused(imported: dict[str, Path], 
         (folder / "dict.txt").write_text("\n".join([*lines[1:], lines[0]]) + "\n")
         with pytest.raises(InputError, match=message):
             read_imported(folder)
-
-
-def test_other_byte_level_bpes_are_refused(sources: dict[str, Path], tmp_path: Path) -> None:
-    for name in ("vocab.json", "merges.txt"):
-        (tmp_path / name).write_bytes((sources["roberta"] / name).read_bytes())
-    (tmp_path / "tokenizer_config.json").write_text('{"add_prefix_space": true}')
-    with pytest.raises(InputError, match=r"tokenizer_config\.json: add_prefix_space is true, which fairseq does not"):
-        read_vocabulary(tmp_path)
-    (tmp_path / "tokenizer_config.json").write_text('{"add_prefix_space": false}')
-    ids = json.loads((tmp_path / "vocab.json").read_text())
-    (tmp_path / "vocab.json").write_text(json.dumps(ids | {"<s>": ids["<pad>"], "<pad>": ids["<s>"]}))
-    with pytest.raises(InputError, match=r"the numbers of <s>, <pad>, </s>, <unk> are not 0 to 3"):
-        read_vocabulary(tmp_path)
-    (tmp_path / "vocab.json").write_text(json.dumps({name: number for name, number in ids.items() if name != "<mask>"}))
-    with pytest.raises(InputError, match=r"'<mask>' is missing; a byte-level BPE of RoBERTa's kind has <s>, <pad>"):
-        read_vocabulary(tmp_path)

@@ -76,13 +76,6 @@ def test_encoder_term_per_token_weighs_each_sentence_by_its_length(task: Any) ->
     assert log["gate_loss_encoder_0"].item() == pytest.approx(first + math.log(3), rel=1e-6)  # logged per sentence
 
 
-def test_hard_labels_are_cross_entropy(task: Any) -> None:
-    logits = torch.randn(1, 2, 3)
-    loss, _ = criterion(task, 1.0, "domain").gate_loss({"encoder": logits}, SAMPLE)
-    expected = torch.nn.functional.cross_entropy(logits[0], SAMPLE["domain_ids"], reduction="sum")
-    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
-
-
 @pytest.mark.parametrize("target", ["probs", "log-probs"])
 @pytest.mark.parametrize("term", ["sentence", "token"])
 def test_sentences_without_a_label_teach_the_gates_nothing(task: Any, target: str, term: str) -> None:
@@ -176,10 +169,3 @@ def test_logs_of_workers_sum_to_the_log_of_all(task: Any, data: Path, teacher: P
     assert shown["gate_labelled"] == 100
     assert 0 <= shown["gate_accuracy_decoder_1"] <= 100
     assert shown["gate_loss_encoder_0"] == pytest.approx(float(one["gate_loss_encoder_0"]) / 12 / math.log(2), abs=1e-4)
-
-
-def test_a_missing_teacher_is_told(data: Path) -> None:
-    own_task, args = toy.make_task(data)
-    model = toy.make_model(own_task, args)
-    with pytest.raises(InputError, match="--teacher-dir"):
-        criterion(own_task)(model, toy.first_batch(own_task))

@@ -65,20 +65,6 @@ def test_mixed_batches_carry_each_rows_own_path(text: Path, tree: Path) -> None:
             assert target[target != 1].tolist() == dataset[index]["target"].tolist()
 
 
-def test_a_tree_gives_each_row_even_weights_along_its_path(text: Path, tree: Path) -> None:
-    dataset = load(text, "test", tree=tree)
-    rows = {dataset[i]["domain_id"]: dataset[i]["node_weights"].tolist() for i in range(len(dataset))}
-    third = np.float32(1 / 3)
-    assert rows == {0: [third, third, third, 0, 0], 1: [third, third, 0, third, 0], 2: [0.5, 0, 0, 0, 0.5]}
-
-
-def test_single_domain_batches_on_request(text: Path) -> None:
-    dataset = load(text, "train", "--single-domain-batches")
-    found = batches(dataset, max_sentences=8)
-    assert all(len(set(dataset.domain_of(batch))) == 1 for batch in found)
-    assert sorted(np.concatenate(found).tolist()) == list(range(len(dataset)))
-
-
 def test_unscored_tokens_are_read_but_no_targets(text: Path) -> None:
     plain, later = load(text, "test"), load(text, "test", "--unscored-tokens", "3")
     indices = later.ordered_indices()

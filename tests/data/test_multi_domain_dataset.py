@@ -42,11 +42,6 @@ def test_rows_keep_their_domains_when_the_batch_is_sorted(data: Path, teacher: P
         np.testing.assert_array_equal(batch["teacher_probs"][row].numpy(), corpus.labels[position])
 
 
-def test_test_split_is_the_concatenation_in_domain_order(data: Path) -> None:
-    dataset = load(data, "test")
-    assert dataset.domain_of(np.arange(12)).tolist() == [0] * 4 + [1] * 4 + [2] * 4
-
-
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_no_sentence_is_left_out_of_the_last_batch(data: Path, split: str) -> None:
     dataset = load(data, split)
@@ -77,11 +72,6 @@ def test_the_labels_can_be_weights(data: Path, teacher: Path) -> None:
         corpus, row = dataset.locate(index)
         assert dataset[index]["routed_id"] is None
         np.testing.assert_array_equal(dataset[index]["routed_weights"], corpus.labels[row])
-
-
-def test_even_weights_need_no_labels(data: Path) -> None:
-    dataset = load(data, "test", "--domain-source", "uniform")
-    assert all(dataset[i]["routed_weights"].tolist() == pytest.approx([1 / 3] * 3) for i in range(12))
 
 
 def test_training_is_routed_by_the_true_domain(data: Path, teacher: Path) -> None:

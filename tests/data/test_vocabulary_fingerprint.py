@@ -25,14 +25,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "work"
 
 
-@pytest.fixture(scope="module")
-def other_model(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of subwords of the same text that are one less."""
-    folder = tmp_path_factory.mktemp("other")
-    train_subwords(folder, prepared / "splits", ("en", "de"), options=Subwords(vocab_size=69), seed=1)
-    return folder
-
-
 @pytest.fixture
 def data(prepared: Path, tmp_path: Path) -> Path:
     """A copy of the binarised data."""
@@ -63,15 +55,6 @@ def test_a_dictionary_in_another_order_is_refused(is_old: bool, data: Path) -> N
     reverse_lines(data / "dict.de.txt")
     said = r"dict\.de\.txt, line 1: is not the piece that .*" if is_old else r"dict\.de\.txt: damaged or edited since"
     with pytest.raises(InputError, match=said):
-        check_vocabulary_files(data)
-
-
-@pytest.mark.parametrize("is_old", [False, True], ids=["recorded", "of an earlier version"])
-def test_another_sentencepiece_model_is_refused(is_old: bool, data: Path, other_model: Path) -> None:
-    if is_old:
-        forget_contents(data)
-    shutil.copy(other_model / "sentencepiece.model", data)
-    with pytest.raises(InputError, match=r"sentencepiece\.model"):
         check_vocabulary_files(data)
 
 

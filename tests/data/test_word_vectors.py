@@ -89,15 +89,6 @@ def test_vectors_are_brought_to_a_scale(tmp_path: Path, dictionary: Dictionary) 
     assert scaled.rms == pytest.approx(rms)
 
 
-def test_symbols_take_rows_of_their_own_names(tmp_path: Path, dictionary: Dictionary) -> None:
-    rows = {**ROWS, "unk": [7.0, 7.0, 7.0], "<pad>": [8.0, 8.0, 8.0]}
-    result = vectors_for(dictionary, write(tmp_path / "v", glove(rows)))
-    assert not result.vectors[[dictionary.unk(), dictionary.pad()]].any()
-    rows["<unk>"] = [1.0, 0.0, 0.0]
-    result = vectors_for(dictionary, write(tmp_path / "v", glove(rows)))
-    assert result.vectors[dictionary.unk()].tolist() == [1.0, 0.0, 0.0]
-
-
 def test_what_is_missing_is_said(tmp_path: Path, dictionary: Dictionary, capsys: pytest.CaptureFixture[str]) -> None:
     vectors_for(dictionary, write(tmp_path / "v", glove(ROWS)))
     said = capsys.readouterr().err

@@ -74,33 +74,12 @@ def test_cached_decoding_is_full_decoding(stream: Path, vectors: Path, name: str
     torch.testing.assert_close(torch.cat(steps, 1), whole)
 
 
-def test_beams_take_their_states_along(model: Any) -> None:
-    tokens, order, state = tokens_of(), torch.tensor([2, 0, 0]), {}
-    for n in range(4):
-        scores(model, tokens[:, : n + 1], incremental_state=state)
-    model.decoder.reorder_incremental_state_scripting(state, order)
-    reordered = torch.cat([tokens[order, :4], tokens[:, 4:5]], 1)
-    torch.testing.assert_close(scores(model, reordered, incremental_state=state)[:, 0], scores(model, reordered)[:, -1])
-
-
 @pytest.mark.parametrize("name", ["none", "cvs", "dagru"])
 def test_segments_are_one_text(stream: Path, vectors: Path, name: str) -> None:
     model, tokens = make_model(stream, vectors, name), tokens_of(length=9)
     parts = [scores(model, part, segment=n) for n, part in enumerate(tokens.split(3, 1))]
     torch.testing.assert_close(torch.cat(parts, 1), scores(model, tokens))
     assert not torch.allclose(parts[1], scores(model, tokens[:, 3:6]))
-
-
-def test_validation_does_not_disturb_training(model: Any) -> None:
-    tokens = tokens_of(length=6)
-    model.train()
-    first = scores(model, tokens[:, :3], segment=0)
-    model.eval()
-    for n in range(4):
-        scores(model, tokens_of(rows=5), segment=n)
-    model.train()
-    second = scores(model, tokens[:, 3:], segment=1)
-    torch.testing.assert_close(torch.cat([first, second], 1), scores(model, tokens))
 
 
 def test_segments_out_of_order(model: Any) -> None:

@@ -13,12 +13,36 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ext.convert.published_adapters import read_published
+from fairseq_ext.convert.transformer import Imported, read_transformer
+from fairseq_ext.modules.adapter_names import NAMES as NAMES_ENTRY
+from fairseq_ext.modules.adapter_names import names_entry
 from fairseq_ext.patches.checkpoints import read_foreign_checkpoint
 from tests.real_corpora import corpus
 
 NAMES = ["LAW", "IT", "SUB", "TALKS", "MED", "REL"]
 ORDER = [NAMES.index(name) for name in sorted(NAMES)]  # theirs by the rows of ours
+# Theirs: one module per adapter; ours: one stacked parameter per kind.
+KINDS = {
+    "0.weight": "norm_weight", "0.bias": "norm_bias",
+    "1.fc1.weight": "down_weight", "1.fc1.bias": "down_bias",
+    "1.fc2.weight": "up_weight", "1.fc2.bias": "up_bias",
+}  # fmt: skip
+
+
+def renamed(weights: dict[str, Tensor], options: dict[str, Any]) -> Imported:
+    """Their gated model under our names."""
+    base = read_transformer({name: value for name, value in weights.items() if ".adapters." not in name}, options)
+    ours = {**base.weights, NAMES_ENTRY: names_entry(sorted(NAMES))}
+    for gate in [name for name in weights if name.endswith(".adapters.gating.weight")]:
+        layer = gate.removesuffix(".adapters.gating.weight")
+        ours[f"{layer}.adapter.router.weight"] = weights[gate][ORDER]
+        for kind, own in KINDS.items():
+            names = (f"{layer}.adapters.adapter_modules.[TAG={name}].{kind}" for name in sorted(NAMES))
+            parts = [weights[name].t() if own == "up_weight" else weights[name] for name in names]
+            ours[f"{layer}.adapter.bank.{own}"] = torch.stack(parts)
+    width = ours["encoder.layers.0.adapter.bank.down_bias"].size(1)
+    extra = {"bottleneck_dim": width, "gate_temperature": options["const_adapter_temperature"]}
+    return Imported("transformer_gated_adapter", base.layout, ours, tuple(sorted(NAMES)), extra)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +52,7 @@ def folder() -> Path:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Any:
-    return read_published(*read_foreign_checkpoint(folder / "checkpoint.pt")).built()
+    return renamed(*read_foreign_checkpoint(folder / "checkpoint.pt")).built()
 
 
 @pytest.fixture(scope="module")

@@ -132,17 +132,6 @@ def test_gates_are_as_sparse_as_is_asked_whatever_the_checkpoint(data: Path, tmp
     assert torch.equal(back(**inputs)[0], dense(**inputs)[0])
 
 
-def test_a_checkpoint_with_an_option_of_an_earlier_version_loads(data: Path, tmp_path: Path) -> None:
-    task, args = toy.make_task(data)
-    model = toy.make_model(task, args)
-    toy.randomise_adapters(model)
-    args.gate_threshold = 0.2  # was removed
-    path = toy.write_checkpoint(tmp_path / "old.pt", args, model)
-    (loaded,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides={"data": str(data)})
-    inputs = toy.first_batch(task)["net_input"]
-    assert torch.equal(loaded.eval()(**inputs)[0], model.eval()(**inputs)[0])
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

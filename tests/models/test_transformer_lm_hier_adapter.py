@@ -14,7 +14,6 @@ from fairseq.models.transformer_lm import TransformerLanguageModel
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
-from fairseq_ext.inputs.domain_tree import tree_from_json
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.transformer_lm_hier_adapter import TransformerLMHierAdapterModel
 from tests import toy
@@ -140,14 +139,6 @@ def test_baselines_are_other_trees(tree_file: Path) -> None:
         make_model()
 
 
-def test_the_options_keep_the_tree(tree_file: Path) -> None:
-    config = make_config(tree=str(tree_file))
-    TransformerLMHierAdapterModel.build_model(config, make_task())
-    tree_file.unlink()
-    again = TransformerLMHierAdapterModel.build_model(config, make_task())
-    assert again.tree == tree_from_json(json.dumps(TREE), "here")
-
-
 def test_a_grown_tree_leaves_other_domains_as_they_are(model: Any, tmp_path: Path) -> None:
     grown = copy.deepcopy(TREE)
     grown["nodes"].insert(1, {"name": "chem", "parent": "science"})  # rows move
@@ -170,14 +161,6 @@ def test_names_of_an_earlier_version_are_read(model: Any, tmp_path: Path) -> Non
     larger.load_state_dict(earlier, strict=True)
     for bank, before in zip(larger.banks, model.banks, strict=True):
         assert torch.equal(bank.up_weight[[0, *range(2, 7)]], before.up_weight)
-
-
-def test_nodes_of_a_checkpoint_are_not_dropped_silently(model: Any, tmp_path: Path) -> None:
-    smaller = {"nodes": TREE["nodes"][:5], "domains": {"books": "books", "films": "films"}}
-    smaller["nodes"] = [node for node in smaller["nodes"] if node["name"] != "science"]
-    other = make_model(tree=str(write_tree(tmp_path / "smaller.json", smaller)))
-    with pytest.raises(InputError, match="science, bio"):
-        other.load_state_dict(copy.deepcopy(model.state_dict()), strict=True)
 
 
 def test_train_nodes_freezes_the_shared_norms_too(tree_file: Path) -> None:

@@ -127,15 +127,6 @@ def test_its_extras(model: Any) -> None:
     torch.testing.assert_close((normed @ extra["topic_embeddings"].t()).softmax(-1), weights)
 
 
-def test_probability_of_targets_is_that_of_scores(model: Any) -> None:
-    batch = batch_of()
-    features, extra = model(**batch["net_input"], targets=batch["target"])
-    assert torch.equal(features, extra["hidden"])
-    scores = log_probs(model, batch["net_input"]["src_tokens"])
-    chosen = scores.gather(2, batch["target"].unsqueeze(2)).squeeze(2)[batch["target"].ne(PAD)]
-    torch.testing.assert_close(extra["log_prob"], chosen.sum())
-
-
 def test_a_forced_topic_is_that_topic_but_in_training(model: Any) -> None:
     mixed = model(tokens_of())[0]
     hidden = model(tokens_of())[1]["hidden"]

@@ -119,17 +119,3 @@ def test_gradients_are_those_of_the_formula(bank: AdapterBank) -> None:
     for shape in ((2, 3, D), (1, 3, D)):
         weights = torch.rand(shape, dtype=torch.float64).softmax(-1).requires_grad_()
         assert torch.autograd.gradcheck(lambda *args: bank(args[0], args[1]), (x, weights, *bank.parameters()))
-
-
-def test_a_shared_norm_is_one_norm_for_every_adapter() -> None:
-    torch.manual_seed(0)
-    bank, own = AdapterBank(H, B_DIM, D, shared_norm=True), AdapterBank(H, B_DIM, D)
-    with torch.no_grad():
-        for name, parameter in bank.named_parameters():
-            torch.nn.init.normal_(parameter, std=0.5)
-            getattr(own, name).copy_(parameter.expand_as(getattr(own, name)))
-    x, weights = torch.randn(7, 4, H), torch.tensor([0.25, 0.75])
-    assert bank.norm_weight.shape == (1, H)
-    torch.testing.assert_close(bank(x, weights, active=[0, 2]), own(x, weights, active=[0, 2]))
-    bank.make_generation_fast_()
-    torch.testing.assert_close(bank(x, weights, active=[0, 2]), own(x, weights, active=[0, 2]))

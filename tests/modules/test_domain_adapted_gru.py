@@ -6,7 +6,6 @@ from torch import Tensor
 
 from fairseq_ext.modules.combinations import COMBINATIONS
 from fairseq_ext.modules.domain_adapted_gru import DomainAdaptedGRU
-from fairseq_ext.modules.gru import GatedGRU
 from tests.modules.test_gru import by_hand
 
 T, B, E, H = 5, 3, 4, 6
@@ -45,18 +44,6 @@ def test_is_its_formula(name: str) -> None:
     contexts, _ = gru(*inputs)
     torch.testing.assert_close(contexts, expected(name, gru, *inputs), atol=1e-6, rtol=0)
     assert contexts.shape == (T, B, gru.output_dim)
-
-
-@pytest.mark.parametrize("name", GATED)
-def test_gates_look_at_the_general_context_before_each_step(name: str) -> None:
-    gru, (words, general_words, initial) = made(name)
-    assert isinstance(gru.gru, GatedGRU)
-    assert gru.general_gru is not None
-    general = by_hand(gru.general_gru, general_words, initial[1])
-    before = torch.cat([initial[1:], general[:-1]])
-    contexts, last = gru(words, general_words, initial)
-    torch.testing.assert_close(contexts, gru.gru(words, general_words, before, initial[0]), atol=1e-6, rtol=0)
-    torch.testing.assert_close(last, torch.stack([contexts[-1], general[-1]]), atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("name", COMBINATIONS)

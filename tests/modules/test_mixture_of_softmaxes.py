@@ -62,25 +62,6 @@ def test_a_topic_alone_is_one_softmax(average_states: bool) -> None:
     assert torch.equal(mixture.scores(hidden, weight, 0), nn.functional.linear(hidden, weight))
 
 
-@pytest.mark.parametrize(("num_topics", "expected"), [(1, [8, 6]), (3, [8, 8, 8, 4]), (20, [21] * 7)])
-def test_no_more_logits_at_a_time_than_a_chunk(
-    monkeypatch: pytest.MonkeyPatch, num_topics: int, expected: list[int]
-) -> None:
-    mixture, hidden, targets, weight = make(num_topics, chunk_size=9)
-    linear, rows = nn.functional.linear, []
-
-    def counting(x: Tensor, matrix: Tensor, *rest: Tensor) -> Tensor:
-        if matrix is weight:
-            rows.append(len(x))
-        return linear(x, matrix, *rest)
-
-    monkeypatch.setattr(nn.functional, "linear", counting)
-    mixture.scores(hidden, weight)
-    assert rows == expected
-    mixture.log_prob_sum(hidden, targets, weight).backward()
-    assert rows == 2 * expected  # and none again in the backward pass
-
-
 def test_an_own_output_embedding_is_a_copy() -> None:
     weight = torch.randn(SYMBOLS, WIDTH)
     mixture = MixtureOfSoftmaxes(TopicSteering(WIDTH, 2), output_weight=weight)

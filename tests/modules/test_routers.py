@@ -108,13 +108,6 @@ def test_a_guarded_adapter_takes_part_just_where_its_logit_is_the_highest(bank: 
     assert torch.equal(weights[..., 1] > 0, wins)
 
 
-def test_of_several_guarded_adapters_one_wins_at_most(bank: AdapterBank) -> None:
-    gate = GateRouter(H, D, 1.0, causal=False)
-    gate.guarded = (1, 2)
-    weights = gate.weights(torch.tensor([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0], [0.0, 1.0, 2.0]]))
-    assert weights.gt(0).tolist() == [[True, True, False], [True, False, False], [True, False, True]]
-
-
 def test_forced_rows_pass_by_the_guard(bank: AdapterBank) -> None:
     after, _, _ = with_a_guarded_row(bank, causal=True)
     x, given = torch.randn(7, 3, H), torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])

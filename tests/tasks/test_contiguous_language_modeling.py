@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq import tasks
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_ext.inputs.errors import InputError
 from tests import toy_stream
@@ -48,14 +46,6 @@ def test_a_text_that_is_not_its_index_s_is_named(stream: Path, tmp_path: Path) -
     task, _ = toy_stream.make_task(data)
     with pytest.raises(InputError, match=r"train.bin: holds [\d,]+ tokens and its index [\d,]+; make both anew"):
         task.load_dataset("train")
-
-
-def test_validation_has_rows_of_its_own(stream: Path) -> None:
-    # By fairseq's own way from the command line: the option belongs to its datasets, and comes to the task from there.
-    args = toy_stream.train_args(stream, "--batch-size-valid", "2")
-    task = tasks.setup_task(convert_namespace_to_omegaconf(args).task)
-    assert {len(batch["target"]) for batch in batches(task, "valid")} == {2}
-    assert {len(batch["target"]) for batch in batches(task, "test")} == {3}
 
 
 def test_mistakes_are_named(stream: Path, tmp_path: Path) -> None:

@@ -78,19 +78,6 @@ def test_only_active_rows_move(bank: AdapterBank, name: str) -> None:
     assert not torch.equal(bank.norm_weight, before["norm_weight"])
 
 
-def test_norms_of_their_own_are_rows_too() -> None:
-    torch.manual_seed(1)
-    bank = AdapterBank(H, 3, N)
-    nn.init.normal_(bank.up_weight)
-    optimizer = make_optimizer(bank)
-    step(bank, optimizer, [0, 1, 2, 3])
-    before = copy_of(bank)
-    step(bank, optimizer, [2])
-    assert moved(bank, before) == {2}
-    assert torch.equal(bank.norm_weight[[0, 1, 3]], before["norm_weight"][[0, 1, 3]])
-    assert not torch.equal(bank.norm_weight[2], before["norm_weight"][2])
-
-
 def half_optimizer(bank: AdapterBank, option: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr("torch.cuda.current_device", lambda: None)  # the CPU's number, to fairseq
     cfg = OmegaConf.structured(FairseqConfig())

@@ -116,12 +116,6 @@ def test_text_is_routed_as_options_say(text: Path, tree: Path, tmp_path: Path) -
     assert chosen == [SUB, LAW, [0.5, 0.5, 0, 0, 0]]
 
 
-def test_training_text_always_goes_its_own_path(text: Path, tree: Path, clusters: Path) -> None:
-    for option, value in (("--domain", "sub"), ("--paths", "none"), ("--choose-paths", str(clusters))):
-        task, _ = loaded(text, tree, option, value)
-        assert weights_of(task, "train", combine=True) == [LAW, MED, SUB]
-
-
 def test_chosen_paths_are_those_of_each_sequence(text: Path, tree: Path, clusters: Path) -> None:
     """A batch whose sequences choose = each with the weights it chooses, given."""
     task, model = loaded(text, tree, "--choose-paths", str(clusters), "--num-paths", "2", "--choose-tokens", "4")
@@ -217,21 +211,6 @@ def test_every_prompt_chooses_its_own_paths(text: Path, tree: Path, clusters: Pa
     assert len(torch.stack(rows).unique(dim=0)) > 1
 
 
-def test_a_prefix_of_known_text_chooses_by_itself_alone(text: Path, tree: Path, clusters: Path) -> None:
-    """As fairseq-generate does with --prefix-size: what comes after the prefix is not known."""
-    task, model = loaded(text, tree, "--choose-paths", str(clusters))
-    task.load_dataset("test")
-    dataset = task.datasets["test"]
-    batch = dataset.collater([dataset[i] for i in range(6)])
-    prefix = batch["target"][:, :2]
-    generator = task.build_generator([model], Namespace(beam=1, max_len_b=10))
-    asked = []
-    chooses = model.decoder.default_node_weights
-    model.decoder.default_node_weights = lambda tokens: asked.append(tokens) or chooses(tokens)
-    task.inference_step(generator, [model], batch, prefix_tokens=prefix)
-    assert [tokens.tolist() for tokens in asked] == [[[task.dictionary.eos(), *row] for row in prefix.tolist()]]
-
-
 def test_typed_text_needs_to_be_told_its_domain(text: Path, tree: Path) -> None:
     task, model = loaded(text, tree)
     with pytest.raises(InputError, match="typed text is of no domain.*--domain"):
@@ -287,15 +266,6 @@ def test_a_topic_alone_scores_and_writes(text: Path) -> None:
             torch.testing.assert_close(hypothesis["positional_scores"], scores, atol=1e-4, rtol=0)
 
 
-def test_topics_that_the_model_has_not(text: Path, tree: Path) -> None:
-    refuse(text, None, "--topic 0: the model has no topics", "--topic", "0")
-    refuse(text, tree, "--topic 1: the model has no topics", "--topic", "1")
-    with pytest.raises(InputError, match="--topic 3: the model has topics 0 to 2"):
-        with_topics(text, "--topic", "3")
-    with pytest.raises(InputError, match="--domain: the model has no adapters"):
-        with_topics(text, "--domain", "law")
-
-
 # Bad input: one line, naming the value and the remedy
 
 
@@ -349,11 +319,3 @@ def test_scoring_that_would_not_be_what_it_seems(text: Path, tree: Path) -> None
         with pytest.raises(InputError, match="blocks of 8 tokens are too long for the model; give at most 6"):
             loader(task.datasets["test"], max_positions=6)
     assert list(task.eval_lm_dataloader(task.datasets["test:law"], max_positions=8, context_window=2, num_workers=0))
-
-
-def test_models_with_different_trees(text: Path, tree: Path, tmp_path: Path) -> None:
-    task, cfg = toy_text.make_task(text, "--tree", str(tree))
-    task.build_model(cfg)
-    other = toy_text.make_task(text, "--adapters", "single")[1]
-    with pytest.raises(InputError, match="different trees"):
-        task.build_model(other)

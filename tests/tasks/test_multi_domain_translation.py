@@ -14,7 +14,6 @@ from fairseq.logging import metrics
 
 from fairseq_ext.data.teacher_labels import read_teacher_probs
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.tasks.domain_metrics import mark_domain
 from tests import toy
 
 AD, GAD = "transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"
@@ -55,16 +54,6 @@ def test_validation_logs_every_domain_and_the_average(data: Path) -> None:
         assert by_domain[d] == pytest.approx(bits, abs=1e-3)
     assert values["loss_avg"] == pytest.approx(sum(by_domain) / 3, abs=1e-3)
     assert values["bleu_avg"] == pytest.approx(sum(values[f"bleu_{name}"] for name in toy.DOMAINS) / 3, abs=1e-2)
-
-
-def test_a_domain_whose_name_ends_with_anothers_is_logged_apart(tmp_path: Path) -> None:
-    task, _ = toy.make_task(toy.make_data(tmp_path, ["in-law", "law"], (2, 2)))
-    own = {"loss": 8.0, "nll_loss": 8.0, "ntokens": 2, "nsentences": 1, "sample_size": 2}
-    with metrics.aggregate(new_root=True) as shown:
-        task.reduce_metrics([mark_domain(own, 0, 2)], LabelSmoothedCrossEntropyCriterion(task, False, 0.1))
-    values = shown.get_smoothed_values()
-    assert values["loss_in-law"] == pytest.approx(4 / np.log(2), abs=1e-3)
-    assert "loss_law" not in values
 
 
 # Training on some of the domains
@@ -215,13 +204,6 @@ def test_even_weights_translate_typed_lines_too(data: Path) -> None:
         loaded(data, "--domain-tags", "--domain-source", "uniform", arch="transformer_tiny")[0].load_dataset("test")
 
 
-@pytest.mark.parametrize("source", ["classifier", "classifier-soft"])
-def test_classifier_routing_needs_labels(data: Path, source: str) -> None:
-    task, _ = loaded(data, "--domain-source", source)
-    with pytest.raises(InputError, match="--teacher-dir"):
-        task.load_dataset("test")
-
-
 # Gate weights
 
 
@@ -266,23 +248,10 @@ def test_domain_in_the_data_but_not_in_the_list(own_data: Path) -> None:
     refuse(own_data, r"news: not listed in .*domains\.txt")
 
 
-def test_unsorted_or_missing_list(own_data: Path) -> None:
-    (own_data / "domains.txt").write_text("sub\nlaw\nmed\n")
-    refuse(own_data, r"domains\.txt: domain names must be sorted")
-    (own_data / "domains.txt").unlink()
-    refuse(own_data, r"domains\.txt: not found")
-
-
 def test_missing_split(own_data: Path) -> None:
     for path in (own_data / "med").glob("test.*"):
         path.unlink()
     refuse(own_data, r"med/test\.en-pl\.en\.idx: not found", load="test")
-
-
-def test_sides_of_unequal_length(own_data: Path) -> None:
-    for suffix in ("bin", "idx"):
-        shutil.copy(own_data / f"sub/train.en-pl.pl.{suffix}", own_data / f"med/train.en-pl.pl.{suffix}")
-    refuse(own_data, "med: the two sides of split train differ in length")
 
 
 def test_a_tag_the_dictionary_lacks(own_data: Path) -> None:
@@ -392,13 +361,6 @@ def test_shards_share_a_set_out(data: Path) -> None:
 )
 def test_options_that_would_be_ignored(data: Path, options: list[str], match: str) -> None:
     refuse(data, match, *options)
-
-
-def test_truncated_sources_leave_room_for_a_tag(data: Path) -> None:
-    task, _ = loaded(data, "--domain-tags", "--truncate-source", "--max-source-positions", "4", arch="transformer_tiny")
-    task.load_dataset("test")
-    dataset = task.dataset("test")
-    assert dataset.sizes[:, 0].max() == max(len(dataset[i]["source"]) for i in range(12)) == 4
 
 
 # Without binarised data

@@ -57,17 +57,6 @@ def test_the_base_chooses_and_not_the_adapters(model: Any, tmp_path: Path) -> No
     np.testing.assert_array_equal(paths(tokens).numpy(), expected)
 
 
-def test_only_the_first_tokens_choose(model: Any, tmp_path: Path) -> None:
-    tokens = some_tokens()
-    other = tokens.clone()
-    other[:, 3:] = tokens.flip(0)[:, 3:]
-    first = load(model, tmp_path, num_tokens=3)
-    assert torch.equal(first(tokens), first(other))
-    assert torch.equal(first(tokens), load(model, tmp_path)(tokens[:, :3]))
-    everything = load(model, tmp_path)
-    assert not torch.equal(everything(tokens), everything(other))
-
-
 def test_the_base_reads_once_for_all_numbers_of_paths_and_tokens(
     model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
