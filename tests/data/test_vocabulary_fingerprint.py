@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from fairseq.data import Dictionary
 
-from fairseq_ext.corpora.subwords import Subwords, train_subwords
 from fairseq_ext.data.vocabulary_fingerprint import check_fingerprint, check_vocabulary_files, fingerprint_of
 from fairseq_ext.engine.hashing import RECORD
 from fairseq_ext.inputs.errors import InputError
