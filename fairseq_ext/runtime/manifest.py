@@ -100,7 +100,7 @@ class Manifest:
     architecture: str
     text: Normalise | None = None
     generation: Annotated[dict[str, Any], AfterValidator(_check_generation)] = field(default_factory=dict)
-    classifier: Annotated[str, Field(pattern="^(tfidf|transformers|houlsby)$")] | None = None
+    classifier: Annotated[str, Field(pattern="^(tfidf|transformers)$")] | None = None
     data_fingerprint: str | None = None
     scores: dict[str, Any] | None = None
     versions: dict[str, str] = field(default_factory=dict)
