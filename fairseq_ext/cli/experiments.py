@@ -221,7 +221,7 @@ def _report_options(parser: ArgumentParser) -> None:
 
 
 def _report(options: Namespace) -> None:
-    from fairseq_ext.metrics.render import PAGE_FILE
+    from fairseq_ext.recipes.overview import PAGE_FILE
     from fairseq_ext.recipes.translation.report import report
 
     if made := _made(options, report):
@@ -234,7 +234,7 @@ def _reports_options(parser: ArgumentParser) -> None:
 
 
 def _reports(options: Namespace) -> None:
-    from fairseq_ext.metrics.overview import write_index
+    from fairseq_ext.recipes.overview import write_index
 
     print(write_index(options.folder))
 

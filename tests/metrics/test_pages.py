@@ -11,10 +11,10 @@ import pytest
 
 from fairseq_ext.cleaning.report import write_cleaning_report
 from fairseq_ext.engine.steps import run_steps
-from fairseq_ext.metrics.overview import write_index
 from fairseq_ext.metrics.records import Mean, Records
 from fairseq_ext.metrics.render import Page, write_report
 from fairseq_ext.metrics.tables import Column, Table
+from fairseq_ext.recipes.overview import write_index
 from fairseq_ext.recipes.registry import load_recipe
 from tests.browser import needs_axe, needs_browser, open_browser, show, violations
 from tests.cleaning.test_report import LAW, OPTIONS, tally
