@@ -22,12 +22,12 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
-from fairseq_ext.metrics import comet
 from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, compare_resamples, write_comparisons
 from fairseq_ext.metrics.corpus_metrics import CometMetric, CorpusMetric, TextMetric, text_metrics
 from fairseq_ext.metrics.records import RECORDS_FILE, Record, Records, read_records, write_records
 from fairseq_ext.recipes.report import training_records
 from fairseq_ext.recipes.train import LOG_FILE, system_dir
+from fairseq_ext.recipes.translation import comet
 from fairseq_ext.recipes.translation.analyses import ANALYSES, analysis_dir
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.convergence import ValidationCurve, read_curve

@@ -1,8 +1,8 @@
 """Score translations with COMET, in COMET's own environment.
 
-:mod:`fairseq_ext.metrics.comet` runs ``python -I comet_worker.py CHECKPOINT``. This module imports nothing from the
-package. It reads JSON lines ``{"src", "mt", "ref"}`` from stdin. It writes a line ``{"version"}`` and the score of each
-line to stdout, and messages to stderr.
+``comet.py`` runs ``python -I comet_worker.py CHECKPOINT``. This module imports nothing from
+the package. It reads JSON lines ``{"src", "mt", "ref"}`` from stdin. It writes a line ``{"version"}`` and the score of
+each line to stdout, and messages to stderr.
 """
 
 from __future__ import annotations

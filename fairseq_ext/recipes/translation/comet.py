@@ -18,10 +18,10 @@ from fairseq_ext.engine.children import how_it_ended, run_child
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.steps import Step, run_step
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics import comet_worker
+from fairseq_ext.recipes.translation import comet_worker
 
 SENTENCES_FILE = "sentences.json"
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 _WORKER = Path(comet_worker.__file__)
 _CHECKPOINT = Path("checkpoints/model.ckpt")
 

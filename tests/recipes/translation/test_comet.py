@@ -10,9 +10,10 @@ import pytest
 
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics import bootstrap, comet
+from fairseq_ext.metrics import bootstrap
 from fairseq_ext.metrics.comparison import read_comparisons
 from fairseq_ext.metrics.records import read_records
+from fairseq_ext.recipes.translation import comet
 from fairseq_ext.recipes.translation.measurement import scoring_step
 from tests.recipes.translation.small_experiment import NEWS, REFERENCES, write_experiment
 
