@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ class Column:
         form: format specification of numbers.
         best: ``min`` or ``max``; None if there is no best value.
         is_text: align to the left and sort as text; by default true for columns without numbers.
+        beside: rows that are not compared for the best, such as oracles, unless there are no others.
     """
 
     heading: str
@@ -37,6 +38,7 @@ class Column:
     form: str = ".2f"
     best: Callable[..., Any] | None = None
     is_text: bool | None = None
+    beside: Collection[str] = ()
 
     def holds_text(self, cells: Sequence[str]) -> bool:
         """Whether the cells are text, not numbers."""
@@ -46,14 +48,12 @@ class Column:
 
     def cells(self, rows: Sequence[str]) -> list[str]:
         """The column as Markdown."""
-        values = [self.of(row) for row in rows]
-        means = [_mean(value) for value in values]
-        best = self.best(mean for mean in means if mean is not None) if self.best and any(means) else None
-        texts = [self._write(value) for value in values]
-        return [
-            f"**{text}**" if best is not None and mean == best else text
-            for text, mean in zip(texts, means, strict=True)
-        ]
+        values = {row: self.of(row) for row in rows}
+        compared = [row for row in rows if row not in self.beside] or rows
+        means = {row: mean for row in compared if (mean := _mean(values[row])) is not None}
+        best = self.best(means.values()) if self.best and any(means.values()) else None
+        texts = {row: self._write(value) for row, value in values.items()}
+        return [f"**{texts[row]}**" if best is not None and means.get(row) == best else texts[row] for row in rows]
 
     def _write(self, value: Value) -> str:
         if value is None:

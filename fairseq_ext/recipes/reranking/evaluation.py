@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from sacrebleu.metrics.chrf import CHRF
@@ -12,7 +13,8 @@ from fairseq_ext.metrics.bootstrap import resampled_sums
 from fairseq_ext.metrics.comparison import Comparison, compare_resamples
 from fairseq_ext.metrics.corpus_metrics import SacrebleuMetric, bleu_metric
 from fairseq_ext.metrics.records import Record, Records
-from fairseq_ext.metrics.tables import Column, Table, Value
+from fairseq_ext.metrics.tables import Column, Table
+from fairseq_ext.recipes.report import metric_column
 from fairseq_ext.recipes.reranking.bleu import oracle_choice
 from fairseq_ext.recipes.reranking.nbest import FIRST_BEST, ORACLE, NBest
 
@@ -94,19 +96,22 @@ def evaluate(
 def score_tables(records: Records, tokenizer: str, title: str = "{}", notes: Iterable[str] = ()) -> list[Table]:
     """A table for each metric, with a row for each choice and a column for each test set.
 
-    Args:
-        records: of :func:`evaluate`.
-        tokenizer: sacrebleu's, for BLEU.
-        title: of a table, with braces for the metric.
-        notes: below every table.
+    The braces of ``title`` stand for the metric.
     """
-    changed = Column("Changed", lambda row: records.mean(row, CHANGED, ALL), ".0%")
+
+    def columns(metric: str) -> list[Column]:
+        of = partial(metric_column, records, best=max, beside=[ORACLE])
+        return [
+            metric_column(records, "Changed", CHANGED, ALL, form=".0%"),
+            *(of(group, metric, group) for group in records.domains(metric)),
+        ]
+
     return [
         Table(
             title.format(name),
             "Chosen by",
             records.systems(name),
-            [changed, *(_score_column(records, name, group) for group in records.domains(name))],
+            columns(name),
             [_NOTES, *notes, f"{name}: {metric.signature}."],
         )
         for name, metric in _metrics(tokenizer).items()
@@ -119,12 +124,3 @@ def _metrics(tokenizer: str) -> dict[str, SacrebleuMetric]:
 
 def _record(row: str, group: str, metric: str, value: float, n: int) -> Record:
     return Record(system=row, run=row, domain=group, metric=metric, value=float(value), n=n)
-
-
-def _score_column(records: Records, metric: str, group: str) -> Column:
-    def value(row: str) -> Value:
-        mean = records.mean(row, metric, group)
-        # As text: it is never the best, since no system can choose like it.
-        return f"{mean.value:.2f}" if mean and row == ORACLE else mean
-
-    return Column(group, value, best=max)

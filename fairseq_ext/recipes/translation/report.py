@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from fairseq_ext.engine.steps import Step
@@ -123,19 +123,6 @@ def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -
 # Scores
 
 
-@dataclass(frozen=True)
-class ScoreColumn(Column):
-    """A column with rows ``beside`` that are no candidates for the best: an oracle domain is more than a user knows."""
-
-    beside: Collection[str] = field(default=())
-
-    def cells(self, rows: Sequence[str]) -> list[str]:
-        """The column as Markdown."""
-        candidates = [row for row in rows if row not in self.beside] or list(rows)
-        found = dict(zip(candidates, super().cells(candidates), strict=True))
-        return [found[row] if row in found else self._write(self.of(row)) for row in rows]
-
-
 def quality(config: Translation, records: Records, metric: str) -> Table:
     """Table 4 (COMET), 10 (chrF) or 11 (BLEU), or that of another metric."""
     number = f"Table {_NUMBERS[metric]}. " if metric in _NUMBERS else ""
@@ -183,12 +170,8 @@ def _scores(
     """Decoding runs by columns, each a metric and a set; those without any of them are left out."""
     oracle = [name for name in outputs if config.outputs[name].uses_oracle]
     shown = [name for name in outputs if any(records.of(name, *column) for column in columns.values())]
-
-    def mean(metric: str, domain: str, output: str) -> Mean | None:
-        return records.mean(output, metric, domain)
-
     made = [
-        ScoreColumn(heading, partial(mean, metric, name), best=METRICS[metric].best, beside=oracle)
+        metric_column(records, heading, metric, name, best=METRICS[metric].best, beside=oracle)
         for heading, (metric, name) in columns.items()
     ]
     if any(name in oracle for name in shown):
