@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,17 +15,14 @@ from fairseq_ext.recipes.report import measure_step
 from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.decoding import GATES_FILE, decoding, translation_dir
+from fairseq_ext.recipes.translation.gates import ClassifiedSentences, gate_records, read_gates
 from fairseq_ext.recipes.translation.sections import OutputRun
 from fairseq_ext.recipes.translation.speed import ROUNDS, TimedOutput, describe_machine, measure_speed
 
 # Metrics.
 PARAMETERS, TRAINED = "parameters", "trained parameters"
-AGREES, CORRECT = "largest gate is the classifier's choice", "largest gate is the true domain"
-CLASSIFIER_CORRECT = "the classifier's choice is the true domain"
 SENTENCES_PER_SECOND, TOKENS_PER_SECOND = "sentences per second", "tokens per second"
 DECODING_SECONDS, CLASSIFIER_SECONDS = "seconds", "the classifier's seconds"
-ALONE = ("states", "source")  # inputs of gates that see several
-OVER_LAYERS = "mean"  # of gates, among layers
 MACHINE_FILE = "machine.txt"
 _NEEDS = {
     "distances": "give more than one domain",
@@ -94,35 +90,14 @@ def gates_step(config: Translation) -> Step:
     splits, teacher = config.work_dir / "splits", config.work_dir / "teacher"
 
     def measure() -> Iterator[Record]:
-        from fairseq_ext.recipes.translation.gates import ClassifiedSentences, read_gates, summarise_gates
-
         sentences = ClassifiedSentences.read(splits, teacher)
         for run, path in runs.items():
             gates = read_gates(path, len(sentences.labels), len(sentences.domains))
-            yield from gate_records(run, summarise_gates(gates, sentences))
+            yield from gate_records(run, gates, sentences)
 
     options = {"version": _VERSION, "runs": list(runs)}
     inputs = [splits / DOMAINS_FILE, teacher, *runs.values()]
     return measure_step(analysis_dir(config, "gates"), inputs, options, measure)
-
-
-def gate_records(run: str, found: Mapping[str, Any]) -> Iterator[Record]:
-    """The agreement of a run's gates by layer, and their mean weights by true domain, of a summary of gates."""
-    of, layers = partial(Record, system=run.split("@")[0], run=run), found["layers"]
-    for inputs, shares in (("", found), *((f", {name} alone", found[name]) for name in ALONE if name in found)):
-        for metric, key in ((AGREES, "agreement"), (CORRECT, "correct")):
-            by_layer = dict(zip(layers, shares[key], strict=True)) if len(shares[key]) == len(layers) else {}
-            for layer, share in {**by_layer, OVER_LAYERS: statistics.fmean(shares[key])}.items():
-                yield of(domain=layer, metric=f"{metric}{inputs}", value=100 * share)
-    yield of(metric=CLASSIFIER_CORRECT, value=100 * found["teacher_correct"])
-    for domain, rows in found["weights"].items():
-        for gate, column in zip(found["domains"], zip(*rows, strict=True), strict=True):
-            yield of(domain=domain, metric=weight_of(gate), value=statistics.fmean(column))
-
-
-def weight_of(domain: str) -> str:
-    """The metric: the mean weight of a domain's gate over layers."""
-    return f"weight of the gate of {domain}"
 
 
 def parameters_step(config: Translation) -> Step:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import statistics
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,13 @@ from fairseq_ext.data.gate_names import SIDES, SOURCE, STATES
 from fairseq_ext.data.teacher_labels import label_path, load_probs
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.records import Record
+
+# Metrics.
+AGREES, CORRECT = "largest gate is the classifier's choice", "largest gate is the true domain"
+CLASSIFIER_CORRECT = "the classifier's choice is the true domain"
+ALONE = ("states", "source")  # inputs of gates that see several
+OVER_LAYERS = "mean"  # of gates, among layers
 
 
 @dataclass(frozen=True)
@@ -94,34 +104,28 @@ def _weights_of(entry: dict[str, Any], num_layers: int, num_domains: int) -> dic
     return found
 
 
-def summarise_gates(gates: GateWeights, sentences: ClassifiedSentences) -> dict[str, Any]:
-    """Mean weights by domain, and agreement of each layer's largest gate.
+def gate_records(run: str, gates: GateWeights, sentences: ClassifiedSentences) -> Iterator[Record]:
+    """How often a run's largest gate is the classifier's choice or the true domain, and mean weights by true domain.
 
-    Returns:
-        ``domains`` (D), ``layers`` (L), ``weights`` (by domain L×D), ``agreement`` (L shares of sentences whose
-        largest gate is the classifier's first choice), ``correct`` (L shares where it is the true domain) and
-        ``teacher_correct`` (the classifier's own share); of gates that see several inputs, ``states`` and ``source``
-        with the two shares if these alone decided.
+    The shares are by layer and over layers; of gates that see several inputs, also if one of these alone decided.
     """
-    alone = {"states": gates.states, "source": gates.source}
-    means = {
-        name: gates.weights[sentences.labels == number].mean(0).round(5).astype(float)
-        for number, name in enumerate(sentences.domains)
-    }
-    return {
-        "domains": sentences.domains,
-        "layers": gates.layers,
-        "weights": {
-            name: [[round(value, 5) for value in row] for row in rows.tolist()] for name, rows in means.items()
-        },
-        **_choices(gates.weights, sentences),
-        "teacher_correct": round(float((sentences.teacher == sentences.labels).mean()), 4),
-        **{name: _choices(weights, sentences) for name, weights in alone.items() if weights is not None},
-    }
+    of = partial(Record, system=run.split("@")[0], run=run)
+    for name, weights in zip(("", *ALONE), (gates.weights, gates.states, gates.source), strict=True):
+        if weights is None:
+            continue
+        choices, suffix = weights.argmax(-1), f", {name} alone" if name else ""  # N×L
+        for metric, labels in ((AGREES, sentences.teacher), (CORRECT, sentences.labels)):
+            shares = [round(float(share), 4) for share in (choices == labels[:, None]).mean(0)]
+            by_layer = dict(zip(gates.layers, shares, strict=True)) if len(shares) == len(gates.layers) else {}
+            for layer, share in {**by_layer, OVER_LAYERS: statistics.fmean(shares)}.items():
+                yield of(domain=layer, metric=f"{metric}{suffix}", value=100 * share)
+    yield of(metric=CLASSIFIER_CORRECT, value=100 * round(float((sentences.teacher == sentences.labels).mean()), 4))
+    for number, domain in enumerate(sentences.domains):
+        means = gates.weights[sentences.labels == number].mean(0).round(5).astype(float)  # L×D
+        for gate, column in zip(sentences.domains, means.T.tolist(), strict=True):
+            yield of(domain=domain, metric=weight_of(gate), value=statistics.fmean(round(each, 5) for each in column))
 
 
-def _choices(weights: np.ndarray, sentences: ClassifiedSentences) -> dict[str, list[float]]:
-    """The shares of sentences whose largest weight is the classifier's first choice, and the true domain."""
-    choices = weights.argmax(-1)  # N×L
-    hits = {"agreement": choices == sentences.teacher[:, None], "correct": choices == sentences.labels[:, None]}
-    return {name: [round(float(share), 4) for share in own.mean(0)] for name, own in hits.items()}
+def weight_of(domain: str) -> str:
+    """The metric: the mean weight of a domain's gate over layers."""
+    return f"weight of the gate of {domain}"

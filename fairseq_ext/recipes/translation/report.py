@@ -25,7 +25,7 @@ from fairseq_ext.recipes.report import (
     training_files,
     tuning_tables,
 )
-from fairseq_ext.recipes.translation import analyses, measurement
+from fairseq_ext.recipes.translation import analyses, gates, measurement
 from fairseq_ext.recipes.translation.config import MIX, Translation
 from fairseq_ext.recipes.translation.convergence import ValidationCurve, warning, warning_of_control
 from fairseq_ext.recipes.translation.extra_sets import OOD, TEST
@@ -207,23 +207,23 @@ def speed(config: Translation, records: Records, machine: str) -> Table:
 
 def agreement(config: Translation, records: Records) -> list[Table]:
     """For each decoding run, how often the largest gate of a layer is the classifier's choice or the true domain."""
-    return [_agreement(records, name) for name in config.outputs if name in records.systems(analyses.AGREES)]
+    return [_agreement(records, name) for name in config.outputs if name in records.systems(gates.AGREES)]
 
 
 def _agreement(records: Records, output: str) -> Table:
-    of_output = [record for record in records if record.system == output and record.metric == analyses.AGREES]
-    layers = dict.fromkeys(record.domain for record in of_output if record.domain != analyses.OVER_LAYERS)
-    inputs = ["", *(f", {name} alone" for name in analyses.ALONE)]
-    metrics = [f"{metric}{each}" for metric in (analyses.AGREES, analyses.CORRECT) for each in inputs]
+    of_output = [record for record in records if record.system == output and record.metric == gates.AGREES]
+    layers = dict.fromkeys(record.domain for record in of_output if record.domain != gates.OVER_LAYERS)
+    inputs = ["", *(f", {name} alone" for name in gates.ALONE)]
+    metrics = [f"{metric}{each}" for metric in (gates.AGREES, gates.CORRECT) for each in inputs]
     rows = [metric for metric in metrics if output in records.systems(metric)]
 
     def mean(layer: str, metric: str) -> Mean | None:
         return records.mean(output, metric, layer)
 
-    columns = [Column(layer, partial(mean, layer), ".1f") for layer in (*layers, analyses.OVER_LAYERS)]
-    share = records.value(output, analyses.CLASSIFIER_CORRECT)
+    columns = [Column(layer, partial(mean, layer), ".1f") for layer in (*layers, gates.OVER_LAYERS)]
+    share = records.value(output, gates.CLASSIFIER_CORRECT)
     notes = ["In percent of the test sentences. Gates of decoder layers are averaged over target tokens."]
-    notes += [f"{analyses.CLASSIFIER_CORRECT.capitalize()} in {share:.1f} %."] if share else []
+    notes += [f"{gates.CLASSIFIER_CORRECT.capitalize()} in {share:.1f} %."] if share else []
     if len(rows) > 2:
         notes.append("Alone: the choice of the layer's states, or of the source's words, without the other input.")
     return Table(f"Largest gate by layer: {output}", "In percent", rows, columns, notes)
@@ -232,11 +232,11 @@ def _agreement(records: Records, output: str) -> Table:
 def mean_gates(config: Translation, records: Records) -> list[Plot]:
     """For each decoding run, the mean weights of the gates by true domain, over layers and runs."""
     domains = domains_of(records)
-    outputs = [name for name in config.outputs if name in records.systems(analyses.AGREES) and domains]
+    outputs = [name for name in config.outputs if name in records.systems(gates.AGREES) and domains]
     note = "Rows: true domains of the test sentences. Columns: gates. Percent of the weight, the mean over layers."
     plots = []
     for name in outputs:
-        shares = _matrix(records, name, analyses.weight_of, domains)
+        shares = _matrix(records, name, gates.weight_of, domains)
         svg = heat_map(shares, domains, domains, "gate", "true domain")
         plots.append(Plot(f"gates-{name}", f"Gate weights by true domain: {name}", svg, note))
     return plots

@@ -10,7 +10,15 @@ import pytest
 
 from fairseq_ext.data.teacher_labels import label_path, write_probs
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.translation.gates import ClassifiedSentences, read_gates, summarise_gates
+from fairseq_ext.recipes.translation.gates import (
+    AGREES,
+    CLASSIFIER_CORRECT,
+    CORRECT,
+    ClassifiedSentences,
+    gate_records,
+    read_gates,
+    weight_of,
+)
 
 # Two domains; law has two test sentences, med one. An encoder and a decoder layer.
 GATES = {
@@ -37,15 +45,21 @@ def sentences(tmp_path: Path) -> ClassifiedSentences:
     return ClassifiedSentences.read(tmp_path, tmp_path / "teacher")
 
 
-def test_summary(gates: Path, sentences: ClassifiedSentences) -> None:
-    assert summarise_gates(read_gates(gates, 3, 2), sentences) == {
-        "domains": ["law", "med"],
-        "layers": ["encoder 1", "decoder 1"],
-        "weights": {"law": [[0.5, 0.5], [0.3125, 0.6875]], "med": [[1.0, 0.0], [0.25, 0.75]]},
-        "agreement": [0.3333, 0.6667],
-        "correct": [0.3333, 0.6667],
-        "teacher_correct": 1.0,
-    }
+def values_of(gates: Path, sentences: ClassifiedSentences) -> dict[tuple[str, str], float]:
+    """The records of a run, by metric and domain."""
+    records = list(gate_records("gad@2", read_gates(gates, 3, 2), sentences))
+    assert {(record.system, record.run) for record in records} == {("gad", "gad@2")}
+    return {(record.metric, record.domain): record.value for record in records}
+
+
+def test_agreement_and_mean_weights(gates: Path, sentences: ClassifiedSentences) -> None:
+    values = values_of(gates, sentences)
+    for metric in (AGREES, CORRECT):
+        shares = {"encoder 1": 33.33, "decoder 1": 66.67, "mean": 50}
+        assert {domain: value for (name, domain), value in values.items() if name == metric} == pytest.approx(shares)
+    assert values[CLASSIFIER_CORRECT, ""] == 100
+    weights = {("law", "law"): 0.40625, ("law", "med"): 0.59375, ("med", "law"): 0.625, ("med", "med"): 0.375}
+    assert {key: values[weight_of(key[1]), key[0]] for key in weights} == weights
 
 
 def test_inputs_alone_are_counted_where_gates_see_several(tmp_path: Path, sentences: ClassifiedSentences) -> None:
@@ -54,17 +68,20 @@ def test_inputs_alone_are_counted_where_gates_see_several(tmp_path: Path, senten
         parts = {"source": [[0.1, 0.9]], "encoder_states": own["decoder"], "decoder_states": own["encoder"]}
         lines.append(json.dumps({"id": number, **own, **parts}) + "\n")
     path.write_text("".join(lines))
-    record = summarise_gates(read_gates(path, 3, 2), sentences)
-    assert record["source"] == {"agreement": [0.3333], "correct": [0.3333]}
-    assert record["states"]["correct"] == record["correct"][::-1] == [0.6667, 0.3333]
+    values = values_of(path, sentences)
+    assert values[f"{AGREES}, source alone", "mean"] == values[f"{CORRECT}, source alone", "mean"] == 33.33
+    assert (f"{AGREES}, source alone", "encoder 1") not in values  # the source has no layers
+    alone = [values[f"{CORRECT}, states alone", layer] for layer in ("encoder 1", "decoder 1")]
+    assert alone == [values[CORRECT, "decoder 1"], values[CORRECT, "encoder 1"]]
 
 
 def test_agreement_is_with_the_classifier_not_with_the_truth(gates: Path) -> None:
     sentences = ClassifiedSentences(["law", "med"], np.array([0, 0, 1]), np.array([[0.1, 0.9], [0.2, 0.8], [0.0, 1.0]]))
-    record = summarise_gates(read_gates(gates, 3, 2), sentences)
+    values = values_of(gates, sentences)
     # Sentences 0, 1, 2: the encoder says law, med, law; the decoder law, med, med; the classifier med.
-    assert (record["agreement"], record["correct"]) == ([0.3333, 0.6667], [0.3333, 0.6667])
-    assert record["teacher_correct"] == 0.3333
+    assert (values[AGREES, "encoder 1"], values[AGREES, "decoder 1"]) == (33.33, 66.67)
+    assert (values[CORRECT, "encoder 1"], values[CORRECT, "decoder 1"]) == (33.33, 66.67)
+    assert values[CLASSIFIER_CORRECT, ""] == 33.33
 
 
 @pytest.mark.parametrize(

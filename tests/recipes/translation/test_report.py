@@ -1,4 +1,4 @@
-"""Gates as records, and the recommendation."""
+"""The recommendation."""
 
 from __future__ import annotations
 
@@ -8,27 +8,9 @@ import pytest
 
 from fairseq_ext.metrics.comparison import Comparison
 from fairseq_ext.metrics.records import Record, Records
-from fairseq_ext.recipes.translation.analyses import gate_records
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.report import recommend
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
-
-
-def test_gates_are_averaged_over_layers() -> None:
-    found = {
-        "domains": ["law", "med"],
-        "layers": ["encoder 1", "decoder 1"],
-        "weights": {"law": [[0.5, 0.5], [0.25, 0.75]], "med": [[1.0, 0.0], [0.5, 0.5]]},
-        "agreement": [0.5, 1.0],
-        "correct": [0.25, 0.75],
-        "teacher_correct": 0.9,
-        "source": {"agreement": [0.5], "correct": [0.25]},
-    }
-    records = Records(list(gate_records("gad@2", found)))
-    assert records.by_run("gad", "weight of the gate of med", "law") == {"gad@2": 0.625}
-    assert records.by_run("gad", "largest gate is the true domain", "mean") == {"gad@2": 50}
-    assert records.by_run("gad", "largest gate is the true domain", "decoder 1") == {"gad@2": 75}
-    assert records.domains("largest gate is the true domain, source alone") == ["mean"]
 
 
 def scores(**averages: float) -> Records:
